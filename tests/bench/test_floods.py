@@ -9,7 +9,7 @@ from tests.recorder.capture.floods import FLOODS, Flood
 PLAIN, ONCE = Cost(1.0, 2.0), Cost(2.0, 8.0)
 
 
-def test_ratios_to_plain_frames_are_told_for_proxy_and_compactor_and_growth_for_both() -> None:
+def test_ratios_to_plain_frames_and_memory_growth_are_given_for_proxy_and_compactor() -> None:
     told = line("tokens", [(PLAIN, ONCE, Cost(8.0, 32.0))], 1_000_000_000).split()
     assert told == ["tokens", "2", "2.0", "8", "4.0", "4.0", "reached"]
 

@@ -13,7 +13,7 @@ from bench.processes import build, running
 @pytest.mark.long
 @pytest.mark.real
 @pytest.mark.parametrize("name", ALL_KROXYLICIOUS)
-def test_it_passes_every_load_on(name: str, tmp_path: Path) -> None:
+def test_kroxylicious_passes_every_load_on(name: str, tmp_path: Path) -> None:
     programs = build(tmp_path)
     with (
         running([programs.broker], tmp_path / "broker.log", LISTENING) as broker,
@@ -23,7 +23,7 @@ def test_it_passes_every_load_on(name: str, tmp_path: Path) -> None:
             assert run(programs.load, load, way, 0.05).exchanges > 0, load.name
 
 
-def test_without_maven_it_is_said_that_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_jars_without_maven_can_not_be_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeError, match=r"Maven \(mvn\) is not installed"):

@@ -13,7 +13,7 @@ from recorder.capture import session as sessions
 pytestmark = pytest.mark.real
 
 
-def test_behind_a_proxy_that_recorded_nobody_writes_into_its_folder(tmp_path: Path) -> None:
+def test_no_process_writes_into_the_folder_of_a_recorder_that_ended(tmp_path: Path) -> None:
     programs = build(tmp_path)
     capture = tmp_path / "capture"
     with running([programs.broker], tmp_path / "broker.log", LISTENING) as broker:

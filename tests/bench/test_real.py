@@ -25,5 +25,5 @@ def test_every_way_leads_there_for_every_load(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("asked", "rounds"), [(1, [3, 1, 1]), (5, [15, 4, 4])])
-def test_what_is_short_and_varies_has_more_rounds_than_what_takes_long(asked: int, rounds: list[int]) -> None:
+def test_short_loads_have_more_rounds_than_long_ones(asked: int, rounds: list[int]) -> None:
     assert [load.rounds(asked) for load in real.REAL_LOADS] == rounds

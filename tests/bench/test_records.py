@@ -4,7 +4,7 @@ from proxy.wire import records
 LEVEL = (1.0, 1.0, 1.0)
 
 
-def test_what_is_read_is_what_the_load_says() -> None:
+def test_the_produced_records_are_those_of_the_load() -> None:
     data = produced(Load("small", 10, True), 1234)
     found = list(records.read(data))
     assert [one.offset for one in found] == list(range(1234))
@@ -39,5 +39,5 @@ def test_the_table_tells_ratios_to_both_and_whether_the_target_is_reached() -> N
     assert lines[3].endswith("12.00 (11.00-13.00) times kafka-python")
 
 
-def test_a_target_that_is_missed_is_said() -> None:
+def test_a_missed_target_is_marked() -> None:
     assert table([Row("load", OURS, 500.0, (1.49, 1.0, 2.0), LEVEL)]).endswith("target 1.5: MISSED")

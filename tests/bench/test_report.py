@@ -15,7 +15,7 @@ def test_a_ratio_is_taken_within_its_round() -> None:
     assert ratios(ROUNDS, PROXY, RELAY) == [0.5, 0.4, 0.6]
 
 
-def test_what_is_added_to_direct_is_taken_within_its_round() -> None:
+def test_the_time_added_to_direct_is_computed_within_its_round() -> None:
     assert added(TIMES, PROXY) == [15, 30]
 
 
@@ -51,12 +51,12 @@ def test_kroxylicious_is_the_faster_one_with_or_without_its_metrics() -> None:
     assert "adds 22.5 to direct, Kroxylicious, no metrics 7.5; target 3.0 of Kroxylicious: reached" in said
 
 
-def test_without_the_other_nothing_is_claimed() -> None:
+def test_a_table_without_the_contender_to_compare_names_no_target() -> None:
     assert table("", ROUNDS, targets=[Target(PROXY, KROXYLICIOUS, 0.1)]).endswith("not compared")
     assert "target" not in table("", {DIRECT: rounds(1)}, targets=[Target(PROXY, KROXYLICIOUS, 0.1)])
 
 
-def test_of_times_it_is_shown_what_they_are_over_direct() -> None:
+def test_a_table_of_times_shows_the_time_added_to_direct() -> None:
     *_, proxy = table("", TIMES, is_time=True).splitlines()
     assert proxy.split() == ["proxy", "28.0", "+22.5", "(15.0-30.0)"]
 

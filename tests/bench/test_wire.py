@@ -22,7 +22,7 @@ def test_every_message_has_a_line_for_each_direction(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("part", ["projection", "heads", "imports", "first-use", "encodings"])
-def test_every_part_says_something(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_part_of_the_bench_prints_results(part: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUICK, "--only", part]) == 0
     machine, how, _, *lines = capsys.readouterr().out.splitlines()
     assert machine.startswith("machine: ")
@@ -50,7 +50,7 @@ def test_records_are_a_part_too(capsys: pytest.CaptureFixture[str], monkeypatch:
         ("encode", 140.0, 99.0, True),
     ],
 )
-def test_a_target_that_is_not_reached_is_said(
+def test_an_unreached_target_is_marked(
     direction: str, kafka_python: float, kio: float, missed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Our own code takes 100 ns."""

@@ -16,19 +16,19 @@ every_message = pytest.mark.parametrize("message", messages(), ids=lambda messag
 
 
 @every_message
-def test_all_read_the_same_values(message: Message) -> None:
+def test_all_codecs_read_the_same_values(message: Message) -> None:
     struct = layout(message.codec.message, message.version)
     for codec in codecs(message):
         assert plain(struct, codec.decode()) == plain(struct, message.values), codec.name
 
 
 @every_message
-def test_all_write_the_same_bytes(message: Message) -> None:
+def test_all_codecs_write_the_same_bytes(message: Message) -> None:
     for codec in codecs(message):
         assert bytes(codec.encode()) == message.body, codec.name
 
 
-def test_who_is_compared() -> None:
+def test_three_codecs_are_compared() -> None:
     found: tuple[Codec, ...] = codecs(messages()[-2])
     assert [codec.name for codec in found] == [OURS, KAFKA_PYTHON, KIO]
 

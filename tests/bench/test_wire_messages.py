@@ -7,7 +7,7 @@ from bench.wire_messages import batch, messages
 from proxy.wire.compile.layout import Slot, Struct, layout
 
 
-def test_there_are_twelve_and_they_are_the_same_each_time() -> None:
+def test_the_twelve_messages_are_the_same_each_time() -> None:
     first = [message.body for message in messages()]
     messages.cache_clear()
     assert [message.body for message in messages()] == first

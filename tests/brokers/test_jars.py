@@ -41,13 +41,13 @@ def test_a_kafka_home_without_kafka_is_named(monkeypatch: pytest.MonkeyPatch, tm
         jars.kafka_home()
 
 
-def test_without_maven_the_way_out_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_error_without_maven_names_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeError, match=r"Maven \(mvn\) is not installed; `make setup` does that"):
         jars.kafka_home()
 
 
-def test_what_maven_says_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_error_quotes_maven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stand_in_for_maven(monkeypatch, tmp_path / "bin", "echo no way; exit 1")
     with pytest.raises(RuntimeError, match="Maven says:\nno way"):
         jars.kafka_home()

@@ -35,7 +35,7 @@ def test_a_node_goes_and_comes_back_with_its_address(kafka_three: KafkaCluster, 
     assert kafka_three.metadata(1).brokers == before
 
 
-def test_a_tool_that_fails_shows_what_it_said(kafka_one: KafkaCluster) -> None:
+def test_a_failing_tools_output_is_shown(kafka_one: KafkaCluster) -> None:
     with pytest.raises(AssertionError, match="does not exist"):
         kafka_one.console("kafka-topics", "--bootstrap-server", kafka_one.bootstrap, "--describe", "--topic", "no")
 

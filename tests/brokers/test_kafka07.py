@@ -89,14 +89,14 @@ def test_a_fetch_never_crosses_a_segment(client: Client) -> None:
     assert client.ask(offsets(LATEST, 10)) == numbers(55, 41, 0)
 
 
-def test_errors_are_told_where_a_response_can_tell_them(client: Client) -> None:
+def test_errors_are_shown_where_a_response_has_them(client: Client) -> None:
     client.send(produce(b"one"))
     assert client.ask(fetch(14, 100)) == b"\0\1"
     assert client.ask(fetch(-1, 100)) == b"\0\1"
     assert client.ask(fetch(0, 100, partition=2)) == b"\0\3"
 
 
-def test_a_topic_that_nobody_wrote_is_empty(client: Client) -> None:
+def test_an_unwritten_topic_is_empty(client: Client) -> None:
     assert client.ask(fetch(0, 100)) == b"\0\0"
 
 
@@ -120,11 +120,11 @@ def test_offsets_are_those_of_segments_before_a_time(client: Client) -> None:
     ],
     ids=["partition", "damaged", "short", "type", "no type"],
 )
-def test_what_no_response_can_tell_closes_the_connection(client: Client, bad: bytes) -> None:
+def test_a_bad_request_closes_the_connection(client: Client, bad: bytes) -> None:
     assert client.ask(bad) == b""
 
 
-def test_it_answers_as_a_broker_of_0_7_2_did() -> None:
+def test_the_broker_answers_as_kafka_0_7_2_did() -> None:
     """The requests run in order, so later ones see earlier writes. Each connection lasts until it is closed."""
     with Kafka07Broker(partitions=4, segment_bytes=200) as broker:
         client = Client(broker)
@@ -139,7 +139,7 @@ def test_it_answers_as_a_broker_of_0_7_2_did() -> None:
         client.close()
 
 
-def test_what_brod_wrote_is_understood(client: Client, broker: Kafka07Broker) -> None:
+def test_the_broker_understands_requests_of_brod(client: Client, broker: Kafka07Broker) -> None:
     client.send(built("brod", "'clicks', ['first'")[4:])
     response = client.ask(built("brod", "fetch('clicks', 0,")[4:])
     assert response == b"\0\0" + built("brod", "'clicks', ['first'")[-38:]

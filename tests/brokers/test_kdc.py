@@ -12,7 +12,7 @@ pytestmark = pytest.mark.real
 
 
 @pytest.mark.long
-def test_it_has_a_key_for_each_principal_and_ends_when_it_is_left(tmp_path: Path) -> None:
+def test_the_kdc_has_a_key_for_each_principal_and_ends_with_its_block(tmp_path: Path) -> None:
     with Kdc(tmp_path / "kdc", ["kafka/127.0.0.1", "erin"]) as kdc:
         keytab = (tmp_path / "kdc" / "keytab").read_bytes()
         (place,) = re.findall(r"^  kdc = (.+):(\d+)$", kdc.configuration.read_text(), re.MULTILINE)
@@ -23,7 +23,7 @@ def test_it_has_a_key_for_each_principal_and_ends_when_it_is_left(tmp_path: Path
         socket.create_connection(place)
 
 
-def test_one_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_a_kdc_that_does_not_start_raises_its_error(tmp_path: Path) -> None:
     twice = ["erin", "erin"]
     with pytest.raises(RuntimeError, match=r"did not start:\n(?s:.*)Exception"), Kdc(tmp_path / "kdc", twice):
         pass

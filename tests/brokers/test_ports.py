@@ -22,7 +22,7 @@ def test_a_reserved_port_is_refused_to_others() -> None:
     port.release()
 
 
-def test_one_port_is_free_on_every_host_and_kept_on_all() -> None:
+def test_same_port_reserves_one_port_on_every_host() -> None:
     held = same_port(["127.0.0.1", "127.0.0.2", "127.0.0.3"])
     assert [one.host for one in held] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
     assert len({one.port for one in held}) == 1
@@ -32,7 +32,7 @@ def test_one_port_is_free_on_every_host_and_kept_on_all() -> None:
         one.release()
 
 
-def test_a_port_that_somebody_has_on_one_of_the_hosts_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_taken_on_one_of_the_hosts_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = ["127.0.0.1", "127.0.0.2"]
     busy, free = same_port(hosts), same_port(hosts)
     with socket.create_server((busy[1].host, busy[1].port)):

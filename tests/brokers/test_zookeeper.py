@@ -18,7 +18,7 @@ def running(folder: Path) -> set[str]:
 
 
 @pytest.mark.long
-def test_both_run_within_the_cluster_and_end_with_it(tmp_path: Path) -> None:
+def test_kafka_and_zookeeper_run_within_the_cluster_and_end_with_it(tmp_path: Path) -> None:
     folder = tmp_path / "cluster"
     with ZookeeperCluster("0.10.2.2", folder=folder) as cluster:
         assert running(folder) == {"kafka.Kafka", "org.apache.zookeeper.server.quorum.QuorumPeerMain"}
@@ -42,7 +42,7 @@ def test_a_broker_that_does_not_start_shows_its_log_and_leaves_nothing(tmp_path:
     assert not folder.exists()
 
 
-def test_a_tool_that_fails_shows_what_it_said(tmp_path: Path) -> None:
+def test_a_failing_tools_output_is_shown(tmp_path: Path) -> None:
     with (
         ZookeeperCluster("0.8.2.2", folder=tmp_path / "cluster") as cluster,
         pytest.raises(AssertionError, match="REQUIRED: The topic id"),

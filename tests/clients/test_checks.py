@@ -96,7 +96,9 @@ NEAR, FAR = "127.0.0.1:19093", f"{UPSTREAM}:{PORT}"
         ),
     ],
 )
-def test_of_what_was_cut_off_each_side_has_a_beginning(near: list[Conversation], far: list[Conversation]) -> None:
+def test_each_side_of_a_cut_connection_may_have_a_prefix_of_the_bytes(
+    near: list[Conversation], far: list[Conversation]
+) -> None:
     check_transparent(near, far, ADVERTISED, Ending.CUT)
 
 
@@ -139,7 +141,7 @@ def test_a_brokers_host_where_a_client_would_dial_it_is_a_leak(host: str) -> Non
         check_no_leak([talk(metadata(host))])
 
 
-def test_a_brokers_host_in_the_text_of_a_setting_is_none() -> None:
+def test_a_brokers_host_in_the_text_of_a_setting_is_no_leak() -> None:
     check_no_leak([talk(describe_configs(f"TAPPED://{UPSTREAM}:9092"), metadata("127.0.0.1"))])
 
 
@@ -271,7 +273,7 @@ def test_a_capture_of_cut_connections_is_not_anything(
         check_capture(capture(tmp_path, rows), [], [far], Ending.CUT)
 
 
-def test_what_a_killed_proxy_had_not_written_yet_may_be_missing(tmp_path: Path) -> None:
+def test_a_killed_proxys_capture_may_lack_the_last_frames(tmp_path: Path) -> None:
     far = talk(metadata(), groups(15))
     rows = rows_of(far)
     _forget(rows)

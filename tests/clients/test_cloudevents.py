@@ -218,7 +218,7 @@ def test_each_clause_that_is_broken_on_the_wire_is_named_alone(done: Exported) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_published_is_said(done: Exported, kind: str) -> None:
+def test_an_export_prints_its_topics_and_event_counts(done: Exported, kind: str) -> None:
     counts: dict[int, int] = {}
     for partition, _, _ in done.by_sdk[kind]:
         counts[partition] = counts.get(partition, 0) + 1
@@ -289,7 +289,7 @@ def test_before_0_11_events_are_structured_and_binary_ones_are_refused(
     assert {(row["mode"], row["format"], *row["violations"]) for row in told} == {("structured", "json")}
 
 
-def test_a_topic_that_is_not_there_is_refused_and_not_made(kafka_one: KafkaCluster, capture: Path) -> None:
+def test_a_missing_topic_is_refused_and_not_created(kafka_one: KafkaCluster, capture: Path) -> None:
     there, missing = confluent.create_topic(kafka_one.bootstrap, "there"), fresh("missing")
     for mode in ("binary", "structured"):
         refused = run(capture, missing, kafka_one.bootstrap, "--mode", mode)

@@ -23,7 +23,7 @@ from tests.clients.workloads import confluent
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
 
-def test_fixed_totals_are_what_was_sent(kafka_one: KafkaCluster, tmp_path: Path) -> None:
+def test_totals_of_fixed_encodings_are_the_sent_bytes(kafka_one: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_one, tmp_path) as proxy:
         confluent.administers(proxy.bootstrap)
         confluent.keeps_its_transactions(proxy.bootstrap)

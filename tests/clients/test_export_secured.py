@@ -185,7 +185,7 @@ def test_a_topic_that_may_not_be_written_gets_nothing(
     assert secured.written(topic) == 0
 
 
-def test_a_topic_that_may_not_be_seen_is_not_said_to_be_missing(
+def test_a_topic_that_may_not_be_seen_is_not_reported_as_missing(
     secured: Secured, export: Callable[..., Result]
 ) -> None:
     topic = secured.topic("hidden")
@@ -194,7 +194,7 @@ def test_a_topic_that_may_not_be_seen_is_not_said_to_be_missing(
     assert f"has no topic {topic}, or none that this login may see; right would be " in line
 
 
-def test_an_event_that_is_too_large_behind_one_that_is_not_is_a_partial_export(
+def test_an_event_that_is_too_large_after_one_that_is_not_is_a_partial_export(
     secured: Secured, export: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, *others = test_cloudevents.BY_HAND

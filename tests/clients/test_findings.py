@@ -81,7 +81,7 @@ def test_each_client_that_does_it_wrong_is_found(kafka_one: KafkaCluster, tmp_pa
 
 
 @KINDS
-def test_none_of_them_is_found_once_mended(kafka_one: KafkaCluster, tmp_path: Path, kind: ModuleType) -> None:
+def test_corrected_clients_have_no_findings(kafka_one: KafkaCluster, tmp_path: Path, kind: ModuleType) -> None:
     found = reported(kafka_one, tmp_path, [mended for _, _, mended in kind.CLIENTS], kind.THRESHOLDS).findings
     assert not found.unjudged.rows
     assert [one.sentence for one in found.found] == []
@@ -127,7 +127,7 @@ def kafka_guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClu
 
 
 @pytest.mark.parametrize("way", ["wrong", "mended"])
-def test_who_may_not_read_and_whose_password_changed_are_found_until_mended(
+def test_clients_without_read_permission_or_with_an_old_password_are_found_until_mended(
     kafka_guarded: KafkaCluster, tmp_path: Path, way: str
 ) -> None:
     misuse_of_logins.prepare(kafka_guarded.bootstrap)
@@ -188,7 +188,7 @@ def test_brokers_that_advertise_one_address_are_found_by_what_they_refuse(
         assert len({f"{group} at 127.0.0.1: JoinGroup" for group in groups} & moves) == 2
 
 
-def test_brokers_that_advertise_an_address_each_are_not(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+def test_brokers_that_advertise_an_address_each_are_not_found(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     assert [one.sentence for one in routed(kafka_three, tmp_path)] == []
 
 
@@ -214,6 +214,6 @@ def test_a_broker_without_room_for_fetch_sessions_is_found(kafka_with_few_slots:
     assert len(list(found)) == misuse_of_slots.READERS - misuse_of_slots.SLOTS
 
 
-def test_a_broker_with_room_for_them_is_not(kafka_one: KafkaCluster, tmp_path: Path) -> None:
+def test_a_broker_with_room_for_fetch_sessions_is_not_found(kafka_one: KafkaCluster, tmp_path: Path) -> None:
     found = reported(kafka_one, tmp_path, misuse_of_slots.clients(kafka_one), {}).findings.found
     assert [one.sentence for one in found] == []

@@ -39,7 +39,7 @@ def test_every_client_logs_in_and_no_secret_is_kept(kafka_three: KafkaCluster, t
     assert {row["principal"] for row in rows} == {None, USER, logins.SCRAM_USER}
 
 
-def test_a_login_that_a_broker_refuses_names_nobody(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+def test_a_refused_login_names_no_principal(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path, login=True, disturbed=True) as proxy:
         logins.confluent_is_refused(proxy.bootstrap, logins.PLAIN)
         logins.makes_a_user(kafka_three, proxy.bootstrap)

@@ -83,7 +83,7 @@ def test_nine_failed_logins_are_nine_errors_by_name(kafka_three: KafkaCluster, t
 
 
 @pytest.mark.long
-def test_a_bare_token_that_a_broker_refuses_is_an_error_and_one_that_it_takes_is_none(tmp_path: Path) -> None:
+def test_a_refused_bare_token_is_an_error_and_an_accepted_one_is_not(tmp_path: Path) -> None:
     """Clients of 0.10 log in like this."""
     with (
         KafkaCluster(1, folder=tmp_path / "kafka", release=OLDER) as cluster,

@@ -47,7 +47,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield proxy.capture
 
 
-def test_the_table_of_clients_tells_whom_kafka_4_refuses(capture: Path) -> None:
+def test_the_table_of_clients_marks_those_that_kafka_4_refuses(capture: Path) -> None:
     command = [*PROGRAM, "analyze", str(capture), "--table", "clients", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -60,6 +60,6 @@ def test_the_table_of_clients_tells_whom_kafka_4_refuses(capture: Path) -> None:
     assert newest >= {("java-of-2018", "Produce", 6), (PROBING, "Produce", 3), (PROBING, "Fetch", 4)}
 
 
-def test_the_report_finds_whom_kafka_4_refuses_and_nobody_else(capture: Path) -> None:
+def test_the_report_finds_exactly_the_clients_that_kafka_4_refuses(capture: Path) -> None:
     found = [one for one in report_of(capture, {}).findings.found if one.rule == "cut_off"]
     assert {one.subject for one in found} == {f"{name} at 127.0.0.1" for name, _, _ in CUT}

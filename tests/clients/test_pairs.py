@@ -15,7 +15,7 @@ SIDE = range(4)
     must=st.sets(st.sampled_from(SIDE)),
     must_other=st.sets(st.sampled_from(SIDE)),
 )
-def test_whoever_must_have_a_partner_has_one_if_that_can_be(
+def test_each_conversation_that_must_have_a_partner_gets_one_if_possible(
     fitting: set[tuple[int, int]], must: set[int], must_other: set[int]
 ) -> None:
     found = pairs(SIDE, SIDE, lambda *both: both in fitting, must=must.__contains__, must_other=must_other.__contains__)

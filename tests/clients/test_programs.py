@@ -11,11 +11,13 @@ from tests.clients.workloads import programs
 pytestmark = pytest.mark.real
 
 
-def test_what_is_measured_is_what_was_sent(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+def test_performance_programs_receive_all_that_was_sent(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         programs.measure(kafka_three, proxy.bootstrap)
 
 
-def test_what_was_acknowledged_is_read_by_each_kind_of_group(kafka_three: KafkaCluster, tmp_path: Path) -> None:
+def test_verifiable_consumers_of_each_kind_of_group_read_all_acknowledged_records(
+    kafka_three: KafkaCluster, tmp_path: Path
+) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         programs.verify(kafka_three, proxy.bootstrap)

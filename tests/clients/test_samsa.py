@@ -39,7 +39,7 @@ def messages(told: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.long
-def test_it_talks_as_without_the_proxy_and_is_told_what_inspect_shows(tmp_path: Path) -> None:
+def test_samsa_gets_the_same_answers_as_without_the_proxy_and_inspect_shows_them(tmp_path: Path) -> None:
     folder = tmp_path / "capture"
     with brokers() as (broker, twin), recording(broker, tmp_path) as proxy:
         wait_for(proxy.is_ready, "a broker that can be connected to")

@@ -140,9 +140,7 @@ def columns(capture: Path) -> bytes:
     return b"\n".join(found)
 
 
-def test_of_a_secret_no_four_bytes_are_kept_wherever_it_was_planted_and_quoted(
-    kafka_one: KafkaCluster, tmp_path: Path
-) -> None:
+def test_no_four_bytes_of_a_planted_or_quoted_secret_are_recorded(kafka_one: KafkaCluster, tmp_path: Path) -> None:
     with Proxied(kafka_one, tmp_path, login=True) as proxy:
         stranger, client = Client(proxy.bootstrap), Client(proxy.bootstrap)
         assert stranger.log_in(SECRET)["error_code"]

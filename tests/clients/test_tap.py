@@ -69,7 +69,7 @@ def test_a_reset_is_passed_on_as_an_end(server: Callable[[Serve], str], tmp_path
     port.release()
 
 
-def test_what_a_client_sent_before_it_left_is_passed_on_though_it_takes_no_answers(tmp_path: Path) -> None:
+def test_bytes_that_a_client_sent_before_it_left_reach_the_broker(tmp_path: Path) -> None:
     """The test repeats it, because either the sender or the receiver may notice first that the client has left."""
     port, got = Reserved("127.0.0.1"), []
     with (
@@ -137,7 +137,7 @@ def test_frames_end_where_the_stream_was_cut() -> None:
     assert list(frames(b"\0\0\0\1a\0\0\0\0\0\0\0\2b")) == [b"a", b""]
 
 
-def test_a_tap_that_is_told_other_routes_refuses_at_the_old_one_and_keeps_what_is_open(
+def test_a_tap_with_new_routes_refuses_at_the_old_address_and_keeps_open_connections(
     server: Callable[[Serve], str], tmp_path: Path
 ) -> None:
     before, after = Reserved("127.0.0.1"), Reserved("127.0.0.1")

@@ -133,7 +133,7 @@ def test_each_client_works(
         assert principal is None
 
 
-def test_logins_pass_from_plaintext_to_tls_and_name_who_logs_in(
+def test_logins_pass_from_plaintext_to_tls_and_name_the_principal(
     kafka_tls: KafkaCluster, signed: Signed, topic: str, tmp_path: Path
 ) -> None:
     with proxied(kafka_tls, tmp_path, signed, "plain", "mtls", login=True) as proxy:
@@ -198,7 +198,7 @@ def test_a_fetch_of_50_mb_arrives(kafka_tls: KafkaCluster, signed: Signed, tmp_p
     assert max(row["size"] for row in rows if row["api"] == "Fetch") > BULK
 
 
-def test_a_client_that_does_not_trust_the_proxy_says_why_and_so_does_the_log(
+def test_a_clients_reason_not_to_trust_the_proxy_is_in_the_log(
     kafka_tls: KafkaCluster, signed: Signed, tmp_path: Path
 ) -> None:
     with proxied(kafka_tls, tmp_path, signed, "tls", "mtls", record=False) as proxy:

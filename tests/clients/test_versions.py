@@ -133,7 +133,7 @@ def test_brokers_that_advertise_the_proxy_are_found_through_zookeeper(tmp_path: 
 
 
 @pytest.mark.parametrize("release", mostly_long(["3.9.2", "0.10.2.2"], usual=1))
-def test_what_brokers_tell_each_other_is_understood(release: str, tmp_path: Path) -> None:
+def test_requests_between_brokers_are_decoded(release: str, tmp_path: Path) -> None:
     with ZookeeperCluster(release, folder=tmp_path / "kafka") as cluster:
         round_trip.librdkafka(cluster.direct_bootstrap, release, ["none"])
         told = [Conversation(one) for one in cluster.between_brokers()]

@@ -37,7 +37,7 @@ def test_each_alert_is_tried() -> None:
     assert {alert for alert, *_ in CASES.values()} == {*NAMES}
 
 
-def test_the_alerts_ring_when_they_should_and_only_then(promtool: str, tmp_path: Path) -> None:
+def test_the_alerts_fire_exactly_when_they_should(promtool: str, tmp_path: Path) -> None:
     tests = [tried for case in CASES.values() for tried in _tests(*case)]
     # JSON is YAML too
     file = tmp_path / "tests.yml"

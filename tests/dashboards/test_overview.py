@@ -91,7 +91,7 @@ def test_every_metric_is_shown_somewhere() -> None:
 
 
 @pytest.mark.parametrize("name", ["datasource", "instance", "cluster", "api"])
-def test_what_is_looked_at_can_be_chosen(name: str) -> None:
+def test_the_dashboard_has_each_variable(name: str) -> None:
     assert name in VARIABLES
 
 
@@ -102,7 +102,7 @@ def test_a_variables_choices_come_from_a_series_that_has_them(name: str) -> None
     assert found[3] in SERIES[found[1]] | TARGET_LABELS
 
 
-def test_everything_asks_the_chosen_data_source() -> None:
+def test_every_panel_and_variable_uses_the_chosen_data_source() -> None:
     asking = [
         VARIABLES["instance"],
         VARIABLES["cluster"],

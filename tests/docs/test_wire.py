@@ -50,7 +50,7 @@ def test_the_commands_of_the_page_are_commands() -> None:
 
 
 @pytest.mark.parametrize("room", [wire, records, embedded, kafka07, kafka07.messages, kafka07.zookeeper, sasl, sizes])
-def test_everything_public_says_what_it_is(room: ModuleType) -> None:
+def test_every_public_class_and_function_has_a_docstring(room: ModuleType) -> None:
     for name, found in _public(room):
         if inspect.isclass(found) or inspect.isfunction(found):
             assert _told(name, found.__doc__), name

@@ -49,7 +49,7 @@ def test_every_key_and_value_is_known_to_the_oldest_systemd(unit: RawConfigParse
             assert VALUES_SINCE.get((key, value), 0) <= OLDEST, f"{key}={value}"
 
 
-def test_it_is_ready_when_it_says_so_and_a_reload_is_a_hangup(unit: RawConfigParser) -> None:
+def test_the_unit_is_of_type_notify_and_reloads_by_sighup(unit: RawConfigParser) -> None:
     """The proxy sends READY=1, and RELOADING=1 before it reads its settings again: tests/proxy/net/test_systemd.py."""
     assert unit["Service"]["Type"] == "notify"
     assert unit["Service"]["ExecReload"] == "/bin/kill -HUP $MAINPID"

@@ -204,7 +204,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize("frame", ["1/0", "1/1", "1/2"])
-def test_inspect_show_does_likewise(capture: Path, frame: str, form: str) -> None:
+def test_inspect_show_keeps_within_its_budget(capture: Path, frame: str, form: str) -> None:
     done = run("inspect", "show", str(capture), frame, "--format", form, "--budget", str(BUDGET))
     assert done.exit_code == INCOMPLETE
     assert done.stderr.endswith(" would make more than 8MiB; --budget raises that\n")
@@ -224,7 +224,7 @@ def test_a_dump_ends_where_the_budget_does(capture: Path) -> None:
     assert "printing would make more than 10KiB" in done.stderr
 
 
-def test_error_codes_that_take_too_much_are_said_to(capture: Path) -> None:
+def test_error_codes_beyond_the_budget_are_noted(capture: Path) -> None:
     done = run("inspect", "exchanges", str(capture), "--errors", "--budget", str(BUDGET))
     assert (done.exit_code, done.stdout.count("\n")) == (0, 1), "only the header"
     assert (
@@ -238,7 +238,7 @@ def test_error_codes_that_take_too_much_are_said_to(capture: Path) -> None:
     assert "\n  errors: not read: more than --budget\n" in done.stdout
 
 
-def test_a_connection_with_such_an_answer_is_told(capture: Path) -> None:
+def test_a_connection_with_an_expanding_answer_is_shown(capture: Path) -> None:
     done = run("inspect", "show", str(capture), "1", "--budget", "1GiB")
     assert (done.exit_code, "  api 42: 1 exchange, 1 request lost, GROUP_ID_NOT_FOUND x200000\n" in done.stdout) == (
         0,
@@ -246,7 +246,7 @@ def test_a_connection_with_such_an_answer_is_told(capture: Path) -> None:
     )
 
 
-def test_a_capture_that_takes_too_much_to_read_says_so_in_one_line(capture: Path) -> None:
+def test_a_capture_too_costly_to_read_is_reported_in_one_line(capture: Path) -> None:
     for command in ("summary", "frames", "exchanges"):
         done = run("inspect", command, str(capture), "--budget", "100")
         assert done.exit_code == INCOMPLETE
@@ -254,7 +254,7 @@ def test_a_capture_that_takes_too_much_to_read_says_so_in_one_line(capture: Path
         assert line.endswith(f"{SESSION}-1-1.parquet: reading makes more than 100 bytes; --budget raises that")
 
 
-def test_what_fits_is_shown_as_if_there_were_no_budget(files: dict[str, Path]) -> None:
+def test_a_value_within_the_budget_is_shown_whole(files: dict[str, Path]) -> None:
     done = run("wire", "decode", "--file", str(files["text"]), "--budget", "1GiB")
     (frame,) = parsed(done.stdout)
     (told,) = frame["body"]["topic_data"][0]["partition_data"][0]["records"]
@@ -262,7 +262,7 @@ def test_what_fits_is_shown_as_if_there_were_no_budget(files: dict[str, Path]) -
 
 
 @pytest.mark.parametrize("size", ["0", "much", "-1", "1.5GiB"])
-def test_a_budget_that_is_no_size_is_said_in_a_line(files: dict[str, Path], size: str) -> None:
+def test_a_bad_budget_is_reported_in_one_line(files: dict[str, Path], size: str) -> None:
     done = run("wire", "decode", "--file", str(files["text"]), "--budget", size)
     assert done.exit_code == 2
     assert done.stderr.endswith(f"{size!r} is no size; right would be --budget 1GiB\n")

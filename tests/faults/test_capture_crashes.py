@@ -169,7 +169,7 @@ def assert_holds_what_was_played(folder: Path, seed: int, played: int) -> None:
 
 
 @pytest.mark.parametrize("seed", mostly_long(range(5), usual=1))
-def test_of_a_killed_proxy_every_frame_that_reached_the_log_is_there(tmp_path: Path, seed: int) -> None:
+def test_a_killed_proxys_capture_has_every_frame_that_reached_the_log(tmp_path: Path, seed: int) -> None:
     lines = random.Random(seed).randrange(2, 60)
     with record(tmp_path, seed) as proxy:
         assert proxy.stdout is not None
@@ -183,7 +183,7 @@ def test_of_a_killed_proxy_every_frame_that_reached_the_log_is_there(tmp_path: P
 
 
 @pytest.mark.parametrize("seed", mostly_long(range(5), usual=1))
-def test_of_a_killed_proxy_and_a_killed_compactor_too(tmp_path: Path, seed: int) -> None:
+def test_a_capture_has_every_logged_frame_after_the_proxy_and_compactors_were_killed(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     compactors: list[subprocess.Popen[bytes]] = []
     with record(tmp_path, seed) as proxy:

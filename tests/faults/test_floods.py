@@ -85,7 +85,7 @@ class Served(threading.Thread):
         assert not self.is_alive()
 
 
-def test_a_flood_leaves_nothing_behind_and_keeps_nobody_from_his_answers(tmp_path: Path) -> None:
+def test_a_flood_leaves_nothing_behind_and_delays_no_answers(tmp_path: Path) -> None:
     with running(tmp_path) as proxy:
         neighbour = Client(proxy.listening)
         neighbour.exchange()
@@ -105,7 +105,7 @@ def test_a_flood_leaves_nothing_behind_and_keeps_nobody_from_his_answers(tmp_pat
     assert "Traceback" not in (tmp_path / "proxy.log").read_text()
 
 
-def test_a_limit_of_connections_holds_in_a_flood_and_who_is_in_stays(tmp_path: Path) -> None:
+def test_a_limit_of_connections_holds_in_a_flood_and_admitted_clients_stay(tmp_path: Path) -> None:
     settings = tmp_path / "wiretap.toml"
     settings.write_text(f"[clusters.main.limits]\nconnections = {LIMIT}\n")
     with running(tmp_path, "--config", str(settings)) as proxy:

@@ -42,7 +42,7 @@ def recording(folder: Path, *flags: str) -> Iterator[tuple[LiveProxy, Load]]:
     wait_for(lambda: not sessions.sessions(folder / "capture"), "the session's end", seconds=PATIENCE)
 
 
-def test_traffic_goes_on_while_the_disk_is_full_and_gaps_say_what_is_missing(tmp_path: Path) -> None:
+def test_traffic_continues_while_the_disk_is_full_and_gaps_record_the_losses(tmp_path: Path) -> None:
     folder = tmp_path / "capture"
     with recording(tmp_path, "--record-queue", "200KiB") as (proxy, load):
         load.reach(FULL)

@@ -36,17 +36,17 @@ from tests.faults.live import HOST, NODES, PATIENCE, ROOT, answer, read_frame
 pytestmark = pytest.mark.real
 
 LISTENERS = ("bootstrap", "node", "tls", "sni", "balanced", "admin")
-# connections of each listener, and at a time
+# Bad connections to each listener (in the short and the long test), and how many of them at a time.
 GARBAGE, LONG_GARBAGE, AT_A_TIME = 500, 10_000, 200
 AT_ONCE = 5000
-# what accepting them may take on a busy machine
+# Seconds within which a busy machine accepts the crowd.
 CROWD_PATIENCE = 240
-# files beyond those of clients and brokers: listeners, log, capture
+# Descriptors besides those of connections: listeners, log, capture.
 FILES = 500
-# docs/proxy.md, "Hostile bytes": 120 MB, and for each connection that is open what an idle one takes
+# The bounds of docs/proxy.md, "Hostile bytes": 120 MB, and 50 kB for each open connection.
 MB = 1_000_000
 MAX_RESIDENT, MAX_OF_ONE = 120 * MB, 50_000
-# of the log: what a `LogThrottle` lets through in a minute, for each cluster and thing to say
+# The most lines in the log: a `LogThrottle` passes a few a minute for each cluster and event.
 MAX_LINES = 300
 
 SETTINGS = """
@@ -83,7 +83,7 @@ ENVIRONMENT = {"PYTHONPATH": str(ROOT)}
 
 
 def crowd(*arguments: object) -> "subprocess.Popen[str]":
-    """`tests.faults.crowd`, spoken with line by line."""
+    """Starts `tests.faults.crowd`; its pipes carry lines."""
     command = [sys.executable, "-m", "tests.faults.crowd", *map(str, arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     return spawn(command, env=ENVIRONMENT, cwd=ROOT, text=True, **pipes)
@@ -95,7 +95,7 @@ def says(child: "subprocess.Popen[str]") -> str:
 
 
 class Proxy:
-    """All kinds of listeners in one process, which records."""
+    """A recording proxy with every kind of listener."""
 
     def __init__(self, folder: Path, broker: int) -> None:
         self.certificate = Authority(folder).signs("proxy", "boot.proxy.test", "b1.proxy.test", HOST).path
@@ -123,7 +123,7 @@ class Proxy:
 
     @contextmanager
     def client(self, kind: str) -> Iterator[tuple[socket.socket, Any]]:
-        """A connection that does as it should."""
+        """Yields a correct client's connection."""
         sock = socket.create_connection((HOST, self.ports[kind]), PATIENCE)
         try:
             if kind == "balanced":
@@ -137,7 +137,7 @@ class Proxy:
             sock.close()
 
     def exchange(self, kind: str) -> None:
-        """One client comes, is served, and goes."""
+        """Connects a correct client, makes its requests and closes it."""
         if kind == "admin":
             self.page("/livez")
             return
@@ -189,7 +189,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 
 
 class GoodClient:
-    """Comes again and again while others misbehave."""
+    """A correct client that connects again and again in a thread."""
 
     def __init__(self, proxy: Proxy, kind: str) -> None:
         self._proxy, self._kind = proxy, kind
@@ -208,7 +208,7 @@ class GoodClient:
             self.fault = fault
 
     def is_served(self) -> None:
-        """Once more, from now on."""
+        """Waits until the client was served again."""
         before = self.served
         wait_for(lambda: self.served > before + 1, "a client to be served", seconds=PATIENCE, hopeless=self._why)
 
@@ -222,16 +222,16 @@ class GoodClient:
 
 
 def settled(proxy: Proxy) -> None:
-    """Every connection has ended."""
+    """Waits until every connection has ended."""
     wait_for(lambda: not proxy.connections(), "the connections' ends", seconds=PATIENCE)
 
 
 def misbehave(proxy: Proxy, kind: str, count: int) -> None:
-    """So many come and go, and a good client is served meanwhile."""
+    """Makes `count` bad connections. A correct client must be served meanwhile."""
     settled(proxy)
     files, opened = proxy.files, proxy.opened()
     others = crowd(kind, HOST, proxy.ports[kind], count, AT_A_TIME, 1)
-    # the admin page has places for so many, and tells who is one too many
+    # The admin page serves few clients at a time and refuses the others.
     good = GoodClient(proxy, kind) if kind != "admin" else None
     try:
         if good is not None:
@@ -247,7 +247,7 @@ def misbehave(proxy: Proxy, kind: str, count: int) -> None:
         assert proxy.opened() >= opened + count
     proxy.exchange(kind)
     settled(proxy)
-    # brokers' sides are closed when their clients' are
+    # The proxy closes a connection to a broker when its client's has ended.
     wait_for(lambda: proxy.files <= files + 5, "the descriptors", seconds=PATIENCE)
     assert proxy.resident < MAX_RESIDENT
 
@@ -265,7 +265,7 @@ def test_ten_thousand_on_each_listener_end_theirs_alone(proxy: Proxy, kind: str)
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_crowd_that_stays_keeps_nobody_out(proxy: Proxy) -> None:
+def test_a_crowd_that_stays_keeps_no_correct_client_out(proxy: Proxy) -> None:
     settled(proxy)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = AT_ONCE if most == resource.RLIM_INFINITY else min(AT_ONCE, (most - FILES) // 2)
@@ -290,7 +290,7 @@ def test_a_crowd_that_stays_keeps_nobody_out(proxy: Proxy) -> None:
 
 
 def all_is_as_before(proxy: Proxy) -> None:
-    """In the end: what all of them have left, in metrics and log; then it stops as ever."""
+    """Checks metrics and log after all tests, and that the proxy still stops in order."""
     known = {apis.api_name(key) for key in range(200)} | {"other"}
     for samples in proxy.samples().values():
         for sample in samples:

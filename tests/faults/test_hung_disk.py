@@ -36,7 +36,7 @@ def recording(folder: Path, *flags: str) -> Iterator[LiveProxy]:
 
 
 def hangs_while_it_records(proxy: LiveProxy, folder: Path, clients: list[Client]) -> None:
-    """From now on: what comes before is on the disk, what comes behind is not."""
+    """Makes the disk hang. Earlier exchanges are on the disk, later ones are not."""
     for client in clients:
         client.exchange()
     wait_for(lambda: proxy.metric("recorder_queue_bytes") == 0, "it to be written")
@@ -53,7 +53,7 @@ def log_of(folder: Path) -> str:
 def assert_left_in_order(folder: Path, processes: int, exchanges: int) -> None:
     assert len(LOST.findall(log_of(folder))) == processes
     assert "Traceback" not in log_of(folder)
-    # the log is the compactor's now
+    # The next proxy's compactor finishes the log.
     capture = folder / "capture"
     wait_for(lambda: not sessions.sessions(capture), "the sessions' ends", seconds=PATIENCE)
     rows = frame_rows(capture)
@@ -66,7 +66,7 @@ def test_a_second_signal_ends_a_proxy_whose_disk_hangs(tmp_path: Path) -> None:
         hangs_while_it_records(proxy, tmp_path, clients)
         proxy.process.send_signal(signal.SIGTERM)
         wait_for(lambda: "info stopping" in log_of(tmp_path), "the signal to be heard")
-        # they have nothing in flight
+        # The clients have no requests in flight, so their connections end at once.
         assert [client.stream.read() for client in clients] == [b""] * 3
         proxy.process.send_signal(signal.SIGINT)
         assert proxy.process.wait(PATIENCE) == 1
@@ -75,7 +75,7 @@ def test_a_second_signal_ends_a_proxy_whose_disk_hangs(tmp_path: Path) -> None:
 
 def test_a_second_signal_ends_workers_whose_disk_hangs(tmp_path: Path) -> None:
     with recording(tmp_path, "--workers", "2") as proxy:
-        # some for each
+        # Enough clients for each worker to get some.
         clients = [Client(proxy.listening) for _ in range(20)]
         hangs_while_it_records(proxy, tmp_path, clients)
         workers = proxy.workers()

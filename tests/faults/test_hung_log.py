@@ -42,7 +42,7 @@ async def running(*arguments: object) -> AsyncIterator[trio.Process]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-async def test_a_log_that_nobody_reads_holds_up_neither_traffic_nor_the_end(workers, nursery, tmp_path):
+async def test_an_unread_log_delays_neither_traffic_nor_the_end(workers, nursery, tmp_path):
     broker = Broker()
     await broker.start(nursery)
     reserved, capture = Reserved(HOST), tmp_path / "capture"

@@ -46,7 +46,7 @@ pytestmark = pytest.mark.real
 
 MIB = 1024 * 1024
 LIMIT = 100 * MIB
-# what may wait for the disk, in memory; and what else the proxy may take for frames of any size
+# The recorder's queue, and the other memory that the proxy may take for frames of any size.
 QUEUE, BESIDES = 8 * MIB, 24 * MIB
 
 
@@ -62,7 +62,7 @@ def recording(folder: Path, answering: Answering, when_full: str) -> Iterator[Li
 
 
 def heartbeat_of(size: int) -> bytes:
-    """A request of so many bytes behind its length. Nobody reads more of it than its head."""
+    """Returns a request of `size` bytes after its length. Only its head is valid."""
     frame = struct.pack(">hhih", HEARTBEAT, 4, 1, -1) + random.Random(1).randbytes(MIB) * (size // MIB)
     return framed(frame[:size])
 
@@ -98,7 +98,7 @@ def test_frames_of_100_megabytes_pass_in_little_memory(when_full: str, tmp_path:
         client.close()
     sizes = {row[c.SIZE]: row[c.FRAME] for row in looks.rows(tmp_path / "capture", [c.SIZE, c.FRAME])}
     for frame in (asked[4:], told[4:]):
-        # with `drop`, what the disk did not take in time is a gap
+        # With `drop`, frames that the disk did not take in time are a gap.
         if when_full == "wait" or len(frame) in sizes:
             assert digest(sizes[len(frame)]) == digest(frame)
     assert when_full == "drop" or event_rows(tmp_path / "capture", "gap") == []
@@ -116,13 +116,13 @@ def test_a_request_of_one_byte_more_ends_its_connection_alone(tmp_path: Path) ->
         neighbour.close()
 
 
-# tiny ones
+# Tiny frames.
 
 TINY = request(random.Random(1), 0, 1)
 
 
 def requests(count: int) -> np.ndarray:
-    """Heartbeats with the correlation ids from 0 on, a row each."""
+    """Returns heartbeats with the correlation ids from 0 on, a row each."""
     return _numbered(TINY, np.arange(count), 8)
 
 
@@ -140,7 +140,7 @@ def answers(ids: np.ndarray) -> np.ndarray:
 
 
 def answer_in_bulk(frame: bytes, sock: socket.socket) -> bytes:
-    """A broker that answers what it reads at once: one that looked at a million requests would be what is measured."""
+    """A broker that answers without decoding, since decoding a million requests would dominate the measurement."""
     if int.from_bytes(frame[:2], "big") != LARGE:
         return answer(frame, sock.getsockname())
     sock.sendall(framed(frame[4:8]))
@@ -167,12 +167,12 @@ def tiny_ones(folder: Path, count: int) -> None:
         heard = client.stream.read(count * len(ANSWER))
         sender.join()
         assert heard == answers(np.arange(count)).tobytes()
-        # and those two that came first
-        # counted once they are sent, which is a moment later than they are received
+        # `+ 2`: the two exchanges before.
+        # The proxy counts an exchange after it has sent the response, when the client may already have it.
         wait_for(lambda: proxy.metric("exchanges_total") >= count + 2, "all to be counted")
         assert proxy.metric("exchanges_total") == count + 2
         assert proxy.metric("unanswered_total") == 0
-        # besides the queue, the most that may be in flight
+        # `BESIDES`: the most that may be in flight besides the queue.
         assert proxy.most_resident - before < QUEUE + BESIDES
         client.close()
     for kind in (c.REQUEST, c.RESPONSE):
@@ -183,7 +183,7 @@ def tiny_ones(folder: Path, count: int) -> None:
 
 
 def captured(folder: Path, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Correlation ids and exchanges of all rows of a kind."""
+    """Returns the correlation ids and exchanges of all rows of a kind."""
     columns = (c.KIND, c.CORRELATION_ID, c.EXCHANGE)
     tables = [table for file in reader.files(folder) for table in reader.row_groups(file, columns)]
     chosen = [table.filter([one == kind for one in table.column(c.KIND).to_pylist()]) for table in tables]

@@ -27,18 +27,18 @@ pytestmark = pytest.mark.real
 Two = tuple[LiveProxy, LiveProxy]
 
 WORKERS = pytest.mark.parametrize("workers", [1, 2])
-# all of them are this machine, under names that no string comparison takes for 127.0.0.1
+# Names of this machine that differ from the string 127.0.0.1.
 SPELLINGS = ("0.0.0.0", "0", "::ffff:127.0.0.1", "127.1", "localhost")
-# connections of clients in a test; beside each, the proxy may open a few more and then knows better
+# Clients of a test. For each, the proxy may open a few connections before it detects the loop.
 CLIENTS = 5
-# for each process: the one to the broker, the one to itself and that one's end here
+# Descriptors of a process for each client: the client's, the broker's, and both ends of one to itself.
 FILES_OF_A_CLIENT = 4
-# connections of a process to one address, before it asks whether it leads back
+# Connections of a process to one address before it checks whether the address leads back.
 IN_A_CIRCLE = 128
 
 
 class Moving:
-    """What a broker says of where its nodes are; (host, port) for each of NODES."""
+    """A broker's answers. `nodes`: the advertised (host, port) by node; the broker's own for other nodes."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, Where] = {}
@@ -54,7 +54,7 @@ class Moving:
 
 
 def files_of(proxy: LiveProxy) -> int:
-    """Open files of the proxy and of its workers."""
+    """Returns the number of open files of the proxy and its workers."""
     process = psutil.Process(proxy.process.pid)
     workers = [one for one in process.children() if "proxy.worker" in one.cmdline()]
     return sum(one.num_fds() for one in [process, *workers])
@@ -70,7 +70,7 @@ def running(upstream: str, folder: Path, workers: int, *more: str, port: int = 0
 
 @contextmanager
 def two_proxies(folder: Path, workers: int, upstreams: Callable[[int, int], tuple[str, str]]) -> Iterator[Two]:
-    """`upstreams`: of the first and of the second, when told where both listen."""
+    """Runs two proxies. `upstreams`: from both listen addresses, the upstream of each."""
     one, two = Reserved(HOST), Reserved(HOST)
     first, second = upstreams(one.port, two.port)
     with (
@@ -83,7 +83,7 @@ def two_proxies(folder: Path, workers: int, upstreams: Callable[[int, int], tupl
 
 
 def hears_the_end(where: Where) -> bool:
-    """Whether a client that asks there is told that its broker is down: its connection ends, unanswered."""
+    """True if a client's connection ends unanswered: its broker is down."""
     client: Any = Client(where)
     try:
         return not client.is_served()
@@ -98,19 +98,19 @@ def test_brokers_that_advertise_the_proxys_own_ports_are_served_by_the_upstream(
         ports = {node: where[1] for node, where in proxy.nodes().items()}
         before = files_of(proxy)
         for host in SPELLINGS:
-            # each one is led to the other's listener
+            # Each node's advertised address is the other node's listener.
             told.nodes = {1: (host, ports[2]), 2: (host, ports[1])}
             proxy.nodes()
             clients = [Client((HOST, port)) for port in ports.values() for _ in range(CLIENTS)]
             for client in clients:
                 client.exchange()
-            # those of the clients before may still be closing
+            # Connections of earlier clients may still be closing.
             few = before + len(clients) * FILES_OF_A_CLIENT
             wait_for(lambda few=few: files_of(proxy) < few, "no more connections than clients need")
             for client in clients:
                 client.close()
         wait_for(lambda: proxy.metric("connections") == 0, "the end of all connections")
-        # those of clients, and for each spelling, port and process a few that found out where they lead
+        # The clients' connections, and a few for each spelling, port and process until the loop is detected.
         asked = len(SPELLINGS) * (1 + len(ports) * CLIENTS)
         assert proxy.metric("connections_opened_total") <= asked + len(SPELLINGS) * len(ports) * (CLIENTS + 2) * workers
         assert proxy.stop() == 0
@@ -155,13 +155,13 @@ def test_a_broker_behind_two_proxies_that_advertises_the_first_one_is_no_circle_
         broker(told.answering) as (host, port),
         two_proxies(tmp_path, workers, lambda one, two: (f"{HOST}:{two}", f"{host}:{port}")) as (first, second),
     ):
-        # the second leads clients of the node to the first, and that one to the second
+        # For this node, the second proxy leads to the first, and the first to the second.
         told.nodes = {1: (HOST, first.nodes()[1][1])}
         nodes = first.nodes()
         for _ in range(CLIENTS):
             assert hears_the_end(nodes[1])
         assert any("leads back to this proxy by way of" in proxy.log for proxy in (first, second))
-        # the other node, and who bootstraps, are served meanwhile
+        # Clients of the other node and of the bootstrap listener are served meanwhile.
         for where in (nodes[2], first.listening, second.listening):
             client = Client(where)
             client.exchange()

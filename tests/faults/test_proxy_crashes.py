@@ -17,7 +17,7 @@ from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
-# segments of 2 MiB, so that there are some; with `wait` no frame is lost but by a kill
+# Segments of 2 MiB, so that there are several. With `wait`, only a kill loses frames.
 FLAGS = ("--record-spool", "8MiB", "--record-when-full", "wait")
 BATCH = mixed((5, 5, 5, 5, 300, 20_000, 200_000), 12)
 MIN_BYTES, MAX_BYTES = 500_000, 6_000_000
@@ -27,7 +27,7 @@ Start = Callable[[], LiveProxy]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts one proxy after the other on the same capture, in front of one broker."""
+    """Starts successive proxies with the same capture and broker."""
     proxies: list[LiveProxy] = []
     with broker() as upstream:
 
@@ -46,14 +46,14 @@ def load_on(nodes: dict[int, Where], seed: int) -> Load:
 
 
 def all_logged(proxy: LiveProxy, load: Load) -> dict[str, int]:
-    """How many exchanges of each connection are in the log now, for certain."""
+    """Returns how many exchanges of each connection are certainly in the log."""
     with load.paused():
         wait_for(lambda: not proxy.metric("recorder_queue_bytes"), "the log")
         return {talk.client: talk.answered for talk in load.talks}
 
 
 def made_columns(folder: Path, session: str, behind: int = 0) -> int:
-    """Waits until the compactor has a segment behind it, and something to go on from. Returns its number."""
+    """Waits until the compactor has finished a segment and saved its state. Returns the segment's number."""
 
     def newest() -> int:
         with Folder.at(session_folder(folder, session)) as opened:
@@ -64,7 +64,7 @@ def made_columns(folder: Path, session: str, behind: int = 0) -> int:
 
 
 def assert_prefix(folder: Path, session: str, talk: Talk, least: int) -> None:
-    """The capture holds the beginning of both streams of a connection, byte for byte, each frame once."""
+    """Checks that the capture holds a prefix of both streams of a connection, each frame once."""
     rows = [row for row in frame_rows(folder) if row["client"] == talk.client and row["session"] == session]
     assert {row["connection"] for row in rows} <= {row["connection"] for row in rows[:1]}
     rows = [row for row in rows if not (row["note"] or "").startswith("cut")]
@@ -87,7 +87,7 @@ def assert_whole(folder: Path, session: str, load: Load) -> None:
 
 
 def session_of(folder: Path, other_than: str = "") -> str:
-    """The session that has begun; the older one may have ended by now."""
+    """Returns the new session. The older one may have ended."""
     (found,) = set(sessions.sessions(folder)) - {other_than}
     return found
 
@@ -107,7 +107,7 @@ def test_a_killed_proxys_capture_holds_what_was_logged_and_the_next_proxy_finish
     logged = all_logged(first, load)
     load.reach(rng.randint(1, MAX_BYTES))
     if seed:
-        # both at once: now the next proxy has to finish the session
+        # Both are dead, so the next proxy has to finish the session.
         compactor.kill()
     first.kill()
     load.stop()
@@ -126,7 +126,9 @@ def test_a_killed_proxys_capture_holds_what_was_logged_and_the_next_proxy_finish
     assert event_rows(folder, "gap") == []
 
 
-def test_what_two_kills_left_is_finished_by_the_compact_command_too(start: Start, tmp_path: Path) -> None:
+def test_the_compact_command_finishes_a_session_whose_proxy_and_compactor_were_killed(
+    start: Start, tmp_path: Path
+) -> None:
     rng, folder = random.Random(9), tmp_path / "capture"
     proxy = start()
     session, load = session_of(folder), load_on(proxy.nodes(), 9)
@@ -138,7 +140,7 @@ def test_what_two_kills_left_is_finished_by_the_compact_command_too(start: Start
     proxy.kill()
     compactor.kill()
     load.stop()
-    # unless it had finished before it was killed
+    # There is nothing left to finish if the compactor was done before it was killed.
     wait_for(lambda: not compact(folder).busy, "the killed compactor's lock")
     assert sessions.sessions(folder) == []
     for talk in load.talks:

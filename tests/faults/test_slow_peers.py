@@ -44,11 +44,11 @@ from tests.faults.live import (
 pytestmark = pytest.mark.real
 
 MIB = 1024 * 1024
-# what each connection may hold in the proxy, both ways; and what may come and go besides
+# The memory that a connection may hold in both directions, and the proxy's other memory.
 EACH, BESIDES = MIB // 2, 32 * MIB
-# so that what waits to be recorded is not taken for what connections hold
+# A small queue, because the recorder's memory counts too.
 FLAGS = ("--record-queue", "1MiB")
-# bytes that a socket may keep for a peer, so that it is soon full
+# The size of socket buffers: small, so that they are soon full.
 SMALL = 64 * 1024
 
 
@@ -59,7 +59,7 @@ def running(folder: Path, upstream: Where, *more: str) -> Iterator[LiveProxy]:
 
 
 class LargeAnswers:
-    """A broker's answers, of as many MiB as are asked for, over sockets that are soon full."""
+    """A broker whose answers have the requested number of MiB. Its socket buffers are small."""
 
     def __init__(self) -> None:
         self.sockets: set[socket.socket] = set()
@@ -73,7 +73,7 @@ class LargeAnswers:
         return large
 
     def are_stuck(self, count: int) -> bool:
-        """Whether so many connections of the broker's have begun to answer, and hardly one takes more.
+        """True once `count` connections have begun to answer and hardly one takes more bytes.
 
         Of a few the kernel may have taken the whole answer: a receive buffer grows to many MiB while somebody reads.
         """
@@ -81,7 +81,7 @@ class LargeAnswers:
 
 
 def stuck_clients(proxy: LiveProxy, count: int, mebibytes: int) -> list[Client]:
-    """Clients that have asked for so much and read nothing of it."""
+    """Returns clients that have requested large answers and read nothing."""
     clients = [Client(proxy.listening, receives=SMALL) for _ in range(count)]
     for client in clients:
         client.sock.sendall(large_request(7, mebibytes))
@@ -89,7 +89,7 @@ def stuck_clients(proxy: LiveProxy, count: int, mebibytes: int) -> list[Client]:
 
 
 def reads_nothing(folder: Path, count: int, mebibytes: int, readers: int) -> None:
-    """That many clients leave that much unread; in the end some read all of it, and the others go."""
+    """Lets `count` clients leave their answers unread. In the end, some read them and the others close."""
     answers = LargeAnswers()
     with broker(answers) as upstream, running(folder, upstream) as proxy:
         neighbour = Client(proxy.listening)
@@ -100,7 +100,7 @@ def reads_nothing(folder: Path, count: int, mebibytes: int, readers: int) -> Non
         wait_for(lambda: answers.are_stuck(count), "back-pressure to reach the broker", seconds=PATIENCE)
         for _ in range(200):
             neighbour.exchange()
-        # all of it would be many times as much
+        # The unread answers are many times as large.
         assert proxy.most_resident - before < count * EACH + BESIDES < count * mebibytes * MIB // 4
         for client in clients[:readers]:
             assert framed(read_frame(client.stream)) == expected
@@ -112,12 +112,12 @@ def reads_nothing(folder: Path, count: int, mebibytes: int, readers: int) -> Non
         neighbour.close()
 
 
-def test_clients_that_do_not_read_stop_their_brokers_and_nobody_else(tmp_path: Path) -> None:
+def test_clients_that_do_not_read_stop_only_their_brokers(tmp_path: Path) -> None:
     reads_nothing(tmp_path, count=20, mebibytes=16, readers=3)
 
 
 @pytest.mark.long
-def test_two_hundred_clients_that_do_not_read_stop_their_brokers_and_nobody_else(tmp_path: Path) -> None:
+def test_two_hundred_clients_that_do_not_read_stop_only_their_brokers(tmp_path: Path) -> None:
     reads_nothing(tmp_path, count=200, mebibytes=16, readers=20)
 
 
@@ -134,7 +134,7 @@ def test_a_client_that_reads_byte_by_byte_gets_every_byte(tmp_path: Path) -> Non
         client.close()
 
 
-def test_a_broker_that_does_not_read_stops_its_clients_and_nobody_else(tmp_path: Path) -> None:
+def test_a_broker_that_does_not_read_stops_only_its_clients(tmp_path: Path) -> None:
     count, each = 10, 24
     gate = threading.Event()
 
@@ -179,7 +179,7 @@ def test_a_broker_that_does_not_read_stops_its_clients_and_nobody_else(tmp_path:
         neighbour.close()
 
 
-# peers that are there no more
+# Peers that have vanished.
 
 
 class _Instruction(ctypes.Structure):
@@ -190,19 +190,19 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
 
 
-# Linux' number; Python has no name for it
+# Linux's SO_ATTACH_FILTER, which Python's socket module lacks.
 SO_ATTACH_FILTER = 26
 RETURN = 0x06
 
 
 def vanish(sock: socket.socket) -> None:
-    """From now on the kernel drops whatever comes for this socket, as if its machine had lost its power."""
+    """Makes the kernel drop all packets for this socket, as if its machine had lost power."""
     nothing = (_Instruction * 1)(_Instruction(RETURN, 0, 0, 0))
     sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, bytes(_Program(1, nothing)))
 
 
 def with_timeouts(folder: Path, timeouts: str) -> str:
-    """A settings file; flags say the rest."""
+    """Returns a settings file for what has no flag."""
     file = folder / "wiretap.toml"
     file.write_text(f"[clusters.main.timeouts]\n{timeouts}\n")
     return str(file)
@@ -224,7 +224,7 @@ def test_a_peer_whose_machine_is_gone_is_found_out_on_either_side(tmp_path: Path
             client.exchange()
         vanish(gone.sock)
         asking.sock.sendall(large_request(1, 1))
-        # nobody answers it, and the client is told so
+        # The client's connection ends because its broker is lost.
         assert asking.stream.read() == b""
         wait_for(lambda: proxy.metric("connections_closed_total", 'cause="broker_lost"') == 1, "the broker's loss")
         wait_for(lambda: proxy.metric("connections_closed_total", 'cause="client_lost"') == 1, "the client's loss")
@@ -234,7 +234,7 @@ def test_a_peer_whose_machine_is_gone_is_found_out_on_either_side(tmp_path: Path
             client.close()
 
 
-# a client that has had an answer and then does nothing, nor anything else
+# A client in a process of its own. It gets one answer and then does nothing.
 CLIENT = """
 import signal, socket, sys
 sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -246,7 +246,7 @@ signal.pause()
 """
 
 
-def test_who_stands_still_is_ended_once_it_is_idle_and_never_while_it_owes_an_answer(tmp_path: Path) -> None:
+def test_a_silent_connection_is_ended_once_it_is_idle_but_not_while_an_answer_is_due(tmp_path: Path) -> None:
     gate = threading.Event()
 
     def answers(frame: bytes, sock: socket.socket) -> bytes:

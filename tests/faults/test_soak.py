@@ -22,17 +22,17 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 SECONDS = 180
 SAMPLE_SECONDS = 0.5
 MIB = 1024 * 1024
-# segments of 16 MiB, so that the compactor does all of its work again and again
+# Segments of 16 MiB, so that the compactor finishes many of them.
 FLAGS = ("--record-spool", "64MiB", "--record-when-full", "wait")
 SMALL = mixed((5, 30, 300), 15)
 LARGE = mixed((5, 20_000, 1_000_000), 3)
-# connections that hardly live
+# The load of short connections.
 SHORT = mixed((5, 30), 3)
 
 
 @dataclass
 class Usage:
-    """Of one process, sample by sample: memory in bytes, open files."""
+    """Samples of one process: memory in bytes, open files."""
 
     memory: list[int] = field(default_factory=list)
     files: list[int] = field(default_factory=list)
@@ -68,7 +68,7 @@ def loads_on(proxy: LiveProxy) -> Iterator[list[Load]]:
 
 
 def watched(process: psutil.Process, seconds: float, *others: psutil.Process) -> list[Usage]:
-    """Samples processes for a time: how they change over it is the question."""
+    """Samples the memory and open files of processes for some time."""
     processes = [process, *others]
     usages = [Usage() for _ in processes]
     until, tick = time.monotonic() + seconds, threading.Event()
@@ -103,7 +103,7 @@ def test_under_mixed_load_nothing_grows_and_nothing_is_lost(tmp_path: Path) -> N
         print(f"{name}: {usage}")
     connections = sum(len(load.talks) for load in loads)
     print(f"{answered} exchanges on {connections} connections, {sum(load.bytes for load in loads) / 1e6:.0f} MB")
-    # and the question about the nodes
+    # `+ 1`: the Metadata request for the nodes.
     assert exchanges == answered + 1
     assert rows_by_kind(folder) == {"request": exchanges, "response": exchanges}
     assert event_rows(folder, "gap") == []

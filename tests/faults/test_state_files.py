@@ -25,7 +25,7 @@ MANY = 20_000
 
 @contextmanager
 def counting(counts: Counter[str], name: str) -> Iterator[Where]:
-    """A broker that counts what it is asked."""
+    """A broker that counts its requests."""
 
     def answering(frame: bytes, sock: socket.socket) -> bytes:
         counts[name] += 1
@@ -40,7 +40,7 @@ def proxy_at(port: int, upstream: Where, folder: Path, name: str, *more: str) ->
 
 
 @WORKERS
-def test_proxies_that_record_in_one_folder_lead_nobody_to_each_others_brokers(tmp_path: Path, workers: int) -> None:
+def test_proxies_that_record_in_one_folder_lead_no_client_to_each_others_brokers(tmp_path: Path, workers: int) -> None:
     counts: Counter[str] = Counter()
     more = ("--workers", str(workers))
     ports = [Reserved(HOST), Reserved(HOST)]
@@ -53,7 +53,7 @@ def test_proxies_that_record_in_one_folder_lead_nobody_to_each_others_brokers(tm
             nodes = first.nodes()
             second.nodes()
             assert [first.stop(), second.stop()] == [0, 0]
-        # now the first one knows only what its file says
+        # The restarted proxy knows only the nodes in its file.
         before = counts["west"]
         with proxy_at(ports[0].port, east, tmp_path, "again", *more) as again:
             for where in (again.listening, nodes[1], nodes[2]):
@@ -67,7 +67,7 @@ def test_proxies_that_record_in_one_folder_lead_nobody_to_each_others_brokers(tm
 
 
 def kept_in(state: Path, port: int) -> tuple[str, ...]:
-    """Options: nodes are kept there, on ports behind `port`. The kernel's could be others' by the next start."""
+    """Options for a state file, and for nodes' ports after `port`: others could get ports that the kernel picks."""
     return ("--state", str(state), "--node-ports", str(port + 1), "--node-count", "20")
 
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.real
 SESSION = "20261121T120000Z-abc"
 NOON_NS = 1_795_262_400 * 10**9
 
-# argv is the folder; `view` runs a command as somebody types it
+# argv: the folder. `view` runs a command as a user types it.
 PROGRAM = r"""
 import logging, os, sys, traceback
 from pathlib import Path
@@ -158,7 +158,7 @@ for form in ("text", "json"):
 
 
 def _values(struct: Struct) -> dict[str, Any]:
-    """Hostile text in every field that can hold it, one element in every array."""
+    """Returns values with hostile text in every text field, and one element in every array."""
     return {slot.name: _value(slot) for slot in struct}
 
 
@@ -199,7 +199,7 @@ KEYS = [key for key in apis.api_keys() if apis.versions(key)]
 RESPONSES = [(key, apis.versions(key)[-1]) for key in KEYS if apis.message("response", key)]
 SHOWN = [f"{connection}/{key}" for connection in (2, 3) for key in KEYS]
 SHOWN += ["4/0"]
-# answered, unanswered, and an answer whose request is gone: of a fetch, which may wait
+# Fetches: answered, unanswered, and an answer whose request is lost.
 EXCHANGES = [f"6/e{FETCH}", f"{SESSION}/2/e{FETCH}", f"3/e{FETCH}"]
 
 
@@ -207,7 +207,7 @@ PAIR: tuple[apis.MessageKind, apis.MessageKind] = ("request", "response")
 
 
 def _row(connection: int, sequence: int, frame: bytes, **other: Any) -> dict[str, Any]:
-    """A row with hostile text wherever a text stands, but for the words that say how to read it."""
+    """Returns a row with hostile text in every text column except those that select its decoder."""
     texts = {name: TEXT for name, kind in c.FRAME_COLUMNS if kind == "string"}
     words = {"kind": "request", "dialect": "kafka", "made_by": "client", "session": SESSION}
     numbers = {"connection": connection, "sequence": sequence, "exchange": sequence, "awaits": True}
@@ -265,7 +265,7 @@ state = "\\u0301\\ufe0f\\u3164owned\\\\u001b"
 
 @pytest.fixture(scope="module")
 def views(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each view has sent to the terminal."""
+    """Returns the bytes that each view sent to the terminal."""
     folder = tmp_path_factory.mktemp("views")
     capture, empty = folder / NAME, folder / f"empty{NAME}"
     _write(capture, "frames", _rows(), SESSION)

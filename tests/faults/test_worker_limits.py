@@ -20,18 +20,18 @@ CROWD = 200
     [
         ("connections = 11", [5, 6]),
         ("clusters.main.limits.connections = 11", [5, 6]),
-        # an address' few connections may all be one worker's
+        # One worker may get all the few connections of an address.
         ("clusters.main.limits.connections_per_address = 4", [4, 4]),
     ],
 )
-def test_each_worker_lets_in_its_part_of_a_crowd(tmp_path: Path, setting: str, parts: list[int]) -> None:
+def test_each_worker_admits_its_share_of_a_crowd(tmp_path: Path, setting: str, parts: list[int]) -> None:
     file, limit = tmp_path / "wiretap.toml", sum(parts)
     file.write_text(setting + "\n")
     with running(tmp_path, "--config", str(file)) as proxy:
         crowd = Crowd(proxy)
         crowd.come(CROWD)
         assert all(count <= part for count, part in zip(crowd.by_worker(), parts, strict=True))
-        # who was turned away by a worker that was full comes again, until both are
+        # A client that a full worker refused connects again, until both workers are full.
         wait_for(lambda: crowd.come(1) == limit, "both workers to be full")
         assert crowd.by_worker() == parts
         assert crowd.come(CROWD) == limit
@@ -47,7 +47,7 @@ def test_each_worker_lets_in_its_part_of_a_crowd(tmp_path: Path, setting: str, p
 
 
 class Crowd:
-    """Clients that come at once; those who are let in stay, `inside`, and go on being served."""
+    """Concurrent clients. `inside`: those that were admitted; they stay connected and are served."""
 
     def __init__(self, proxy: LiveProxy) -> None:
         self.inside: list[Client] = []
@@ -55,7 +55,7 @@ class Crowd:
         self._came = self._left = 0
 
     def come(self, count: int) -> int:
-        """How many are inside now."""
+        """Connects `count` clients. Returns how many are inside."""
         clients = [Client(self._proxy.listening) for _ in range(count)]
         self._came += count
         for client in clients:
@@ -72,12 +72,12 @@ class Crowd:
         self._left += count
 
     def by_worker(self) -> list[int]:
-        """How many each has, the fewest first."""
+        """Returns each worker's number of connections in ascending order."""
         names = {client.name for client in self.inside}
         return sorted(len(names & clients_of(worker)) for worker in self._proxy.workers())
 
     def assert_counted(self) -> None:
-        """Everybody once: as one that is inside, that has left, or that was turned away."""
+        """Checks that the metrics count each client once: as inside, gone or refused."""
         refused = self._came - self._left - len(self.inside)
         closed_for = ("connections_closed_total", 'cause="too_many_connections"')
         wait_for(lambda: self._proxy.metric(*closed_for) == refused, "all to be counted")

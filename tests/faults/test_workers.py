@@ -41,13 +41,13 @@ def test_connections_spread_over_the_workers_and_one_page_counts_them_all(tmp_pa
         assert proxy.metric("connections") == len(clients)
         assert proxy.metric("workers") == 2
         assert proxy.metric("worker_ends_total") == 0
-        # besides the client that asked for the nodes
+        # `+ 1`: the client that asked for the nodes.
         assert proxy.metric("exchanges_total") == len(clients) + 1
         closed(*clients)
         wait_for(lambda: not proxy.metric("connections"), "the connections' ends")
         spread = Counter(worker_of(client.name, tmp_path) for client in clients)
         assert set(spread) == {"1", "2"}
-        # by turns; a little less, since a busy machine may keep a worker from its turn
+        # Workers accept by turns. On a busy machine, a worker may miss some.
         assert min(spread.values()) > len(clients) // 5
         assert proxy.stop() == 0
 
@@ -81,7 +81,7 @@ def test_a_killed_worker_takes_only_its_own_connections_and_nothing_is_lost_or_d
         loads[0].reach(300_000)
         victim, other = random.Random(seed).sample(proxy.workers(), 2)
         victim.kill()
-        # those of the other one go on, and the next ones find the new worker too
+        # The other worker's connections continue, and new ones also reach the new worker.
         proxy.workers(other_than=[victim.pid])
         wait_for(lambda: proxy.metric("workers") == 2, "the new worker")
         for load in loads:
@@ -126,7 +126,7 @@ def test_no_counter_of_the_page_falls_while_workers_are_killed(tmp_path: Path) -
 
 
 class Scrapes:
-    """Pages that are asked for one after the other. `fallen`: counters that were less than before, with both values."""
+    """Successive metrics pages. `fallen`: counters that fell, with both values."""
 
     def __init__(self, proxy: LiveProxy) -> None:
         self.count = 0
@@ -172,7 +172,7 @@ def test_a_node_that_one_worker_names_is_reached_through_all_at_once(tmp_path: P
         with running(tmp_path, upstream=(host, int(port))) as proxy:
             named = nodes_of(proxy.listening, 3)
             for where in (*named.values(), *named.values()):
-                # each answers for the whole cluster
+                # Each listener answers for the whole cluster.
                 assert nodes_of(where, 3) == named
             assert proxy.stop() == 0
 
@@ -199,18 +199,18 @@ def test_sigterm_lets_what_is_in_flight_finish(tmp_path: Path) -> None:
     rows = frame_rows(tmp_path / "capture")
     for talk in load.talks:
         kinds = Counter(row["kind"] for row in rows if row["client"] == talk.client)
-        # what the proxy had taken was answered, and the client has the answers
+        # Every request that the proxy read was answered, and the client has the answers.
         assert kinds["request"] == kinds["response"] == talk.answered
 
 
 @contextmanager
 def silent_broker() -> Iterator[Where]:
-    """Accepts, and never answers."""
+    """A broker that accepts connections and never answers."""
     with socket.create_server((HOST, 0)) as listener:
         yield listener.getsockname()
 
 
-def test_what_the_deadline_cuts_off_is_the_exit_code(tmp_path: Path) -> None:
+def test_the_exit_code_is_1_if_the_drain_deadline_cuts_a_connection(tmp_path: Path) -> None:
     with silent_broker() as upstream, running(tmp_path, "--drain", "0.2", upstream=upstream) as proxy:
         client = asking(proxy)
         assert proxy.stop() == 1
@@ -228,12 +228,12 @@ def test_a_second_signal_hurries_all(tmp_path: Path) -> None:
 
 
 def heard(folder: Path) -> int:
-    """Signals that the parent has had."""
+    """Returns how many SIGTERMs the parent got."""
     return sum(" signal=SIGTERM" in line for line in log_of(folder))
 
 
 def asking(proxy: LiveProxy) -> Client:
-    """One whose request the broker has, and will not answer."""
+    """Returns a client whose request the broker has and never answers."""
     client = Client(proxy.listening)
     client.sock.sendall(asks(random.Random(0), 0, 5))
     wait_for(lambda: proxy.metric("connections") and proxy.metric("recorder_bytes_total"), "the request")
@@ -255,7 +255,7 @@ def test_a_signal_to_every_process_at_once_is_one_stop(tmp_path: Path) -> None:
         client = asking(proxy)
         for process in (*proxy.workers(), proxy.process):
             process.send_signal(signal.SIGTERM)
-        # nobody was hurried: the deadline has passed
+        # No second signal came: the drain deadline has passed.
         assert proxy.process.wait(PATIENCE) == 1
         client.close()
 
@@ -267,7 +267,7 @@ def test_workers_end_with_a_parent_that_is_killed_and_the_next_proxy_has_the_por
         proxy.kill()
         _, left = psutil.wait_procs(workers, timeout=PATIENCE)
         assert left == []
-        # their idle connections ended in order
+        # The idle connections ended in order.
         assert [client.stream.read() for client in clients] == [b""] * len(clients)
         closed(*clients)
         with broker() as upstream:
@@ -277,7 +277,7 @@ def test_workers_end_with_a_parent_that_is_killed_and_the_next_proxy_has_the_por
                 closed(*connected(again.listening, 2))
             finally:
                 again.kill()
-        # the next proxy's own may be left
+        # The next proxy's own session may be left.
         wait_for(lambda: len(sessions.sessions(tmp_path / "capture")) <= 1, "the end of what the workers had begun")
 
 
@@ -307,7 +307,7 @@ def test_a_worker_that_is_told_to_stop_drains_and_is_replaced(tmp_path: Path) ->
         assert proxy.stop() == 0
 
 
-def test_a_capture_that_can_not_be_written_is_said_at_the_start(tmp_path: Path) -> None:
+def test_an_unwritable_capture_is_reported_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     program = [sys.executable, "-c", "from proxy.cli import main; main()", "proxy", "--upstream", f"{HOST}:1"]
     flags = ["--listen", f"{HOST}:0", "--workers", "2", "--record", str(tmp_path / "file" / "capture")]
@@ -320,7 +320,7 @@ def test_settings_that_change_reach_every_worker(tmp_path: Path) -> None:
     file = tmp_path / "wiretap.toml"
     file.write_text('[log]\nlevel = "info"\n')
     with broker() as upstream:
-        # the file says how loud, flags the rest
+        # The file sets the log's level, flags the rest.
         proxy = LiveProxy(
             upstream, tmp_path / "capture", tmp_path / "proxy.log", "--workers", "2", "--config", str(file)
         )
@@ -331,7 +331,7 @@ def test_settings_that_change_reach_every_worker(tmp_path: Path) -> None:
             wait_for(lambda: sum(again in line for line in log_of(tmp_path)) == 3, "all to read them")
             clients = connected(proxy.listening, 10)
             closed(*clients)
-            # what nobody writes into is not waited for
+            # A pipe without a writer is not waited for.
             file.unlink()
             os.mkfifo(file)
             proxy.process.send_signal(signal.SIGHUP)

@@ -21,7 +21,7 @@ def test_the_largest_frame_that_is_small_enough_is_taken() -> None:
     }
 
 
-def test_what_holds_or_held_secrets_is_left_out() -> None:
+def test_frames_that_hold_or_held_secrets_are_not_collected() -> None:
     masked = [{"start": 0, "length": 1}]
     rows = [
         row(b"a", masked=masked),

@@ -53,14 +53,14 @@ def test_a_name_that_leads_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -
         run("name", b"b17.proxy.test")
 
 
-def test_what_python_could_not_raise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_that_python_could_not_raise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contexts, "is_bad_server_name", lambda unraisable: False)
     (no_text,) = (one.data for one in INPUTS if one.name == "no text")
     with pytest.raises(Finding, match="UnicodeDecodeError"):
         run("hello", no_text)
 
 
-def test_what_is_printed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_printed_to_standard_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin._Handler, "log_message", lambda self, *given: print("a line", file=sys.stderr))
     with pytest.raises(Finding, match="a line"):
         run("page", b"GET /livez HTTP/1.1\r\n\r\n")

@@ -33,7 +33,7 @@ def test_mutations_pass(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
         conversation(packed(options, scripts.mutated(rng, script, CHUNKS)))
 
 
-def test_frames_are_told_apart_by_their_lengths() -> None:
+def test_frames_are_separated_by_their_lengths() -> None:
     stream = b"\0\0\0\3\0\1x" + b"\0\0\0\2\xff\xff" + b"\0\0\0\4\0\2a"
     assert [*kafka07.frames(stream, 4)] == [(1, 3, True), (-1, 2, True), (2, 4, False)]
     assert [*kafka07.frames(stream, 2)] == []

@@ -36,7 +36,7 @@ def test_the_corpus_takes_little_memory(part: int) -> None:
         run("session", one.data, measured=True)
 
 
-def test_the_corpus_has_all_there_is() -> None:
+def test_the_corpus_has_every_kind_of_entry() -> None:
     kinds = {record.kind for one in INPUTS for record in records_of(one.data)}
     of_taps = {
         EntryKind.NODE,
@@ -133,7 +133,7 @@ def test_a_row_that_lacks_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
         run("session", named(EntryKind.UNFRAMED))
 
 
-def test_what_is_never_finished_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_is_never_finished_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.capture.compaction.take_writer_lock", lambda session: None)
     with pytest.raises(Finding, match="a session is finished"):
         run("session", INPUTS[0].data)

@@ -16,7 +16,7 @@ def test_a_body_is_read_and_written_back_to_the_same_bytes(kafka_json: KafkaJson
     assert kafka_json.encode("response", 10, 0, decoded.body) == FIND_COORDINATOR_V0
 
 
-def test_requests_are_told_from_responses(kafka_json: KafkaJson) -> None:
+def test_requests_are_distinguished_from_responses(kafka_json: KafkaJson) -> None:
     assert kafka_json.decode("request", 10, 0, b"\x00\x01g").body == {"key": "g"}
 
 
@@ -25,7 +25,7 @@ def test_unknown_tagged_fields_are_given_by_number(kafka_json: KafkaJson) -> Non
     assert kafka_json.decode("response", 64, 0, body).tags == {127: b"\xab\xcd"}
 
 
-def test_what_is_left_over_is_seen_in_the_bytes_read(kafka_json: KafkaJson) -> None:
+def test_the_oracle_reports_how_many_bytes_it_read(kafka_json: KafkaJson) -> None:
     assert kafka_json.decode("response", 10, 0, FIND_COORDINATOR_V0 + b"rest").read == len(FIND_COORDINATOR_V0)
 
 
@@ -38,7 +38,7 @@ def test_bytes_that_end_early_are_an_error_and_the_next_question_is_answered(
     assert kafka_json.decode("response", 10, 0, FIND_COORDINATOR_V0).body["host"] == "h1"
 
 
-def test_both_ways_are_asked_at_once(kafka_json: KafkaJson) -> None:
+def test_both_ways_decodes_and_encodes_in_one_call(kafka_json: KafkaJson) -> None:
     values = {"errorCode": 1, "nodeId": 2, "host": "h", "port": 3}
     expected = bytes.fromhex("0001 00000002 0001 68 00000003")
     read = {"errorCode": 0, "nodeId": 7, "host": "h1", "port": 9092}

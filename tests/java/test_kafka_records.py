@@ -31,7 +31,7 @@ def test_a_wrong_checksum_is_an_error_and_the_next_question_is_answered(release:
     assert java.read(b"") == []
 
 
-def test_a_control_record_is_told_by_its_key() -> None:
+def test_a_control_records_type_is_in_its_key() -> None:
     java = kafka_records_of("4.3.1")
     settings = {"coordinator_epoch": 4, "producer_id": 1, "producer_epoch": 0, "transactional": True}
     data = java.write_control(ControlType.COMMIT, base_offset=9, **settings)
@@ -41,7 +41,7 @@ def test_a_control_record_is_told_by_its_key() -> None:
     ]
 
 
-def test_what_a_release_lacks_is_an_error() -> None:
+def test_a_format_that_a_release_lacks_is_an_error() -> None:
     with pytest.raises(KafkaError, match="zstd"):
         kafka_records_of("0.10.2.2").write([Record(0)], magic=1, codec=Compression.ZSTD)
     with pytest.raises(KafkaError, match="magic"):

@@ -93,7 +93,7 @@ def test_the_image_is_built_with_the_license_too() -> None:
     assert "!LICENSE" in (PROJECT / ".dockerignore").read_text().splitlines()
 
 
-def test_what_builds_is_among_what_developers_install() -> None:
+def test_developers_install_the_build_backend() -> None:
     told = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     (oldest,) = told["build-system"]["requires"]
     assert any(wanted.startswith(oldest + ",") for wanted in told["project"]["optional-dependencies"]["dev"])

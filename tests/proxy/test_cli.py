@@ -73,7 +73,7 @@ def cluster_told(run: Run, *arguments: object) -> ClusterSettings:
     return cluster
 
 
-def test_without_more_it_listens_and_advertises_the_same_host(run):
+def test_a_minimal_proxy_listens_on_and_advertises_the_same_host(run):
     settings = told(run)
     (cluster,) = settings.clusters
     assert cluster.name == "main"
@@ -128,7 +128,7 @@ def test_ports_of_the_state_file_are_remembered(run, tmp_path):
     assert cluster_told(run, "--state", state).node_map.remembered == {1: 40123}
 
 
-def test_it_says_where_it_listens(run):
+def test_the_proxy_prints_where_it_listens(run):
     result = proxy(*BASIC)
     assert result.stderr == "listening on 127.0.0.1:9092\nmetrics on http://127.0.0.1:9464/metrics\n"
     assert result.stdout == ""
@@ -237,17 +237,17 @@ def test_an_empty_path_is_no_path(flag: str, example: str) -> None:
 
 @pytest.mark.parametrize("flag", ["--record-queue", "--record-spool"])
 @pytest.mark.parametrize("size", ["64MB", "much", "-1"])
-def test_a_bad_size_is_said_before_a_capture_is_begun(flag, size, run, tmp_path):
+def test_a_bad_size_is_refused_before_a_capture_begins(flag, size, run, tmp_path):
     bad([*BASIC, "--record", tmp_path / "capture", flag, size], flag)
     assert not (tmp_path / "capture").exists()
 
 
 @pytest.mark.parametrize("flag", ["--record-queue", "--record-spool"])
-def test_a_size_of_nothing_is_said_with_an_example(flag, run, tmp_path):
+def test_a_size_of_nothing_is_reported_with_an_example(flag, run, tmp_path):
     assert "right would be" in bad([*BASIC, "--record", tmp_path / "capture", flag, "0"], f"{flag} '0' lets nothing")
 
 
-def test_an_option_that_there_is_not_is_one_line(run):
+def test_an_unknown_option_is_one_line(run):
     assert "kafka-wiretap proxy --help" in bad([*BASIC, "--bogus"], "No such option")
 
 
@@ -274,7 +274,7 @@ def test_a_state_file_that_another_proxy_has_is_a_bad_setting(run, tmp_path):
     first.release()
 
 
-def test_what_turns_out_wrong_later_gives_the_state_file_back(tmp_path):
+def test_a_failed_start_releases_the_state_file(tmp_path):
     state = tmp_path / "nodes.json"
     with bind(Address("127.0.0.1", 0)) as sock:
         busy = f"127.0.0.1:{sock.getsockname()[1]}"
@@ -289,7 +289,7 @@ def test_a_busy_port_is_a_bad_setting():
     assert "right would be a free port" in line
 
 
-def test_a_capture_that_cannot_be_written_is_said_at_the_start(run, tmp_path):
+def test_a_capture_that_can_not_be_written_is_reported_at_the_start(run, tmp_path):
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "capture"
     line = bad([*BASIC, "--record", folder], f"--record {folder}: the capture folder")
@@ -316,7 +316,7 @@ def test_the_commands_that_are_imported_later_are_those_that_help_lists():
         assert name in cli.main.list_commands(context)
 
 
-def test_an_unknown_command_is_none():
+def test_an_unknown_command_is_not_found():
     result = CliRunner().invoke(cli.main, ["bogus"])
     assert result.exit_code == 2
     assert "No such command 'bogus'" in result.output
@@ -370,7 +370,7 @@ def test_the_environment_names_the_file_and_wins_over_it(run, file, monkeypatch)
     assert run.settings[-1].drain_seconds == 4
 
 
-def test_everything_that_is_wrong_is_said_a_line_each(run, file):
+def test_the_proxy_prints_a_line_for_each_error(run, file):
     file.write_text('drian = 3\n[clusters.east]\nupstream = "b1"\n')
     result = proxy("--config", file)
     assert result.exit_code == 2
@@ -380,7 +380,7 @@ def test_everything_that_is_wrong_is_said_a_line_each(run, file):
     assert run.settings == []
 
 
-def test_what_turns_out_wrong_at_the_start_is_said_in_the_files_words(file):
+def test_a_failed_start_is_worded_as_the_files_keys(file):
     with bind(Address("127.0.0.1", 0)) as sock:
         busy = f"127.0.0.1:{sock.getsockname()[1]}"
         file.write_text(f'[clusters.east]\nupstream = "b1:9092"\nlisten = "{busy}"\nnode_count = 0\n')
@@ -388,7 +388,7 @@ def test_what_turns_out_wrong_at_the_start_is_said_in_the_files_words(file):
     assert line.endswith('for example listen = "127.0.0.1:19092"')
 
 
-def test_a_state_file_that_cannot_be_read_is_said_before_a_capture_is_begun(file, tmp_path):
+def test_an_unreadable_state_file_is_reported_before_a_capture_begins(file, tmp_path):
     (tmp_path / "nodes.json").write_text("not json")
     with file.open("a") as settings:
         settings.write(f'state = "{tmp_path}/nodes.json"\n[capture]\nfolder = "{tmp_path}/capture"\n')
@@ -451,7 +451,7 @@ def test_a_hangup_has_the_same_file_read_again(run, file, capsys):
     assert line.endswith('reason="a listener and its connections go on as they began"')
 
 
-def test_what_was_read_again_and_is_taken_back_is_read_as_new_the_next_time(run, file, capsys):
+def test_an_undone_reload_is_found_as_a_change_again(run, file, capsys):
     assert proxy("--config", file, "--upstream", "b2:9092").exit_code == 0
     file.write_text(file.read_text() + '[log]\nlevel = "debug"\n')
     read = run.reload()
@@ -474,7 +474,7 @@ def test_a_pipe_is_not_read_again(run, file, tmp_path):
         run.reload()
 
 
-def test_a_file_that_has_become_wrong_is_said_when_it_is_read_again(run, file):
+def test_a_settings_file_that_became_wrong_is_reported_at_the_reload(run, file):
     assert proxy("--config", file).exit_code == 0
     file.write_text("drian = 3\n" + file.read_text())
     with pytest.raises(BadSetting, match="drian is no setting"):
@@ -499,7 +499,7 @@ def test_help_has_nothing_but_lines_of_text() -> None:
 
 
 @pytest.mark.parametrize("names", [(), ("config",), ("wire",)], ids=["main", "config", "wire"])
-def test_who_asks_for_nothing_is_shown_the_help(names: tuple[str, ...]) -> None:
+def test_a_group_without_a_command_shows_its_help(names: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli.main, names)
     assert done.exit_code == 2
     assert done.output.splitlines() == CliRunner().invoke(cli.main, [*names, "--help"]).output.splitlines()

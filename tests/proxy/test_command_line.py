@@ -93,7 +93,7 @@ def test_tables_pages_and_help_do_so_too(capture: Path, arguments: list[str]) ->
 
 
 @pytest.mark.real
-def test_ctrl_c_ends_it_without_a_word(capture: Path) -> None:
+def test_ctrl_c_ends_the_command_silently(capture: Path) -> None:
     command = [*PROGRAM, "inspect", "frames", str(capture)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout is not None
@@ -123,7 +123,7 @@ def test_columns_says_how_wide_lines_may_be_where_it_is_a_number(
     assert width() == wide
 
 
-def test_a_line_that_is_too_long_goes_on_below_and_loses_no_word() -> None:
+def test_a_line_that_is_too_long_is_wrapped_and_keeps_every_word() -> None:
     line = "  code 7     name  " + "what it means, word-by-word " * 5
     found = folded(line, 30)
     assert max(map(len, found)) <= 30
@@ -163,5 +163,5 @@ def test_a_terminal_that_may_have_styles_gets_them(capture: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["no-color", "dumb"])
-def test_one_that_may_not_gets_neither_colours_nor_bold_nor_dim(capture: Path, environment: dict[str, str]) -> None:
+def test_a_terminal_without_styles_gets_no_escapes(capture: Path, environment: dict[str, str]) -> None:
     assert b"\x1b" not in shown_on_a_terminal(capture, **environment)

@@ -118,7 +118,7 @@ def test_no_command_was_forgotten() -> None:
 
 
 @pytest.mark.parametrize("name", NEEDED)
-def test_whatever_is_given_gets_an_answer_or_a_sentence(name: str, needed: dict[str, str]) -> None:
+def test_any_argument_gives_an_answer_or_an_error_line(name: str, needed: dict[str, str]) -> None:
     words = [needed.get(word, word) for word in NEEDED[name]]
     for given in GIVEN:
         for line in tried(EVERY[name], words, given):

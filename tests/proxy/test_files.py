@@ -46,7 +46,9 @@ def everything(path: Path) -> dict[str, bytes | None]:
 
 @pytest.mark.parametrize("touch", TOUCHES)
 @pytest.mark.parametrize("stranger", STRANGERS)
-def test_what_is_no_file_is_refused_without_a_wait_and_stays(folder, tmp_path, monkeypatch, stranger, touch) -> None:
+def test_something_other_than_a_file_is_refused_at_once_and_stays(
+    folder, tmp_path, monkeypatch, stranger, touch
+) -> None:
     # a socket's path may have 108 bytes
     monkeypatch.chdir(folder.path)
     STRANGERS[stranger](Path("name"))
@@ -68,7 +70,7 @@ def test_a_whole_file_is_not_written_through_what_waits_under_its_hidden_name(fo
 
 
 @pytest.mark.parametrize("stranger", ["a symbolic link", "a FIFO", "a file"])
-def test_what_is_no_folder_is_not_entered_nor_removed(folder, tmp_path, stranger) -> None:
+def test_something_other_than_a_folder_is_neither_entered_nor_removed(folder, tmp_path, stranger) -> None:
     makers = STRANGERS | {"a symbolic link": lambda path: path.symlink_to("../outside"), "a file": Path.touch}
     makers[stranger](folder.path / "name")
     before = everything(tmp_path)
@@ -103,7 +105,7 @@ def test_a_folder_stays_the_same_one_when_another_takes_its_place(folder, tmp_pa
     assert (tmp_path / "outside" / "file").read_bytes() == b"old"
 
 
-def test_entries_are_told_for_what_they_are(folder) -> None:
+def test_entries_are_recorded_as_what_they_are(folder) -> None:
     (folder.path / "link").symlink_to("file")
     (folder.path / "below").mkdir()
     assert folder.names() == ["below", "file", "link"]
@@ -182,7 +184,7 @@ def test_a_folder_is_locked_by_one_until_it_is_closed(folder) -> None:
         assert other.lock()
 
 
-def test_where_folders_have_no_locks_everybody_has_them(folder, monkeypatch) -> None:
+def test_a_lock_always_succeeds_where_folders_have_no_locks(folder, monkeypatch) -> None:
     def none(*_: object) -> None:
         raise OSError(37, "No locks available")
 
@@ -192,7 +194,7 @@ def test_where_folders_have_no_locks_everybody_has_them(folder, monkeypatch) -> 
         assert other.lock()
 
 
-def test_a_folder_knows_whose_it_is_and_whether_it_was_moved(folder, tmp_path) -> None:
+def test_a_folder_knows_its_owner_and_whether_it_was_moved(folder, tmp_path) -> None:
     assert folder.owner == os.geteuid()
     assert folder.is_in_place
     folder.path.rename(tmp_path / "moved")

@@ -23,7 +23,7 @@ def test_a_device_that_never_ends_is_refused(read: Callable[[Path], object]) -> 
     assert reason(read, Path("/dev/zero")) == "is longer than 16 MiB"
 
 
-def test_as_much_as_the_limit_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_of_the_maximal_size_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(limited_files, "MAX_BYTES", 3)
     three, four = tmp_path / "three", tmp_path / "four"
     three.write_bytes(b"abc")
@@ -33,7 +33,7 @@ def test_as_much_as_the_limit_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert content_of(four, 4) == b"abcd"
 
 
-def test_what_is_no_regular_file_may_be_refused_and_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_a_pipe_or_folder_may_be_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for other in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(UnusableFile, match="no pipe"):
@@ -48,7 +48,7 @@ def test_a_pipe_is_read_to_its_end() -> None:
     os.close(reading)
 
 
-def test_what_is_not_there_or_is_no_text_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_or_one_without_text_is_reported(tmp_path: Path) -> None:
     assert reason(content_of, tmp_path / "none") == "can't be read (No such file or directory)"
     assert reason(content_of, tmp_path) == "can't be read (Is a directory)"
     (tmp_path / "binary").write_bytes(b"\xff")

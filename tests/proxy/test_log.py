@@ -61,7 +61,7 @@ def test_a_value_can_neither_end_its_line_nor_look_like_another_key(value, shown
 
 
 @pytest.mark.parametrize(("level", "seen"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
-def test_what_is_below_the_level_is_not_written(level, seen, capsys):
+def test_events_below_the_level_are_not_written(level, seen, capsys):
     log_to_stderr(level)
     for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
         log(number, "event")
@@ -89,7 +89,7 @@ def test_a_fault_of_the_proxys_own_shows_where_it_happened(capsys):
     assert lines[-1] == "RuntimeError: what nobody thought of"
 
 
-def test_a_trace_quotes_no_line_of_somebody_elses(capsys):
+def test_a_trace_quotes_only_the_projects_own_lines(capsys):
     log_to_stderr("info")
     try:
         raise RuntimeError("a\x1b[2J\n2026-11-21T12:00:00.123Z info forged")
@@ -98,7 +98,7 @@ def test_a_trace_quotes_no_line_of_somebody_elses(capsys):
     assert written(capsys)[-1] == "RuntimeError: a\\u001b[2J\\n2026-11-21T12:00:00.123Z info forged"
 
 
-def test_what_peers_do_wrong_shows_no_trace(capsys):
+def test_a_warning_about_a_peer_has_no_stack_trace(capsys):
     log_to_stderr("info")
     try:
         raise RuntimeError("of a peer")

@@ -95,12 +95,12 @@ def test_a_line_is_written_in_one_piece_when_it_ends(pipe):
     assert pipe.read(1) == ["d\n"]
 
 
-def test_what_the_encoding_does_not_know_is_escaped(pipe):
+def test_characters_that_the_encoding_lacks_are_escaped(pipe):
     pipe.error.write("\ud800\n")
     assert pipe.read(1) == ["\\ud800\n"]
 
 
-def test_who_writes_does_not_wait_for_a_reader_that_hangs(pipe):
+def test_a_writer_does_not_wait_for_a_reader_that_hangs(pipe):
     pipe.fill()
     pipe.error.write("first\n")
     pipe.error.write("second\n")
@@ -108,7 +108,7 @@ def test_who_writes_does_not_wait_for_a_reader_that_hangs(pipe):
     assert pipe.read(2) == ["first\n", "second\n"]
 
 
-def test_what_does_not_fit_is_dropped_and_counted_once_there_is_room(pipe, monkeypatch):
+def test_lines_that_do_not_fit_are_dropped_and_their_number_is_logged_later(pipe, monkeypatch):
     said: list[int] = []
     monkeypatch.setattr(standard_error, "log", lambda level, event, lines: said.append(lines))
     pipe.fill()
@@ -141,7 +141,7 @@ def test_the_log_says_how_many_lines_were_dropped(pipe, monkeypatch, caplog):
     assert (record.levelno, record.keys["lines"]) == (logging.ERROR, 1)
 
 
-def test_a_pipe_that_somebody_else_has_made_non_blocking_loses_nothing(pipe):
+def test_a_pipe_made_non_blocking_by_another_process_loses_nothing(pipe):
     pipe.fill()
     os.set_blocking(pipe.writing, False)
     for number in range(100):
@@ -149,7 +149,7 @@ def test_a_pipe_that_somebody_else_has_made_non_blocking_loses_nothing(pipe):
     assert [line.split()[0] for line in pipe.read(100)] == [str(number) for number in range(100)]
 
 
-def test_a_reader_that_has_gone_is_nobodys_fault(pipe, caplog):
+def test_a_closed_standard_error_is_not_logged(pipe, caplog):
     pipe.close_reader()
     for _ in range(3):
         pipe.error.write("unheard\n")
@@ -157,7 +157,7 @@ def test_a_reader_that_has_gone_is_nobodys_fault(pipe, caplog):
     assert not caplog.records
 
 
-def test_where_it_is_no_file_or_there_is_no_thread_all_stays_as_it_was(monkeypatch, tmp_path):
+def test_standard_error_stays_unchanged_without_a_file_or_a_thread(monkeypatch, tmp_path):
     text = StringIO()
     monkeypatch.setattr(sys, "stderr", text)
     queue_standard_error()
@@ -186,7 +186,7 @@ def python(program: str, stderr: int = subprocess.PIPE, patience: float = PATIEN
     )
 
 
-def test_what_ends_a_process_shows_its_traceback_last():
+def test_the_traceback_of_a_fatal_exception_comes_last():
     done = python("print('before', file=sys.stderr); sys.stderr.write('no end'); {}['missing']")
     assert done.returncode == 1
     assert done.stderr.startswith("before\nno endTraceback")
@@ -194,7 +194,7 @@ def test_what_ends_a_process_shows_its_traceback_last():
 
 
 @pytest.mark.parametrize(("ends", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("{}['missing']", 1)])
-def test_a_process_ends_with_its_code_though_nobody_reads_what_it_says(ends, code):
+def test_a_process_ends_with_its_code_though_its_output_is_not_read(ends, code):
     with full_pipe() as unread:
         assert python(f"print('unheard', file=sys.stderr); {ends}", unread, patience=0).returncode == code
 

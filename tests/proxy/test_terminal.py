@@ -38,7 +38,7 @@ def read_again(shown: str) -> str:
 @given(TEXTS)
 @example(TEXT)
 @example("\\u001b")
-def test_what_is_shown_can_be_read_back_and_so_never_stands_for_two_texts(text: str) -> None:
+def test_printable_text_can_be_read_back(text: str) -> None:
     assert read_again(printable(text)) == text
     assert read_again(quoted(text)[1:-1].replace("\\'", "'")) == text
 
@@ -46,14 +46,14 @@ def test_what_is_shown_can_be_read_back_and_so_never_stands_for_two_texts(text: 
 @given(TEXTS)
 @example(TEXT)
 @example(NAME)
-def test_what_is_shown_holds_nothing_that_a_terminal_obeys(text: str) -> None:
+def test_printable_text_has_no_control_characters(text: str) -> None:
     for shown in (printable(text), harmless(text), quoted(text)):
         assert not any(category(letter) in HIDDEN and letter != " " for letter in shown)
         assert obeyed(f"- {shown}") == []
         assert harmless(f"- {shown}") == f"- {shown}"
 
 
-def test_of_all_characters_only_those_that_are_seen_stay_as_they_are() -> None:
+def test_only_visible_characters_stay_unescaped() -> None:
     codes = [*range(0x10000), *range(0x10000, 0x110000, 101)]
     for letter in map(chr, codes):
         if category(letter) in HIDDEN and letter != " ":
@@ -70,7 +70,7 @@ def test_letters_that_are_drawn_as_nothing_are_escaped(code: int) -> None:
     ["", "plain", "é日本", "“naïve”", "ה" + "\u05bc\u05b8\u0591", "เรือ"],
     ids=["empty", "ascii", "wide", "quotes", "hebrew", "thai"],
 )
-def test_what_people_write_is_shown_as_it_is(text: str) -> None:
+def test_ordinary_text_is_shown_unchanged(text: str) -> None:
     assert printable(text) == harmless(text) == text
     assert is_visible(text)
 
@@ -87,7 +87,7 @@ def test_a_line_keeps_its_backslashes_and_several_lines_their_ends() -> None:
     assert harmless_lines("a\x1b\nb\r") == "a\\u001b\nb\\r"
 
 
-def test_what_may_be_besides_is_said() -> None:
+def test_is_visible_admits_the_given_control_characters() -> None:
     assert is_visible("a\n\tb", but="\n\t")
     assert not is_visible("a\n\x1bb", but="\n\t")
 

@@ -25,5 +25,5 @@ def test_a_thread_that_the_machine_refuses_is_an_error_of_the_machines():
             begin(threading.Thread(target=print))
 
 
-def test_each_who_is_told_so_may_have_an_error_of_its_own():
+def test_each_caller_may_raise_its_own_copy_of_the_error():
     assert copy(no_thread()).args == no_thread().args

@@ -8,7 +8,7 @@ from proxy.units import LARGEST_SIZE, read_size, written_size
 
 
 @given(st.integers(0, 1 << 62))
-def test_what_is_written_is_read_again(size: int) -> None:
+def test_a_written_size_is_read_back(size: int) -> None:
     assert read_size(written_size(size)) == size
 
 
@@ -21,7 +21,7 @@ def test_units_and_blanks_may_be_written_as_people_do(text: str, size: int) -> N
 
 
 @pytest.mark.parametrize("text", ["", "MiB", "1.5MiB", "-1", "1MB", "1 2", "\u0661"], ids=range(7))
-def test_what_is_no_size_is_none(text: str) -> None:
+def test_a_text_that_is_no_size_is_none(text: str) -> None:
     assert read_size(text) is None
 
 

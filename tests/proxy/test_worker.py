@@ -39,23 +39,23 @@ def worker(told: bytes) -> subprocess.CompletedProcess[bytes]:
         )
 
 
-def test_it_ends_in_silence_if_its_parent_has_said_nothing():
+def test_a_worker_without_a_job_ends_silently():
     done = worker(b"")
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_it_ends_in_silence_if_its_parent_was_killed_while_it_spoke():
+def test_a_worker_with_half_a_job_ends_silently():
     done = worker(Job(5, 0, SETTINGS).dumped()[:-30])
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_it_ends_in_order_if_its_parent_is_gone_before_it_begins():
+def test_a_worker_whose_parent_is_gone_at_its_start_ends_in_order():
     done = worker(Job(5, 0, SETTINGS).dumped())
     assert done.returncode == 0
     assert b"is gone  worker=5" in done.stderr
 
 
-def test_a_capture_that_cannot_be_begun_is_said(tmp_path):
+def test_a_capture_that_can_not_begin_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     done = worker(Job(5, 0, SETTINGS, CaptureSettings(folder=tmp_path / "file" / "capture")).dumped())
     assert done.returncode == 2

@@ -54,7 +54,7 @@ def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return asked
 
 
-def test_without_java_analyze_says_so_in_one_line(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_analyze_without_java_prints_one_line(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(captured))
     result = run("analyze", captured)
     assert result.exit_code == 1
@@ -62,7 +62,7 @@ def test_without_java_analyze_says_so_in_one_line(captured: Path, monkeypatch: p
     assert result.stderr.count("\n") == 1
 
 
-def test_analyze_on_an_empty_folder_says_so_in_one_line(tmp_path: Path) -> None:
+def test_analyze_on_an_empty_folder_prints_one_line(tmp_path: Path) -> None:
     result = run("analyze", tmp_path)
     assert result.exit_code == 2
     assert result.stderr.startswith(f"Error: {tmp_path} holds no capture")
@@ -89,7 +89,7 @@ def test_analyze_says_first_what_is_missing_then_what_could_be_read_and_then_the
     ]
 
 
-def test_behind_a_url_nobody_looks_for_a_log_and_that_is_said(analyzed: list[Any]) -> None:
+def test_a_note_says_that_no_log_is_read_behind_a_url(analyzed: list[Any]) -> None:
     assert "not looked for behind a URL: what a log holds" in run("analyze", "hdfs://host/capture").stdout
     # nor for the capture's files
     assert analyzed[0][0].files is None
@@ -114,7 +114,7 @@ def test_options_of_analyze_reach_the_job(captured: Path, analyzed: list[Any]) -
     assert f"tables written to {out}" in result.stdout
 
 
-def test_what_is_asked_by_and_of_reaches_the_job(captured: Path, analyzed: list[Any]) -> None:
+def test_groupings_and_filters_reach_the_job(captured: Path, analyzed: list[Any]) -> None:
     options = [
         "--by",
         "software,version",
@@ -146,7 +146,7 @@ def test_what_is_asked_by_and_of_reaches_the_job(captured: Path, analyzed: list[
     ],
     ids=["by", "by-nothing", "table", "parquet", "csv", "since", "api"],
 )
-def test_a_wrong_question_is_said_with_what_would_be_right(
+def test_a_wrong_query_is_reported_with_a_correction(
     captured: Path, analyzed: list[Any], options: list[str], said: str
 ) -> None:
     result = run("analyze", captured, *options)
@@ -178,7 +178,7 @@ def test_sql_wants_its_query_in_one_piece(captured: Path, words: list[str], monk
     assert result.stderr.strip()
 
 
-def test_a_file_that_could_not_be_read_is_named_behind_the_answers(
+def test_an_unreadable_file_is_named_after_the_answers(
     captured: Path, analyzed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = analyze._analyzed
@@ -204,7 +204,7 @@ def test_a_setting_without_a_value_is_refused_with_an_example(captured: Path, an
     "master",
     ["bogus", "localhost", "spark:7077", "", "local[abc]", "local[0]", "local[", "local[2]x", "local-cluster[2,1]"],
 )
-def test_a_master_that_is_none_is_refused_before_spark(captured: Path, analyzed: list[Any], master: str) -> None:
+def test_a_bad_master_is_refused_before_spark_starts(captured: Path, analyzed: list[Any], master: str) -> None:
     result = run("analyze", captured, "--master", master)
     assert result.exit_code == 2
     assert result.stderr.endswith(f"{master!r} is no master; right would be local[*], local[2] or spark://HOST:PORT\n")
@@ -285,7 +285,7 @@ def test_a_terminal_shows_that_spark_starts_before_a_table(
     assert "Spark is starting and reading the capture ..." in said.getvalue().decode()
 
 
-def test_compact_says_what_it_did(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compact_reports_the_compacted_sessions(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "recorder.capture.compactor.compact", lambda folder: Summary(("a", "b"), (), ("c",), 1200, 5000)
     )
@@ -296,13 +296,13 @@ def test_compact_says_what_it_did(captured: Path, monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_compact_with_nothing_to_do_says_so(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compact_reports_that_there_is_nothing_to_do(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.capture.compactor.compact", lambda folder: Summary())
     assert run("compact", captured).stdout == "nothing to compact\n"
 
 
 @pytest.mark.parametrize("options", [(), ("--merge", "OUT")], ids=["alone", "merge"])
-def test_compact_of_a_folder_without_a_capture_says_so(
+def test_compact_reports_a_folder_without_a_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -332,7 +332,7 @@ MERGES = {
 
 
 @pytest.mark.parametrize("case", MERGES)
-def test_compact_says_what_it_merged(captured: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+def test_compact_reports_the_merged_files(captured: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     outcome, said = MERGES[case]
     asked: list[tuple[Any, ...]] = []
 
@@ -390,13 +390,13 @@ def test_files_that_could_not_be_merged_are_named(captured: Path, monkeypatch: p
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "Error: a.parquet: no\n")
 
 
-def test_a_file_size_that_is_none_says_what_is_right(tmp_path: Path) -> None:
+def test_a_bad_file_size_is_refused_with_a_correction(tmp_path: Path) -> None:
     result = run("compact", tmp_path, "--merge", "OUT", "--file-size", "big")
     assert result.exit_code == 2
     assert "right would be --file-size 1GiB" in result.stderr
 
 
-def test_compact_where_it_may_not_write_says_so(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compact_reports_a_folder_that_it_may_not_write(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(folder: Path) -> Summary:
         raise PermissionError("the capture can't be written")
 
@@ -412,7 +412,7 @@ def test_the_demo_without_its_clients_names_what_to_install(monkeypatch: pytest.
     assert result.stdout == f"missing: confluent_kafka, aiokafka; {pip_install('demo')}\n"
 
 
-def test_what_java_threw_is_one_line_too(tmp_path: Path) -> None:
+def test_a_java_exception_is_one_line(tmp_path: Path) -> None:
     told = (
         "An error occurred while calling o615.collectToPython.\n"
         ": org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] can't read x.parquet.  SQLSTATE: KD001\n"
@@ -427,7 +427,7 @@ def test_what_java_threw_is_one_line_too(tmp_path: Path) -> None:
     )
 
 
-def test_a_master_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_master_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise Py4JError("An error occurred while calling None.Session.\n: java.lang.IllegalStateException: stopped")
 
@@ -439,7 +439,7 @@ def test_a_master_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pyt
     assert failed.value.message.startswith("Spark did not start: java.lang.IllegalStateException: stopped (its log: ")
 
 
-def test_what_listens_and_is_no_master_is_a_wrong_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_that_is_no_spark_master_is_a_wrong_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gave_up(*_: object, log: Path, **__: object) -> None:
         log.write_text("ERROR StandaloneSchedulerBackend: All masters are unresponsive! Giving up.")
         raise Py4JError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")

@@ -107,7 +107,7 @@ def test_nothing_is_read_written_or_removed_behind_a_link(capture, outside, comm
 
 
 @pytest.mark.parametrize("place", ["session", "finished session"])
-def test_nor_by_a_proxy_that_records_there(capture, outside, place) -> None:
+def test_a_recording_proxy_follows_no_links_in_its_capture(capture, outside, place) -> None:
     """A recording proxy's compactor takes over sessions that other proxies left."""
     record(capture)
     (capture / LINKS[place]).symlink_to(outside)
@@ -131,7 +131,7 @@ FIFOS = {
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("command", ["inspect", "compact"])
 @pytest.mark.parametrize("place", FIFOS)
-def test_nobody_waits_for_a_fifo(capture, command, place) -> None:
+def test_a_fifo_is_not_waited_for(capture, command, place) -> None:
     record(capture)
     path = capture / FIFOS[place]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ LATE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("what", LATE)
-def test_nor_is_a_part_of_a_session_compacted_that_is_refused(capture, what) -> None:
+def test_no_part_of_a_refused_session_is_compacted(capture, what) -> None:
     LATE[what](record(capture, segment=900))
     before = everything(capture)
     result = run("compact", capture)
@@ -246,7 +246,7 @@ def test_a_folder_that_cannot_be_removed_costs_no_summary(capture, command, monk
 
 
 @pytest.mark.parametrize("name", ["_spool", SESSION, "capture"])
-def test_what_cannot_be_finished_is_not_begun(capture, name, monkeypatch) -> None:
+def test_a_compaction_that_can_not_finish_does_not_begin(capture, name, monkeypatch) -> None:
     record(capture)
     before = everything(capture)
     monkeypatch.setattr(Folder, "is_writable", property(lambda folder: folder.path.name != name))
@@ -255,7 +255,7 @@ def test_what_cannot_be_finished_is_not_begun(capture, name, monkeypatch) -> Non
     assert everything(capture) == before
 
 
-def test_another_users_session_is_left_to_them_unless_it_is_asked_for(capture, monkeypatch) -> None:
+def test_another_users_session_is_left_to_them_unless_it_is_requested(capture, monkeypatch) -> None:
     record(capture)
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
@@ -293,7 +293,7 @@ def _flip(path: Path, at: int, bits: int) -> None:
 
 
 @pytest.mark.parametrize("bad", BAD_SESSIONS)
-def test_one_bad_session_is_named_and_keeps_no_other_from_being_compacted(capture, bad) -> None:
+def test_a_bad_session_is_named_and_the_others_are_compacted(capture, bad) -> None:
     later, first = record(capture, LATER), record(capture)
     BAD_SESSIONS[bad](first)
     result = run("compact", capture)
@@ -319,7 +319,7 @@ def test_all_bad_sessions_are_named(capture) -> None:
 
 @pytest.mark.parametrize("folder", ["date=zzz/hour=00", "date=2026-02-31/hour=00", "date=2026-01-01/hour=99"])
 @pytest.mark.parametrize("command", [("inspect",), ("inspect", "frames"), ("inspect", "exchanges")], ids="-".join)
-def test_a_date_that_is_none_is_refused_in_a_sentence(capture, folder, command) -> None:
+def test_a_bad_date_is_refused_with_a_reason(capture, folder, command) -> None:
     record(capture)
     assert run("compact", capture).exit_code == 0
     (file,) = (capture / "frames").rglob("*.parquet")
@@ -343,7 +343,7 @@ VALUES: dict[str, tuple[str, str, object]] = {
 
 @pytest.mark.parametrize("command", ["frames", "exchanges", "show"])
 @pytest.mark.parametrize("value", VALUES)
-def test_values_that_no_capture_has_are_told_in_a_sentence(capture, value, command) -> None:
+def test_values_that_no_capture_has_are_reported_in_a_sentence(capture, value, command) -> None:
     record(capture)
     assert run("compact", capture).exit_code == 0
     kind, name, odd = VALUES[value]
@@ -444,7 +444,7 @@ def test_entries_that_no_tap_wrote_give_no_traceback(capture, what) -> None:
 @pytest.mark.parametrize(
     "length", [[3 << 30], [64 << 20] * 16, [1] * 1000], ids=["3 GiB", "16 times 64 MiB", "bytes one by one"]
 )
-def test_what_was_left_out_takes_no_memory(capture, length) -> None:
+def test_omitted_bytes_take_no_memory(capture, length) -> None:
     """Takes a response of 1 GiB of which only the head was kept, or rows that claim so."""
     asked = traffic.call(random.Random(1), traffic.METADATA, 7, "c").request
     size = min(sum(length), (1 << 30) - 4)

@@ -42,12 +42,12 @@ def test_each_loss_is_a_line_with_the_apis_of_a_gap_below_it() -> None:
     ]
 
 
-def test_nothing_missing_is_said_in_a_sentence() -> None:
+def test_a_sentence_says_that_nothing_is_missing() -> None:
     assert printed(Missing(), 140) == ["Nothing is missing: no gaps, nothing left out, every session ended in order."]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_it_fits_any_terminal_and_cuts_no_number(width: int) -> None:
+def test_the_table_of_losses_fits_any_terminal_and_cuts_no_number(width: int) -> None:
     paper = StringIO()
     Console(width=width, file=paper).print(missing_table(LOSSY, width))
     assert max(map(len, paper.getvalue().splitlines())) <= width

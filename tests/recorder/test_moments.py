@@ -55,12 +55,12 @@ def test_the_capture_is_only_asked_where_it_matters() -> None:
     ("text", "found"),
     [("9999-12-31", LAST_NS), ("0001-01-01", FIRST_NS)],
 )
-def test_what_no_column_can_hold_is_before_or_behind_all_frames(text: str, found: int) -> None:
+def test_a_time_that_no_column_can_hold_is_before_or_after_all_frames(text: str, found: int) -> None:
     assert read(text) == Moment(ns=found)
     assert FIRST_NS <= resolved(f"-{10**17}d") < 0
 
 
 @pytest.mark.parametrize("text", ["noon", "5m", "-5", "-m", "13", "25:00", "-5m5", "", "-" + "9" * 30 + "h", "\udcff"])
-def test_anything_else_is_no_time(text: str) -> None:
+def test_a_bad_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"isoformat|hour must be|string"):
         read(text)

@@ -55,7 +55,7 @@ def test_a_path_that_is_no_utf_8_is_refused_in_a_sentence(captured: Path) -> Non
         ready(strange)
 
 
-def test_a_folder_that_is_not_there_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     with pytest.raises(NoCapture, match=r"/nowhere does not exist$"):
         ready(tmp_path / "nowhere")
 
@@ -70,7 +70,9 @@ def test_a_file_whose_columns_names_are_no_utf_8_is_left_to_its_reader_to_name(
     assert ready(captured) == []
 
 
-def test_what_a_session_left_in_its_log_is_compacted_first(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sessions_log_is_compacted_before_the_capture_is_read(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     called = compaction(monkeypatch, Summary(sessions=("a",), frames=3))
     assert ready(captured) == []
     assert called == [captured]
@@ -106,7 +108,7 @@ def test_a_session_that_its_own_compactor_follows_is_still_being_recorded(
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(60.0, "up to 60 s"), (7.0, "up to 7 s"), (0.5, "up to 0.5 s")])
-def test_how_long_frames_take_to_appear_is_what_the_proxy_was_told(tmp_path: Path, seconds: float, said: str) -> None:
+def test_the_message_names_the_proxys_segment_age(tmp_path: Path, seconds: float, said: str) -> None:
     tap = open_tap(tmp_path, RecordSettings(segment_seconds=seconds))
     tap.node(1, "b:1", "l:1", "main")
     tap.flush()
@@ -118,9 +120,7 @@ def test_how_long_frames_take_to_appear_is_what_the_proxy_was_told(tmp_path: Pat
     tap.close()
 
 
-def test_a_log_that_does_not_say_how_old_it_becomes_has_no_number(
-    captured: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_without_a_segment_age_has_no_number(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compaction(monkeypatch, Summary(live=("a",)))
     (captured / "_spool" / "a" / "00000001.log").write_bytes(b"KWSPOOL")
     (note,) = ready(captured)
@@ -128,7 +128,7 @@ def test_a_log_that_does_not_say_how_old_it_becomes_has_no_number(
     assert note.endswith("7 B of log are still to come")
 
 
-def test_parquet_of_somebody_else_is_no_capture(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_parquet_is_no_capture(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compaction(monkeypatch, Summary())
     file = captured / "frames" / "date=2026-11-21" / "hour=12" / "a-1-1.parquet"
     pq.write_table(pa.table({"user": [1], "kind": ["x"]}), file)
@@ -173,7 +173,7 @@ def test_a_capture_without_a_frame_says_why(captured: Path, monkeypatch: pytest.
         module.ready(captured)
 
 
-def test_a_log_that_is_no_folder_is_said(captured: Path) -> None:
+def test_a_log_that_is_no_folder_is_reported(captured: Path) -> None:
     (captured / "_spool" / "a").rmdir()
     (captured / "_spool").rmdir()
     (captured / "_spool").touch()

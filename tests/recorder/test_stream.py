@@ -28,7 +28,7 @@ def test_a_folder_that_is_no_capture_is_refused(tmp_path: Path) -> None:
         assert f"{folder} holds no capture: record one with  kafka-wiretap proxy --record {folder}" in found.output
 
 
-def test_once_of_a_capture_without_a_segment_is_refused(tmp_path: Path) -> None:
+def test_a_stream_with_once_over_a_capture_without_segments_is_refused(tmp_path: Path) -> None:
     (tmp_path / "capture" / SPOOL_FOLDER).mkdir(parents=True)
     found = run("stream", tmp_path / "capture", "--output", tmp_path / "out", "--once")
     assert (found.exit_code, (tmp_path / "out").exists()) == (2, False)
@@ -72,7 +72,7 @@ def test_a_second_stream_with_a_folder_of_the_first_is_refused_at_once(tmp_path:
 
 @pytest.mark.parametrize("option", ["--window", "--watermark", "--trigger"])
 @pytest.mark.parametrize("value", ["0s", "soon", "10", "-1m", "1m1"])
-def test_a_duration_that_is_none_is_refused(option: str, value: str) -> None:
+def test_a_bad_duration_is_refused(option: str, value: str) -> None:
     found = run("stream", "capture", "--output", "out", option, value)
     assert found.exit_code == 2
     assert f"{value!r} is no duration; right would be {option} 10m, or 90s" in found.output
@@ -123,7 +123,7 @@ def test_a_stream_says_at_once_what_it_is_starting(
 
 
 @pytest.mark.parametrize(("option", "value"), [("--window", "90s"), ("--window", "1500ms"), ("--by", "version,node")])
-def test_another_streams_options_are_told_as_the_command_takes_them(
+def test_another_streams_options_are_named_as_the_command_takes_them(
     started: list[Any], tmp_path: Path, option: str, value: str
 ) -> None:
     arguments = ("stream", tmp_path / "capture", "--output", tmp_path / "out")
@@ -163,7 +163,7 @@ def test_a_stream_writes_nothing_into_its_capture(
 
 
 @pytest.mark.parametrize(("every", "small", "is_over"), [(None, 10, True), ("10 seconds", 10, False), (None, 9, False)])
-def test_one_look_at_a_small_capture_has_a_jvm_that_starts_lighter(
+def test_a_stream_that_ends_soon_starts_a_lighter_jvm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: str | None, small: int, is_over: bool
 ) -> None:
     hour = tmp_path / "capture" / FRAMES_FOLDER / "date=2026-11-21" / "hour=12"
@@ -173,7 +173,7 @@ def test_one_look_at_a_small_capture_has_a_jvm_that_starts_lighter(
     assert is_soon_over(Streamed(str(tmp_path / "capture"), "out", "checkpoint", every=every)) is is_over
 
 
-def test_nobody_knows_how_large_a_capture_behind_a_url_is() -> None:
+def test_the_size_of_a_capture_behind_a_url_is_unknown() -> None:
     assert not is_soon_over(Streamed("s3a://bucket/capture", "out", "checkpoint", every=None))
 
 
@@ -194,7 +194,7 @@ def progress(table: str, written: int, late: int = 0) -> Progress:
     ],
     ids=["nothing-new", "all-wait", "one-table-waits"],
 )
-def test_one_look_that_writes_nothing_says_so(
+def test_a_run_with_once_that_writes_nothing_says_so(
     batches: tuple[Progress, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tell_all(batches, nothing_shown(), is_once=True)
@@ -203,7 +203,7 @@ def test_one_look_that_writes_nothing_says_so(
     assert len(found.splitlines()) == max(len(batches), 1)
 
 
-def test_a_stream_that_goes_on_tells_what_it_writes_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_continued_stream_reports_only_what_it_writes_itself(capsys: pytest.CaptureFixture[str]) -> None:
     batches = (progress("latency_by_api", 0), progress("errors_by_api", 2), progress("latency_by_api", 0))
     tell_all(batches, nothing_shown(), is_once=False)
     (line,) = capsys.readouterr().err.splitlines()
@@ -221,7 +221,7 @@ def test_a_terminal_shows_what_waits_until_there_is_a_first_line(
     assert "errors_by_api: 2 rows written" in line
 
 
-def test_what_only_bodies_tell_is_nothing_to_tell_apart() -> None:
+def test_a_stream_can_not_group_by_columns_of_bodies() -> None:
     found = run("stream", "capture", "--output", "out", "--by", "api,topic")
     assert found.exit_code == 2
     assert "'topic' is nothing to ask by; right would be api, version, client_id" in found.output

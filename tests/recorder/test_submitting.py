@@ -33,13 +33,13 @@ def test_a_package_is_a_zip_and_a_program_with_the_line_that_runs_them(tmp_path:
     )
 
 
-def test_written_again_it_replaces_what_was_there(tmp_path: Path) -> None:
+def test_a_package_written_again_replaces_the_old_one(tmp_path: Path) -> None:
     (tmp_path / "kafka_wiretap.zip").write_text("old")
     assert run("spark-package", tmp_path).exit_code == 0
     assert ZipFile(tmp_path / "kafka_wiretap.zip").testzip() is None
 
 
-def test_where_nothing_can_be_written_a_line_says_so_and_nothing_is_left(tmp_path: Path) -> None:
+def test_an_unwritable_zip_is_one_line_and_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     done = run("spark-package", tmp_path / "file")
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (
@@ -65,7 +65,7 @@ main(["spark-package", sys.argv[2]])
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_killed_in_the_middle_it_leaves_nothing_and_says_nothing(tmp_path: Path, name: str) -> None:
+def test_an_interrupted_package_leaves_no_file_and_prints_nothing(tmp_path: Path, name: str) -> None:
     command = [sys.executable, "-c", KILLED, name, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
@@ -108,7 +108,7 @@ def exit_now() -> Any:
     [("analyze",), ("report",), ("sql", "select 1"), ("compare",)],
     ids=["analyze", "report", "sql", "compare"],
 )
-def test_a_master_that_is_not_there_is_said_at_once_before_anything_is_done(
+def test_an_unreachable_master_is_reported_before_anything_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("recorder.analyze.check_spark", lambda: None)

@@ -49,7 +49,7 @@ def test_counts_have_their_thousands_apart() -> None:
     assert count(1234567) == "1 234 567"
 
 
-def test_a_single_one_is_not_many() -> None:
+def test_a_count_of_one_is_in_the_singular() -> None:
     assert [count(number, "frame") for number in (0, 1, 1000)] == ["0 frames", "1 frame", "1 000 frames"]
 
 
@@ -58,7 +58,7 @@ def test_milliseconds_have_the_digits_that_matter(value: float | None, text: str
     assert milliseconds(value) == text
 
 
-def test_what_others_wrote_is_no_markup_and_printable() -> None:
+def test_foreign_text_in_a_table_is_printable_and_no_markup() -> None:
     made = fitted("title", [Column("name"), Column("number", True)], [["[/red]\x1b[2J", cell("[bold]", "red")]], 80)
     paper = StringIO()
     Console(file=paper, width=PIPE_WIDTH).print(made)
@@ -74,7 +74,7 @@ def test_a_title_is_no_markup() -> None:
     assert "found [/red] in it" in " ".join(paper.getvalue().split())
 
 
-def test_what_stands_above_and_below_a_narrow_table_is_not_broken() -> None:
+def test_the_lines_around_a_narrow_table_are_not_broken() -> None:
     columns = [Column("group"), Column("something that finds no room", rank=1, least=48)]
     made = fitted("Groups whose members had something else to read", columns, [["g", "x" * 48]], 50)
     paper = StringIO()
@@ -91,7 +91,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:
     assert console().width == PIPE_WIDTH
 
 
-def test_what_is_to_be_installed_goes_where_this_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_installed_for_the_running_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system's own pip may refuse (externally-managed-environment), or install for another Python."""
     monkeypatch.setattr("sys.executable", "/home/me/a venv/bin/python")
     assert pip_install("demo") == "in the project's folder, '/home/me/a venv/bin/python' -m pip install '.[demo]'"

@@ -44,7 +44,7 @@ def test_names_that_stay_are_fit(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_what_cannot_be_collected_is_a_failure(tmp_path: Path) -> None:
+def test_a_suite_that_can_not_be_collected_is_a_failure(tmp_path: Path) -> None:
     done = checked(tmp_path, "1 / 0")
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr

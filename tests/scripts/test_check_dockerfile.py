@@ -37,7 +37,7 @@ def test_the_dockerfiles_commands_work_in_a_clean_environment() -> None:
     assert done.stdout.endswith("the Dockerfile's commands work\n")
 
 
-def test_the_last_stage_installs_nothing_and_is_not_root(script: ModuleType) -> None:
+def test_the_last_stage_installs_nothing_and_does_not_run_as_root(script: ModuleType) -> None:
     found = list(script.instructions(DOCKERFILE.read_text()))
     last = max(index for index, (name, _) in enumerate(found) if name == "FROM")
     assert [name for name, _ in found].count("FROM") == 2
@@ -51,7 +51,7 @@ def test_an_instruction_is_read_over_several_lines_without_its_comments(script: 
     assert list(script.instructions(text)) == [("FROM", "x AS y"), ("RUN", "a && b")]
 
 
-def test_a_stage_sees_only_what_was_copied_into_it(build) -> None:
+def test_a_stage_sees_only_the_files_copied_into_it(build) -> None:
     build.run(
         "FROM python:3-slim AS one\nWORKDIR /src\nCOPY a.txt ./\nRUN mkdir /made && cp a.txt /made/b.txt\n"
         "FROM python:3-slim AS two\nCOPY --from=one /made /kept\n"
@@ -74,12 +74,12 @@ def test_arguments_and_environment_reach_the_commands(build) -> None:
         ("FROM python:3-slim AS one\nCOPY --link=true a.txt ./", "not understood"),
     ],
 )
-def test_what_cannot_be_carried_out_is_said(script: ModuleType, build, text: str, reason: str) -> None:
+def test_an_instruction_that_can_not_be_carried_out_is_named(script: ModuleType, build, text: str, reason: str) -> None:
     with pytest.raises(script.Wrong, match=reason):
         build.run(text)
 
 
-def test_a_command_that_fails_ends_it(build) -> None:
+def test_a_failing_command_ends_the_build(build) -> None:
     with pytest.raises(subprocess.CalledProcessError):
         build.run("FROM python:3-slim AS one\nRUN false")
 

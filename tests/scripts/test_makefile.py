@@ -49,14 +49,14 @@ def run(folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_what_a_file_shares_is_made_once(tmp_path: Path) -> None:
+def test_a_files_shared_fixture_is_made_once(tmp_path: Path) -> None:
     for name in ("east", "west"):
         (tmp_path / f"test_{name}.py").write_text(SHARED.format(scope="module", name=name) + TESTS.format(name=name))
     assert "16 passed" in run(tmp_path)
     assert [(tmp_path / name).read_text() for name in ("east", "west")] == ["made\n"] * 2
 
 
-def test_what_the_files_of_the_analysis_share_is_made_once(tmp_path: Path) -> None:
+def test_the_analysis_session_fixture_is_made_once(tmp_path: Path) -> None:
     folder = tmp_path / ON_SPARK
     folder.mkdir(parents=True)
     (folder / "conftest.py").write_text(SHARED.format(scope="session", name="spark"))

@@ -22,7 +22,7 @@ def test_a_cluster_knows_the_places_of_its_nodes():
     assert ports.advertised(1, 19101) == Address("127.0.0.1", 31101)
 
 
-def test_a_cluster_tells_what_its_table_says_of_single_nodes():
+def test_a_cluster_advertises_its_tables_addresses_of_single_nodes():
     told = Address("kafka-1.example.org", 443)
     assert cluster(advertised={1: told}).node_map.advertised(1, 9094) == told
 
@@ -66,7 +66,7 @@ def test_a_cluster_of_one_port_finds_nodes_by_the_names_that_it_tells():
         ({"advertised": {1: Address("a", 0)}}, 'clusters.main.advertised.1 = "a:0" is nothing to dial; '),
     ],
 )
-def test_a_key_that_the_mapping_has_no_use_for_is_said(values: Mapping[str, Any], line: str):
+def test_a_key_that_the_mapping_does_not_use_is_reported(values: Mapping[str, Any], line: str):
     with pytest.raises(BadSetting) as error:
         cluster(**values)
     assert wrong(error)[0].startswith(line)
@@ -95,14 +95,14 @@ def test_the_longest_frames_are_those_of_the_wire_unless_said_otherwise():
         ({"half_close_seconds": float("nan")}, "timeouts.half_close nan is no time to wait"),
     ],
 )
-def test_a_clusters_setting_that_cannot_be_is_said(values: Mapping[str, Any], line: str):
+def test_an_impossible_setting_of_a_cluster_is_reported(values: Mapping[str, Any], line: str):
     with pytest.raises(BadSetting) as error:
         ClusterSettings(**({"upstream": (BROKER,), "listen": LISTEN, "name": "east"} | values))
     assert wrong(error)[0].startswith(line)
     assert error.value.cluster == "east"
 
 
-def test_all_that_is_wrong_with_a_cluster_is_said_at_once():
+def test_all_errors_of_a_cluster_are_reported_at_once():
     with pytest.raises(BadSetting) as error:
         cluster(LISTEN, hold_limit=0, advertise="a:1")
     assert len(wrong(error)) == 3
@@ -140,7 +140,7 @@ def test_balancers_are_trusted_by_their_networks(host, trusted):
         ),
     ],
 )
-def test_what_is_said_of_headers_that_nobody_asks_for_is_wrong(values, line):
+def test_settings_of_proxy_headers_are_refused_where_headers_are_off(values, line):
     with pytest.raises(BadSetting) as error:
         cluster(**values)
     assert wrong(error)[0].startswith(line)

@@ -38,12 +38,12 @@ def test_a_cluster_of_0_7_has_one_listener_and_tells_of_nothing():
     assert cluster().dialect is Dialect.KAFKA
 
 
-def test_nothing_has_to_be_advertised_where_nothing_is_told():
+def test_a_dialect_without_addresses_needs_nothing_advertised():
     assert cluster(dialect=OLD, listen=Address("0.0.0.0", 9092)).node_map == AloneMap()
 
 
 @pytest.mark.parametrize("key", NEEDLESS)
-def test_a_key_that_0_7_has_no_use_for_is_said(key: str):
+def test_a_key_that_0_7_does_not_use_is_reported(key: str):
     with pytest.raises(BadSetting) as error:
         cluster(dialect=OLD, **{key: SAID[key]})
     assert wrong(error) == (
@@ -52,7 +52,7 @@ def test_a_key_that_0_7_has_no_use_for_is_said(key: str):
     )
 
 
-def test_all_of_them_are_said_at_once():
+def test_all_settings_that_0_7_lacks_are_reported_at_once():
     with pytest.raises(BadSetting) as error:
         cluster(dialect=OLD, **SAID)
     assert len(wrong(error)) == len(NEEDLESS)

@@ -31,7 +31,7 @@ EAST = cluster(name="east", node_count=10, nodes={50: Address("127.0.0.1", 9094)
         ({"listen": Address("127.0.0.1", 19103), "node_ports": 19095, "node_count": 8}, "ports 19095 to 19102 of"),
     ],
 )
-def test_clusters_that_want_the_same_ports_are_said(west, ports):
+def test_clusters_that_want_the_same_ports_are_reported(west, ports):
     with pytest.raises(BadSetting) as error:
         ProxySettings((EAST, cluster(name="west", node_count=west.pop("node_count", 10), **west)))
     (line,) = wrong(error)
@@ -92,7 +92,7 @@ def test_the_state_file_lies_beside_the_capture():
         ({}, "/.local/state/kafka-wiretap"),
     ],
 )
-def test_or_in_the_users_state_folder(environment, folder):
+def test_the_state_file_of_a_proxy_without_a_capture_is_in_the_users_state_folder(environment, folder):
     path = default_state_file(LISTEN, None, environment=environment)
     assert path == Path(folder) / "nodes-127.0.0.1-19092.json"
 
@@ -129,7 +129,7 @@ def meets(one: Demand, other: Demand) -> bool:
 
 
 @given(DEMANDS)
-def test_each_cluster_that_wants_an_earlier_ones_ports_is_told_of_one_that_has_them(demands):
+def test_each_cluster_that_wants_an_earlier_ones_ports_has_a_message_that_names_one(demands):
     said = [re.match(r"clusters.(c\d) and clusters.(c\d) both want", str(fault)) for fault in wrong_demands(demands)]
     told = {found[1]: found[2] for found in said if found}
     assert len(said) >= len(told)
@@ -139,6 +139,6 @@ def test_each_cluster_that_wants_an_earlier_ones_ports_is_told_of_one_that_has_t
         assert one.name not in told or meets(one, of_names[told[one.name]])
 
 
-def test_where_all_want_the_same_each_is_told_of_a_few():
+def test_each_of_many_clashing_clusters_gets_few_messages():
     demands = [Demand(f"c{at}", (HostPorts("*", range(at + 1, at + 1000)),), None, False) for at in range(50)]
     assert len([*wrong_demands(demands)]) <= 50 * MAX_CLASHES

@@ -90,7 +90,7 @@ def test_every_key_is_in_the_file_that_says_everything(tmp_path):
     assert given == listener | {("clusters", "main", "tls", "upstream", *place) for place in keys_of(UpstreamTls)}
 
 
-def test_one_side_does_not_mean_the_other(tmp_path):
+def test_tls_on_one_side_does_not_turn_it_on_on_the_other(tmp_path):
     assert sides(loaded(tmp_path, 'tls.certificate = "a.pem"')) == (ListenerTls(Path("a.pem")), None)
     assert sides(loaded(tmp_path, "[clusters.main.tls.upstream]")) == (None, UpstreamTls())
     assert sides(loaded(tmp_path, "tls.upstream.on = false")) == (None, None)
@@ -108,7 +108,7 @@ def test_a_listener_needs_a_certificate(tmp_path):
     assert line.startswith("clusters.main.tls.certificate is missing")
 
 
-def test_an_unknown_key_is_told_the_nearest(tmp_path):
+def test_an_unknown_key_is_refused_with_the_nearest(tmp_path):
     (line,) = wrong(tmp_path, 'tls = { certificate = "a.pem", client_cas = "b.pem" }')
     assert line.startswith("clusters.main.tls.client_cas is no setting; right would be clusters.main.tls.client_ca")
     (line,) = wrong(tmp_path, '[clusters.main.tsl]\ncertificate = "a.pem"')
@@ -122,7 +122,7 @@ def test_clients_that_may_show_a_certificate_need_a_ca_that_signs_it(tmp_path):
     assert line.startswith("clusters.main.tls.clients is optional, but nobody is asked")
 
 
-def test_a_key_without_a_certificate_is_none(tmp_path):
+def test_a_key_without_a_certificate_is_refused(tmp_path):
     (line,) = wrong(tmp_path, 'tls.upstream.key = "a.key"')
     assert line.startswith("clusters.main.tls.upstream.key has no certificate; right would be")
 
@@ -180,14 +180,14 @@ def test_a_risk_for_each_row_is_tried():
 
 
 @pytest.mark.parametrize("key", TAKEN)
-def test_a_risk_is_said_with_its_key(key, tmp_path):
+def test_a_risk_is_reported_with_its_key(key, tmp_path):
     basic = BASIC.replace('listen = "127.0.0.1:19092"\n', "") if "listen" in TAKEN[key] else BASIC
     (tmp_path / "wiretap.toml").write_text(basic + TAKEN[key])
     (line,) = risks(load(tmp_path / "wiretap.toml", None, {"HOME": "/home/me"}))
     assert line.startswith(f"clusters.main.{key} ")
 
 
-def test_settings_that_take_no_risk_are_passed_over(tmp_path):
+def test_settings_without_a_risk_give_no_warning(tmp_path):
     assert list(risks(loaded(tmp_path, SAFE))) == []
 
 

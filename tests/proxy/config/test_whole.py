@@ -9,7 +9,7 @@ from tests.proxy.config.clusters import cluster, wrong
 
 
 @pytest.mark.parametrize("seconds", [-1, -0.001, float("nan"), float("inf")])
-def test_a_time_to_drain_that_is_none_is_said(seconds):
+def test_a_bad_drain_time_is_reported(seconds):
     with pytest.raises(BadSetting) as error:
         ProxySettings((cluster(),), drain_seconds=seconds)
     assert wrong(error)[0].startswith("drain ")
@@ -21,7 +21,7 @@ def test_any_other_time_to_drain_will_do(seconds):
 
 
 @pytest.mark.parametrize("name", ["East", "", "a.b", "a b", "-a", "ä", "x" * 41])
-def test_a_name_that_is_no_label_is_said(name):
+def test_a_cluster_name_that_can_not_be_a_label_is_refused(name):
     with pytest.raises(BadSetting) as error:
         ProxySettings((cluster(name=name),))
     assert "small letters" in wrong(error)[0]

@@ -39,9 +39,7 @@ def expected(script: Script) -> list[tuple[int, int, int, int, int, int]]:
 
 
 @given(script=scripts, data=st.data())
-def test_however_it_is_cut_the_bytes_pass_unchanged_and_each_response_finds_its_request(
-    script: Script, data: st.DataObject
-) -> None:
+def test_bytes_pass_unchanged_and_responses_are_paired_for_any_cuts(script: Script, data: st.DataObject) -> None:
     run = Run(Conversation(Routes())).feed(data.draw(schedules(script)))
     assert run.sent(True) == script.requests
     assert run.sent(False) == script.responses
@@ -82,9 +80,7 @@ class InTurns(Run):
 
 
 @given(script=scripts, data=st.data(), most=st.integers(1, 40))
-def test_however_few_frames_are_looked_at_in_a_step_it_comes_to_the_same(
-    script: Script, data: st.DataObject, most: int
-) -> None:
+def test_small_steps_give_the_results_of_one_large_step(script: Script, data: st.DataObject, most: int) -> None:
     chunks = data.draw(schedules(script))
     at_once = Run(Conversation(Routes.everything())).feed(chunks)
     in_turns = InTurns(Routes.everything(), most).feed(chunks)
@@ -132,7 +128,7 @@ def test_between_frames_that_are_not_plain_there_is_no_room_for_more_plain_ones(
 
 @pytest.mark.parametrize("size", [1, 300, 1500, 1600, 1601, 5000])
 @pytest.mark.parametrize("from_client", [True, False], ids=["requests", "answers"])
-def test_of_frames_that_are_searched_a_step_holds_so_many_bytes(from_client: bool, size: int) -> None:
+def test_a_step_searches_a_bounded_number_of_bytes(from_client: bool, size: int) -> None:
     most = 100
     marked = {"mark_request": always, "mark_response": always}
     routes = Routes(**marked, search_request=always, search_response=always)
@@ -147,7 +143,7 @@ def test_of_frames_that_are_searched_a_step_holds_so_many_bytes(from_client: boo
 
 
 @given(script=scripts, data=st.data(), most=st.integers(1, 40))
-def test_wherever_a_search_stops_each_byte_is_reported_once(script: Script, data: st.DataObject, most: int) -> None:
+def test_each_byte_is_reported_once_wherever_the_search_stops(script: Script, data: st.DataObject, most: int) -> None:
     routes = Routes(mark_request=always, mark_response=always, search_request=always, search_response=always)
     run = InTurns(routes, most).feed(data.draw(schedules(script)))
     assert run.reported == {True: script.requests, False: script.responses}
@@ -245,9 +241,7 @@ def _whole_frames(stream: bytes) -> int:
 
 
 @given(script=scripts, data=st.data())
-def test_a_conversation_goes_on_in_another_process_as_if_nothing_had_happened(
-    script: Script, data: st.DataObject
-) -> None:
+def test_a_conversation_continues_in_another_process_from_its_state(script: Script, data: st.DataObject) -> None:
     chunks = data.draw(schedules(script))
     cut = data.draw(st.integers(0, len(chunks)))
     routes = Routes.everything()
@@ -269,7 +263,9 @@ def _marks(run: Run) -> list[tuple[object, ...]]:
 
 
 @given(script=scripts, data=st.data())
-def test_after_a_gap_it_goes_on_at_the_next_frame_of_each_direction(script: Script, data: st.DataObject) -> None:
+def test_a_conversation_resumes_after_a_gap_at_the_next_frame_of_each_direction(
+    script: Script, data: st.DataObject
+) -> None:
     chunks = data.draw(schedules(script))
     cut = data.draw(st.integers(0, len(chunks)))
     routes = Routes.everything()
@@ -326,7 +322,7 @@ def test_an_answer_of_our_own_never_cuts_into_a_response() -> None:
     assert sent == whole_response + response(2, b"ours")
 
 
-def test_marks_say_first_and_last() -> None:
+def test_a_mark_tells_whether_its_part_is_the_first_or_the_last() -> None:
     mark = Mark(FrameKind.REQUEST, None, begin=0, end=10, start=0, stop=4, may_hold_secret=True)
     assert (mark.first, mark.last) == (True, False)
     assert (mark._replace(start=4, stop=10).first, mark._replace(start=4, stop=10).last) == (False, True)

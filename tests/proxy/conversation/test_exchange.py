@@ -28,13 +28,13 @@ def exchange(request_last_ns: int, first: int, last: int, previous_last_ns: int 
         pytest.param(exchange(100, 0, 0), None, None, None, id="never answered"),
     ],
 )
-def test_latency_queueing_and_transfer(
+def test_an_exchanges_latency_queueing_and_transfer_times_are_right(
     asked: Exchange, latency: int | None, queued: int | None, transfer: int | None
 ) -> None:
     assert timings(asked) == (latency, queued, transfer)
 
 
-def test_what_the_proxy_answers_itself_has_no_timings() -> None:
+def test_an_exchange_that_the_proxy_answers_has_no_timings() -> None:
     asked = exchange(100, 150, 170)
     asked.own_answer = b"ours"
     assert timings(asked) == (None, None, None)

@@ -64,9 +64,7 @@ def expected(script: Script) -> list[tuple[object, ...]]:
 
 
 @given(script=scripts, data=st.data())
-def test_however_it_is_cut_the_bytes_pass_unchanged_and_each_response_finds_its_request(
-    script: Script, data: st.DataObject
-) -> None:
+def test_bytes_pass_unchanged_and_responses_are_paired_for_any_cuts(script: Script, data: st.DataObject) -> None:
     run = Run(talk()).feed(data.draw(schedules(script)))
     assert (run.sent(True), run.sent(False)) == (script.requests, script.responses)
     assert run.finished() == expected(script)
@@ -85,7 +83,7 @@ def test_fed_whole_or_byte_by_byte_comes_to_the_same(script: Script) -> None:
 
 
 @given(script=scripts, data=st.data())
-def test_it_goes_on_in_another_process_as_if_nothing_had_happened(script: Script, data: st.DataObject) -> None:
+def test_a_conversation_of_0_7_continues_in_another_process_from_its_state(script: Script, data: st.DataObject) -> None:
     chunks = data.draw(schedules(script))
     cut = data.draw(st.integers(0, len(chunks)))
     before, straight = Run(talk()).feed(chunks[:cut]), Run(talk()).feed(chunks)
@@ -96,7 +94,9 @@ def test_it_goes_on_in_another_process_as_if_nothing_had_happened(script: Script
 
 
 @given(script=scripts, data=st.data())
-def test_after_a_gap_it_goes_on_at_the_next_frame_of_each_direction(script: Script, data: st.DataObject) -> None:
+def test_a_conversation_resumes_after_a_gap_at_the_next_frame_of_each_direction(
+    script: Script, data: st.DataObject
+) -> None:
     chunks = data.draw(schedules(script))
     cut = data.draw(st.integers(0, len(chunks)))
     state = Run(talk()).feed(chunks[:cut]).talk.boundary_state()
@@ -112,7 +112,7 @@ def test_after_a_gap_it_goes_on_at_the_next_frame_of_each_direction(script: Scri
     )
 
 
-def test_produces_between_are_passed_over() -> None:
+def test_produces_between_are_skipped() -> None:
     one = talk()
     step = one.requests(b"".join(map(request, (FETCH, PRODUCE, MULTIPRODUCE, OFFSETS, PRODUCE, MULTIFETCH))), 10)
     assert [exchange.api for exchange in step.one_way] == [NAMES[PRODUCE], NAMES[MULTIPRODUCE], NAMES[PRODUCE]]
@@ -181,7 +181,7 @@ def test_a_type_that_0_7_does_not_have_passes_opaque_and_is_taken_to_be_answered
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 0, 1, 101, 2**31 - 1])
-def test_a_length_that_no_frame_has_ends_it_behind_what_was_right(length: int) -> None:
+def test_an_impossible_length_ends_the_connection_after_the_good_frames(length: int) -> None:
     bad = struct.pack(">i", length)
     one = talk(FrameLimits(100, 100))
     step = one.requests(request(FETCH) + bad, 10)
@@ -198,7 +198,7 @@ def test_the_longest_and_the_shortest_frames_pass() -> None:
     assert not one.in_flight
 
 
-def test_a_response_that_nobody_waits_for_ends_it() -> None:
+def test_a_response_without_a_pending_request_ends_the_connection() -> None:
     one = talk()
     one.requests(request(PRODUCE), 10)
     step = one.responses(response(), 20)
@@ -225,7 +225,7 @@ def test_numbers_of_both_dialects_never_meet() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=40)), max_size=12))
-def test_of_any_bytes_only_those_are_passed_that_are_frames(chunks: list[tuple[bool, bytes]]) -> None:
+def test_only_whole_frames_of_arbitrary_bytes_are_passed_on(chunks: list[tuple[bool, bytes]]) -> None:
     one, arrived, passed = talk(FrameLimits(50, 50)), [b"", b""], [b"", b""]
     for from_client, data in chunks:
         step = (one.requests if from_client else one.responses)(data, 1)

@@ -79,7 +79,7 @@ def expected(mechanism: str) -> list[tuple[Direction, FrameKind, bytes]]:
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 @pytest.mark.parametrize("mechanism", LOGINS)
-def test_tokens_are_told_from_frames(mechanism: str, size: int) -> None:
+def test_tokens_are_distinguished_from_frames(mechanism: str, size: int) -> None:
     heard = Heard(Conversation(Routes.everything()))
     for side, data in said(mechanism):
         heard.hear(side, data, size)
@@ -99,14 +99,14 @@ def test_between_a_token_and_the_servers_one_is_owed(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "X-UNKNOWN"])
-def test_where_nobody_can_tell_no_token_is_owed(mechanism: str) -> None:
+def test_no_token_is_due_where_the_mechanisms_end_is_unknown(mechanism: str) -> None:
     heard = Heard(Conversation(Routes.everything()))
     for side, data in said(mechanism):
         heard.hear(side, data, 1000)
         assert not heard.talk.login.token_owed
 
 
-def test_what_comes_too_early_is_no_token_that_is_owed_after_the_login() -> None:
+def test_a_frame_before_the_handshakes_answer_is_not_a_token_due_after_the_login() -> None:
     heard = Heard(Conversation(Routes.everything()))
     for data in (handshake("PLAIN"), framed(b"\0user\0secret"), framed(b"more")):
         heard.hear(CLIENT, data, 1000)
@@ -116,7 +116,7 @@ def test_what_comes_too_early_is_no_token_that_is_owed_after_the_login() -> None
 
 
 @pytest.mark.parametrize("mechanism", LOGINS)
-def test_who_reads_a_recording_follows_the_verdicts_and_needs_no_tokens(mechanism: str) -> None:
+def test_a_reader_of_masked_bytes_finds_the_same_frames_by_the_verdicts(mechanism: str) -> None:
     """Like the compactor, it finds the same frames in masked bytes, because it is told where tokens begin."""
     proxy = Heard(Conversation(Routes.everything()))
     reader = Heard(Conversation(Routes.everything(), decides=False))
@@ -135,7 +135,7 @@ def test_who_reads_a_recording_follows_the_verdicts_and_needs_no_tokens(mechanis
 
 
 @pytest.mark.parametrize("cut", range(len(LOGINS["SCRAM-SHA-256"]) + 3))
-def test_a_login_goes_on_in_another_process(cut: int) -> None:
+def test_a_login_continues_in_another_process_from_its_state(cut: int) -> None:
     script = said("SCRAM-SHA-256")
     before = Heard(Conversation(Routes.everything()))
     for side, data in script[:cut]:
@@ -191,7 +191,7 @@ def test_a_refused_bearer_token_leaves_the_login_open() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 9])
-def test_with_another_handshake_a_login_is_under_way_again(version: int) -> None:
+def test_another_handshake_begins_another_login(version: int) -> None:
     talk = Conversation(Routes.everything())
     for data, pending in ((NEXT, False), (handshake("PLAIN", version=version), True), (NEXT, False)):
         talk.requests(data, 10)

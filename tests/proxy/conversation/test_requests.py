@@ -38,7 +38,7 @@ def test_the_last_byte_counts_even_if_it_comes_alone() -> None:
     assert talk.in_flight[0].request_last_ns == 30
 
 
-def test_acks_far_behind_a_long_client_id_are_waited_for() -> None:
+def test_acks_far_after_a_long_client_id_are_waited_for() -> None:
     talk = Conversation(Routes())
     frame = produce(9, 7, 0, client_id=b"x" * 30_000)
     assert talk.requests(frame[:20_000], 10).outgoing() == [b""]
@@ -65,7 +65,7 @@ def test_a_length_that_no_frame_has_ends_the_connection(size: int) -> None:
     assert b"".join(map(bytes, step.outgoing())) == good
 
 
-def test_what_would_name_brokers_in_an_unknown_way_is_refused() -> None:
+def test_a_request_whose_version_can_not_be_rewritten_is_refused() -> None:
     talk = Conversation(Routes(refused=lambda key, version: version > 13))
     good = request(HEARTBEAT, 3, 1)
     step = talk.requests(good + request(3, 14, 2), 10)
@@ -83,7 +83,7 @@ def test_what_would_name_brokers_in_an_unknown_way_is_refused() -> None:
         (framed(struct.pack(">hhi", VENDOR, 0, 7)), OpaqueReason.UNREADABLE),
     ],
 )
-def test_what_is_not_known_passes_opaque_and_is_paired_by_order(frame: bytes, reason: OpaqueReason) -> None:
+def test_an_unknown_request_passes_opaque_and_is_paired_by_order(frame: bytes, reason: OpaqueReason) -> None:
     talk = Conversation(Routes())
     step = talk.requests(frame, 10)
     assert step.opaque_reasons == [reason]
@@ -135,7 +135,7 @@ def test_a_request_that_the_proxy_answers_does_not_leave_however_it_is_cut() -> 
         assert [e.correlation_id for step in steps for e in step.to_answer] == [2]
 
 
-def test_opaque_requests_that_nobody_answers_are_given_up_and_no_more_are_awaited(
+def test_unanswered_opaque_requests_are_abandoned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("proxy.conversation.conversation.MAX_IN_FLIGHT", 3)
@@ -149,7 +149,7 @@ def test_opaque_requests_that_nobody_answers_are_given_up_and_no_more_are_awaite
     assert [e.correlation_id for e in talk.in_flight] == [6]
 
 
-def test_a_request_that_is_understood_is_never_given_up_nor_one_of_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_a_known_request_nor_one_of_a_login_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.conversation.conversation.MAX_IN_FLIGHT", 3)
     for stays in (request(HEARTBEAT, 3, 1), request(API_VERSIONS, 99, 1)):
         talk = Conversation(Routes())

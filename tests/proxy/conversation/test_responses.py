@@ -19,7 +19,7 @@ def asked(*frames: bytes) -> Conversation:
     return talk
 
 
-def test_a_response_that_nobody_asked_for_ends_the_connection() -> None:
+def test_an_unrequested_response_ends_the_connection() -> None:
     step = asked(request(HEARTBEAT, 3, 1)).responses(response(1) + response(2), 20)
     assert [e.correlation_id for e in step.finished] == [1]
     assert step.cause is Cause.UNEXPECTED_RESPONSE
@@ -39,7 +39,7 @@ def test_opaque_requests_before_the_one_that_is_answered_have_no_answer() -> Non
     assert not talk.in_flight
 
 
-def test_an_answer_of_our_own_behind_an_opaque_request_has_its_turn_when_that_is_passed_over() -> None:
+def test_our_answer_after_an_opaque_request_has_its_turn_when_that_is_skipped() -> None:
     talk = Conversation(Routes(answered_by_proxy=lambda key, version: key == 18))
     (answered,) = talk.requests(request(VENDOR, 0, 1) + request(18, 9, 2) + request(HEARTBEAT, 3, 3), 10).to_answer
     talk.answer(answered, response(2, b"ours"))
@@ -49,13 +49,13 @@ def test_an_answer_of_our_own_behind_an_opaque_request_has_its_turn_when_that_is
     assert [e.correlation_id for e in step.unanswered] == [1]
 
 
-def test_what_is_still_in_flight_when_an_answer_makes_no_sense_stays_to_be_counted() -> None:
+def test_requests_stay_in_flight_when_a_response_matches_none() -> None:
     talk = asked(request(HEARTBEAT, 3, 1), request(HEARTBEAT, 3, 2))
     talk.responses(response(9), 20)
     assert [e.correlation_id for e in talk.in_flight] == [1, 2]
 
 
-def test_no_request_that_is_understood_is_passed_over() -> None:
+def test_no_known_request_is_skipped() -> None:
     talk = asked(request(VENDOR, 0, 1), request(HEARTBEAT, 3, 2), request(HEARTBEAT, 3, 3))
     assert talk.responses(response(3), 20).cause is Cause.UNEXPECTED_RESPONSE
 
@@ -118,7 +118,7 @@ def given_up(monkeypatch: pytest.MonkeyPatch) -> Conversation:
     return talk
 
 
-def test_what_is_answered_after_it_was_given_up_passes_and_hides_what_it_may(given_up: Conversation) -> None:
+def test_a_response_to_an_abandoned_request_passes_and_may_hold_secrets(given_up: Conversation) -> None:
     late = response(2, b"late")
     for chunk in (late[:5], late[5:9], late[9:] + late):
         step = given_up.responses(chunk, 30)
@@ -134,7 +134,7 @@ def test_what_is_answered_after_it_was_given_up_passes_and_hides_what_it_may(giv
     assert again.responses(late, 40).cause is None
 
 
-def test_what_is_known_is_paired_behind_what_was_given_up(given_up: Conversation) -> None:
+def test_known_requests_are_paired_after_an_abandoned_one(given_up: Conversation) -> None:
     given_up.requests(request(HEARTBEAT, 3, 9) + request(VENDOR, 0, 10) + request(HEARTBEAT, 3, 11), 40)
     step = given_up.responses(response(3) + response(9) + response(10) + response(11), 50)
     assert [e.correlation_id for e in step.finished] == [9, 11]
@@ -145,6 +145,6 @@ def test_what_is_known_is_paired_behind_what_was_given_up(given_up: Conversation
     assert given_up.responses(struct.pack(">ii", 1001, 12), 70).cause is Cause.BAD_LENGTH
 
 
-def test_an_answer_that_makes_no_sense_ends_a_connection_on_which_nothing_was_given_up() -> None:
+def test_an_answer_that_makes_no_sense_ends_a_connection_on_which_nothing_was_abandoned() -> None:
     talk = asked(request(VENDOR, 0, 1))
     assert talk.responses(response(2), 20).cause is Cause.UNEXPECTED_RESPONSE

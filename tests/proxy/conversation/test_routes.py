@@ -27,7 +27,7 @@ def test_marked_answered_and_refused_frames_are_not_plain() -> None:
     assert not Routes(mark_response=heartbeat).of(pack_api_and_version(12, 3)).plain_response
 
 
-def test_everything_marks_everything() -> None:
+def test_the_route_everything_marks_requests_and_responses() -> None:
     route = Routes.everything().of(pack_api_and_version(12, 3))
     assert route.mark_request
     assert route.mark_response

@@ -26,7 +26,7 @@ def test_at_first_nothing_is_in_flight_and_both_directions_are_at_their_start() 
     assert (list(state.in_flight), state.own_answers_waiting, state.next_offsets) == ([], 0, [0, 0])
 
 
-def test_the_servers_last_token_ends_the_login_where_each_direction_goes_on() -> None:
+def test_the_servers_last_token_ends_the_login_where_each_direction_continues() -> None:
     state, step = within_login("PLAIN"), Step(b"", 0)
     state.token_complete(CLIENT, 9, 63, step)
     assert step.verdicts == []

@@ -24,7 +24,7 @@ def fed(data: bytes, *, routes: Routes | None = None) -> Conversation:
 
 
 @given(cut=st.integers(0, 3 * len(FRAME)))
-def test_what_has_arrived_and_what_is_missing_add_up_to_the_next_boundary(cut: int) -> None:
+def test_the_arrived_and_the_missing_bytes_end_at_a_frame_boundary(cut: int) -> None:
     side = fed((FRAME * 3)[:cut]).requests_side
     assert side.arrived == cut
     into = cut % len(FRAME)
@@ -71,7 +71,7 @@ def test_a_marked_frame_is_marked_in_every_piece_without_gap_or_overlap(cuts: li
 
 
 @given(cut=st.integers(1, 2 * len(FRAME) - 1))
-def test_a_side_goes_on_from_its_state_as_if_nothing_had_been(cut: int) -> None:
+def test_a_side_continues_from_its_state(cut: int) -> None:
     first, rest = (FRAME * 2)[:cut], (FRAME * 2)[cut:]
     told, kept = fed(first), fed(first)
     again = Conversation.from_state(Routes.everything(), json.loads(json.dumps(kept.state())))
@@ -94,7 +94,7 @@ def test_a_token_is_no_exchange_and_is_counted_apart() -> None:
 
 
 @given(cut=st.integers(12, len(FRAME) - 1), data=st.data())
-def test_bytes_that_nobody_has_are_stepped_over_as_if_they_had_come(cut: int, data: st.DataObject) -> None:
+def test_missing_bytes_are_skipped_as_if_they_had_arrived(cut: int, data: st.DataObject) -> None:
     whole, partly = fed(FRAME[:cut]), fed(FRAME[:cut])
     whole.requests((FRAME * 2)[cut:], 10)
     gone = data.draw(st.integers(0, len(FRAME) - cut - 1))

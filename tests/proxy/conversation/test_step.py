@@ -14,7 +14,7 @@ def test_an_untouched_chunk_leaves_as_the_very_object_that_came() -> None:
     assert Step(data, 100).outgoing()[0] is data
 
 
-def test_what_is_held_back_does_not_leave() -> None:
+def test_held_back_bytes_do_not_leave() -> None:
     step = Step(b"0123456789", 100)
     step.stop = 7
     assert (sent(step), step.unclassified) == (b"0123456", 3)

@@ -9,7 +9,7 @@ from proxy.schema.addresses import Address
 BOOTSTRAP = Address("*", 9092)
 
 
-def test_no_node_has_a_place():
+def test_a_single_broker_has_no_listeners_for_nodes():
     alone: NodeMap = AloneMap()
     assert (alone.named, alone.own_node, alone.usual_ports, alone.warnings) == ({}, None, range(0), ())
     for node_id in (0, 1, 2**31 - 1):
@@ -24,7 +24,7 @@ def test_no_node_has_a_place():
             alone.advertised(node_id, 9093)
 
 
-def test_whatever_name_a_client_asks_for_the_one_broker_is_meant():
+def test_any_requested_name_means_the_single_broker():
     alone = AloneMap()
     assert [alone.requested_node(None, name) for name in (None, "broker-1.example.org", "")] == [None] * 3
     assert alone.advertised_bootstrap(BOOTSTRAP) == BOOTSTRAP

@@ -27,7 +27,7 @@ def test_a_node_has_the_host_with_its_id() -> None:
 
 
 @given(around, around, ids)
-def test_a_host_says_whose_it_is(before: str, after: str, node_id: int) -> None:
+def test_the_pattern_finds_the_node_of_each_of_its_hosts(before: str, after: str, node_id: int) -> None:
     try:
         pattern = HostPattern(before + "{node_id}" + after)
         host = pattern.host(node_id)
@@ -61,7 +61,7 @@ def test_a_host_is_a_nodes_only_if_the_node_has_that_very_host(node_id: int, tex
         "broker-example",
     ],
 )
-def test_what_is_no_nodes_host_is_nobodys(host: str) -> None:
+def test_a_host_that_does_not_match_the_pattern_has_no_node(host: str) -> None:
     assert PATTERN.node_of(host) is None
 
 
@@ -116,7 +116,7 @@ def test_a_pattern_may_be_as_long_as_names_may_be() -> None:
 # --- a proxy for each broker, or for some ----------------------------------------------------------------------------
 
 
-def test_every_node_is_told_by_its_name_and_one_port() -> None:
+def test_every_node_is_advertised_by_its_name_and_one_port() -> None:
     places = TemplateMap(LISTEN, ADVERTISE, own_node=3)
     assert [places.advertised(node_id, None) for node_id in (1, 3)] == [
         Address("broker-1.example", 9093),
@@ -135,7 +135,7 @@ def test_only_named_nodes_are_listened_for() -> None:
     assert places.wanted_listener(3) is places.wanted_listener(1) is None
 
 
-def test_nothing_is_set_aside_kept_or_warned_of() -> None:
+def test_a_template_map_reserves_keeps_and_warns_of_no_port() -> None:
     places = TemplateMap(LISTEN, ADVERTISE, named={4: Address("0.0.0.0", 0)})
     assert not places.usual_ports
     assert not places.warnings
@@ -201,12 +201,12 @@ def test_each_node_has_its_name_and_all_of_them_one_port() -> None:
 
 
 @given(ids)
-def test_who_asks_for_what_it_was_told_reaches_the_node_that_was_meant(node_id: int) -> None:
+def test_the_advertised_name_leads_to_its_node(node_id: int) -> None:
     places = SniMap(LISTEN, ADVERTISE, KAFKA)
     assert places.requested_node(None, places.advertised(node_id, None).host) == node_id
 
 
-def test_who_asks_for_the_bootstrap_name_means_no_node_in_particular() -> None:
+def test_the_bootstrap_name_selects_no_node() -> None:
     assert SniMap(LISTEN, ADVERTISE, KAFKA).requested_node(None, "kafka.example") is None
     assert SniMap(LISTEN, ADVERTISE, "KAFKA.example").requested_node(None, "kafka.EXAMPLE") is None
 
@@ -214,12 +214,12 @@ def test_who_asks_for_the_bootstrap_name_means_no_node_in_particular() -> None:
 @pytest.mark.parametrize(
     "name", ["broker-.example", "broker-01.example", "x.kafka.example", "example", "", "127.0.0.1"]
 )
-def test_who_asks_for_another_name_means_nobody_and_the_reason_does_not_repeat_it(name: str) -> None:
+def test_an_unknown_name_is_refused_and_not_repeated_in_the_reason(name: str) -> None:
     with pytest.raises(ValueError, match=r"a name that is no node's, nor the bootstrap listener's$"):
         SniMap(LISTEN, ADVERTISE, KAFKA).requested_node(None, name)
 
 
-def test_who_asks_for_no_name_means_nobody() -> None:
+def test_a_client_without_sni_is_refused() -> None:
     with pytest.raises(ValueError, match="asks for no name"):
         SniMap(LISTEN, ADVERTISE, KAFKA).requested_node(None, None)
 

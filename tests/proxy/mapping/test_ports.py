@@ -65,7 +65,7 @@ def test_a_port_that_another_node_was_given_is_not_tried() -> None:
     assert ports.wanted_listener(3).ports == (9096, 0)
 
 
-def test_a_flag_that_takes_a_remembered_port_wins_and_says_so() -> None:
+def test_a_flag_that_takes_a_remembered_port_wins_with_a_warning() -> None:
     ports = PortMap(LISTEN, named={7: Address("127.0.0.1", 45000)}, remembered={1: 45000, 2: 9092})
     assert ports.wanted_listener(1).ports == (9094, 0)
     assert ports.remembered == {}
@@ -75,13 +75,13 @@ def test_a_flag_that_takes_a_remembered_port_wins_and_says_so() -> None:
     )
 
 
-def test_a_port_that_the_kernel_picked_is_told_from_one_set_aside_for_another_node() -> None:
+def test_a_port_that_the_kernel_picked_is_distinguished_from_a_reserved_one() -> None:
     ports = PortMap(LISTEN, named={7: Address("127.0.0.1", 7000)}, remembered={8: 8000})
     assert [port for port in (7000, 8000, 9094, 12000) if ports.is_set_aside(port, 1)] == [7000, 8000]
     assert [port for port in (7000, 8000, 9094, 12000) if ports.is_set_aside(port, 2)] == [7000, 8000, 9094]
 
 
-def test_clients_are_told_the_advertised_host() -> None:
+def test_clients_get_the_advertised_host() -> None:
     ports = PortMap(Address("0.0.0.0", 9092), advertise="proxy.example", named={7: Address("127.0.0.2", 7000)})
     assert ports.wanted_listener(1) == ((9094, 0), "0.0.0.0")
     assert ports.advertised(1, 9094) == Address("proxy.example", 9094)
@@ -184,7 +184,7 @@ def test_two_nodes_are_never_offered_the_same_port(
     assert LISTEN.port not in offered
 
 
-def test_everything_that_is_wrong_is_said_at_once() -> None:
+def test_all_faults_of_a_port_map_are_reported_at_once() -> None:
     with pytest.raises(Misplaced) as error:
         PortMap(Address("0.0.0.0", 9092), None, {-1: Address("*", 9092)}, 65_000, remembered={1: 0})
     assert [str(fault).split(" ")[0] for fault in error.value.faults] == [
@@ -201,7 +201,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 # what clients are told, where it is not what is listened on
 
 
-def test_ports_that_something_else_forwards_are_told_as_clients_dial_them() -> None:
+def test_forwarded_ports_are_advertised_as_clients_dial_them() -> None:
     ports = PortMap(LISTEN, advertise="proxy.example", base=19100, count=10, advertised_base=31100)
     assert ports.advertised(1, 19101) == Address("proxy.example", 31101)
     assert ports.advertised(1, 45000) == Address("proxy.example", 45000)
@@ -212,7 +212,7 @@ def test_ports_behind_the_bootstrap_one_may_be_forwarded_too() -> None:
     assert PortMap(LISTEN, advertised_base=31100).advertised(2, 9095) == Address("127.0.0.1", 31102)
 
 
-def test_a_table_says_what_clients_are_told_of_single_nodes() -> None:
+def test_a_table_sets_the_advertised_addresses_of_single_nodes() -> None:
     addresses = {1: Address("kafka-1.example", 443), 7: Address("kafka-7.example", 443)}
     ports = PortMap(LISTEN, addresses=addresses, advertised_base=31100)
     assert ports.advertised(1, 9094) == Address("kafka-1.example", 443)
@@ -220,7 +220,7 @@ def test_a_table_says_what_clients_are_told_of_single_nodes() -> None:
     assert ports.advertised(2, 9095) == Address("127.0.0.1", 31102)
 
 
-def test_a_node_may_be_told_where_another_would_be_that_was_named_elsewhere() -> None:
+def test_a_node_may_be_advertised_at_the_usual_port_of_a_node_named_elsewhere() -> None:
     there = Address("127.0.0.1", 9095)
     ports = PortMap(LISTEN, named={2: Address("127.0.0.1", 7000)}, addresses={1: there})
     assert (ports.advertised(1, 9094), ports.advertised(2, 7000)) == (there, Address("127.0.0.1", 7000))
@@ -260,7 +260,7 @@ def test_only_a_port_that_the_kernel_picked_is_kept() -> None:
     advertised_base=st.none() | st.integers(9090, 9150),
     given_ports=st.dictionaries(st.integers(0, 30), st.integers(9090, 9150), max_size=5),
 )
-def test_two_nodes_of_the_range_are_never_told_the_same_address(
+def test_two_nodes_of_the_range_never_have_the_same_advertised_address(
     base: int, advertised_base: int | None, given_ports: dict[int, int]
 ) -> None:
     addresses = {node_id: Address("127.0.0.1", port) for node_id, port in given_ports.items()}

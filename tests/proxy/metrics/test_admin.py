@@ -91,13 +91,13 @@ def test_readyz_says_in_one_line_why_not(server: Server, state: State) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics/", "/livez/../x", "/favicon.ico"])
-def test_anything_else_is_not_found(server: Server, path: str) -> None:
+def test_an_unknown_path_is_not_found(server: Server, path: str) -> None:
     status, text = get(server, path)
     assert status == 404
     assert "/metrics" in text
 
 
-def test_a_query_behind_the_path_is_no_other_page(server: Server) -> None:
+def test_a_query_after_the_path_is_no_other_page(server: Server) -> None:
     status, text = get(server, "/metrics?name[]=kafka_wiretap_connections")
     assert status == 200
     assert [family.name for family in text_string_to_metric_families(text)] == ["kafka_wiretap_connections"]
@@ -108,7 +108,7 @@ def test_a_silent_peer_does_not_keep_others_waiting(server: Server) -> None:
         assert get(server, "/livez")[0] == 200
 
 
-def test_after_close_nobody_listens(state: State) -> None:
+def test_a_closed_admin_server_does_not_listen(state: State) -> None:
     server = serve_admin(admin_app(registry(one(Traffic())), state, State("alive")), "127.0.0.1", 0)
     server.close()
     server.close()
@@ -116,7 +116,7 @@ def test_after_close_nobody_listens(state: State) -> None:
         socket.create_connection((server.host, server.port))
 
 
-def test_a_taken_port_is_said_at_once(server: Server, state: State) -> None:
+def test_a_taken_port_is_reported_at_once(server: Server, state: State) -> None:
     with pytest.raises(OSError, match="in use"):
         serve_admin(admin_app(registry(one(Traffic())), state, State("alive")), "127.0.0.1", server.port)
 
@@ -142,7 +142,7 @@ def said(server: Server, data: bytes) -> bytes:
         return heard
 
 
-def test_headers_that_are_none_are_gone_without(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bad_accept_header_does_not_fail_a_scrape(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     heard = said(server, b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=\xff\r\n\r\n")
     assert b" 200 OK\r\n" in heard
     assert b"kafka_wiretap_connections" in heard
@@ -154,7 +154,7 @@ GARBAGE += [b"GET /livez HTTP/1.1\r\n" + b"a: b\r\n" * 9000]
 
 
 @pytest.mark.parametrize("data", GARBAGE)
-def test_garbage_is_refused_without_a_word(server: Server, data: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+def test_garbage_is_refused_silently(server: Server, data: bytes, capfd: pytest.CaptureFixture[str]) -> None:
     # unread bytes at a close reset the connection
     with suppress(OSError):
         said(server, data)
@@ -175,7 +175,7 @@ def test_a_peer_that_resets_its_connection_is_no_fault(
     assert not caplog.records
 
 
-def test_a_request_that_takes_too_long_is_given_up(
+def test_a_request_that_takes_too_long_is_abandoned(
     server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """This includes a request that comes byte by byte, each byte in time."""
@@ -230,7 +230,9 @@ def asked(server: Server) -> bool:
         return False
 
 
-def test_a_fault_of_the_pages_own_is_told(state: State, life: State, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_of_the_admin_page_is_answered_and_logged(
+    state: State, life: State, caplog: pytest.LogCaptureFixture
+) -> None:
     def wrong() -> tuple[bool, str]:
         raise KeyError("x")
 

@@ -86,19 +86,19 @@ def test_each_partition_that_failed_counts() -> None:
     }
 
 
-def test_a_response_with_more_elements_than_are_looked_at_is_said_to_be_one() -> None:
+def test_a_response_with_more_elements_than_the_bound_is_marked() -> None:
     partitions = [{"index": n} for n in range(MAX_ELEMENTS)]
     produced = answer(PRODUCE, 9, 0, responses=[{"name": "t", "partition_responses": partitions}])
     traffic = counted([request(PRODUCE, 9, 0, b"\0\0\xff\xff")], [produced])
     assert traffic.errors.unread == {("Produce", "too_many_elements"): 1}
 
 
-def test_a_response_that_is_none_is_malformed() -> None:
+def test_a_bad_response_is_malformed() -> None:
     traffic = counted(heartbeats(2), [response(0, b"\0\0\0"), response(1)])
     assert traffic.errors.unread == {("Heartbeat", "malformed"): 2}
 
 
-def test_what_is_opaque_is_not_looked_at() -> None:
+def test_responses_to_opaque_requests_are_not_searched_for_errors() -> None:
     strange = [request(VENDOR, 0, 1), request(HEARTBEAT, 99, 2)]
     traffic = counted(strange, [response(1, b"\0\1" * 9), response(2, b"\0\1" * 9)])
     assert traffic.errors.unread == {("other", "unknown_version"): 1, ("Heartbeat", "unknown_version"): 1}
@@ -180,18 +180,18 @@ def test_a_login_that_the_client_ends_was_not_refused() -> None:
     assert not traffic.errors.named
 
 
-def test_a_broker_that_ends_the_connection_behind_a_login_has_not_refused_it() -> None:
+def test_a_broker_that_ends_the_connection_after_a_login_has_not_refused_it() -> None:
     traffic = ended(begun("PLAIN", b"\0me\0right", b""), Cause.BROKER_CLOSED)
     assert not traffic.errors.named
     assert not traffic.errors.unread
 
 
-def test_of_a_mechanism_whose_end_nobody_can_tell_a_refusal_is_not_read() -> None:
+def test_a_refused_login_is_unread_where_the_mechanisms_end_is_unknown() -> None:
     traffic = ended(begun("GSSAPI", b"\x60ticket"), Cause.BROKER_CLOSED)
     assert traffic.errors.unread == {("SaslHandshake", "bare_tokens"): 1}
 
 
-def test_once_requests_follow_on_such_a_login_it_was_none() -> None:
+def test_a_login_followed_by_requests_was_not_refused() -> None:
     talk = begun("GSSAPI", b"\x60ticket", b"token", b"token")
     talk.requests(request(HEARTBEAT, 4, 2), 9)
     traffic = ended(talk, Cause.BROKER_CLOSED)

@@ -20,7 +20,7 @@ def test_a_burst_is_one_run_of_the_list_itself() -> None:
     assert same == [True, True]
 
 
-def test_a_run_ends_where_a_time_or_the_version_is_another() -> None:
+def test_a_run_ends_where_a_time_or_the_version_changes() -> None:
     assert [len(run[0]) for run in runs([at(NOW), at(NOW), at(LATER), at(LATER, 3), at(LATER, 3), at(LATER)])] == [
         2,
         1,
@@ -29,10 +29,10 @@ def test_a_run_ends_where_a_time_or_the_version_is_another() -> None:
     ]
 
 
-def test_of_each_run_it_is_told_whether_sizes_differ() -> None:
+def test_a_run_tells_whether_its_sizes_differ() -> None:
     exchanges = [at(NOW), at(NOW, request=31), at(LATER), at(LATER, response=13), at(NOW), at(NOW)]
     assert [tuple(same) for _, *same in runs(exchanges)] == [(False, True), (True, False), (True, True)]
 
 
-def test_of_nothing_there_is_no_run() -> None:
+def test_no_exchanges_make_no_run() -> None:
     assert runs([]) == []

@@ -74,7 +74,7 @@ def test_a_response_in_pieces_that_ends_early_is_not_read_on_in_the_next_one() -
     assert not traffic.errors.named
 
 
-def test_what_a_connection_that_ends_has_not_brought_whole_is_no_error() -> None:
+def test_a_response_cut_by_the_connections_end_counts_no_error() -> None:
     talk, traffic = Conversation(Routes()), Traffic()
     split_responses = SplitResponses(talk.responses_side)
     talk.requests(request(HEARTBEAT, 4, 1), 1)

@@ -57,11 +57,11 @@ def test_the_sum_of_several_processes_is_what_one_would_have_counted(events):
     assert scraped(total) == scraped(whole)
 
 
-def test_everything_that_is_counted_is_told():
+def test_the_counts_as_json_have_every_counter():
     assert {*sums.as_json(Traffic())} == {name for name in vars(Traffic()) if not name.startswith("_")}
 
 
-def test_what_was_told_is_not_changed_by_adding_to_it():
+def test_adding_counts_leaves_the_added_ones_unchanged():
     told, total = sums.as_json(Traffic()), Traffic()
     for _ in range(2):
         sums.add(total, told)
@@ -89,9 +89,9 @@ def test_recorders_counts_are_added_and_states_end_with_their_process(name, whol
     assert sums.recorded([{name: 1.0}, {name: 2.0}], [{name: 4.0}])[name] == whole
 
 
-def test_a_state_is_shown_while_nobody_is_in_it():
+def test_a_state_metric_of_ended_workers_is_0():
     assert sums.recorded([], [{"failed": 1.0, "gaps": 2.0}]) == {"failed": 0.0, "gaps": 2.0}
 
 
-def test_without_recorders_there_is_nothing():
+def test_sums_without_recorders_are_empty():
     assert sums.recorded([{}], [{}]) == {}

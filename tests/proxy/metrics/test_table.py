@@ -53,6 +53,6 @@ def test_latency_buckets_reach_from_a_loopback_round_trip_to_a_long_poll() -> No
     assert LATENCY_BOUNDS_NS[-1] >= 20e9
 
 
-def test_the_recorders_metrics_say_whose_they_are_and_have_no_labels() -> None:
+def test_the_recorders_metrics_have_the_prefix_recorder_and_no_labels() -> None:
     assert all("_recorder_" in metric.name and not metric.labels for metric in RECORDER_COUNTERS.values())
     assert set(RECORDER_COUNTERS.values()) == {metric for metric in METRICS if "_recorder_" in metric.name}

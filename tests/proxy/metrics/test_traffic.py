@@ -91,7 +91,7 @@ def test_a_latency_falls_into_the_first_bucket_that_holds_it(latencies: list[int
     assert the_row(traffic).latency_ns == sum(latencies)
 
 
-def test_sizes_are_told_apart_from_64_bytes_to_64_mebibytes_by_factors_of_4() -> None:
+def test_size_buckets_reach_from_64_bytes_to_64_mebibytes_by_factors_of_4() -> None:
     assert (SIZE_BOUNDS[0], SIZE_BOUNDS[-1]) == (64, 64 << 20)
     assert {larger // smaller for smaller, larger in pairwise(SIZE_BOUNDS)} == {4}
 
@@ -177,7 +177,7 @@ def test_exchanges_counted_together_give_the_same_numbers_as_one_by_one(drawn: t
     assert numbers(together) == numbers(one_by_one)
 
 
-def test_what_the_proxy_answered_itself_has_no_latency(traffic: Traffic) -> None:
+def test_an_exchange_answered_by_the_proxy_has_no_latency(traffic: Traffic) -> None:
     own = exchange()
     own.own_answer = b"answer"
     finish(traffic, own)
@@ -209,7 +209,9 @@ def test_a_request_without_an_answer_counts_its_bytes_only(traffic: Traffic) -> 
         (-3, -3, ("other", "other")),
     ],
 )
-def test_what_the_catalog_does_not_know_is_other(traffic: Traffic, api_key: int, version: int, labels: tuple) -> None:
+def test_an_unknown_api_or_version_has_the_label_other(
+    traffic: Traffic, api_key: int, version: int, labels: tuple
+) -> None:
     finish(traffic, exchange(api_key, version))
     finish(traffic, exchange(api_key, version))
     assert {found: row.exchanges for found, row in traffic.rows.items()} == {labels: 2}

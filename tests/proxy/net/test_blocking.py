@@ -11,11 +11,11 @@ from proxy.threads import NoThread
 from tests.proxy.net.threads import no_threads
 
 
-async def test_what_blocks_runs_in_a_thread():
+async def test_a_blocking_call_runs_in_a_thread():
     assert await in_thread(threading.current_thread) is not threading.current_thread()
 
 
-async def test_where_there_is_no_thread_that_is_an_error_of_the_machines():
+async def test_a_missing_thread_raises_no_thread():
     with no_threads(), pytest.raises(NoThread, match="no thread can be had"):
         await in_thread(threading.current_thread)
 
@@ -28,7 +28,7 @@ async def test_a_thread_that_could_not_be_had_takes_no_place():
 
 
 @pytest.mark.parametrize("error", [RuntimeError, ZeroDivisionError, BlockingIOError])
-async def test_what_goes_wrong_in_a_thread_is_heard_as_it_is(error):
+async def test_a_threads_exception_is_raised_unchanged(error):
     def goes_wrong() -> None:
         raise error
 
@@ -37,7 +37,7 @@ async def test_what_goes_wrong_in_a_thread_is_heard_as_it_is(error):
     assert not isinstance(caught.value, NoThread)
 
 
-async def test_what_a_stop_has_to_do_is_done_without_a_thread():
+async def test_a_stops_work_is_done_inline_without_a_thread():
     done: list[threading.Thread] = []
     await in_thread_or_inline(lambda: done.append(threading.current_thread()))
     with no_threads():
@@ -45,7 +45,7 @@ async def test_what_a_stop_has_to_do_is_done_without_a_thread():
     assert [thread is threading.current_thread() for thread in done] == [False, True]
 
 
-async def test_threads_that_hang_keep_nobody_else_from_one(nursery):
+async def test_hanging_threads_do_not_keep_others_from_getting_one(nursery):
     """trio has only 40 threads for all."""
     goes_on = threading.Event()
     for _ in range(50):

@@ -59,14 +59,14 @@ async def test_a_child_that_ends_is_started_again_after_ever_longer_pauses(start
     assert (FIRST_PAUSE, LONGEST_PAUSE) == (0.5, 30)
 
 
-async def test_after_a_long_life_the_pause_is_short_again(start, autojump_clock):
+async def test_the_pause_is_short_again_after_a_long_life_of_the_child(start, autojump_clock):
     lives = [0.1, 0.1, WELL_SECONDS + 1, 0.1]
     child = start(Child(*lives))
     await trio.sleep(1000)
     assert pauses(child, lives) == [0.5, 1, 0.5, 1]
 
 
-async def test_each_end_of_a_child_is_told_when_it_comes(start, autojump_clock):
+async def test_each_end_of_a_child_is_logged_when_it_happens(start, autojump_clock):
     child = start(Child(3, 2))
     await trio.sleep(1000)
     assert child.ends == [started + life for started, life in zip(child.starts, (3, 2), strict=False)]
@@ -88,7 +88,7 @@ async def test_a_child_that_cannot_be_started_is_tried_again(monkeypatch, nurser
     assert caplog.records[0].levelno == logging.WARNING
 
 
-async def test_a_child_survives_who_looks_after_it_and_is_no_part_of_its_terminal():
+async def test_a_child_survives_its_supervisor_and_is_detached_from_its_terminal():
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
     opened: list[subprocess.Popen[bytes]] = []
 

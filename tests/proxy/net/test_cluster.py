@@ -125,7 +125,7 @@ async def test_a_proxy_is_ready_when_each_cluster_has_been_reached(brokers: tupl
         assert proxy.proxy._is_ready() == (False, f"no upstream broker of west could be reached ({NOWHERE})")
 
 
-async def test_a_port_that_the_kernel_picked_is_none_of_another_clusters_range(brokers, monkeypatch):
+async def test_a_port_that_the_kernel_picked_is_not_in_another_clusters_range(brokers, monkeypatch):
     """East needs a free port. The first one that the kernel offers is one that west keeps for its nodes."""
     reserved = bind(Address(HOST, 0))
     port = reserved.getsockname()[1]
@@ -151,7 +151,7 @@ def busy() -> Iterator[Address]:
 
 
 @pytest.mark.parametrize("kind", ["listen", "named", "state"])
-def test_what_turns_out_wrong_says_whose_it_is(kind: str, busy: Address, tmp_path):
+def test_a_bad_setting_names_its_cluster(kind: str, busy: Address, tmp_path):
     (tmp_path / "nodes.json").write_text("not json")
     elsewhere = {1: Address("192.0.2.1", 9094)}
     wrong = {"listen": {"listen": busy}, "named": {"named": elsewhere}, "state": {"state": tmp_path / "nodes.json"}}
@@ -160,7 +160,7 @@ def test_what_turns_out_wrong_says_whose_it_is(kind: str, busy: Address, tmp_pat
     assert error.value.cluster == "west"
 
 
-def test_whatever_ended_in_the_middle_of_something_sent_is_closed_gently():
+def test_connections_that_end_within_a_message_are_closed_without_a_reset():
     assert {
         Cause.BROKER_CLOSED,
         Cause.BROKER_RESET,
@@ -299,7 +299,7 @@ def opened(proxy: Running) -> list[Any]:
 
 
 @BOTH
-async def test_the_client_is_who_the_header_names(version: ProxyProtocolVersion, broker: Broker, caplog):
+async def test_the_client_is_the_headers_source(version: ProxyProtocolVersion, broker: Broker, caplog):
     caplog.set_level(logging.DEBUG)
     async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
         client = await proxy.client()
@@ -332,7 +332,7 @@ async def test_the_nodes_listeners_expect_a_header_too(broker: Broker):
         await client.hears(PONG)
 
 
-async def test_without_a_header_nobody_is_let_in_and_no_broker_dialled(broker: Broker, caplog):
+async def test_a_client_without_a_header_is_refused_before_a_broker_is_dialled(broker: Broker, caplog):
     async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
         await proxy.nodes(1)
         before = broker.connections
@@ -354,7 +354,7 @@ async def _end_of(client: Peer) -> bytes:
         return b""
 
 
-async def test_a_header_that_does_not_come_is_waited_for_no_longer_than_told(broker: Broker):
+async def test_a_missing_header_is_waited_for_until_its_timeout(broker: Broker):
     async with proxying(settings(broker.address, accept_proxy=True, header_seconds=0.05)) as proxy:
         client = await proxy.client()
         await client.say(encode_header(ProxyProtocolVersion.TWO, ENDPOINTS)[:-1])
@@ -376,7 +376,7 @@ async def test_a_header_is_believed_from_a_balancer_that_is_trusted(broker: Brok
 
 
 @pytest.mark.parametrize("said", [b"", PING, encode_header(ProxyProtocolVersion.TWO, ENDPOINTS)])
-async def test_who_is_no_such_balancer_is_refused_whatever_it_says(said: bytes, broker: Broker, caplog):
+async def test_a_peer_that_is_no_trusted_balancer_is_refused(said: bytes, broker: Broker, caplog):
     async with proxying(settings(broker.address, **STRANGERS, header_seconds=3600)) as proxy:
         for _ in range(3):
             client = await proxy.client()
@@ -387,7 +387,7 @@ async def test_who_is_no_such_balancer_is_refused_whatever_it_says(said: bytes, 
     assert [one.message for one in caplog.records].count("client is no trusted load balancer") == 1
 
 
-async def test_or_it_speaks_without_a_header_where_that_is_said(broker: Broker):
+async def test_an_untrusted_peer_may_speak_without_a_header_if_others_is_plain(broker: Broker):
     """A header that it sends all the same is no frame."""
     async with proxying(settings(broker.address, **STRANGERS, others=Others.PLAIN)) as proxy:
         client = await proxy.client()
@@ -401,7 +401,7 @@ async def test_or_it_speaks_without_a_header_where_that_is_said(broker: Broker):
 
 
 @pytest.mark.parametrize("said", [b"", encode_header(ProxyProtocolVersion.TWO, ENDPOINTS)[:-1]])
-async def test_who_waits_for_a_header_keeps_no_stop_waiting(said: bytes, broker: Broker):
+async def test_a_connection_that_waits_for_a_header_does_not_delay_a_stop(said: bytes, broker: Broker):
     async with proxying(settings(broker.address, accept_proxy=True, header_seconds=3600), drain_seconds=3600) as proxy:
         client = await proxy.client()
         await client.say(said)
@@ -414,7 +414,7 @@ async def test_who_waits_for_a_header_keeps_no_stop_waiting(said: bytes, broker:
         client.close()
 
 
-async def test_a_look_whether_somebody_listens_is_no_fault(broker: Broker):
+async def test_a_probe_of_the_listener_is_no_fault(broker: Broker):
     async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
         (await proxy.client()).close()
         await ended(proxy, Cause.CLIENT_CLOSED)
@@ -500,6 +500,6 @@ def test_versions_that_would_name_brokers_somewhere_unknown_are_refused(key):
     assert table.of(pack_api_and_version(key, newest + 1)).refused
 
 
-def test_unknown_versions_that_name_nobody_pass():
+def test_unknown_versions_that_name_no_broker_pass():
     assert not routes().of(pack_api_and_version(HEARTBEAT, 99)).refused
     assert not routes().of(pack_api_and_version(12_345, 0)).refused

@@ -7,11 +7,11 @@ from proxy.net import heartbeat
 from proxy.net.heartbeat import Heartbeat
 
 
-async def test_a_loop_that_runs_is_alive():
+async def test_a_running_event_loop_is_alive():
     assert await trio.to_thread.run_sync(Heartbeat().probe) == (True, "alive")
 
 
-async def test_a_loop_that_is_stuck_is_not(monkeypatch: pytest.MonkeyPatch):
+async def test_a_stuck_event_loop_is_not_alive(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(heartbeat, "PROBE_SECONDS", 0.02)
     found: list[tuple[bool, str]] = []
     probe = Heartbeat().probe
@@ -23,7 +23,7 @@ async def test_a_loop_that_is_stuck_is_not(monkeypatch: pytest.MonkeyPatch):
     assert await trio.to_thread.run_sync(probe) == (True, "alive")
 
 
-def test_a_loop_that_has_ended_is_not():
+def test_an_ended_event_loop_is_not_alive():
     async def make() -> Heartbeat:
         return Heartbeat()
 

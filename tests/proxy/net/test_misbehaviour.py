@@ -235,7 +235,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.mark.parametrize("cause", MISDEEDS)
-async def test_misbehaviour_leaves_no_trace(
+async def test_misbehaviour_leaves_no_stack_trace(
     cause: Cause,
     nursery: trio.Nursery,
     signed: Certificates,
@@ -264,7 +264,7 @@ async def is_counted(proxy: Running, cause: Cause) -> None:
 
 
 @pytest.mark.parametrize("cause", PLAIN)
-async def test_others_are_served_as_before(
+async def test_other_clients_are_served_after_a_misbehaviour(
     cause: Cause, nursery: trio.Nursery, signed: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = Broker()

@@ -10,7 +10,7 @@ METHODS = [name for name, value in vars(Observer).items() if inspect.isfunction(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_recorders_tap_can_be_told_what_an_observer_is_told(name):
+def test_the_recorders_tap_has_the_methods_of_an_observer(name):
     wanted = list(inspect.signature(getattr(Observer, name)).parameters)
     assert list(inspect.signature(getattr(Tap, name)).parameters) == wanted
 

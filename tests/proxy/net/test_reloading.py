@@ -53,7 +53,7 @@ async def test_wrong_settings_change_nothing(broker, caplog):
     assert caplog.text.count("settings stay as they are") == 2
 
 
-async def test_what_one_cluster_can_not_have_changes_nothing_in_any(broker, caplog):
+async def test_a_reload_that_one_cluster_refuses_changes_no_cluster(broker, caplog):
     """The first cluster's new listener is ready when the second one refuses; it is closed again."""
     with socket.socket() as free:
         free.bind((HOST, 0))

@@ -35,7 +35,7 @@ async def test_a_client_reaches_the_cluster_through_the_bootstrap_listener(broke
         assert opened[1].node is None
 
 
-async def test_a_client_reaches_a_node_through_the_listener_that_it_is_told(broker, nursery):
+async def test_a_client_reaches_a_node_through_its_advertised_listener(broker, nursery):
     other = Broker()
     await other.start(nursery)
     broker.nodes = [Node(7, other.address.host, other.address.port)]
@@ -82,7 +82,7 @@ async def test_a_proxy_that_listens_everywhere_tells_what_it_is_advertised_as(br
             await ping(Peer(stream))
 
 
-async def test_connections_are_no_news_for_the_log(broker, caplog):
+async def test_ordinary_connections_are_not_logged(broker, caplog):
     caplog.set_level(logging.INFO)
     async with proxying(settings(broker.address)) as proxy:
         await proxy.nodes(1)
@@ -111,7 +111,7 @@ async def test_while_upstream_is_down_clients_are_closed_at_once_and_later_serve
         await ping(await proxy.client())
 
 
-async def test_a_client_of_a_node_that_nobody_knows_is_closed(broker):
+async def test_a_client_of_an_unknown_node_is_closed(broker):
     async with proxying(settings(broker.address, named={9: Address(HOST, 0)})) as proxy:
         client = await proxy.client(9)
         await client.hears_the_end()
@@ -196,7 +196,7 @@ async def test_proxies_for_a_broker_each_tell_the_others_names(nursery):
             assert [event[1].node for event in proxy.watcher.seen("opened")] == [1, 2, 3]
 
 
-async def test_the_broker_beside_a_proxy_is_reached_before_it_has_said_who_it_is(broker):
+async def test_the_broker_beside_a_proxy_is_reached_before_its_node_id_is_known(broker):
     broker.is_reticent = True
     sidecar = settings(broker.address, mapping=MappingKind.TEMPLATE, advertise="kafka-{node_id}:9092", own_node=3)
     async with proxying(sidecar) as proxy:
@@ -204,7 +204,7 @@ async def test_the_broker_beside_a_proxy_is_reached_before_it_has_said_who_it_is
         await ping(Peer(stream))
 
 
-async def test_a_node_that_the_template_has_no_name_for_is_not_told(broker):
+async def test_a_node_without_a_name_in_the_template_is_not_advertised(broker):
     broker.nodes = [Node(256, HOST, broker.address.port)]
     sidecar = settings(broker.address, mapping=MappingKind.TEMPLATE, advertise="127.0.0.{node_id}:9092", own_node=3)
     async with proxying(sidecar) as proxy:
@@ -215,6 +215,6 @@ async def test_a_node_that_the_template_has_no_name_for_is_not_told(broker):
 
 
 @pytest.mark.parametrize("busy", [True, False])
-async def test_it_looks_out_for_what_comes_next_only_where_it_may(busy, broker):
+async def test_the_proxy_polls_only_if_busy_polling_is_on(busy, broker):
     async with proxying(settings(broker.address), busy_polling=busy):
         assert reactor().polling.busy == busy

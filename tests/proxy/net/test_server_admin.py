@@ -72,7 +72,7 @@ async def test_the_admin_page_says_when_the_event_loop_is_stuck(broker):
         assert await page(proxy, "/livez") == (200, "alive\n")
 
 
-async def test_systemd_is_told_how_the_proxy_is(broker, tmp_path, monkeypatch):
+async def test_systemd_is_notified_of_the_proxys_state(broker, tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(PATIENCE)

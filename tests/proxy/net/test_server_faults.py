@@ -134,7 +134,7 @@ async def test_connections_that_cannot_be_accepted_do_not_end_the_proxy(
     assert len(said) == (0 if number == errno.ECONNABORTED else listeners)
 
 
-async def test_a_client_that_has_gone_before_it_was_accepted_harms_nobody(broker):
+async def test_a_client_that_left_before_it_was_accepted_does_no_harm(broker):
     async with proxying(settings(broker.address)) as proxy:
         await proxy.nodes(1)
         for _ in range(5):

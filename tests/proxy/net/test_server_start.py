@@ -47,7 +47,7 @@ def test_an_unreadable_state_file_is_a_bad_setting(tmp_path):
         net.run(whole(settings(NOWHERE, state=tmp_path / "nodes.json")))
 
 
-def test_what_is_no_setting_comes_out_as_it_is():
+def test_an_error_of_no_setting_is_raised_unchanged():
     def ready(listening: Address, metrics: Address | None) -> None:
         raise RuntimeError("nothing to do with settings")
 
@@ -60,7 +60,7 @@ def test_a_run_ends_with_the_exit_code():
     assert net.run(whole(settings(NOWHERE)), None, None, stopped) == 0
 
 
-async def test_flags_that_win_over_the_state_file_are_said(broker, caplog):
+async def test_flags_that_win_over_the_state_file_are_logged(broker, caplog):
     with socket.socket() as free:
         free.bind((HOST, 0))
         named = Address(*free.getsockname())
@@ -84,7 +84,7 @@ def test_the_proxy_may_open_as_many_files_as_it_is_allowed(few_files):
     assert limit == most
 
 
-def test_what_is_loaded_is_not_looked_through_for_garbage_again():
+def test_loaded_objects_are_frozen_for_the_garbage_collector():
     server._freeze_loaded_objects()
     left = gc.get_freeze_count()
     gc.unfreeze()

@@ -47,7 +47,7 @@ async def test_ctrl_c_stops_it_too(broker):
         await proxy.ends_with(0)
 
 
-async def test_exchanges_in_flight_finish_while_nobody_else_is_let_in(broker, withheld):
+async def test_exchanges_in_flight_finish_while_no_client_is_admitted(broker, withheld):
     async with proxying(settings(broker.address)) as proxy:
         client = await proxy.client()
         await client.say(PING)
@@ -63,7 +63,7 @@ async def test_exchanges_in_flight_finish_while_nobody_else_is_let_in(broker, wi
         await proxy.ends_with(0)
 
 
-async def test_what_does_not_finish_in_time_is_cut_off(broker, withheld, autojump_clock):
+async def test_exchanges_beyond_the_drain_deadline_are_cut(broker, withheld, autojump_clock):
     async with proxying(settings(broker.address), drain_seconds=10) as proxy:
         client = await proxy.client()
         await client.say(PING)
@@ -83,7 +83,7 @@ async def test_what_does_not_finish_in_time_is_cut_off(broker, withheld, autojum
     assert proxy.watcher.events[-1] == ("close",)
 
 
-async def test_a_second_signal_ends_the_wait_and_what_is_cut_off_is_said(broker, withheld, caplog):
+async def test_a_second_signal_ends_the_wait_and_the_cut_connections_are_logged(broker, withheld, caplog):
     caplog.set_level(logging.INFO, logger="kafka-wiretap")
     async with proxying(settings(broker.address), drain_seconds=1e9) as proxy:
         client = await proxy.client()
@@ -121,7 +121,7 @@ def hung_disk() -> Iterator[Watcher]:
     released.set()
 
 
-async def test_a_recorder_that_hangs_at_the_end_is_left_and_what_is_lost_is_said(
+async def test_a_recorder_that_hangs_at_the_end_is_abandoned_and_its_losses_are_logged(
     broker, hung_disk, caplog, jumping_clock
 ):
     async with proxying(settings(broker.address), watcher=hung_disk) as proxy:
@@ -204,7 +204,7 @@ async def test_a_connection_that_reaches_its_broker_while_the_proxy_stops_ends_t
         assert (HEARTBEAT, 3) not in broker.asked
 
 
-async def test_a_node_that_turns_up_while_the_proxy_stops_harms_nobody(broker):
+async def test_a_node_found_while_the_proxy_stops_does_no_harm(broker):
     gate = trio.Event()
     broker.nodes = []
     async with proxying(settings(broker.address)) as proxy:

@@ -20,14 +20,14 @@ def urgency_of(stop: Stop) -> list[bool]:
     return [event.is_set() for event in (stop.begun, stop.hurried, stop.at_once)]
 
 
-def test_each_time_that_it_is_asked_for_the_end_is_more_urgent():
+def test_each_further_request_makes_the_stop_more_urgent():
     stop = Stop()
     for urgency in ([True, False, False], [True, True, False], [True, True, True], [True, True, True]):
         stop.ask()
         assert urgency_of(stop) == urgency
 
 
-def test_what_is_asked_for_twice_by_two_is_one_stop():
+def test_two_callers_of_the_same_stop_are_one_stop():
     stop = Stop()
     for _ in range(2):
         stop.ask(Urgency.DRAIN)
@@ -63,7 +63,7 @@ async def test_a_recorder_that_ends_is_waited_for_though_all_is_cancelled():
 
 
 @pytest.mark.parametrize(("asked", "seconds"), [(1, RECORDER_SECONDS), (2, HURRIED_SECONDS), (3, 0)])
-async def test_one_that_hangs_is_waited_for_the_less_the_more_urgent_the_end_is(asked, seconds, hang, jumping_clock):
+async def test_the_wait_for_a_hanging_recorder_shrinks_with_the_urgency(asked, seconds, hang, jumping_clock):
     stop = Stop()
     for _ in range(asked):
         stop.ask()
@@ -72,7 +72,7 @@ async def test_one_that_hangs_is_waited_for_the_less_the_more_urgent_the_end_is(
     assert trio.current_time() - before == pytest.approx(seconds)
 
 
-async def test_whoever_asks_while_only_the_recorder_is_waited_for_waits_no_longer(hang, nursery, jumping_clock):
+async def test_a_stop_while_only_the_recorder_is_awaited_ends_the_wait(hang, nursery, jumping_clock):
     stop = Stop()
     stop.ask()
     before = trio.current_time()
@@ -144,14 +144,14 @@ def has_ended(last_resort: LastResort) -> bool:
     return not last_resort._thread.is_alive()
 
 
-def test_what_does_not_end_in_time_is_ended(last_resort, exits, caplog):
+def test_the_last_resort_ends_a_process_that_misses_its_time(last_resort, exits, caplog):
     last_resort.end_within(0)
     assert has_ended(last_resort)
     assert exits == [EXIT_CUT_OFF]
     assert "something hangs" in caplog.text
 
 
-def test_what_does_not_end_in_time_is_ended_though_there_are_no_threads_any_more(last_resort, exits):
+def test_the_last_resort_needs_no_new_thread(last_resort, exits):
     with no_threads():
         last_resort.end_within(0)
         assert has_ended(last_resort)
@@ -175,7 +175,7 @@ def test_a_further_signal_may_bring_the_end_closer(last_resort, exits):
 
 
 @pytest.mark.parametrize("seconds", [1e9, 1e300, float("inf")])
-def test_what_ends_in_time_is_not_ended_however_much_time_there_is(seconds, last_resort, exits):
+def test_the_last_resort_leaves_a_process_that_ends_in_time(seconds, last_resort, exits):
     last_resort.end_within(seconds)
     assert last_resort._thread.daemon
     last_resort.forget()
@@ -183,7 +183,7 @@ def test_what_ends_in_time_is_not_ended_however_much_time_there_is(seconds, last
     assert exits == []
 
 
-def test_a_proxy_that_begins_without_threads_is_told_that_nothing_ends_it_should_it_hang(exits, caplog):
+def test_a_proxy_that_starts_without_threads_logs_that_it_has_no_last_resort(exits, caplog):
     with no_threads():
         last_resort = LastResort()
         last_resort.end_within(0)
@@ -192,7 +192,7 @@ def test_a_proxy_that_begins_without_threads_is_told_that_nothing_ends_it_should
     assert exits == []
 
 
-def test_leaving_needs_no_thread(exits):
+def test_exit_now_needs_no_thread(exits):
     with no_threads():
         exit_now(7)
     assert exits == [7]

@@ -33,7 +33,7 @@ def told(sock: socket.socket) -> list[str]:
             return messages
 
 
-def test_it_is_told_when_the_proxy_is_ready_and_when_it_stops(manager):
+def test_systemd_is_notified_when_the_proxy_is_ready_and_when_it_stops(manager):
     sock, name = manager
     systemd = Systemd({"NOTIFY_SOCKET": name})
     systemd.ready()
@@ -41,7 +41,7 @@ def test_it_is_told_when_the_proxy_is_ready_and_when_it_stops(manager):
     assert told(sock) == ["READY=1", "STOPPING=1\nEXTEND_TIMEOUT_USEC=12500000"]
 
 
-def test_it_is_told_when_a_reload_began(manager):
+def test_systemd_is_notified_when_a_reload_began(manager):
     sock, name = manager
     before = time.monotonic_ns() // 1000
     Systemd({"NOTIFY_SOCKET": name}).reloading()
@@ -51,7 +51,7 @@ def test_it_is_told_when_a_reload_began(manager):
     assert before <= int(since.removeprefix("MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
 
 
-def test_to_wait_without_end_is_a_number_too(manager):
+def test_an_endless_drain_is_a_finite_number_for_systemd(manager):
     sock, name = manager
     Systemd({"NOTIFY_SOCKET": name}).stopping(float("inf"))
     assert told(sock) == [f"STOPPING=1\nEXTEND_TIMEOUT_USEC={2**63}"]
@@ -69,18 +69,18 @@ async def test_the_watchdog_hears_twice_in_its_time_that_the_loop_runs(manager, 
 @pytest.mark.parametrize(
     "asked", [{}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "x"}, {"WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}]
 )
-async def test_a_watchdog_that_is_none_of_this_process_is_not_fed(manager, asked):
+async def test_another_processs_watchdog_is_not_fed(manager, asked):
     sock, name = manager
     await Systemd({"NOTIFY_SOCKET": name} | asked).keep_alive()
     assert told(sock) == []
 
 
-def test_without_systemd_nobody_is_told(caplog):
+def test_no_notification_is_sent_without_systemd(caplog):
     Systemd({}).ready()
     assert not caplog.records
 
 
-def test_what_cannot_be_told_is_said_once(tmp_path, caplog):
+def test_a_failed_notification_is_logged_once(tmp_path, caplog):
     systemd = Systemd({"NOTIFY_SOCKET": str(tmp_path / "nobody")})
     systemd.ready()
     systemd.stopping(1)

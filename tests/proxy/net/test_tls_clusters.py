@@ -163,7 +163,7 @@ async def test_frames_longer_than_records_pass_both_ways(secure, signed):
         client.close()
 
 
-async def test_the_broker_learns_of_a_clients_end_at_once_and_behind_what_it_sent(signed, nursery):
+async def test_the_broker_learns_of_a_clients_end_at_once_and_after_what_it_sent(signed, nursery):
     """The end is not held until the broker has answered; a plaintext client's end would be held for 30 s."""
     broker = MuteBroker()
     await broker.start(nursery)
@@ -264,7 +264,7 @@ async def test_files_that_can_not_be_used_change_nothing(plain, signed, tmp_path
         client.close()
 
 
-async def test_a_name_that_there_is_not_does_not_end_the_proxy_when_settings_are_read_again(nursery, signed, caplog):
+async def test_a_node_id_without_a_name_does_not_end_the_proxy_at_a_reload(nursery, signed, caplog):
     """A broker has the node id -7; then SIGHUP comes."""
     broker = Broker()
     await broker.start(nursery)
@@ -296,7 +296,7 @@ async def test_a_name_that_there_is_not_does_not_end_the_proxy_when_settings_are
         (b"", "the peer closed the connection during the TLS handshake; this is a TLS port"),
     ],
 )
-async def test_what_speaks_no_tls_is_closed_counted_and_said_once(plain, signed, caplog, said, reason):
+async def test_a_client_without_tls_is_closed_counted_and_logged_once(plain, signed, caplog, said, reason):
     async with proxying(settings(plain.address, tls=ListenerTls(signed.proxy))) as proxy:
         for _ in range(3):
             client = await proxy.client()
@@ -329,7 +329,7 @@ async def test_a_client_that_says_nothing_is_closed_in_time(plain, signed, autoj
         await closed(proxy, tls_handshake=1)
 
 
-async def test_no_broker_is_dialled_for_who_is_not_let_in(plain, signed):
+async def test_no_broker_is_dialled_for_a_refused_client(plain, signed):
     tls = ListenerTls(signed.proxy, client_ca=signed.ca.path, clients=Clients.REQUIRED)
     async with proxying(settings(plain.address, tls=tls)) as proxy:
         await proxy.nodes(1)
@@ -411,7 +411,7 @@ async def test_a_node_is_found_by_the_name_that_the_client_asks_for(plain, nurse
         assert [event[1].node for event in proxy.watcher.seen("opened")] == [None, 2, 1]
 
 
-async def test_a_node_that_nobody_knows_is_closed_once_the_cluster_has_been_asked(plain, wild):
+async def test_a_client_of_an_unknown_node_is_closed_after_discovery(plain, wild):
     async with proxying(settings(plain.address, tls=ListenerTls(wild.proxy), **NAMED)) as proxy:
         client = await asking_for(proxy, wild, "kafka-9.test")
         await client.hears_the_end()
@@ -432,7 +432,7 @@ async def test_a_name_that_leads_nowhere_is_refused_in_the_handshake(name, reaso
         assert (HEARTBEAT, 3) not in plain.asked
 
 
-async def test_the_same_reason_is_news_once_whatever_the_name(plain, wild, caplog):
+async def test_one_reason_for_different_refused_names_is_logged_once(plain, wild, caplog):
     async with proxying(settings(plain.address, tls=ListenerTls(wild.proxy), **NAMED)) as proxy:
         for number in range(5):
             client = await asking_for(proxy, wild, f"other-{number}.test")

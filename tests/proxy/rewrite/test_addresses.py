@@ -89,7 +89,7 @@ def test_every_row_is_rewritten_from_its_first_version_on() -> None:
     assert all(apis.known(row.api_key, row.versions[0]) for row in ADDRESSES)
 
 
-def test_all_other_apis_carry_none() -> None:
+def test_all_other_apis_carry_no_addresses() -> None:
     others = set(apis.api_keys()) - {row.api_key for row in ADDRESSES}
     assert len(others) > 80
     assert all(newest(key) is None and not carries(key, 0) for key in [*others, 10_000, -1])
@@ -123,7 +123,7 @@ def test_a_struct_with_a_host_and_a_port_is_found_whatever_it_is_called_and_howe
 
 
 @pytest.mark.parametrize("row", NOT_DIALLED, ids=lambda row: f"{row.message}-{row.path}")
-def test_what_is_left_alone_exists(row: NotDialled) -> None:
+def test_each_field_that_is_left_alone_exists(row: NotDialled) -> None:
     found = [(message.name, path) for message in messages() for path in paths(message.fields)]
     assert any(row.message in ("", name) and path.endswith(row.path) for name, path in found)
 
@@ -291,7 +291,7 @@ def test_controllers_are_left_alone(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", apis.versions(3))
-def test_metadata_says_whose_nodes_they_are_from_version_2_on(version: int) -> None:
+def test_metadata_has_the_cluster_id_from_version_2_on(version: int) -> None:
     body = values(3, version, [ONE, TWO], "rack")
     named = response(3, version, body | ({"cluster_id": "A" * 22} if version >= 2 else {}))
     assert addresses.cluster_id_in(3, version, named) == ("A" * 22 if version >= 2 else None)
@@ -312,7 +312,7 @@ def test_a_node_named_by_many_entries_is_reported_once() -> None:
     assert nodes_in(10, 4, frame) == (TWO, ONE)
 
 
-def test_a_node_never_seen_before_is_asked_for_and_a_refusal_reaches_the_caller() -> None:
+def test_a_new_node_is_requested_and_a_refusal_reaches_the_caller() -> None:
     with pytest.raises(KeyError, match="7"):
         splice(3, 0, response(3, 0, values(3, 0, [Node(7, "new.invalid", 1)])), told)
 

@@ -49,7 +49,7 @@ def offers_in(version: int, framed: bytes) -> Offers:
         ((7, 5, 3), None),  # no versions at all
     ],
 )
-def test_the_broker_offers_and_the_client_is_told(
+def test_the_proxys_offer_is_what_the_broker_offers_within_its_limits(
     version: int, offered: tuple[int, int, int], told: tuple[int, int, int] | None
 ) -> None:
     first, last = (12, 0, 4), (19, 2, 7)
@@ -58,14 +58,14 @@ def test_the_broker_offers_and_the_client_is_told(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_can_not_be_decoded_is_hidden_where_that_is_wished(version: int) -> None:
+def test_hide_unknown_hides_apis_that_can_not_be_decoded(version: int) -> None:
     kept, vendors = [(12, 0, 4), (0, 0, 13)], [(10_000, 3, 9), (32_767, 0, 0)]
     frame = answer(version, [vendors[0], *kept, vendors[1]])
     assert offers_in(version, reduce(version, frame, hide_unknown=True)) == kept
     assert offers_in(version, reduce(version, frame)) == [vendors[0], *kept, vendors[1]]
 
 
-def test_what_is_not_hidden_can_be_decoded() -> None:
+def test_each_api_and_version_that_is_not_hidden_can_be_decoded() -> None:
     everything = [(key, 0, 99) for key in (*range(-5, 200), 9_999, 10_000, 10_001, 32_767)]
     offered = offers_in(0, reduce(0, answer(0, everything), hide_unknown=True))
     assert all(apis.known(key, version) for key, low, high in offered for version in range(low, high + 1))
@@ -83,7 +83,7 @@ def test_no_version_with_an_address_is_passed_on_beyond_its_rewrite() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_can_be_passed_on_whole_keeps_every_byte(version: int) -> None:
+def test_an_answer_that_needs_no_change_keeps_every_byte(version: int) -> None:
     frame = answer(version, [(key, *ends(apis.versions(key))) for key in (0, 1, 3, 18)], throttle_time_ms=7)
     assert reduce(version, frame) == len(frame).to_bytes(4, "big") + frame
 
@@ -115,7 +115,7 @@ def test_an_answer_with_error_35_in_a_form_of_the_brokers_own_passes_as_it_is(as
     assert reduce(asked, frame) == len(frame).to_bytes(4, "big") + frame
 
 
-def test_all_that_stands_around_the_versions_keeps_the_brokers_bytes() -> None:
+def test_all_bytes_around_the_versions_are_the_brokers() -> None:
     tag = b"\x01\x89\x01\x02zz"  # one unknown tagged field, its number longer than needed
     kept, gone, cut = (pack(1, 4, 18) + tag, pack(300, 0, 1) + tag, pack(3, 0, 14) + tag)
     after = bytes.fromhex("00000007") + b"\x03" + b"\x01\x08" + bytes(8) + b"\x05\x02zz" + b"\x00\x01\x01"
@@ -135,7 +135,9 @@ offer_lists = st.lists(
 
 
 @given(st.sampled_from(VERSIONS), offer_lists, st.binary(max_size=20))
-def test_what_is_left_is_what_was_offered_less_what_cant_be_passed_on(version: int, offers: Offers, tag: bytes) -> None:
+def test_the_reduced_answer_has_the_offered_versions_that_can_be_passed_on(
+    version: int, offers: Offers, tag: bytes
+) -> None:
     more = {"_tags": {77: tag}, "finalized_features_epoch": 5} if version >= 3 else {}
     frame = answer(version, offers, throttle_time_ms=9, **more)
     reduced = reduce(version, frame)

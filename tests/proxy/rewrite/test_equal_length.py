@@ -188,7 +188,7 @@ def test_tags_of_any_number_and_count_leave_room_for_one_more(case: Case) -> Non
 
 
 @each_case
-def test_a_tail_that_is_cut_short_or_goes_on_is_an_error(case: Case) -> None:
+def test_a_tail_that_is_cut_short_or_continues_is_an_error(case: Case) -> None:
     tail = split(case, response(*case, values(*case, [Node(1, "upstream", 1)], "rack", {20: b"kept"})))[1]
     for wrong in (*(tail[:size] for size in range(len(tail))), tail + b"\x00"):
         with pytest.raises(WireError):
@@ -197,7 +197,7 @@ def test_a_tail_that_is_cut_short_or_goes_on_is_an_error(case: Case) -> None:
             rewrite_tail(*case, wrong, told)
 
 
-def test_a_tail_whose_last_tag_leaves_no_number_behind_it_is_an_error() -> None:
+def test_a_tail_whose_last_tag_leaves_no_number_after_it_is_an_error() -> None:
     body = values(1, 16, [Node(1, "upstream", 1)]) | {"_tags": {2**31 - 1: b""}}
     with pytest.raises(WireError, match="no number is left"):
         rewritten((1, 16), response(1, 16, body), told)

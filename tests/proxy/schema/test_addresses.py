@@ -90,7 +90,7 @@ def test_an_address_is_read_as_toml_and_as_text(kind, raw, value):
         (HOST, "a\nb", "has characters that nobody can see"),
     ],
 )
-def test_what_is_no_address_is_said_behind_it(kind, raw, reason):
+def test_a_bad_address_is_refused_with_a_reason(kind, raw, reason):
     with pytest.raises(InvalidValue) as error:
         kind.read(raw)
     assert str(error.value).startswith(reason)

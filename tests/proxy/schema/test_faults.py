@@ -24,7 +24,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("upstream", "listen", "others"), BAD)
-def test_what_constructors_find_wrong_is_told_in_the_words_of_flags_and_of_a_file(upstream, listen, others):
+def test_constructors_faults_are_worded_as_flags_and_as_keys_of_a_file(upstream, listen, others):
     with pytest.raises(BadSetting) as error:
         ClusterSettings(upstream, listen, **others)
     for fault, line in zip(error.value.faults, error.value.lines, strict=True):
@@ -79,7 +79,7 @@ def test_keys_are_named_as_the_user_has_named_them(fault, by_flag, in_file):
     assert line_of(fault, "e", in_file=True) == in_file
 
 
-def test_nobody_is_named_where_the_cluster_is_not_known():
+def test_no_cluster_is_named_where_it_is_unknown():
     fault = Fault((Setting("own_node"), " is missing"), ("adding ", Setting("own_node", 3)))
     assert str(fault) == "own_node is missing; right would be adding own_node = 3"
 

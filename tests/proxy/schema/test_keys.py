@@ -47,7 +47,7 @@ def test_defaults_are_the_fields_own():
     assert not any(field.is_required for field in keys_of(Pond).values())
 
 
-def test_what_must_be_given_comes_first():
+def test_required_keys_come_first():
     first, *others = keys_of(Lake).values()
     assert (first.name, first.is_required) == ("shore", True)
     assert [field.name for field in others] == ["depth", "ducks", "fish"]

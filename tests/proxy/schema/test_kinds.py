@@ -98,7 +98,7 @@ def test_a_value_is_read_as_toml_and_as_text(kind, raw, value):
         (kinds.choice(Colour), [], "is none of red, blue"),
     ],
 )
-def test_what_is_no_such_value_is_said_behind_it(kind, raw, reason):
+def test_a_bad_value_is_refused_with_a_reason(kind, raw, reason):
     with pytest.raises(InvalidValue) as error:
         kind.read(raw)
     assert str(error.value).startswith(reason)

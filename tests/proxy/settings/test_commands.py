@@ -21,19 +21,19 @@ def wrong(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_that_is_right_is_said_to_be():
+def test_a_right_settings_file_is_reported_as_right():
     result = config("check", EXAMPLE, KRB5_CONFIG="/nowhere")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [f"{EXAMPLE} is right: orders, billing"]
 
 
-def test_what_kerberos_needs_is_a_note_where_there_is_kerberos():
+def test_config_check_notes_the_keys_that_kerberos_needs():
     *notes, last = config("check", EXAMPLE, KRB5_CONFIG=str(EXAMPLE)).stdout.splitlines()
     assert last.endswith(" is right: orders, billing")
     assert [note.split(":")[:2] for note in notes] == [["note", " clusters.orders"], ["note", " clusters.billing"]]
 
 
-def test_everything_that_is_wrong_is_said_and_is_exit_code_2(wrong):
+def test_config_check_reports_all_errors_with_exit_code_2(wrong):
     result = config("check", wrong)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [
@@ -42,7 +42,7 @@ def test_everything_that_is_wrong_is_said_and_is_exit_code_2(wrong):
     ]
 
 
-def test_what_is_wrong_in_different_ways_is_said_in_one_go(tmp_path):
+def test_config_check_reports_all_kinds_of_errors_at_once(tmp_path):
     """The errors are an unknown key, a port of two clusters, and a missing file."""
     text = "".join(
         f'[clusters.{name}]\nupstream = "{name}:1"\nlisten = "127.0.0.1:1100"\n{more}\n'
@@ -56,7 +56,7 @@ def test_what_is_wrong_in_different_ways_is_said_in_one_go(tmp_path):
     ]
 
 
-def test_files_of_tls_that_are_missing_are_said_of_every_cluster(tmp_path):
+def test_missing_tls_files_are_reported_for_every_cluster(tmp_path):
     secured = "".join(
         f'[clusters.{name}]\nupstream = "{name}:1"\nlisten = "127.0.0.1:{port}"\nnode_count = 9\n'
         f'[clusters.{name}.tls]\ncertificate = "{tmp_path}/{name}.pem"\n'
@@ -90,7 +90,7 @@ def test_clusters_that_would_share_one_tls_port_are_both_named(tmp_path):
     assert [line.split(" = ")[0] for line in files] == [f"clusters.{name}.tls.certificate" for name in ("east", "west")]
 
 
-def test_what_may_be_regretted_is_a_warning(tmp_path):
+def test_config_check_warns_of_risky_settings(tmp_path):
     (tmp_path / "risky.toml").write_text("drain = 0\n" + EXAMPLE.read_text().replace("drain", "# drain"))
     result = config("check", tmp_path / "risky.toml")
     assert result.exit_code == 0
@@ -108,7 +108,7 @@ def test_without_a_file_the_environment_is_checked():
     assert config("check", KRB5_CONFIG="/nowhere", **environment).stdout == "the environment is right: a\n"
 
 
-def test_what_is_in_effect_is_listed_with_what_it_comes_from():
+def test_config_show_lists_each_setting_with_its_source():
     lines = config("show", EXAMPLE, KAFKA_WIRETAP_DRAIN="3").stdout.splitlines()
     found = dict(line.split("  ", 1) for line in lines)
     assert found['drain = "3s"'].strip() == "environment KAFKA_WIRETAP_DRAIN"
@@ -116,13 +116,13 @@ def test_what_is_in_effect_is_listed_with_what_it_comes_from():
     assert found['held = "256MiB"'].strip() == "default"
 
 
-def test_or_printed_as_a_file():
+def test_config_show_prints_the_settings_as_toml():
     shown = tomllib.loads(config("show", "--toml", EXAMPLE).stdout)
     assert shown["clusters"]["billing"]["nodes"] == {"7": "0.0.0.0:29500"}
     assert shown["capture"]["queue"] == "64MiB"
 
 
-def test_what_is_wrong_cannot_be_shown(wrong):
+def test_config_show_refuses_wrong_settings(wrong):
     assert config("show", wrong).exit_code == 2
 
 

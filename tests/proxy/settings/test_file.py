@@ -46,7 +46,7 @@ def test_a_pipe_is_read_at_the_start(path):
     writer.join()
 
 
-def test_what_a_shell_or_standard_input_hands_over_is_read_at_the_start():
+def test_a_settings_file_in_a_pipe_is_read_at_the_start():
     reading, writing = os.pipe()
     os.write(writing, TEXT.encode())
     os.close(writing)
@@ -61,7 +61,7 @@ def test_a_pipe_is_not_waited_for_when_it_is_to_be_read_again(path):
     assert reason(path, again=True) == "is no regular file, so it can be read at the start only"
 
 
-def test_of_a_pipe_that_somebody_else_reads_nothing_is_taken():
+def test_a_reload_takes_nothing_from_a_pipe():
     reading, writing = os.pipe()
     os.write(writing, TEXT.encode())
     try:
@@ -91,7 +91,7 @@ def test_each_refusal_leaves_no_file_open(path):
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_what_is_not_there_or_may_not_be_read_is_said(path, again):
+def test_a_missing_or_unreadable_settings_file_is_reported(path, again):
     assert reason(path, again=again) == "can't be read (No such file or directory)"
 
 
@@ -110,7 +110,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
 
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("bad", BAD)
-def test_what_is_no_toml_or_would_take_for_ever_is_said(path, bad, again):
+def test_a_settings_file_that_is_no_toml_or_too_costly_is_refused(path, bad, again):
     content, said = BAD[bad]
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     assert reason(path, again=again).startswith(said)
@@ -126,6 +126,6 @@ GOOD = {
 
 
 @pytest.mark.parametrize("good", GOOD)
-def test_what_only_looks_long_is_read(path, good):
+def test_a_settings_file_that_only_looks_costly_is_read(path, good):
     path.write_text(GOOD[good])
     assert read_file(path)

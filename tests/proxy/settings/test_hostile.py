@@ -101,7 +101,7 @@ def assert_sentences(reading: ReadResult) -> None:
 
 @examples(100, suppress_health_check=[HealthCheck.too_slow])
 @given(HEADS, LINES)
-def test_whatever_a_file_says_the_outcome_is_settings_or_sentences(head, lines):
+def test_any_settings_file_gives_settings_or_error_lines(head, lines):
     with TemporaryDirectory() as folder:
         file = Path(folder) / "wiretap.toml"
         file.write_text(head + "\n".join(lines))
@@ -120,12 +120,12 @@ VARIABLES = st.dictionaries(
 
 
 @given(VARIABLES)
-def test_whatever_the_environment_says_the_outcome_is_settings_or_sentences(variables):
+def test_any_environment_gives_settings_or_error_lines(variables):
     assert_sentences(outcome(None, {}, variables))
 
 
 @given(st.dictionaries(st.sampled_from([name for name in FLAGS if name != "node"]), TEXTS), st.lists(TEXTS, max_size=3))
-def test_whatever_flags_say_the_outcome_is_settings_or_sentences(flags, nodes):
+def test_any_flags_give_settings_or_error_lines(flags, nodes):
     assert_sentences(outcome(None, {**flags, "node": tuple(nodes)}, {}))
 
 
@@ -134,7 +134,7 @@ def test_whatever_flags_say_the_outcome_is_settings_or_sentences(flags, nodes):
     ["drain = " + "9" * 400, "drain = " + "9" * 5000, "a = " + "[" * 1000 + "]" * 1000, "drain = 0x" + "f" * 5000],
     ids=["400 digits", "5000 digits", "nesting", "hexadecimal"],
 )
-def test_a_number_that_nobody_needs_is_said_in_one_line(text, tmp_path):
+def test_a_number_with_very_many_digits_is_reported_in_one_line(text, tmp_path):
     (tmp_path / "wiretap.toml").write_text(text)
     with suppress(BadSetting):
         reading = read(tmp_path / "wiretap.toml", None, {})

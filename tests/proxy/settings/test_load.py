@@ -273,7 +273,7 @@ def test_nothing_is_kept_of_a_cluster_of_0_7(tmp_path):
     )
 
 
-def test_several_brokers_of_0_7_are_said_in_the_files_words(tmp_path):
+def test_several_brokers_of_0_7_are_reported_in_the_files_terms(tmp_path):
     (line,) = lines(tmp_path, '[clusters.main]\nupstream = ["a:1", "b:2"]\nlisten = "c:3"\ndialect = "kafka-0.7"\n')
     assert line == (
         'clusters.main.upstream = ["a:1", "b:2"] names several brokers, and with dialect = "kafka-0.7" a listener '
@@ -295,7 +295,7 @@ def test_the_environment_alone_will_do():
     assert [cluster.name for cluster in load(None, {}, environment).proxy.clusters] == ["east"]
 
 
-def test_what_flags_lack_is_said_as_flags():
+def test_missing_settings_are_named_as_flags():
     with pytest.raises(BadSetting) as error:
         load(None, {"record_queue": "1MiB"}, {})
     assert [line.split(";")[0] for line in error.value.lines] == [
@@ -305,7 +305,7 @@ def test_what_flags_lack_is_said_as_flags():
     ]
 
 
-def test_everything_that_is_wrong_anywhere_is_said_at_once(tmp_path):
+def test_errors_of_all_sources_are_reported_at_once(tmp_path):
     text = (
         "drian = 1\n[clusters.east]\nlisten = 'a'\n[clusters.west]\nupstream = 'a:1'\nlisten = '0.0.0.0:1'\n[capture]\n"
     )
@@ -321,7 +321,7 @@ def test_everything_that_is_wrong_anywhere_is_said_at_once(tmp_path):
     ]
 
 
-def test_clusters_that_do_not_fit_together_are_said_with_the_rest(tmp_path):
+def test_clusters_that_clash_are_reported_with_the_other_errors(tmp_path):
     two = BASIC + "[clusters.west]\nupstream = 'a:1'\nlisten = '127.0.0.1:19100'\n"
     (line,) = lines(tmp_path, two)
     assert line.startswith("clusters.west and clusters.main both want port 19100")
@@ -347,7 +347,7 @@ def test_each_cluster_has_a_state_file_beside_the_capture_or_in_the_users_folder
     assert shown["clusters", "main", "state"] == without.proxy.clusters[0].state
 
 
-def test_what_turns_out_later_is_told_in_the_words_of_the_cluster(tmp_path):
+def test_a_later_fault_is_worded_as_the_clusters_setting(tmp_path):
     error = BadSetting(Fault((Setting("listen", "a:1"), " can't be had")), cluster="west")
     assert loaded(tmp_path, BASIC).lines_of(error) == ['clusters.west.listen = "a:1" can\'t be had']
     assert load(None, {"upstream": "a:1", "listen": "a:0"}, {}).lines_of(error) == ["--listen a:1 can't be had"]
@@ -364,7 +364,7 @@ def test_the_recorder_is_left_alone_unless_something_is_to_be_recorded(tmp_path)
     assert done.stdout.strip() == "[]"
 
 
-def test_a_wrong_value_is_said_even_where_another_one_wins(tmp_path):
+def test_a_wrong_value_is_reported_even_where_another_source_wins(tmp_path):
     said = lines(tmp_path, "drain = 'soon'\n" + BASIC, {"drain": "3"}, DRAIN="later")
     assert [line.split(" is ")[0] for line in said] == ['drain = "soon"', "KAFKA_WIRETAP_DRAIN='later'"]
 
@@ -388,7 +388,7 @@ def test_a_wrong_value_is_said_even_where_another_one_wins(tmp_path):
         ),
     ],
 )
-def test_a_selection_that_cannot_be_is_said_with_what_is_right(tmp_path, said, line):
+def test_an_impossible_selection_is_reported_with_a_correction(tmp_path, said, line):
     text = '[clusters.main]\nupstream = "a:1"\nlisten = "127.0.0.1:19092"\n[capture]\nfolder = "c"\n' + said + "\n"
     assert lines(tmp_path, text) == (line,)
 

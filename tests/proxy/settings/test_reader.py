@@ -41,15 +41,15 @@ def read(said: Source) -> tuple[Pond | None, list[str]]:
     return pond, reader.error_lines
 
 
-def test_what_is_given_becomes_a_value():
+def test_given_keys_become_values():
     assert read(source(depth=5, life__fish="4", ducks__1=3)) == (Pond(5, 4, {1: 3}), [])
 
 
-def test_what_is_not_given_is_the_default():
+def test_keys_that_are_not_given_have_their_defaults():
     assert read(source(depth=5)) == (Pond(5), [])
 
 
-def test_every_key_is_told_with_its_value_and_who_gave_it():
+def test_every_key_is_listed_with_its_value_and_source():
     said = source(depth=5, ducks__1=3).given | {("pond", "life", "fish"): GivenValue("2", SourceKind.FLAG, "--fish")}
     reader = SettingsReader(Source(said), in_file=True)
     reader.section(Pond, ("pond",))
@@ -95,11 +95,11 @@ def test_every_key_is_told_with_its_value_and_who_gave_it():
         ),
     ],
 )
-def test_everything_that_is_wrong_is_said(said, lines):
+def test_all_errors_of_a_section_are_reported(said, lines):
     assert read(said)[1] == lines
 
 
-def test_a_section_with_something_wrong_is_none():
+def test_a_section_with_an_error_is_none():
     assert read(source(depth="x"))[0] is None
     assert read(source(depth=1, life__fish=2))[0] is None
 

@@ -7,7 +7,7 @@ from proxy.settings.risks import risks
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_page_is_what_the_code_says():
+def test_the_settings_page_is_up_to_date():
     """`kafka-wiretap config reference > docs/settings.md` updates the page."""
     assert (ROOT / "docs" / "settings.md").read_text() == reference()
 

@@ -34,14 +34,14 @@ def test_nothing_changes_where_nothing_has_changed(settings):
     assert reloaded(now, settings(BASIC)) == (now, ())
 
 
-def test_how_is_logged_and_drained_changes_at_once(settings):
+def test_a_reload_changes_log_and_drain_at_once(settings):
     new = settings("drain = 3\n" + BASIC.replace('"info"', '"debug"\nformat = "json"'))
     found, waiting = reloaded(settings(BASIC), new)
     assert (found.proxy, waiting) == (new.proxy, ())
     assert {one.place: one.value for one in found.effective} == {one.place: one.value for one in new.effective}
 
 
-def test_a_node_that_is_new_is_taken_in(settings):
+def test_a_reload_takes_a_new_node(settings):
     new = settings(BASIC + '51 = "127.0.0.1:9051"\n')
     found, waiting = reloaded(settings(BASIC), new)
     assert waiting == ()
@@ -56,7 +56,7 @@ def test_new_keys_take_effect_in_the_order_of_the_file(settings):
     assert nodes == [str(node) for node in range(50, 60)]
 
 
-def test_what_clients_are_told_of_a_new_node_is_taken_in_with_its_listener(settings):
+def test_a_reload_takes_a_new_nodes_advertised_address_with_its_listener(settings):
     new = settings(BASIC + '51 = "127.0.0.1:9051"\n[clusters.main.advertised]\n51 = "kafka-51.example:443"\n')
     found, waiting = reloaded(settings(BASIC), new)
     assert waiting == ()
@@ -66,7 +66,7 @@ def test_what_clients_are_told_of_a_new_node_is_taken_in_with_its_listener(setti
     assert waiting == (("clusters", "main", "advertised", "51"),)
 
 
-def test_a_node_is_taken_in_by_its_own_cluster(settings):
+def test_a_reload_gives_a_new_node_to_its_own_cluster(settings):
     two = BASIC + '[clusters.west]\nupstream = "a:1"\nlisten = "127.0.0.2:1"\n'
     found, _ = reloaded(settings(two), settings(two + 'nodes.51 = "127.0.0.2:9051"\n'))
     assert [[*cluster.nodes] for cluster in found.proxy.clusters] == [[50], [51]]
@@ -90,7 +90,7 @@ def test_every_other_change_waits_for_the_next_start(settings, old, new, places)
     assert {".".join(place) for place in waiting} == places
 
 
-def test_a_cluster_that_is_new_waits_with_all_its_keys(settings):
+def test_a_new_cluster_waits_with_all_its_keys(settings):
     now = settings(BASIC)
     west = '[clusters.west]\nupstream = "a:1"\nlisten = "127.0.0.2:1"\nnodes.1 = "127.0.0.2:9"\n'
     found, waiting = reloaded(now, settings(BASIC + west))
@@ -99,7 +99,7 @@ def test_a_cluster_that_is_new_waits_with_all_its_keys(settings):
     assert ("clusters", "west", "nodes", "1") in waiting
 
 
-def test_what_does_not_fit_to_what_stays_is_said(settings):
+def test_a_reload_that_clashes_with_unchanged_settings_is_refused(settings):
     """The new node has the address of the old listener, which stays."""
     new = settings(BASIC.replace("19092", "29092") + '51 = "127.0.0.1:19092"\n')
     with pytest.raises(BadSetting, match="--node 51"):
@@ -119,7 +119,7 @@ def secured(ca: Authority, **files: str) -> str:
     return BASIC + "[clusters.main.tls]\n" + "\n".join(lines) + "\n"
 
 
-def test_what_tls_is_made_of_is_taken_over(settings, tmp_path):
+def test_a_reload_takes_the_settings_of_tls(settings, tmp_path):
     ca = Authority(tmp_path)
     now = settings(secured(ca))
     new = settings(secured(ca, certificate="two", client_ca="ca", **{"upstream.server_name": "other"}))
@@ -129,7 +129,7 @@ def test_what_tls_is_made_of_is_taken_over(settings, tmp_path):
 
 
 @pytest.mark.parametrize("added", [True, False])
-def test_whether_there_is_tls_waits_and_says_why(settings, tmp_path, added):
+def test_turning_tls_on_or_off_waits_for_the_next_start(settings, tmp_path, added):
     ca = Authority(tmp_path)
     before, after = (settings(BASIC), settings(secured(ca)))[:: 1 if added else -1]
     found, waiting = reloaded(before, after)
@@ -153,7 +153,7 @@ def test_each_key_that_waits_says_what_is_true_of_it():
     assert {place: why_it_waits(place) for place in waiting} == waiting
 
 
-def test_one_side_of_tls_changes_while_the_other_waits(settings, tmp_path):
+def test_one_side_of_tls_changes_while_turning_on_the_other_waits(settings, tmp_path):
     ca = Authority(tmp_path)
     now = settings(BASIC + f'[clusters.main.tls]\ncertificate = "{ca.signs("one").path}"\n')
     found, waiting = reloaded(now, settings(secured(ca, certificate="two")))
@@ -164,7 +164,7 @@ def test_one_side_of_tls_changes_while_the_other_waits(settings, tmp_path):
     assert {place[3] for place in waiting} == {"upstream"}
 
 
-def test_what_is_recorded_of_the_traffic_changes_at_once(settings):
+def test_a_reload_changes_the_recorded_selection_at_once(settings):
     capture = '[capture]\nfolder = "capture"\nqueue = 1000\n'
     only = 'bodies = "head"\nonly.apis = ["Produce"]\nonly.client_ids = ["a*"]\n'
     now, new = settings(BASIC + capture), settings(BASIC + capture.replace("1000", "2000") + only)
@@ -177,7 +177,7 @@ def test_what_is_recorded_of_the_traffic_changes_at_once(settings):
     assert (back.capture, waiting) == (now.capture, ())
 
 
-def test_a_capture_that_is_new_waits_whole(settings):
+def test_a_new_capture_setting_waits_as_a_whole(settings):
     now = settings(BASIC)
     found, waiting = reloaded(now, settings(BASIC + '[capture]\nfolder = "capture"\nbodies = "head"\n'))
     assert found == now
@@ -185,7 +185,7 @@ def test_a_capture_that_is_new_waits_whole(settings):
 
 
 @pytest.mark.parametrize("chosen", ['only.apis = ["Produce"]\n', 'bodies = "head"\n'])
-def test_a_capture_that_is_gone_goes_on_as_it_was(settings, chosen):
+def test_a_reload_without_the_capture_keeps_recording(settings, chosen):
     now, new = settings(BASIC + '[capture]\nfolder = "capture"\n' + chosen), settings(BASIC)
     found, waiting = reloaded(now, new)
     assert found == now

@@ -39,7 +39,7 @@ def taken(tmp_path, line: str = "") -> list[str]:
     return list(risks(load(tmp_path / "wiretap.toml", None, {})))
 
 
-def test_settings_that_take_no_risk_are_passed_over(tmp_path):
+def test_settings_without_a_risk_give_no_warning(tmp_path):
     assert taken(tmp_path) == []
 
 
@@ -48,18 +48,18 @@ def test_a_risk_for_each_row_is_tried():
 
 
 @pytest.mark.parametrize("key", TAKEN)
-def test_a_risk_is_said_with_its_key(key, tmp_path):
+def test_a_risk_is_reported_with_its_key(key, tmp_path):
     (line,) = taken(tmp_path, TAKEN[key])
     assert line.startswith(TAKEN[key].split(" ")[0] + " ")
 
 
-def test_each_worker_has_only_its_part_of_what_may_be_held(tmp_path):
+def test_each_worker_has_its_share_of_the_held_bytes(tmp_path):
     assert taken(tmp_path, "workers = 4") == []
     (line,) = taken(tmp_path, "workers = 5")
     assert line.startswith("held ")
 
 
-def test_an_admin_page_on_ones_own_machine_is_no_risk(tmp_path):
+def test_an_admin_page_on_loopback_is_no_risk(tmp_path):
     for host in ("localhost", "127.0.0.5", "[::1]"):
         assert taken(tmp_path, f'metrics = "{host}:9464"') == []
 
@@ -78,7 +78,7 @@ NOTED = '[clusters.main]\nupstream = "a:1"\nlisten = "127.0.0.1:1"\n'
     [("", 1), ('advertise = "kafka.example.org"\n', 1), ('advertise = "a"\n', 0), ('dialect = "kafka-0.7"\n', 0)],
     ids=["loopback", "another name", "the broker's own name", "no logins"],
 )
-def test_where_kerberos_is_known_it_is_said_which_key_brokers_need_for_a_name_that_is_not_theirs(more, count, tmp_path):
+def test_a_note_names_the_kerberos_key_that_brokers_need_for_the_proxys_name(more, count, tmp_path):
     (tmp_path / "krb5.conf").touch()
     (tmp_path / "wiretap.toml").write_text(NOTED + more)
     loaded = load(tmp_path / "wiretap.toml", None, {})
@@ -96,7 +96,7 @@ def test_kerberos_is_known_where_the_machine_has_its_file(tmp_path, monkeypatch)
     assert note.endswith("brokers need a key for it, kafka/127.0.0.1")
 
 
-def test_a_place_of_kerberos_that_cannot_be_looked_at_is_none(tmp_path):
+def test_a_kerberos_path_that_can_not_be_checked_is_ignored(tmp_path):
     (tmp_path / "wiretap.toml").write_text(NOTED)
     loaded = load(tmp_path / "wiretap.toml", None, {})
     assert [*notes(loaded, {"KRB5_CONFIG": "x" * 5000})] == []

@@ -30,7 +30,7 @@ def test_each_key_is_a_line_with_what_it_comes_from():
 
 
 @pytest.mark.parametrize("flags", [{}, {"metrics": "127.0.0.1:0", "log_level": "debug"}])
-def test_what_is_shown_as_a_file_says_the_same(flags, tmp_path):
+def test_settings_shown_as_a_file_load_to_the_same_settings(flags, tmp_path):
     environment = {"HOME": "/home/me", "KAFKA_WIRETAP_CLUSTERS__BILLING__TIMEOUTS__HALF_CLOSE": "1m"}
     found = load(EXAMPLE, flags, environment)
     (tmp_path / "shown.toml").write_text("\n".join(as_file(found.effective)))

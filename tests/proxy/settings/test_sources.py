@@ -42,13 +42,13 @@ def test_lists_are_values_whatever_is_in_them(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["drain =", "a = 1\na = 2", "\xff"])
-def test_a_file_that_is_no_toml_is_said_with_the_place(tmp_path, text):
+def test_a_file_that_is_no_toml_is_reported_with_the_place(tmp_path, text):
     (tmp_path / "wiretap.toml").write_bytes(text.encode("latin-1"))
     with pytest.raises(BadSetting, match=r"--config .*wiretap.toml is no TOML \(.*\); right would be"):
         file_source(tmp_path / "wiretap.toml")
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path):
+def test_a_missing_settings_file_is_reported(tmp_path):
     with pytest.raises(BadSetting, match=r"can't be read \(No such file or directory\); right would be"):
         file_source(tmp_path / "wiretap.toml")
 
@@ -83,7 +83,7 @@ def test_a_variable_means_the_files_cluster_whose_name_it_can_not_spell():
         "CONFIG",
     ],
 )
-def test_variables_that_kubernetes_makes_are_none_of_ours(name):
+def test_variables_that_kubernetes_sets_are_ignored(name):
     assert environment_source({"KAFKA_WIRETAP_" + name: "x"}, []) == Source()
 
 
@@ -124,7 +124,7 @@ def test_nodes_are_given_by_their_number():
 
 
 @pytest.mark.parametrize("texts", [("a:1",), ("x=a:1",), ("=a:1",), ("-1=a:1",), ("²=a:1",), ("1=a:1", "1=b:2")])
-def test_a_node_that_is_none_is_said(texts):
+def test_a_bad_node_is_reported(texts):
     (line,) = flag_source({"node": texts}, Source()).error_lines
     assert re.match(r"--node .*; right would be", line)
 

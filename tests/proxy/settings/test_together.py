@@ -128,7 +128,7 @@ def test_a_mistake_is_found(name):
 
 
 @given(st.sets(st.sampled_from([*MISTAKES])).filter(lambda names: not any(pair <= names for pair in APART)))
-def test_mistakes_together_are_found_each_once_and_no_other(names):
+def test_each_of_several_mistakes_is_found_once_and_no_other(names):
     wanted = [MISTAKES[name].line for name in names]
     found = [next((begin for begin in wanted if line.startswith(begin)), line) for line in lines(sorted(names))]
     assert sorted(found) == sorted(wanted)

@@ -30,11 +30,11 @@ PLACE = ("clusters", "east", "listen")
         ),
     ],
 )
-def test_a_wrong_value_is_said_in_the_words_of_where_it_was_given(given, line):
+def test_a_wrong_value_is_reported_in_the_terms_of_its_source(given, line):
     assert wording.wrong_value(PLACE, LISTEN, given, "is wrong") == line
 
 
-def test_a_wrong_node_is_said_with_its_number():
+def test_a_wrong_node_is_reported_with_its_number():
     place = ("clusters", "east", "nodes", "7")
     by_flag = wording.wrong_value(place, NODES, GivenValue("x", SourceKind.FLAG, "--node"), "is wrong")
     assert by_flag == "--node 7=x is wrong; right would be --node 7=127.0.0.1:9094"
@@ -51,7 +51,7 @@ def test_lists_are_shown_as_each_place_has_them():
     )
 
 
-def test_a_secret_is_never_said():
+def test_a_secret_is_never_printed():
     secret = Key(ADDRESS, "listen", "Secret.", "a:1", secret=True)
     for kind in (SourceKind.FILE, SourceKind.ENVIRONMENT, SourceKind.FLAG):
         assert "hunter2" not in wording.wrong_value(PLACE, secret, GivenValue("hunter2", kind, "there"), "is wrong")
@@ -61,7 +61,7 @@ def test_a_long_value_is_cut():
     assert len(wording.wrong_value(PLACE, LISTEN, GivenValue("x" * 1000, SourceKind.FILE, "f"), "is wrong")) < 200
 
 
-def test_a_name_that_is_none_is_said_with_the_nearest_key_or_table():
+def test_an_unknown_name_is_reported_with_the_nearest_key_or_table():
     given = GivenValue("x", SourceKind.FILE, "f")
     assert wording.unknown(("clusters", "east", "lisen"), given, PLACE, LISTEN) == (
         'clusters.east.lisen is no setting; right would be clusters.east.listen = "127.0.0.1:19092"'
@@ -76,7 +76,7 @@ def test_a_name_that_is_none_is_said_with_the_nearest_key_or_table():
     )
 
 
-def test_a_name_like_none_is_said_with_all_that_there_are():
+def test_an_unknown_name_is_reported_with_all_known_names():
     assert (
         wording.unknown_without_suggestion(("foo",), None, ["a", "b"])
         == "foo is no setting; right would be one of a, b"

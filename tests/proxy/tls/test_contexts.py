@@ -55,11 +55,11 @@ def split(ca: Authority, folder: Path, name: str, password: bytes | None = None)
     return files
 
 
-def test_without_tls_there_is_nothing():
+def test_a_cluster_without_tls_has_no_credentials():
     assert credentials(settings()) == (None, None)
 
 
-def test_a_certificate_that_is_not_there_is_named_with_its_setting(tmp_path):
+def test_a_missing_certificate_is_named_with_its_setting(tmp_path):
     path = tmp_path / "none.pem"
     assert refused(tls=ListenerTls(path)) == (
         f'clusters.orders.tls.certificate = "{path}" can\'t be used (No such file or directory); right would be '
@@ -67,7 +67,7 @@ def test_a_certificate_that_is_not_there_is_named_with_its_setting(tmp_path):
     )
 
 
-def test_each_file_is_named_with_its_own_setting(tmp_path, ca):
+def test_a_bad_tls_file_is_named_with_its_setting(tmp_path, ca):
     path, good = tmp_path / "none.pem", ca.signs("good").path
     assert "orders.tls.key = " in refused(tls=ListenerTls(good, path))
     assert "orders.tls.client_ca = " in refused(tls=ListenerTls(good, client_ca=path))
@@ -76,7 +76,7 @@ def test_each_file_is_named_with_its_own_setting(tmp_path, ca):
     assert "orders.tls.upstream.certificate = " in refused(upstream_tls=shown)
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path, ca):
+def test_a_certificate_in_a_pipe_is_refused_without_waiting(tmp_path, ca):
     """A pipe can't be read twice, and may never get a writer."""
     pipe, good = tmp_path / "pipe.pem", ca.signs("good").path
     os.mkfifo(pipe)
@@ -116,7 +116,7 @@ def test_files_that_are_no_pem_are_refused(tmp_path, ca):
     assert "no certificate or crl found" in refused(upstream_tls=UpstreamTls(ca=path))
 
 
-def test_of_a_certificate_and_its_key_the_one_is_named_that_is_broken(tmp_path, ca):
+def test_the_broken_one_of_a_certificate_and_its_key_is_named(tmp_path, ca):
     certificate, key = split(ca, tmp_path, "one")
     broken = tmp_path / "broken.pem"
     broken.write_bytes(certificate.read_bytes()[:300])
@@ -130,7 +130,7 @@ def test_a_key_of_another_certificate_is_refused(tmp_path, ca):
     assert "key values mismatch" in refused(tls=ListenerTls(certificate, key))
 
 
-def test_an_encrypted_key_opens_with_its_password_and_nobody_is_asked_for_it(tmp_path, ca):
+def test_an_encrypted_key_opens_with_its_password_without_a_prompt(tmp_path, ca):
     certificate, key = split(ca, tmp_path, "one", b"the password")
     assert "it is encrypted, and key_password is not set" in refused(tls=ListenerTls(certificate, key))
     assert refused(tls=ListenerTls(certificate, key, "another")) == (
@@ -162,7 +162,7 @@ def test_files_that_stay_are_read_once(ca):
     assert looked_at(made) is looked_at(made)
 
 
-def test_a_changed_file_makes_a_new_context_and_says_so(tmp_path, ca, caplog):
+def test_a_changed_file_makes_a_new_context_and_is_logged(tmp_path, ca, caplog):
     caplog.set_level(logging.INFO)
     certificate, key = split(ca, tmp_path, "one")
     made = listener(ListenerTls(certificate, key, client_ca=ca.path))
@@ -184,7 +184,7 @@ def test_a_file_replaced_within_a_tick_of_the_clock_is_seen_by_its_inode(tmp_pat
     assert looked_at(made) is not before
 
 
-def test_what_can_no_longer_be_used_is_said_once_and_the_old_stays(ca, caplog):
+def test_a_certificate_that_became_unusable_is_logged_once_and_the_old_one_stays(ca, caplog):
     pem = ca.signs("one").path
     made = listener(ListenerTls(pem))
     before = looked_at(made)

@@ -72,7 +72,7 @@ def test_the_last_part_comes_first_and_types_have_their_keywords():
     assert found.replace("DC=a DC", "DC=#160461204443").split(",") == [*expected, "CN=a CN"]
 
 
-def test_what_would_be_read_as_something_else_is_escaped():
+def test_special_characters_of_a_subject_are_escaped():
     made = certificate([attribute(NameOID.COMMON_NAME, ' me, "you" + #1 ')])
     assert subject(made) == 'CN=\\ me\\, \\"you\\" \\+ \\#1\\ '
 
@@ -82,13 +82,13 @@ def test_a_type_without_a_keyword_is_its_number_and_its_bytes():
     assert subject(made) == "CN=me,1.2.840.113549.1.9.1=#1603614062"
 
 
-def test_a_certificate_may_name_nobody():
+def test_a_certificate_may_have_an_empty_subject():
     assert subject(certificate()) == ""
 
 
 @examples(200)
 @given(st.data())
-def test_what_is_cut_short_or_changed_raises_nothing(data):
+def test_a_damaged_certificate_raises_nothing(data):
     whole = SAMPLE
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     assert subject(cut) is None

@@ -11,7 +11,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.kafka07 import RequestType
 
 
-def test_an_api_of_0_7_is_told_from_the_one_of_its_number() -> None:
+def test_an_api_of_0_7_is_distinguished_from_kafkas_api_of_its_number() -> None:
     assert [type(arguments.api(text)) for text in ("0.7/fetch", "fetch", "1")] == [RequestType, int, int]
     assert arguments.api_or_embedded("0.7/Offsets") == (RequestType.OFFSETS, None)
     assert arguments.api_or_embedded("MetadataResponse") == (3, "response")
@@ -33,12 +33,12 @@ def test_a_version_is_a_number_or_the_dialect_that_has_none() -> None:
     ],
     ids=["api", "api-07", "inside", "error", "version", "octets"],
 )
-def test_what_is_wrong_says_so(read: Callable[[str], Any], text: str, said: str) -> None:
+def test_a_bad_argument_is_refused_with_a_reason(read: Callable[[str], Any], text: str, said: str) -> None:
     with pytest.raises(click.BadParameter, match=said):
         read(text)
 
 
-def test_a_name_that_kafka_has_given_up_is_told_beside_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_former_name_of_kafka_is_noted_beside_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert (arguments.api("Send"), arguments.error("NoError"), arguments.inside("MemberAssignment")) == (
         0,
         0,

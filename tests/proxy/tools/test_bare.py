@@ -21,7 +21,7 @@ SCRAM = {
 }
 
 
-def test_nothing_said_is_a_frame() -> None:
+def test_an_empty_selection_means_a_frame() -> None:
     assert not Bare()
     assert not Bare(key=b"")
     assert Bare("ConsumerProtocolAssignment")
@@ -29,7 +29,7 @@ def test_nothing_said_is_a_frame() -> None:
     assert Bare(topic="__consumer_offsets")
 
 
-def test_a_batch_is_a_dict_and_so_is_what_is_cut_behind() -> None:
+def test_a_batch_and_the_cut_bytes_after_it_are_dicts() -> None:
     whole = records.write_batch([records.Record(5, 1000, b"k", b"v")])
     one, cut = trees(whole + whole[:-1], Bare(batches=True), OPEN)
     assert one["records"] == [{"offset": 5, "timestamp": 1000, "key": b"k", "value": b"v"}]
@@ -72,12 +72,12 @@ def _leaves(tree: Any) -> list[Any]:
     return [tree] if inner is None else [leaf for one in inner for leaf in _leaves(one)]
 
 
-def test_an_unknown_version_is_told_with_its_bytes() -> None:
+def test_an_unknown_version_is_shown_with_its_bytes() -> None:
     (one,) = trees(b"\0\x63", Bare("OffsetCommitValue"), OPEN)
     assert (one["why"], one["bytes"]) == ("unknown: version 99 of 0-4 known", b"\0\x63")
 
 
-def test_what_can_not_be_read_is_an_error() -> None:
+def test_bytes_that_can_not_be_decoded_raise_a_wire_error() -> None:
     with pytest.raises(Truncated):
         list(trees(b"\0", Bare("OffsetCommitValue"), OPEN))
     with pytest.raises(Truncated):

@@ -35,7 +35,7 @@ def test_bytes_that_are_cut_are_a_reason() -> None:
     assert of(REQUEST[:-3]).why.startswith("can't be decoded: ")
 
 
-def test_bytes_behind_the_end_are_named_beside_the_values() -> None:
+def test_bytes_after_the_end_are_named_beside_the_values() -> None:
     assert of(REQUEST + b"xy") == Body({"topics": [{"name": "orders"}]}, "2 bytes more behind its end")
 
 
@@ -43,7 +43,7 @@ def test_a_frame_that_is_masked_from_its_head_on_is_not_decoded() -> None:
     assert of(REQUEST, masked_from=8).why == "masked whole: it may hold a secret"
 
 
-def test_what_exceeds_its_budget_is_shown_as_far_as_it_goes() -> None:
+def test_a_body_beyond_its_budget_is_shown_in_part() -> None:
     found = body(REQUEST, "request", METADATA, 1, Shown(budget=Budget(1)))
     assert found.values is not None
     assert found.why.startswith("not decoded to its end: ")

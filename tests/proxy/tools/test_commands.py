@@ -94,14 +94,14 @@ def test_show_of_a_message_inside_messages() -> None:
     assert line.startswith("Error: ConsumerProtocolAssignment version 99 is unknown; known are 0 to ")
 
 
-def test_what_is_not_there_is_said_in_a_line() -> None:
+def test_an_unknown_api_or_version_is_reported_in_one_line() -> None:
     assert failed(1, "show", 2000) == "Error: api 2000 is unknown: `kafka-wiretap wire list` lists all"
     assert failed(1, "show", "fetch", 99) == "Error: Fetch version 99 is unknown; known are 0 to 18"
     assert "no API or message is called 'fetsch'; near: Fetch" in failed(2, "show", "fetsch")
     assert "near: Metadata" in failed(2, "decode", "--hex", "00", "--response", "metdata", 1)
 
 
-def test_numbers_that_no_api_or_version_can_have_are_said_in_a_line() -> None:
+def test_impossible_api_keys_and_versions_are_reported_in_one_line() -> None:
     assert "known are 0 to 13" in failed(1, "show", "metadata", 70000)
     assert "no API or message is called '70000'" in failed(2, "show", "70000")
     assert "70000 is not" in failed(2, "decode", "--response", "70000", 1, "--hex", "00")
@@ -131,13 +131,13 @@ def test_decode_says_where_bytes_are_wrong_and_fails() -> None:
     assert failed(1, "decode", "--hex", "xx") == "Error: no hex: 'x' stands in it"
 
 
-def test_of_several_frames_those_before_a_bad_one_are_printed() -> None:
+def test_the_frames_before_a_bad_one_are_printed() -> None:
     done = run("decode", data=framed(REQUEST) + framed(REQUEST[:-1]))
     assert (done.exit_code, json.loads(done.stdout)["client_id"]) == (1, "me")
     assert done.stderr.endswith("the bytes end before the message does (frame 2 of 2)\n")
 
 
-def test_what_never_ends_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_file_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "MAX_READ", 1 << 20)
     assert failed(1, "decode", "--file", "/dev/zero") == "Error: more than 1 MiB: nothing longer is read"
 
@@ -146,14 +146,14 @@ def test_an_unknown_api_is_a_value() -> None:
     assert json.loads(ok("decode", "--hex", "07d00003000000070000"))["why"] == "unknown: the catalog has no such api"
 
 
-def test_secrets_need_to_be_asked_for() -> None:
+def test_secrets_need_to_be_requested() -> None:
     frame = catalog.encode_request(36, 2, 7, "me", {"auth_bytes": b"hunter2"})
     assert "hunter2" not in ok("decode", data=frame)
     assert json.loads(ok("decode", data=frame))["body"] == {"auth_bytes": {"masked": 7}}
     assert "hunter2" in ok("decode", "--show-secrets", data=frame)
 
 
-def test_what_stands_in_no_frame_is_decoded_by_name() -> None:
+def test_a_message_outside_of_frames_is_decoded_by_name() -> None:
     blob = embedded.encode_blob("ConsumerProtocolSubscription", 0, {"topics": ["logs"]})
     told = json.loads(ok("decode", "--as", "consumer_protocol_subscription", "--hex", blob.hex()))
     values = {"topics": ["logs"], "user_data": None}
@@ -167,7 +167,7 @@ def test_what_stands_in_no_frame_is_decoded_by_name() -> None:
     assert json.loads(ok("decode", "--batches", data=data))["records"][0]["offset"] == 5
 
 
-def test_what_is_none_of_that_is_said_in_a_line() -> None:
+def test_bytes_that_are_no_batch_or_record_are_reported_in_one_line() -> None:
     assert "no record batch: " in failed(1, "decode", "--batches", "--hex", REQUEST.hex())
     assert failed(1, "decode", "--batches", "--hex", "") == "Error: no record batch: no bytes"
     line = failed(1, "decode", "--topic", "__consumer_offsets", "--key", "0001", "--hex", "")
@@ -214,7 +214,7 @@ def test_errors_lists_all_of_them_or_those_that_are_named() -> None:
 FETCH_07 = kafka07.encode_request(kafka07.Fetch("logs", 1, 12, 300))
 
 
-def test_frames_of_0_7_are_decoded_when_their_dialect_is_said() -> None:
+def test_frames_of_0_7_are_decoded_when_their_dialect_is_given() -> None:
     told = json.loads(ok("decode", "--dialect", "kafka-0.7", data=framed(FETCH_07)))
     body = {"topic": "logs", "partition": 1, "offset": 12, "max_size": 300}
     assert told == {"kind": "request", "api": "0.7/fetch", "api_key": 1, "body": body}
@@ -250,11 +250,11 @@ def test_show_of_0_7_prints_the_fields_of_both_messages() -> None:
     ],
     ids=["no-07", "no-version", "no-07-response", "no-version-response", "another-dialect"],
 )
-def test_what_is_half_0_7_says_how_its_apis_are_called(arguments: tuple[object, ...]) -> None:
+def test_a_mix_of_0_7_and_kafka_names_is_refused_with_the_right_names(arguments: tuple[object, ...]) -> None:
     assert failed(2, *arguments) == "Error: an API of Kafka 0.7 is called 0.7/fetch, and its version is 0.7"
 
 
-def test_what_0_7_does_not_have_is_said_in_a_line() -> None:
+def test_options_that_0_7_lacks_are_refused_in_one_line() -> None:
     old = ("decode", "--dialect", "kafka-0.7", "--hex", "00")
     assert "neither messages inside messages nor topics" in failed(2, *old, "--as", "ConsumerProtocolAssignment")
     assert "neither messages inside messages nor topics" in failed(2, *old, "--topic", "__consumer_offsets")

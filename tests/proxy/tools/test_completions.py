@@ -32,10 +32,10 @@ def completed(*words: str) -> list[str]:
     ],
     ids=range(12),
 )
-def test_what_has_a_known_set_completes(words: list[str], found: list[str]) -> None:
+def test_words_of_a_known_set_complete(words: list[str], found: list[str]) -> None:
     assert completed(*words) == found
 
 
-def test_a_former_name_is_not_told_of_to_who_is_still_typing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_prints_no_note_about_a_former_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert completed("show", "GroupCoordinator", "4") == ["4"]
     assert capsys.readouterr() == ("", "")

@@ -31,7 +31,7 @@ def test_hex_is_read_however_it_is_written(data: bytes, form: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "why"), [("0g", "'g' stands in it"), ("012", "a digit is missing")])
-def test_what_is_no_hex_says_why(text: str, why: str) -> None:
+def test_bad_hex_is_refused_with_a_reason(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=f"no hex: {why}"):
         octets(text)
 
@@ -47,12 +47,12 @@ def test_the_bytes_of_a_frame_are_never_taken_for_hex(drawn: tuple[catalog.Codec
         assert octets_of(frame.hex().encode()) == frame
 
 
-def test_nothing_is_no_frame() -> None:
+def test_no_bytes_are_not_a_frame() -> None:
     with pytest.raises(WireError, match="no request's head: 0 bytes"):
         told(octets_of(b""), Asked())
 
 
-def test_a_frame_may_have_its_length_or_not_and_others_behind_it() -> None:
+def test_a_frame_may_have_its_length_or_not_and_others_after_it() -> None:
     (bare,) = told(REQUEST, Asked())
     assert bare["body"] == {
         "topics": None,
@@ -83,19 +83,19 @@ def test_an_error_tells_the_offset_in_the_frame() -> None:
 
 
 @pytest.mark.parametrize("last", [framed(REQUEST)[:-1], framed(REQUEST[:-1]), framed(REQUEST)[:3]])
-def test_of_several_frames_those_before_a_bad_one_are_told_and_which_it_is(last: bytes) -> None:
+def test_the_frames_before_a_bad_one_are_yielded_and_the_error_has_its_number(last: bytes) -> None:
     found = frames.trees(framed(REQUEST) * 2 + last, Asked())
     assert next(found) == next(found) == told(REQUEST, Asked())[0]
     with pytest.raises(WireError, match=r"\(frame 3 of 3\)$"):
         next(found)
 
 
-def test_a_length_too_small_for_any_frame_is_none() -> None:
+def test_a_length_too_small_for_any_frame_is_read_as_a_head() -> None:
     (found,) = told(bytes(100), Asked())
     assert (found["api"], found["api_version"]) == ("Produce", 0)
 
 
-def test_an_unknown_api_or_version_is_told_with_its_bytes() -> None:
+def test_an_unknown_api_or_version_is_shown_with_its_bytes() -> None:
     unknown = b"\x07\xd0" + REQUEST[2:]
     (found,) = told(unknown, Asked())
     assert (found["api"], found["api_key"], found["correlation_id"]) == (None, 2000, 7)
@@ -110,12 +110,12 @@ def test_a_refused_question_for_versions_is_read_as_version_0() -> None:
     assert "why" not in found
 
 
-def test_bytes_behind_a_message_are_told() -> None:
+def test_bytes_after_a_message_are_named() -> None:
     (found,) = told(REQUEST + b"xyz", Asked())
     assert found["why"] == "3 bytes more behind its end"
 
 
-def test_secrets_are_masked_unless_asked_for() -> None:
+def test_secrets_are_masked_unless_requested() -> None:
     frame = catalog.encode_request(SASL_AUTHENTICATE, 2, 7, "me", {"auth_bytes": b"\0me\0hunter2"})
     assert told(frame, Asked())[0]["body"] == {"auth_bytes": Masked(11)}
     assert told(frame, Asked(shown=Shown(mask=False)))[0]["body"] == {"auth_bytes": b"\0me\0hunter2"}
@@ -125,7 +125,7 @@ OLD = Asked(dialect=Dialect.KAFKA_07)
 
 
 @given(st.lists(REQUESTS, min_size=1, max_size=4))
-def test_requests_of_0_7_are_found_behind_their_lengths(requests: list[kafka07.Request]) -> None:
+def test_requests_of_0_7_are_found_after_their_lengths(requests: list[kafka07.Request]) -> None:
     data = [kafka07.encode_request(one) for one in requests]
     found = told(b"".join(map(framed, data)), OLD)
     assert [one["api"] for one in found] == [one.type.api for one in requests]

@@ -26,7 +26,7 @@ def read(tree: Any, size: int = 1 << 30, **how: int | None) -> Any:
 
 
 @given(TREES, st.sampled_from([None, 0, 2]))
-def test_what_json_holds_is_written_as_json_writes_it(tree: Any, indent: int | None) -> None:
+def test_json_values_are_written_as_json_dumps_does(tree: Any, indent: int | None) -> None:
     text = written(tree, indent=indent)
     assert json.loads(text) == tree
     if text.isascii():
@@ -34,14 +34,14 @@ def test_what_json_holds_is_written_as_json_writes_it(tree: Any, indent: int | N
 
 
 @given(st.binary(max_size=40))
-def test_bytes_can_be_had_back(data: bytes) -> None:
+def test_bytes_in_json_can_be_decoded_from_base64(data: bytes) -> None:
     for one in read({"a": [data, memoryview(data)]})["a"]:
         assert (base64.b64decode(one["base64"]), one["length"]) == (data, len(data))
         assert "text" not in one or one["text"].encode() == data
 
 
 @given(st.binary(max_size=40), st.integers(0, 50))
-def test_what_is_cut_says_so(data: bytes, most: int) -> None:
+def test_cut_bytes_are_marked_as_cut(data: bytes, most: int) -> None:
     told = read(data, most=most)
     assert base64.b64decode(told["base64"]) == data[:most]
     assert told.get("cut", False) == (most < len(data))
@@ -59,7 +59,7 @@ def test_long_bytes_are_written_in_parts() -> None:
     assert max(map(len, pieces(data, Budget().text))) < len(data)
 
 
-def test_errors_have_their_names_behind_their_codes() -> None:
+def test_errors_have_their_names_after_their_codes() -> None:
     values = {"error_code": 6, "topics": [{"topic_error_code": 3, "error_code": 0, "more": 1}], "error_message": None}
     told = read(values)
     assert list(told) == ["error_code", "error_name", "topics", "error_message"]
@@ -69,12 +69,12 @@ def test_errors_have_their_names_behind_their_codes() -> None:
     assert read({"error_code": 9999})["error_name"] == "ERROR_9999"
 
 
-def test_what_is_masked_stays_so_and_names_are_text() -> None:
+def test_masked_values_stay_masked_and_keys_become_text() -> None:
     assert read([Masked(3), Masked(None), {1: None}]) == [{"masked": 3}, {"masked": None}, {"1": None}]
 
 
 @given(TREES, st.integers(0, 200))
-def test_what_there_is_when_the_text_ends_is_json_and_a_beginning(tree: Any, most: int) -> None:
+def test_text_cut_by_the_budget_is_valid_json_and_a_prefix_of_the_tree(tree: Any, most: int) -> None:
     outer = {"tree": tree, "more": "x" * 200}
     for indent in (None, 2):
         text = written(outer, most, indent=indent)
@@ -103,7 +103,7 @@ def test_bytes_that_are_too_long_are_not_begun() -> None:
     assert budget.used_up == ["printing"]
 
 
-def test_indents_are_text_too() -> None:
+def test_indents_count_towards_the_budget() -> None:
     tree: Any = None
     for _ in range(50):
         tree = [tree] * 2 if tree is None else [tree]

@@ -48,7 +48,7 @@ def test_compressed_messages_are_opened():
     }
 
 
-def test_of_what_a_compressed_message_holds_no_more_is_told_either():
+def test_payloads_in_a_compressed_message_count_towards_the_limit():
     request = kafka07.decode_request(built("prozess", "'zipped', 0")[4:])
     (message,) = request_tree(request, 1)["messages"]
     assert (message["payloads"], message["more_messages"]) == ([b"first"], 1)
@@ -63,7 +63,7 @@ def test_a_message_that_cannot_be_read_says_why_and_shows_its_bytes(call, why):
     assert isinstance(message["payload"], bytes)
 
 
-def test_what_asks_is_its_numbers():
+def test_a_request_of_0_7_is_shown_as_its_fields():
     fetch = {"topic": "clicks", "partition": 3, "offset": 2**40 + 7, "max_size": 300_000}
     assert told("prozess", "FetchRequest(") == fetch
     offsets = {"topic": "clicks", "partition": 0, "time": -2, "max_number": 1}
@@ -83,13 +83,13 @@ def test_what_asks_is_its_numbers():
         (2, []),
     ],
 )
-def test_as_many_messages_are_told_as_were_asked_for(most, end):
+def test_the_requested_number_of_messages_is_shown(most, end):
     tree = response_tree(kafka07.FetchResponse(0, FIRST + SECOND), most)
     assert len(tree["messages"]) == most + len(end)
     assert tree["messages"][most:] == end
 
 
-def test_where_a_fetch_was_cut_is_said():
+def test_a_cut_message_of_a_fetch_is_shown_as_such():
     tree = response_tree(kafka07.FetchResponse(0, FIRST + SECOND[:7]), 9)
     assert tree["messages"][1:] == [{"why": "a message that is cut", "bytes": SECOND[:7]}]
     (only,) = response_tree(kafka07.FetchResponse(0, b"\0\0\0\7\x09"), 9)["messages"]
@@ -97,7 +97,7 @@ def test_where_a_fetch_was_cut_is_said():
 
 
 @pytest.mark.parametrize("start", [0, 12, 2**40])
-def test_what_was_fetched_is_told_where_the_log_has_it(start):
+def test_fetched_messages_have_their_log_offsets(start):
     """Each message takes 12 bytes: 4 of length, magic, attributes, 4 of checksum, and 2."""
     data = messages.message_set([b"aa", b"bb"]) + messages.compressed(messages.message_set([b"cc"]), Compression.GZIP)
     tree = response_tree(kafka07.FetchResponse(0, data), 9, kafka07.Fetch("t", 0, start, 1000))
@@ -107,7 +107,7 @@ def test_what_was_fetched_is_told_where_the_log_has_it(start):
 
 
 @given(st.lists(st.binary(max_size=9), max_size=5), st.integers(0, 2**62), st.integers(0, 4))
-def test_places_in_the_log_are_those_that_a_consumer_is_told(payloads, start, most):
+def test_offsets_in_the_log_are_those_that_a_consumer_gets(payloads, start, most):
     data = messages.message_set(payloads)
     tree = response_tree(kafka07.FetchResponse(0, data), most, kafka07.Fetch("t", 0, start, 1000))
     told = [(one["offset"], one["next_offset"], one["payload"]) for one in tree["messages"][:most] if "payload" in one]
@@ -157,7 +157,7 @@ def test_a_compression_that_0_7_does_not_have_is_no_end():
     assert "why" in message
 
 
-def test_messages_are_unfolded_and_told_within_a_budget():
+def test_messages_are_unfolded_and_shown_within_a_budget():
     wrapper = messages.compressed(messages.message_set([b"m" * 1000] * 50), Compression.GZIP)
     tree = request_tree(kafka07.Produce("t", 0, wrapper * 3), 9, budget=Budget(100_000))
     first, *others = tree["messages"]

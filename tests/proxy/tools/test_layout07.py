@@ -19,7 +19,7 @@ def names_in(fields: list[dict[str, object]]) -> int:
     return sum(1 + names_in(field.get("fields", [])) for field in fields)  # type: ignore[arg-type]
 
 
-def test_what_is_never_answered_says_so() -> None:
+def test_a_request_without_a_response_is_shown_as_never_answered() -> None:
     assert list(as_text(RequestType.PRODUCE, "response")) == ["0.7/produce response  type 0  never answered"]
     assert as_json(RequestType.PRODUCE, "response")["fields"] is None
     assert kinds(RequestType.MULTIPRODUCE) == ("request",)

@@ -46,7 +46,7 @@ def test_requests_of_0_7_are_listed_with_their_types() -> None:
     assert [row[2] for row in rows_07()] == ["never", "yes", "yes", "never", "yes"]
 
 
-def test_every_error_is_listed_or_those_that_were_asked_for() -> None:
+def test_every_error_is_listed_or_those_that_were_requested() -> None:
     assert [row[0] for row in error_rows(())] == list(ERRORS)
     (row,) = error_rows((6,))
     assert row[:3] == (6, "NOT_LEADER_OR_FOLLOWER", "yes")

@@ -39,14 +39,14 @@ def test_a_name_may_say_which_message_of_the_api_is_meant() -> None:
     assert {kind(name) for name in every_name()} == {None}
 
 
-def test_a_number_that_can_be_a_key_is_taken_as_it_is() -> None:
+def test_a_number_within_the_range_of_keys_is_accepted() -> None:
     assert api_key("2000") == 2000
     with pytest.raises(UnknownName, match="an api's key is an int16, which 70000 is not"):
         api_key("70000")
 
 
 @pytest.mark.parametrize(("text", "near"), [("metdata", "Metadata"), ("find_cordinator", "FindCoordinator")])
-def test_a_wrong_name_is_told_what_is_near(text: str, near: str) -> None:
+def test_a_wrong_name_is_refused_with_the_nearest(text: str, near: str) -> None:
     with pytest.raises(UnknownName, match=f"no API is called '{text}'; near: {near}"):
         api_key(text)
 
@@ -81,7 +81,7 @@ def test_messages_inside_messages_have_other_names_in_the_guide() -> None:
     assert note("MemberAssignment") == "MemberAssignment is called ConsumerProtocolAssignment today"
 
 
-def test_of_names_that_are_todays_there_is_nothing_to_note() -> None:
+def test_a_current_name_has_no_note() -> None:
     names = [
         *every_name(),
         *(error.name for error in ERRORS.values()),

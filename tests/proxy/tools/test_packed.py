@@ -17,20 +17,20 @@ def batch(count: int, first: int = 0, **more: Any) -> bytes:
     return records.write_batch(found, **more)
 
 
-def test_only_as_many_records_are_told_as_were_asked_for() -> None:
+def test_only_the_requested_number_of_records_is_shown() -> None:
     for most in range(7):
         told = opened_records(batch(3) + batch(3, first=3), most, sides, Budget())
         assert sum(len(one["records"]) for one in told) == most
         assert sum(one.get("more_records", 0) for one in told) == 6 - most
 
 
-def test_headers_tell_what_there_is_and_nothing_that_there_is_not() -> None:
+def test_a_shown_batch_header_has_only_the_fields_that_are_set() -> None:
     (told,) = opened_records(batch(2, codec=records.Compression.GZIP), 0, sides, Budget())
     assert (told["magic"], told["codec"], told["count"]) == (2, "gzip", 2)
     assert not {"producer_id", "transactional", "control", "base_sequence"} & told.keys()
 
 
-def test_what_is_cut_or_damaged_says_why() -> None:
+def test_a_cut_or_damaged_batch_has_its_reason() -> None:
     whole = batch(1)
     first, cut = opened_records(whole + whole[:-1], 5, sides, Budget())
     assert len(first["records"]) == 1
@@ -48,14 +48,14 @@ def test_a_marker_of_a_transaction_is_opened() -> None:
     assert told["value"].values == {"coordinator_epoch": 7}
 
 
-def test_a_record_of_a_log_that_is_none_stays_bytes_and_says_why() -> None:
+def test_a_bad_record_of_an_internal_topic_stays_bytes_with_a_reason() -> None:
     told = log_record("__consumer_offsets", b"\0\1\0", b"\0\1", False, Budget())
     assert (told["key"], told["value"]) == (b"\0\1\0", b"\0\1")
     assert told["why"].startswith("can't be read: ")
     assert log_record("__consumer_offsets", b"\0\x63", None, False, Budget()) == {"key": b"\0\x63", "value": None}
 
 
-def test_no_more_is_unfolded_than_is_told() -> None:
+def test_no_more_is_unfolded_than_is_shown() -> None:
     """Only the beginning of the first batch is unfolded, and nothing of the later ones."""
     value = b"v" * 10_000
     one = records.write_batch([records.Record(n, value=value) for n in range(1000)], codec=records.Compression.ZSTD)
@@ -66,7 +66,7 @@ def test_no_more_is_unfolded_than_is_told() -> None:
         assert budget.size - budget.unfolded.left <= unfolded
 
 
-def test_records_before_the_end_of_the_budget_are_told() -> None:
+def test_records_before_the_end_of_the_budget_are_shown() -> None:
     one = records.write_batch(
         [records.Record(n, value=b"v" * 400_000) for n in range(9)], codec=records.Compression.GZIP
     )
@@ -76,7 +76,7 @@ def test_records_before_the_end_of_the_budget_are_told() -> None:
     assert told[-1]["bytes"] == one * 2
 
 
-def test_batches_and_records_are_paid_for() -> None:
+def test_batches_and_records_are_charged() -> None:
     small = records.write_batch([records.Record(n) for n in range(10)])
     for data, most in ((records.write_batch([]) * 100, 0), (small, 10)):
         budget = Budget(5000)
@@ -85,7 +85,7 @@ def test_batches_and_records_are_paid_for() -> None:
         assert budget.used_up == ["decoding"]
 
 
-def test_what_is_told_takes_no_more_than_is_paid_for_it() -> None:
+def test_shown_batches_take_no_more_memory_than_the_budget_was_charged() -> None:
     many = [records.Record(n, headers=(("", b""),) * 3) for n in range(500)]
     for data, most in ((records.write_batch([]) * 500, 0), (records.write_batch(many), 500)):
         opened_records(data, most, sides, Budget())

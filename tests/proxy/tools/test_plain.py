@@ -18,7 +18,7 @@ def every_field(fields: Iterable[Field]) -> Iterator[str]:
 
 
 @given(st.binary(max_size=40), st.integers(0, 50))
-def test_what_is_cut_says_so(data: bytes, most: int) -> None:
+def test_cut_bytes_end_with_an_ellipsis(data: bytes, most: int) -> None:
     (line,) = as_lines({"a": data}, 0, most)
     assert line.startswith("a: 1 byte" if len(data) == 1 else f"a: {len(data)} bytes")
     if most:
@@ -60,7 +60,7 @@ def test_an_array_may_hold_structs_beside_others() -> None:
     assert [*as_lines({"a": [{"b": 1}, "c", None]}, 0, 9)] == ["a:", "  - b: 1", "  - c", "  - null"]
 
 
-def test_one_byte_is_not_many() -> None:
+def test_a_single_byte_is_written_in_the_singular() -> None:
     assert [*as_lines({"a": b"x", "b": Masked(1)}, 0, 9)] == ["a: 1 byte: 'x'", "b: masked, 1 byte"]
 
 

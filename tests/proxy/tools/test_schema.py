@@ -28,13 +28,13 @@ def test_a_field_has_its_type_default_tag_and_marks() -> None:
     assert ["zk_migration_ready", "bool", "3", "v3", "ignorable"] in tagged
 
 
-def test_null_is_told_by_version() -> None:
+def test_nullability_is_shown_by_version() -> None:
     for version, type_ in ((0, "[]"), (1, "[]?")):
         lines = [line.split() for line in schema.as_text(must_codec("request", 3, version).message, version)]
         assert ["topics", type_] in lines
 
 
-def test_a_type_that_changes_is_told_by_version() -> None:
+def test_a_type_that_changes_is_shown_by_version() -> None:
     text = "XRequest  key 200  versions 0-3  flexible 2+\n  ids: []int32 v0-1, []unsigned_varint32 v2+\n"
     (message,) = parse(text)
     for version, type_ in ((1, "[]int32"), (2, "[]unsigned_varint32")):

@@ -85,24 +85,24 @@ def test_settings_that_a_broker_calls_sensitive_are_not_shown_nor_their_synonyms
     assert values == [("delete", "delete"), (Masked(6), Masked(6))]
 
 
-def test_what_a_broker_says_of_a_setting_is_not_shown() -> None:
+def test_a_brokers_error_message_about_a_setting_is_masked() -> None:
     values = {"responses": [{"error_message": "no p", "resource_name": "cleanup.policy"}]}
     (told,) = tree("response", ALTER_CONFIGS, 2, values, MASKED)["responses"]
     assert told["error_message"] == Masked(4)
 
 
-def test_of_an_empty_value_nothing_is_hidden() -> None:
+def test_an_empty_value_is_not_masked() -> None:
     assert [hide(b""), hide(""), hide("é"), hide(b"abc"), hide(7)] == [b"", "", Masked(2), Masked(3), Masked(None)]
 
 
-def test_what_members_tell_their_group_is_opened() -> None:
+def test_group_members_blobs_are_decoded() -> None:
     blob = embedded.encode_blob("ConsumerProtocolAssignment", 1, {"assigned_partitions": [{"topic": "t"}]})
     shown = tree("response", SYNC_GROUP, 5, {"protocol_type": "consumer", "assignment": blob})["assignment"]
     assert (shown["message"], shown["version"]) == ("ConsumerProtocolAssignment", 1)
     assert shown["values"]["assigned_partitions"] == [{"topic": "t", "partitions": []}]
 
 
-def test_what_a_client_pushes_about_itself_is_opened() -> None:
+def test_pushed_telemetry_is_decoded() -> None:
     scope = metrics_pb2.ScopeMetrics(metrics=[metrics_pb2.Metric(name="org.apache.kafka.producer.x")])
     pushed = metrics_pb2.MetricsData(resource_metrics=[metrics_pb2.ResourceMetrics(scope_metrics=[scope])])
     values = {"metrics": pushed.SerializeToString()}
@@ -111,7 +111,7 @@ def test_what_a_client_pushes_about_itself_is_opened() -> None:
     assert tree("request", PUSH_TELEMETRY, 0, {"metrics": b"\xff"})["metrics"] == b"\xff"
 
 
-def test_blobs_that_are_none_stay_bytes() -> None:
+def test_bad_blobs_stay_bytes() -> None:
     shown = tree("response", SYNC_GROUP, 5, {"protocol_type": "consumer", "assignment": b"\1"})
     assert shown["assignment"] == b"\1"
 

@@ -16,7 +16,7 @@ def test_names_and_keys_lead_to_each_other() -> None:
     assert apis.api_key("FindCoordinator") == 10
 
 
-def test_what_is_not_known_is_none_or_empty() -> None:
+def test_an_unknown_api_is_none_or_empty() -> None:
     assert apis.api(95) is None
     assert apis.api_name(-1) is None
     assert apis.api_key("metadata") is None

@@ -6,7 +6,7 @@ from proxy.wire.budget import FREE, Budget
 from proxy.wire.errors import OverBudget
 
 
-def test_what_is_taken_is_gone() -> None:
+def test_taken_bytes_leave_the_allowance() -> None:
     values = Budget(10).values
     values.take(4)
     assert values.allows(6)
@@ -14,7 +14,7 @@ def test_what_is_taken_is_gone() -> None:
     assert not values.is_used_up
 
 
-def test_who_wanted_too_much_once_gets_nothing_more() -> None:
+def test_an_exceeded_allowance_gives_nothing_more() -> None:
     budget = Budget(10)
     with pytest.raises(OverBudget, match="unfolding makes more than 10 bytes"):
         budget.unfolded.take(11)
@@ -24,7 +24,7 @@ def test_who_wanted_too_much_once_gets_nothing_more() -> None:
     assert budget.used_up == ["unfolding"]
 
 
-def test_one_kind_that_is_used_up_leaves_the_others() -> None:
+def test_a_used_up_allowance_leaves_the_others() -> None:
     budget = Budget(10)
     assert not budget.values.allows(11)
     assert budget.text.allows(10)
@@ -32,7 +32,7 @@ def test_one_kind_that_is_used_up_leaves_the_others() -> None:
     assert budget.used_up == ["decoding"]
 
 
-def test_what_is_free_never_ends() -> None:
+def test_the_free_allowance_is_never_used_up() -> None:
     assert FREE.allows(1 << 60)
     FREE.take(1 << 60)
     assert not FREE.is_used_up

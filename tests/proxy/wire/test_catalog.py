@@ -33,12 +33,12 @@ def test_paths_may_stand_in_a_list_but_never_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Request", "data", "name"])
-def test_a_kind_that_there_is_not_is_an_error(kind: apis.MessageKind) -> None:
+def test_an_unknown_message_kind_is_an_error(kind: apis.MessageKind) -> None:
     with pytest.raises(ValueError, match=f"a request or a response, not '{kind}'"):
         catalog.codec(kind, METADATA, 12)
 
 
-def test_what_the_catalog_lacks_has_no_codec() -> None:
+def test_a_message_that_the_catalog_lacks_has_no_codec() -> None:
     assert catalog.codec("request", METADATA, 14) is None
     assert catalog.codec("request", 500, 0) is None
 
@@ -74,7 +74,7 @@ def test_a_refused_question_for_versions_is_answered_as_in_version_0(named: byte
     assert catalog.decode_response(memoryview(frame), API_VERSIONS, version) == (ResponseHead(7, 4), values)
 
 
-def test_a_refusal_in_a_form_of_its_own_is_read_as_it_was_asked_for() -> None:
+def test_a_brokers_own_form_of_refusal_is_read_in_the_requested_version() -> None:
     refusal = {"error_code": 35, "api_keys": [{"api_key": API_VERSIONS, "max_version": 3}], "throttle_time_ms": 1}
     for version in range(1, 6):
         _, values = catalog.decode_response(
@@ -112,7 +112,7 @@ def test_a_codec_is_pickled_by_name_and_found_again() -> None:
         pickle.loads(data.replace(b"K\x0c", b"K\x63"))  # from a newer catalog
 
 
-def test_a_codec_of_a_message_of_ones_own_is_pickled_whole() -> None:
+def test_a_codec_of_a_custom_message_is_pickled_whole() -> None:
     (message,) = parse("ARequest  key 1  versions 0-1  flexible 1+\n  a: string?  v1+  = null  group_id\n  b: []int8\n")
     found = Codec(message, 1)
     found.encode({})
@@ -126,7 +126,7 @@ NO_KEYS = [("Metadata", TypeError), (True, TypeError), (3.0, TypeError), (None, 
 
 
 @pytest.mark.parametrize(("number", "error"), [*NO_KEYS, (-32769, Malformed)])
-def test_what_can_be_no_key_or_version_is_an_error(number: Any, error: type[Exception]) -> None:
+def test_an_impossible_key_or_version_is_an_error(number: Any, error: type[Exception]) -> None:
     """Also a value that equals a key: earlier calls make no difference."""
     assert catalog.codec("request", 1, 1) is not None
     for ask in (
@@ -275,7 +275,7 @@ def test_secrets_are_those_of_the_version() -> None:
     assert catalog.secrets("request", 1000, 0) == ()
 
 
-def test_what_most_messages_carry_is_no_secret() -> None:
+def test_few_messages_hold_secrets() -> None:
     holders = {(kind, key) for kind, key, version in EVERY_MESSAGE if catalog.secrets(kind, key, version)}
     assert len(holders) == 18
     assert all(catalog.may_hold_secrets(kind, key) == ((kind, key) in holders) for kind, key, _ in EVERY_MESSAGE)
@@ -283,7 +283,7 @@ def test_what_most_messages_carry_is_no_secret() -> None:
     assert not catalog.may_hold_secrets("response", 1000)
 
 
-def test_marks_tell_what_a_field_names() -> None:
+def test_marked_finds_the_fields_of_a_mark() -> None:
     assert catalog.marked("response", METADATA, 0, "address") == ("brokers.host", "brokers.port")
     assert "topics.topic_id" in catalog.marked("response", METADATA, 12, "topic_id")
     assert catalog.marked("request", 8, 2, "group_id") == ("group_id",)

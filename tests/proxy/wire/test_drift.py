@@ -164,7 +164,7 @@ def test_the_catalog_has_the_versions_of_all_releases_together_and_no_other() ->
 
 
 @every_release
-def test_the_release_has_the_versions_that_are_told_of_it(release: str) -> None:
+def test_each_releases_versions_are_those_of_its_definitions(release: str) -> None:
     for (key, _), definition in definitions_of(release).items():
         assert versions_in(release, key) == version_range(definition["validVersions"]), definition["name"]
     lacking = set(apis.api_keys()) - {key for key, _ in definitions_of(release)}
@@ -220,7 +220,7 @@ def test_marks_are_kafkas_entity_types() -> None:
     assert marked_as(frozenset(ENTITIES.values())) == kafkas | ALSO_MARKED
 
 
-def test_what_may_be_lost_in_another_version_is_what_the_newest_release_with_the_field_says() -> None:
+def test_a_field_is_ignorable_if_the_newest_release_that_has_it_says_so() -> None:
     """Topics' names became ignorable when ids were added; older releases still say otherwise."""
     kafkas: dict[tuple[str, str, range], bool] = {}
     for release in RELEASES:
@@ -283,7 +283,7 @@ def flat(fields: tuple[OnTheWire, ...], above: str = "") -> dict[str, OnTheWire]
     return found
 
 
-def test_news_are_told_by_name() -> None:
+def test_differences_between_definitions_are_named() -> None:
     kafkas = deepcopy(definitions_of(NEWEST))
     assert news(kafkas) == []
     fetch = kafkas[1, "response"]
@@ -307,7 +307,7 @@ def told_of(newest: Path) -> str:
     return f"Maven Central's newest is {newest.name}, not {NEWEST}:\n{told}"
 
 
-def test_another_release_is_named_with_its_news(tmp_path: Path) -> None:
+def test_another_release_is_named_with_its_differences(tmp_path: Path) -> None:
     another = tmp_path / "kafka-clients-9.9.9.jar"
     another.symlink_to(clients_jar(LAST_EARLY_SHARE_GROUPS))
     told = told_of(another).splitlines()
@@ -316,7 +316,7 @@ def test_another_release_is_named_with_its_news(tmp_path: Path) -> None:
     assert told_of(clients_jar(NEWEST)) == ""
 
 
-def test_what_a_newer_kafka_brings_is_listed_among_the_warnings(tmp_path: Path) -> None:
+def test_differences_of_a_newer_kafka_are_warnings(tmp_path: Path) -> None:
     """This test can't fail: the catalog has to agree only with the pinned releases."""
     try:
         told = told_of(copy_clients("RELEASE", tmp_path))

@@ -10,5 +10,5 @@ def test_every_error_has_a_sentence() -> None:
     assert error_message(32000) == ""
 
 
-def test_lines_that_go_on_are_joined() -> None:
+def test_continued_lines_are_joined() -> None:
     assert not [code for code in ERRORS if "  " in error_message(code) or "\n" in error_message(code)]

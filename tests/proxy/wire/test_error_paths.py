@@ -50,7 +50,7 @@ def test_responses_of_0_7_have_theirs_too(asked: int, frame: bytes, codes: list[
     assert apis_with_errors(Dialect.KAFKA_07) == [1, 2, 4]
 
 
-def test_without_a_version_nothing_is_told() -> None:
+def test_errors_are_unread_without_a_version() -> None:
     assert error_codes(fetch_response(3), FETCH, None) is Unread.UNKNOWN_VERSION
 
 
@@ -101,7 +101,7 @@ def test_a_response_masked_whole_does_not_pass_for_one_without_errors(version: i
     assert error_codes(masked, SASL_AUTHENTICATE, version, masked_from=4) is Unread.MASKED
 
 
-def test_codes_are_paid_for_before_they_are_kept() -> None:
+def test_codes_are_charged_before_they_are_kept() -> None:
     frame = catalog.encode_response(42, 2, 7, {"results": [{"group_id": "", "error_code": 69}] * 1000})
     assert error_codes(frame, 42, 2) == [69] * 1000
     assert error_codes(frame, 42, 2, budget=Budget(500 * SPAN)) is Unread.OVER_BUDGET

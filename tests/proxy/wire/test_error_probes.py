@@ -122,18 +122,18 @@ def test_most_responses_have_their_only_code_at_a_fixed_place() -> None:
     assert len(FIXED) > 100
 
 
-def test_no_error_is_one_value_for_all() -> None:
+def test_all_responses_without_errors_give_one_shared_value() -> None:
     for key, version in ((HEARTBEAT, 4), (PRODUCE, 9)):
         frame = frame_of(must_codec("response", key, version), must_codec("response", key, version).encode({}))
         assert probe_of(key, version).find(frame, 0, len(frame)) is NOTHING
 
 
-def test_what_the_catalog_lacks_has_no_probe() -> None:
+def test_a_response_that_the_catalog_lacks_has_no_probe() -> None:
     assert error_probe(30_000, 0) is None
     assert error_probe(HEARTBEAT, 99) is None
 
 
-def test_a_refusal_of_api_versions_is_read_whatever_version_was_asked_for() -> None:
+def test_a_refusal_of_api_versions_is_read_whatever_version_was_requested() -> None:
     refusal = framed(b"\0\0\0\7" + must_codec("response", API_VERSIONS, 0).encode({"error_code": 35}))
     for version in (0, 3, 4, 99):
         assert found_whole(probe_of(API_VERSIONS, version), refusal) == FoundErrors({35: 1})

@@ -4,7 +4,7 @@ from proxy.wire.errors import Malformed, Truncated, WireError, in_bytes, naming
 
 
 @pytest.mark.parametrize("kind", [Truncated, Malformed])
-def test_one_name_catches_all_of_them(kind: type[WireError]) -> None:
+def test_wire_error_catches_every_kind(kind: type[WireError]) -> None:
     with pytest.raises(WireError, match=r"^Fetch v12 at byte 7: why$"):
         raise kind("why", api="Fetch", version=12, offset=7)
 
@@ -22,5 +22,5 @@ def test_the_innermost_name_stays() -> None:
         raise Truncated("so", offset=4)
 
 
-def test_one_byte_is_not_many() -> None:
+def test_a_single_byte_is_written_in_the_singular() -> None:
     assert [in_bytes(size) for size in (-1, 0, 1, 2)] == ["-1 bytes", "0 bytes", "1 byte", "2 bytes"]

@@ -54,7 +54,7 @@ def spans_of(codec: Codec, data: bytes) -> dict[str, list[tuple[Any, int, int]]]
 
 
 @every_api
-def test_what_is_encoded_decodes_to_the_same(key: int) -> None:
+def test_encoded_values_decode_to_themselves(key: int) -> None:
     for codec, values in samples(key):
         data = codec.encode(values)
         assert codec.decode(data) == (values, len(data)), codec

@@ -29,7 +29,7 @@ def test_a_folder_lists_its_files_sorted_and_nothing_else(name: str) -> None:
 
 
 @pytest.mark.real
-def test_the_same_files_are_found_in_a_zip(tmp_path: Path) -> None:
+def test_the_message_files_are_found_in_a_zip(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-c", PROGRAM, str(write_zip(tmp_path / "code.zip"))]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     expected = {

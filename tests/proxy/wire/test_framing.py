@@ -17,7 +17,7 @@ def test_a_frame_has_its_length_in_front(frame: bytes) -> None:
 
 
 @given(INT16, INT16)
-def test_key_and_version_are_one_word_of_a_requests_head(key: int, version: int) -> None:
+def test_key_and_version_are_one_integer_in_a_requests_head(key: int, version: int) -> None:
     head = struct.pack(">ihhi", 8, key, version, 7)
     assert REQUEST_HEAD.unpack(head) == (8, pack_api_and_version(key, version), 7)
     assert unpack_api_and_version(pack_api_and_version(key, version)) == (key, version)

@@ -72,7 +72,7 @@ def test_tags_of_a_header_are_stepped_over() -> None:
     assert response_head(b"\0\0\0\x09" + tags + b"body", 3, 12) == ResponseHead(9, 4 + len(tags))
 
 
-def test_the_body_of_an_unknown_api_stands_behind_the_client_id() -> None:
+def test_the_body_of_an_unknown_api_stands_after_the_client_id() -> None:
     frame = write_request_head(UNKNOWN, 3, 5, "me") + b"anything"
     assert request_head(frame) == RequestHead(UNKNOWN, 3, 5, "me", 12)
 

@@ -124,6 +124,6 @@ def test_kafka_python_writes_and_reads_many_values_as_we_do() -> None:
             compare(must_codec(*message), values)
 
 
-def test_what_kafka_python_knows_is_most_of_what_clients_speak() -> None:
+def test_kafka_python_knows_most_messages_of_clients() -> None:
     assert len(KNOWN) >= 524
     assert len({key for _, key, _ in KNOWN}) >= 52

@@ -92,12 +92,12 @@ def test_a_default_is_a_value_of_the_type(text: str, default: object) -> None:
     assert not field("name: int32").has_default
 
 
-def test_a_tag_and_marks_stand_behind_the_type() -> None:
+def test_a_tag_and_marks_stand_after_the_type() -> None:
     found = field("name: string?  v9+  tag 3  = null  secret  topic_name")
     assert (found.tag, found.marks) == (3, frozenset(["secret", "topic_name"]))
 
 
-def test_what_is_indented_is_in_the_struct_above() -> None:
+def test_indented_fields_belong_to_the_struct_above() -> None:
     brokers, controller = fields(
         "  brokers: []\n    id: int32\n    rack: {}?  v1+\n      name: string\n  last: int32\n"
     )
@@ -155,7 +155,7 @@ def test_a_field_has_the_type_of_the_version_and_holds_the_widest() -> None:
     assert field("lag: varint32").element_at(5) == field("lag: varint32").element == "varint32"
 
 
-def test_the_versions_may_be_said_beside_the_encodings_too() -> None:
+def test_versions_may_be_given_beside_encodings() -> None:
     assert field("id: int32  v2+  encoding fixed32 v2-9, unsigned32 v10+") == field(
         "id: int32  encoding fixed32 v2-9, unsigned32 v10+"
     )

@@ -32,7 +32,7 @@ def test_an_answer_that_takes_more_than_its_budget_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_an_answer_of_any_version_is_told_by_where_it_stops(version: int) -> None:
+def test_a_fetchs_wait_is_known_from_where_its_data_ends_in_any_version(version: int) -> None:
     def told(*partitions: dict[str, Any]) -> Wait:
         return waited(fetched(version, *partitions), FETCH, version)
 
@@ -44,13 +44,13 @@ def test_an_answer_of_any_version_is_told_by_where_it_stops(version: int) -> Non
     assert told() is Wait.EMPTY
 
 
-def test_one_partition_with_more_behind_it_is_enough_to_have_been_answered_at_once() -> None:
+def test_a_fetch_with_more_data_in_one_partition_did_not_wait() -> None:
     frame = fetched(12, {"error_code": 6, "records": None}, {"records": BATCH}, {"records": BATCH, "high_watermark": 9})
     assert waited(frame, FETCH, 12) is Wait.FULL
 
 
 @pytest.mark.parametrize("version", [version for version in FETCH_VERSIONS if version >= 4])
-def test_for_who_reads_committed_records_alone_the_log_ends_at_the_last_stable_offset(version: int) -> None:
+def test_a_read_committed_fetch_ends_at_the_last_stable_offset(version: int) -> None:
     open_transaction = {"records": BATCH, "high_watermark": END + 50}
     assert waited(fetched(version, open_transaction | {"aborted_transactions": []}), FETCH, version) is Wait.TAIL
     assert waited(fetched(version, open_transaction), FETCH, version) is Wait.FULL
@@ -62,7 +62,7 @@ def test_a_last_stable_offset_that_the_broker_does_not_know_says_nothing() -> No
     assert waited(fetched(12, partition | {"high_watermark": 99}), FETCH, 12) is Wait.FULL
 
 
-def test_message_sets_of_old_are_told_likewise() -> None:
+def test_message_sets_of_magic_0_and_1_are_shown_like_batches() -> None:
     data = records.write_message_set([records.Record(5, value=b"v"), records.Record(6, value=b"w")], magic=1)
     assert waited(fetched(2, {"records": data}), FETCH, 2) is Wait.TAIL
     assert waited(fetched(2, {"records": data, "high_watermark": 99}), FETCH, 2) is Wait.FULL
@@ -73,7 +73,7 @@ def test_an_error_of_the_whole_answer_is_one() -> None:
 
 
 @pytest.mark.parametrize("version", apis.versions(SHARE_FETCH))
-def test_of_a_share_fetch_only_records_and_errors_are_known(version: int) -> None:
+def test_a_share_fetchs_wait_is_known_only_from_records_and_errors(version: int) -> None:
     def told(**partition: Any) -> Wait:
         frame = catalog.encode_response(SHARE_FETCH, version, 1, {"responses": [{"partitions": [partition]}]})
         return waited(frame, SHARE_FETCH, version)
@@ -87,7 +87,7 @@ def test_members_of_a_group_wait_for_each_other_whatever_the_answer_is(key: int)
 
 
 @pytest.mark.parametrize(("frame", "version"), [(b"\0\0", 12), (b"\0\0\0\1", 999), (b"\0\0\0\1", None)], ids=range(3))
-def test_what_cannot_be_read_may_have_waited(frame: bytes, version: int | None) -> None:
+def test_an_unreadable_response_may_have_waited(frame: bytes, version: int | None) -> None:
     assert waited(frame, FETCH, version) is Wait.INCLUDES_WAIT
 
 
@@ -118,5 +118,5 @@ def test_no_bytes_break_it(data: bytes, key: int, version: int) -> None:
     assert allowed_ms(data, key, version) is None or key in LONG_POLLS
 
 
-def test_only_what_stops_before_the_end_is_work_alone() -> None:
+def test_only_a_fetch_that_stops_before_the_logs_end_is_work_alone() -> None:
     assert [wait for wait in Wait if wait.is_work] == [Wait.FULL]

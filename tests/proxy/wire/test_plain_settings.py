@@ -53,7 +53,7 @@ def test_plain_settings_are_kafkas_that_are_no_passwords() -> None:
         (None, None, True),
     ],
 )
-def test_what_is_not_known_to_be_plain_may_be_a_secret(
+def test_a_setting_not_known_to_be_plain_may_be_a_secret(
     name: str | None, is_sensitive: bool | None, secret: bool
 ) -> None:
     assert may_be_secret(name, is_sensitive) is secret

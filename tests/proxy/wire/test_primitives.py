@@ -45,7 +45,7 @@ def test_a_varint_has_five_bytes_and_32_bits_at_most() -> None:
 
 
 @pytest.mark.parametrize(("value", "width"), [(-1, 0), (UVARINT_MAX + 1, 0), (1, 6)])
-def test_what_no_varint_can_hold_is_not_written(value: int, width: int) -> None:
+def test_a_value_too_wide_for_a_varint_is_not_written(value: int, width: int) -> None:
     with pytest.raises(Malformed):
         uvarint(value, width)
 

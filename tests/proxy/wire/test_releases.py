@@ -18,7 +18,7 @@ def test_facts_that_kafkas_upgrade_notes_state() -> None:
     assert (versions_in("3.9.2", 4), versions_in("4.0.2", 4)) == (range(8), range(0))
 
 
-def test_what_is_not_known_is_empty_or_an_error() -> None:
+def test_an_unknown_api_is_empty_and_an_unknown_release_is_an_error() -> None:
     assert versions_in("4.4.0", 2000) == range(0)
     with pytest.raises(ValueError, match=r"known releases are 3\.9\.2, 4\.0\.2, 4\.3\.1, 4\.4\.0, not '2\.0\.0'"):
         versions_in("2.0.0", 1)

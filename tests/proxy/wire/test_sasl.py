@@ -169,7 +169,7 @@ def test_a_name_is_shown_only_where_the_mechanism_has_one(
     ],
     ids=range(9),
 )
-def test_what_a_server_says_without_an_error_may_still_refuse_or_go_on(
+def test_a_servers_token_shows_whether_it_accepts_refuses_or_continues(
     mechanism: str | None, token: bytes, accepted: bool
 ) -> None:
     assert sasl.is_accepted(mechanism, token) is accepted
@@ -180,7 +180,7 @@ def test_a_delegation_tokens_id_is_as_secret_as_a_password() -> None:
     assert found == Token(TokenKind.CLIENT_FIRST, "SCRAM-SHA-256", "n,,n=***,r=***,tokenauth=true")
 
 
-def test_a_channel_binding_and_whom_a_client_acts_as_are_shown() -> None:
+def test_a_channel_binding_and_an_authorization_identity_are_shown() -> None:
     found = sasl.read("SCRAM-SHA-256", b"p=tls-unique,a=b=2Coss,n=bob,r=nonce", "client")
     assert found == Token(TokenKind.CLIENT_FIRST, "SCRAM-SHA-256", "p=tls-unique,a=b=2Coss,n=bob,r=***", "bob", "b,oss")
 
@@ -220,7 +220,7 @@ def test_gssapi_is_opaque_and_recognised_by_its_first_byte(sender: Sender) -> No
         bytes(20),
     ],
 )
-def test_what_could_be_anything_is_opaque_without_a_mechanism(token: bytes) -> None:
+def test_an_ambiguous_token_is_opaque_without_a_mechanism(token: bytes) -> None:
     for sender in SENDERS:
         assert sasl.read(None, token, sender) == Token(TokenKind.OPAQUE, None, f"{len(token)} bytes")
 
@@ -274,7 +274,7 @@ def test_no_secret_is_in_what_is_shown(secret: str, name: str) -> None:
 
 
 @given(SCRAM_MECHANISMS, NAMES, SECRETS, st.booleans())
-def test_what_other_clients_write_for_scram_is_read(mechanism: str, name: str, secret: str, aio: bool) -> None:
+def test_scram_tokens_of_other_clients_are_read(mechanism: str, name: str, secret: str, aio: bool) -> None:
     """aiokafka escapes names. kafka-python does not, so it gets only names that need no escape."""
     if aio:
         client: Any = ScramAuthenticator(
@@ -303,7 +303,7 @@ def assert_is(token: Token, kind: TokenKind, principal: str | None) -> None:
 
 
 @given(NAMES, SECRETS)
-def test_what_kafka_python_writes_for_plain_and_oauthbearer_is_read(name: str, secret: str) -> None:
+def test_kafka_pythons_plain_and_oauthbearer_tokens_are_read(name: str, secret: str) -> None:
     class Provider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python is untyped
         def token(self) -> str:
             return jwt({"sub": name, "secret": secret})

@@ -151,14 +151,14 @@ def test_a_small_bomb_of_many_messages_is_over_budget() -> None:
         telemetry.decode(push(1, bomb))
 
 
-def test_metrics_are_paid_for_before_they_are_made() -> None:
+def test_metrics_are_charged_before_they_are_made() -> None:
     data = compress(Compression.GZIP, b"\x0a\0" * 10_000)
     with pytest.raises(OverBudget, match="PushTelemetry: decoding makes more than"):
         telemetry.decode(push(1, data), budget=Budget(20_000 * telemetry.MAX_PER_BYTE - 1))
     assert len(telemetry.decode(push(1, data), budget=Budget())["resource_metrics"]) == 10_000
 
 
-def test_metrics_take_no_more_than_is_paid_for_them() -> None:
+def test_metrics_take_no_more_than_is_charged_for_them() -> None:
     data = b"\x0a\0" * 20_000
     telemetry.decode(push(0, data[:2]))
     tracemalloc.start()
@@ -209,7 +209,7 @@ def metric_names(metrics: dict[str, Any]) -> set[str]:
 
 @pytest.mark.real
 @pytest.mark.parametrize("compression_type", TYPES)
-def test_what_librdkafka_pushes_is_read(compression_type: int) -> None:
+def test_telemetry_pushed_by_librdkafka_is_read(compression_type: int) -> None:
     with push_receiver(compression_type) as receiver:
         producer = Producer({"bootstrap.servers": f"127.0.0.1:{receiver.port}", "log_level": 0})
         pushed = receiver.pushes.get(timeout=60)
@@ -220,7 +220,7 @@ def test_what_librdkafka_pushes_is_read(compression_type: int) -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("compression_type", TYPES)
-def test_what_the_java_client_pushes_is_read(compression_type: int) -> None:
+def test_telemetry_pushed_by_the_java_client_is_read(compression_type: int) -> None:
     """Java frames snappy, and makes lz4 of blocks."""
     with push_receiver(compression_type) as receiver:
         producer = "org.apache.kafka.tools.ConsoleProducer"

@@ -115,7 +115,7 @@ def groups(data: bytes) -> int:
 
 
 @given(st.sampled_from(WIDTHS), st.sampled_from("us"), st.data())
-def test_what_is_written_is_read_at_its_size(bits: int, kind: str, data: st.DataObject) -> None:
+def test_a_written_varint_is_read_back_with_its_size(bits: int, kind: str, data: st.DataObject) -> None:
     value = data.draw(st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) | st.sampled_from(edges(bits)))
     written = WRITE[kind](bits, value)
     assert READ[kind](bits, memoryview(b"__" + written + b"__"), 2) == (value, 2 + len(written))
@@ -164,7 +164,7 @@ def test_a_value_without_room_is_malformed(bits: int) -> None:
 
 
 @widths
-def test_what_is_too_long_or_too_wide_is_malformed(bits: int) -> None:
+def test_a_varint_too_long_or_too_wide_is_malformed(bits: int) -> None:
     most = {16: 3, 32: 5, 64: 10}[bits]
     for read in (varints.read_unsigned, varints.read_signed):
         assert read(bits, b"\x80" * (most - 1) + b"\0", 0) == (0, most)

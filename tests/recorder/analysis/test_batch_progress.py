@@ -56,7 +56,7 @@ def test_a_query_that_has_not_begun_has_no_progress() -> None:
     assert query.asked == 0
 
 
-def test_each_batch_is_told_once_with_its_own_counts() -> None:
+def test_each_finished_batch_is_reported_once_with_its_counts() -> None:
     query = Query(finished(0, held=5), finished(1, written=3, held=2, late=1))
     batches = batches_of(query)
     assert [*batches.since_last_call()] == [
@@ -78,7 +78,7 @@ def test_an_idle_query_tells_nothing_and_its_recent_reports_are_not_read_again()
     assert query.asked == 1
 
 
-def test_a_batch_with_the_number_of_an_idle_report_is_told_when_it_is_finished() -> None:
+def test_a_batch_with_the_number_of_an_idle_report_is_reported_when_finished() -> None:
     query = Query(finished(0), idle(1))
     batches = batches_of(query)
     assert len([*batches.since_last_call()]) == 1
@@ -96,7 +96,7 @@ def test_a_query_that_goes_on_from_a_checkpoint_and_is_idle_is_read_once() -> No
     assert [told.written for told in batches.since_last_call()] == [2]
 
 
-def test_a_batch_that_finishes_while_the_reports_are_read_is_told_once() -> None:
+def test_a_batch_that_finishes_while_the_reports_are_read_is_reported_once() -> None:
     class Busy(Query):
         @property
         def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name

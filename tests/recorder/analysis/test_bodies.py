@@ -151,7 +151,7 @@ def test_frames_that_are_left_out_or_too_large_are_rows_each_way(
 
 
 @pytest.mark.real
-def test_tables_have_the_frames_of_the_time_asked_for_each_way(each_way: Build, complete: Build) -> None:
+def test_tables_have_the_frames_of_the_requested_time_each_way(each_way: Build, complete: Build) -> None:
     frames = [complete(row) | {"at_ns": NOON_NS + number * 1000} for number, row in enumerate(some_frames(5))]
     worker, jvm, source = each_way(frames, MESSAGES, since_ns=NOON_NS + 10_000, until_ns=NOON_NS + 39_000)
     assert worker == jvm == source

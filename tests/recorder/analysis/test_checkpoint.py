@@ -32,7 +32,7 @@ def test_a_new_checkpoint_is_this_streams_from_then_on(tmp_path: Path) -> None:
     assert (tmp_path / "checkpoint" / OWNER).read_bytes() == written
 
 
-def test_a_look_writes_nothing(tmp_path: Path) -> None:
+def test_a_checkpoint_claimed_without_write_is_not_written(tmp_path: Path) -> None:
     claim(tmp_path / "checkpoint", FACTS, tables(tmp_path), form=FORM, write=False)
     assert list(tmp_path.iterdir()) == []
 
@@ -76,14 +76,14 @@ def test_a_checkpoint_without_a_form_is_of_an_older_one(tmp_path: Path) -> None:
         claimed(tmp_path)
 
 
-def test_a_stream_of_another_form_that_never_began_keeps_nobody_from_starting(tmp_path: Path) -> None:
+def test_a_stream_of_another_form_that_never_began_blocks_no_later_one(tmp_path: Path) -> None:
     claimed(tmp_path, FORM + 1)
     claimed(tmp_path)
     (tmp_path / "checkpoint" / "latency_by_api").mkdir()
     claimed(tmp_path)
 
 
-def test_a_stream_that_never_began_binds_nobody_to_its_options(tmp_path: Path) -> None:
+def test_a_stream_that_never_began_does_not_fix_the_options(tmp_path: Path) -> None:
     claimed(tmp_path, **{"--window": "5m"})
     claimed(tmp_path)
     assert json.loads((tmp_path / "checkpoint" / OWNER).read_text())["--window"] != "5m"
@@ -165,7 +165,7 @@ signal.pause()
 """
 
 
-def test_a_second_stream_is_refused_and_a_killed_one_keeps_nobody_from_starting(tmp_path: Path) -> None:
+def test_a_second_stream_is_refused_and_a_killed_one_blocks_no_later_one(tmp_path: Path) -> None:
     output, checkpoint, log = tmp_path / "out", tmp_path / "out" / "_checkpoint", tmp_path / "log"
     child = spawn([sys.executable, "-c", HOLDER, str(output), str(checkpoint)], output=log)
     try:

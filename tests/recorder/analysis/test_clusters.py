@@ -115,7 +115,7 @@ def test_spark_submit_runs_the_package_alone(cluster: str, folder: Path, package
     assert "Connected to Spark cluster with app ID" in found.stderr
 
 
-def test_what_is_wrong_is_said_by_spark_submit_with_the_same_exit_code(cluster: str, package: Path) -> None:
+def test_spark_submit_prints_the_error_with_the_same_exit_code(cluster: str, package: Path) -> None:
     """`spark-submit` copies a program's errors to its standard output."""
     found = submitted(package, cluster, "analyze", str(package / "none"))
     assert (found.returncode, found.stdout) == (2, f"Error: {package / 'none'} does not exist\n")

@@ -36,5 +36,5 @@ def test_each_column_is_the_captures_or_made_by_the_analysis() -> None:
     assert names - {name for name, _ in (*FRAME_COLUMNS, *EVENT_COLUMNS)} == MADE_HERE
 
 
-def test_what_joins_a_request_to_its_response_is_their_connection_and_number() -> None:
+def test_requests_and_responses_are_joined_by_connection_and_number() -> None:
     assert columns.KEYS == ["session", "connection", "exchange"]

@@ -19,7 +19,7 @@ COLUMNS = [name for name, _ in c.EVENT_COLUMNS if name != c.AT]
 
 
 @pytest.mark.real
-def test_spark_and_inspect_are_told_the_same_of_a_damaged_session(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_and_inspect_read_the_same_of_a_damaged_session(spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(7)
     recorded = record(tmp_path, rng, 4, 12, 2500)
     numbers = sorted(recorded.logs)

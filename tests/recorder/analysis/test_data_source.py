@@ -76,7 +76,9 @@ def test_a_dataframe_answers_each_of_its_queries(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.real
-def test_spark_mixes_filters_up_where_it_is_said_to(spark: SparkSession, tmp_path: Path, request_row: Build) -> None:
+def test_spark_mixes_up_pushed_filters_in_the_listed_versions(
+    spark: SparkSession, tmp_path: Path, request_row: Build
+) -> None:
     write_frames(tmp_path, [request_row(number, api_key=number) for number in range(3)], GROUP)
     found = opened(spark, tmp_path, "frames", columns="api_key", pushdown="true")
     both = found.filter("api_key = 1").union(found.filter("api_key = 2"))
@@ -165,6 +167,6 @@ def test_a_folder_without_frames_is_no_capture(tmp_path: Path) -> None:
         CaptureReader(read_options({"path": str(tmp_path)})).partitions()
 
 
-def test_a_capture_without_a_file_of_the_time_asked_for_has_no_task(half_destroyed: Path) -> None:
+def test_a_capture_without_a_file_of_the_requested_time_has_no_task(half_destroyed: Path) -> None:
     reader = CaptureReader(read_options({"path": str(half_destroyed), "since": "2026-11-21T13:00"}))
     assert reader.partitions() == []

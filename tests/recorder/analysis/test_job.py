@@ -27,7 +27,7 @@ MEGABYTE = 1_000_000
 Build = Callable[..., Any]
 
 
-def test_what_a_user_sets_wins_and_local_masters_stay_on_loopback() -> None:
+def test_a_users_setting_wins_and_local_masters_bind_to_loopback() -> None:
     chosen = job.settings("local[3]", {"spark.ui.enabled": "true"})
     assert (chosen["spark.master"], chosen["spark.ui.enabled"]) == ("local[3]", "true")
     assert chosen["spark.driver.bindAddress"] == "127.0.0.1"
@@ -139,7 +139,7 @@ def test_five_thousand_frames_of_a_megabyte_go_through_an_executor_of_two_gigaby
     assert [(row["error"], row["count"]) for row in errors] == [("NOT_LEADER_OR_FOLLOWER", 500)]
 
 
-def test_while_the_jvm_starts_a_terminal_is_still_told_what_is_done(tmp_path: Path) -> None:
+def test_a_terminal_shows_the_current_step_while_the_jvm_starts(tmp_path: Path) -> None:
     program = """
 import pathlib, subprocess, sys
 from recorder.analysis.job import _stderr_to

@@ -63,5 +63,5 @@ def test_a_port_that_none_can_have_is_no_master() -> None:
     ],
     ids=["address", "name", "two", "elsewhere", "none", "local"],
 )
-def test_a_cluster_on_loopback_is_told_apart(master: str, yes: bool) -> None:
+def test_a_master_on_loopback_is_recognised(master: str, yes: bool) -> None:
     assert is_loopback(master) is yes

@@ -27,7 +27,7 @@ def test_answers_come_in_the_order_of_their_questions_however_late_the_first_one
     assert ask_all([]) == []
 
 
-def test_as_many_questions_as_there_are_threads_are_asked_at_a_time() -> None:
+def test_as_many_questions_run_concurrently_as_there_are_threads() -> None:
     all_are_asked = Barrier(THREADS)
     assert sorted(ask_all([partial(all_are_asked.wait, 60)] * THREADS)) == [*range(THREADS)]
 
@@ -44,7 +44,7 @@ def test_an_error_is_raised_and_no_further_question_is_asked(monkeypatch: pytest
     assert asked == []
 
 
-def test_behind_ctrl_c_nobody_waits_for_the_question_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_does_not_wait_for_a_running_question(monkeypatch: pytest.MonkeyPatch) -> None:
     jvm_has_ended = Event()
 
     def interrupted(*_: Any, **__: Any) -> None:

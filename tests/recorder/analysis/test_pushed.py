@@ -123,5 +123,5 @@ def test_filters_of_heads_are_taken(one: Any) -> None:
     ],
     ids=["no-head", "nested", "too-large", "null", "not-in", "null-safe"],
 )
-def test_what_can_not_be_had_exactly_stays_with_spark(one: Any) -> None:
+def test_a_filter_that_can_not_be_applied_exactly_is_left_to_spark(one: Any) -> None:
     assert taken([one], HEADS) == ([], [one])

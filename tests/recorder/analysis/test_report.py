@@ -46,7 +46,7 @@ def test_both_tables_come_of_the_same_exchanges(spark: SparkSession, folder: str
     assert not found.missing
 
 
-def test_what_is_missing_is_what_inspect_says_too(
+def test_analyze_and_inspect_report_the_same_losses(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lossy = make_lossy(tmp_path, monkeypatch).missing
@@ -122,7 +122,7 @@ def test_tables_are_kept_as_csv_and_replaced_only_if_asked(spark: SparkSession, 
     assert pyarrow.csv.read_csv(file).to_pylist()[0]["requests"] == 1
 
 
-def test_answers_are_told_by_what_is_asked(spark: SparkSession, folder: str) -> None:
+def test_latencies_are_grouped_by_each_column_of_the_question(spark: SparkSession, folder: str) -> None:
     """Groups by each possible column, alone and together."""
     found = report(sources.captured(spark, folder), Question(("client_id", "api_version", "topic", "software")))
     (row,) = found.latency_by_api
@@ -173,6 +173,6 @@ def test_filters_choose_exchanges(spark: SparkSession, two_topics: str) -> None:
     assert asked(spark, two_topics, only=Filters(until_ns=first_ns)) == {"Produce": 1}
 
 
-def test_a_topic_that_nothing_names_is_said_with_those_that_are_there(spark: SparkSession, two_topics: str) -> None:
+def test_an_unknown_topic_is_reported_with_the_existing_ones(spark: SparkSession, two_topics: str) -> None:
     with pytest.raises(NoMatch, match="no frame names the topic c; right would be a, b"):
         asked(spark, two_topics, only=Filters(topics=("c",)))

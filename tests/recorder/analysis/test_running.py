@@ -37,7 +37,7 @@ def place(captured: Build, request_row: Build, tmp_path: Path) -> tuple[Place, P
 @pytest.mark.real
 @pytest.mark.parametrize("table", ["frames", "messages"])
 @pytest.mark.parametrize("damage", ["no end", "no pages"])
-def test_a_broken_file_is_named_and_the_others_are_answered(
+def test_a_broken_file_is_named_and_the_others_are_read(
     spark: SparkSession, place: tuple[Place, Path], table: str, damage: str
 ) -> None:
     asked, file = place
@@ -83,7 +83,7 @@ def test_a_session_of_a_command_has_times_in_utc(monkeypatch: pytest.MonkeyPatch
         assert str(zone) == "UTC"
 
 
-def test_a_store_that_goes_away_is_told_once_and_not_for_each_of_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_disappears_is_reported_once_and_not_for_each_file(monkeypatch: pytest.MonkeyPatch) -> None:
     file, asked = "s3://bucket/kept/frames/date=2026-11-21/hour=12/s-1-1.parquet", []
 
     def question(_captured: Any) -> None:

@@ -71,7 +71,7 @@ def test_files_of_other_hours_are_not_planned() -> None:
     assert is_within(file, None, begin)
 
 
-def test_all_that_has_a_fixed_place_stands_in_the_beginning_that_is_read() -> None:
+def test_all_fixed_fields_lie_within_the_bytes_that_are_read() -> None:
     codes = [place + 2 for place, _ in fixed().values()]
     throttles = [place + 4 for api in fixed() if (place := throttle_place(*api)) is not None]
     assert codes

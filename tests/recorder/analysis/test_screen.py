@@ -54,7 +54,7 @@ def test_long_polls_of_an_api_stand_behind_its_work_and_say_so() -> None:
     ]
 
 
-def test_it_is_the_api_that_waits_not_the_topic() -> None:
+def test_waiting_is_appended_to_the_api_and_not_to_the_topic() -> None:
     rows = [latency("Fetch", 90, wait="wait", topic="orders")]
     assert printed(screen.latency_table(rows, WIDE, ("topic", "api")))[0][:3] == ["orders", "Fetch,", "waiting"]
 
@@ -93,7 +93,7 @@ def test_the_most_frequent_error_stands_first() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60])
-def test_a_narrow_terminal_has_whole_numbers_and_is_told_which_columns_it_has_no_room_for(width: int) -> None:
+def test_a_narrow_terminal_has_whole_numbers_and_names_the_omitted_columns(width: int) -> None:
     busy = {"unanswered": 1234, "errors": 99_999, "request_bytes": 99_900_000, "response_bytes": 99_900_000}
     paper = StringIO()
     Console(width=width, file=paper).print(latency_table([latency("Fetch", 1_234_567, p99_ms=12345.0, **busy)], width))
@@ -116,7 +116,7 @@ def told(*rows: dict[str, Any]) -> list[str]:
     return [" ".join(line.split()) for line in paper.getvalue().splitlines() if line.strip()]
 
 
-def test_which_share_of_the_responses_could_be_read_is_said_first() -> None:
+def test_the_share_of_read_responses_comes_first() -> None:
     rows = [coverage(2000, 1800, omitted=150, cut=50), coverage(1000, 397, "Produce", omitted=603), coverage(1, 1, "A")]
     assert told(*rows) == [
         "Errors are known of 2 198 of 3 001 responses (73.2 %).",
@@ -127,15 +127,15 @@ def test_which_share_of_the_responses_could_be_read_is_said_first() -> None:
     ]
 
 
-def test_where_all_could_be_read_a_sentence_says_so() -> None:
+def test_a_sentence_says_that_all_responses_were_read() -> None:
     assert told(coverage(5, 5)) == ["Errors are known of all 5 responses."]
     assert told() == ["Errors are known of all 0 responses."]
 
 
-def test_a_capture_of_heads_alone_is_not_said_to_be_without_errors() -> None:
+def test_a_capture_without_bodies_is_not_reported_as_free_of_errors() -> None:
     assert told(coverage(5, 0, omitted=5))[0] == "Errors are known of 0 of 5 responses (0 %)."
     assert "0 responses" in str(screen.no_errors([coverage(5, 0, omitted=5)]))
 
 
-def test_no_errors_are_only_said_of_what_could_be_read() -> None:
+def test_responses_are_reported_without_errors_only_if_they_were_read() -> None:
     assert str(screen.no_errors([coverage(9, 4)])) == "None of the 4 responses that could be read held an error."

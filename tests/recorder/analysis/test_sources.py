@@ -18,7 +18,7 @@ Build = Callable[..., Any]
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_columns_are_named_once_typed_and_told(name: str) -> None:
+def test_each_column_has_one_name_a_type_and_a_meaning(name: str) -> None:
     table = SOURCES[name].table
     assert table.name == name
     assert len({*table.names}) == len(table.names)

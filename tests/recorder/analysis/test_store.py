@@ -43,12 +43,12 @@ def test_a_folder_without_it_is_refused_and_may_still_be_written_to(spark: Spark
     ],
     ids=["jar", "scheme"],
 )
-def test_a_file_system_that_is_not_there_is_named_with_what_it_needs(spark: SparkSession, url: str, why: str) -> None:
+def test_a_missing_file_system_is_named_with_the_jars_that_it_needs(spark: SparkSession, url: str, why: str) -> None:
     needs = "right would be its jars on the class path, as docs/clusters.md says"
     assert refused(spark, url) == f"{url} can't be read: {why}; {needs}"
 
 
-def test_a_store_that_is_gone_is_told_from_one_without_the_capture(spark: SparkSession) -> None:
+def test_an_unreachable_store_is_distinguished_from_a_missing_capture(spark: SparkSession) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         url = f"hdfs://127.0.0.1:{bound.getsockname()[1]}/kept"
@@ -70,7 +70,7 @@ def test_a_store_that_goes_away_is_to_blame_for_what_fails_then_in_one_line(
     assert caught.value.exit_code == 2
 
 
-def test_a_store_that_answers_is_not(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_answering_store_is_not_blamed(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException):
         fail(spark, (f"file://{tmp_path}", "/nowhere"))
 

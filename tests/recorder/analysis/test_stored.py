@@ -221,7 +221,7 @@ def numbers(paths: list[str]) -> list[int]:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_a_store_that_goes_away_within_a_batch_is_one_line_and_the_stream_goes_on_when_it_is_back(
+def test_a_store_that_goes_away_within_a_batch_is_one_line_and_the_stream_continues_when_it_is_back(
     spark: SparkSession, segments: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "stream.log"
@@ -250,7 +250,7 @@ def test_a_store_that_goes_away_within_a_batch_is_one_line_and_the_stream_goes_o
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("command", ["analyze", "stream"])
-def test_a_bucket_that_is_not_there_is_one_line(served: Store, tmp_path: Path, command: str) -> None:
+def test_a_missing_bucket_is_one_line(served: Store, tmp_path: Path, command: str) -> None:
     words = [command, "s3a://nowhere/kept", *hadoop_aws.options(served)]
     words += ["--output", str(tmp_path / "out")] if command == "stream" else []
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -125,7 +125,7 @@ def test_a_capture_that_grows_has_each_window_once_and_as_batch_has_it(
     assert len(written(spark, tmp_path, "latency_by_api")) > 3
 
 
-def test_what_comes_when_its_window_is_written_is_counted_and_left_out(
+def test_an_exchange_later_than_its_written_window_is_counted_and_dropped(
     spark: SparkSession, tmp_path: Path, segments: list[Path]
 ) -> None:
     asked = streamed(tmp_path, watermark="1 minute", window=WINDOW)
@@ -212,7 +212,7 @@ def test_a_query_of_another_form_has_another_number(spark: SparkSession, tmp_pat
     assert max(FORMS) == FORM
 
 
-def test_a_batch_that_finished_before_a_stop_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_finished_before_a_stop_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stopped(Query):
         isActive = True  # noqa: N815 - Spark's name
         has_ended = False
@@ -273,7 +273,7 @@ def end_of_a_service(child: Any) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("end", [ctrl_c, end_of_a_service])
-def test_a_stream_waits_for_a_first_segment_and_ends_cleanly_when_it_is_told_to(
+def test_a_stream_waits_for_a_first_segment_and_ends_cleanly_on_request(
     tmp_path: Path, segments: list[Path], monkeypatch: pytest.MonkeyPatch, end: Callable[[Any], None]
 ) -> None:
     scratch, log = tmp_path / "scratch", tmp_path / "stream.log"

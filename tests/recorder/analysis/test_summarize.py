@@ -100,7 +100,7 @@ def test_a_report_opens_each_frame_once_and_takes_few_jobs(
 
 
 @pytest.mark.long
-def test_a_capture_of_any_size_is_told_as_a_tiny_one_is(
+def test_a_capture_of_any_size_gives_the_tables_of_a_tiny_one(
     captured: Build, rows: list[Any], request: pytest.FixtureRequest
 ) -> None:
     tiny = summary(captured(*rows, is_tiny=True), "capture")

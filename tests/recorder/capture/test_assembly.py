@@ -62,7 +62,7 @@ def test_masked_spans_are_those_of_the_frame(log: Log) -> None:
     assert second["masked"] == [(len(METADATA.request) - (len(METADATA.request) - 40) - 4, 3)]
 
 
-def test_what_a_setting_left_out_is_counted_but_not_kept(log: Log) -> None:
+def test_omitted_bytes_are_counted_but_not_stored(log: Log) -> None:
     request = METADATA.request
     log.feed(EntryKind.BYTES, request[:40])
     log.feed_json(EntryKind.OMITTED, {"length": 30}, offset=40)
@@ -89,7 +89,7 @@ def test_a_login_is_followed_and_never_decided_again(log: Log) -> None:
     assert len(event_rows(log.folder, "login")) == 3
 
 
-def test_a_certificates_subject_is_who_it_is_until_somebody_logs_in(tmp_path: Path) -> None:
+def test_a_certificates_subject_is_the_principal_until_a_login(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.feed_json(EntryKind.OPENED, {"client": "c:1", "node": 2, "tls": True, "principal": "CN=orders"})
     log.feed(EntryKind.BYTES, METADATA.request)
@@ -98,7 +98,7 @@ def test_a_certificates_subject_is_who_it_is_until_somebody_logs_in(tmp_path: Pa
     assert [row["principal"] for row in log.rows()] == ["CN=orders", "alice"]
 
 
-def test_what_0_7_does_not_say_is_null_and_the_rest_is_there(tmp_path: Path) -> None:
+def test_columns_that_0_7_lacks_are_null(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.feed_json(EntryKind.OPENED, {"client": "c:1", "node": None, "dialect": "kafka-0.7", "cluster": "old"})
     log.feed(EntryKind.BYTES, framed(b"\0\0produce") + framed(b"\0\1fetch") + framed(b"\0\7what"))
@@ -124,7 +124,7 @@ def test_what_0_7_does_not_say_is_null_and_the_rest_is_there(tmp_path: Path) -> 
     }
 
 
-def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_goes_on(log: Log) -> None:
+def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_continues(log: Log) -> None:
     other = Conversation(log.assembly.routes[Dialect.KAFKA])
     other.requests(METADATA.request * 3, 1)
     log.feed(EntryKind.BYTES, METADATA.request + METADATA.request[:30])
@@ -187,7 +187,7 @@ def test_behind_bytes_that_cannot_be_read_everything_is_kept_as_it_comes(log: Lo
     assert [row["frame"] for row in rows[1:]] == [b"\xff\xff\xff\xff rest", b"more"]
 
 
-def test_a_cut_response_says_so(log: Log) -> None:
+def test_a_cut_response_is_shown_as_cut(log: Log) -> None:
     log.feed(EntryKind.BYTES, METADATA.request)
     log.feed(EntryKind.BYTES, (METADATA.answer or b"")[:12], direction=1)
     log.feed_json(EntryKind.CLOSED, {"cause": "broker_reset"})
@@ -205,7 +205,7 @@ def test_a_head_that_never_came_whole_is_bytes(log: Log) -> None:
     assert (row["kind"], row["frame"], row["note"]) == ("bytes", METADATA.request[:5], "cut in its head")
 
 
-def test_of_a_connection_whose_opening_is_lost_there_is_a_gap_and_no_row(tmp_path: Path) -> None:
+def test_a_connection_whose_opening_is_lost_has_a_gap_and_no_rows(tmp_path: Path) -> None:
     log = Log(tmp_path)
     for kind in (EntryKind.BYTES, EntryKind.UNFRAMED, EntryKind.OWN_ANSWER, EntryKind.END_OF_STREAM):
         log.feed(kind, METADATA.request)
@@ -224,7 +224,7 @@ def test_of_a_connection_whose_opening_is_lost_there_is_a_gap_and_no_row(tmp_pat
     assert gap["bytes"] == len(METADATA.request) + 43
 
 
-def test_a_made_answer_to_a_lost_request_is_passed_over(log: Log) -> None:
+def test_a_made_answer_to_a_lost_request_is_skipped(log: Log) -> None:
     log.feed(EntryKind.OWN_ANSWER, framed(b"made"), direction=1, offset=99)
     assert log.rows() == []
 
@@ -289,7 +289,7 @@ def numbered(tmp_path: Path) -> Numbered:
     return log
 
 
-def test_who_has_lost_an_entry_has_a_gap_and_the_others_go_on(numbered: Numbered) -> None:
+def test_a_connection_with_a_lost_entry_has_a_gap_and_the_others_continue(numbered: Numbered) -> None:
     numbered.lost = (1,)
     numbered.call(1)
     numbered.lost = ()
@@ -310,7 +310,7 @@ def test_an_entry_without_bytes_is_missed_too(numbered: Numbered) -> None:
     assert numbered.gaps() == [(1, "spool_damaged", 2, CALL_BYTES)]
 
 
-def test_a_record_that_broke_off_goes_on_at_its_next_checkpoint(numbered: Numbered) -> None:
+def test_a_record_that_broke_off_continues_at_its_next_checkpoint(numbered: Numbered) -> None:
     numbered.lost = (1,)
     numbered.call(1)
     numbered.lost = ()
@@ -331,7 +331,7 @@ def test_a_record_that_broke_off_goes_on_at_its_next_checkpoint(numbered: Number
     assert numbered.gaps() == [(1, "spool_damaged", 2, CALL_BYTES)]
 
 
-def test_of_a_connection_whose_opening_is_lost_the_checkpoint_tells_it(numbered: Numbered) -> None:
+def test_a_checkpoint_restores_a_connection_whose_opening_is_lost(numbered: Numbered) -> None:
     numbered.lost = (3,)
     numbered.say(EntryKind.OPENED, 3, OPENED)
     numbered.call(3)
@@ -349,7 +349,7 @@ def test_of_a_connection_whose_opening_is_lost_the_checkpoint_tells_it(numbered:
     assert [row["connection"] for row in event_rows(numbered.folder, "opened")] == [1, 2, 3]
 
 
-def test_connections_of_which_nothing_is_left_are_counted_with_what_they_held(numbered: Numbered) -> None:
+def test_connections_without_remaining_rows_are_counted_with_their_frames_and_bytes(numbered: Numbered) -> None:
     numbered.lost = (3, 4)
     for connection in (3, 4):
         numbered.say(EntryKind.OPENED, connection, OPENED)
@@ -374,7 +374,7 @@ def test_a_connection_whose_end_alone_is_lost_is_closed_at_the_next_segment(numb
     assert closed == [(1, "spool_damaged", 4), (2, "session_ended", 2)]
 
 
-def test_ends_that_are_lost_with_whole_connections_are_told_together(numbered: Numbered) -> None:
+def test_connections_lost_as_a_whole_share_one_event(numbered: Numbered) -> None:
     numbered.lost = (1, 3)
     numbered.say(EntryKind.OPENED, 3, OPENED)
     for connection in (1, 3):
@@ -397,7 +397,7 @@ NONSENSE: dict[str, tuple[EntryKind, object]] = {
 
 
 @pytest.mark.parametrize("what", NONSENSE)
-def test_what_makes_no_sense_costs_its_connection_and_no_other(numbered: Numbered, what: str) -> None:
+def test_a_nonsensical_entry_breaks_only_its_connection(numbered: Numbered, what: str) -> None:
     kind, told = NONSENSE[what]
     numbered.say(kind, 1, told)
     assert numbered.assembly.invalid_bytes > 0
@@ -408,7 +408,7 @@ def test_what_makes_no_sense_costs_its_connection_and_no_other(numbered: Numbere
     assert numbered.gaps() == [(1, "spool_damaged", 2, CALL_BYTES)]
 
 
-def test_of_what_was_left_out_no_byte_is_made_up(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_omitted_bytes_are_never_invented(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes a response of 1 GiB with its first 8 bytes, one in the middle, and the last one."""
     log.feed(EntryKind.BYTES, METADATA.request)
     size = 1 << 30

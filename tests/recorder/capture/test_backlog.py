@@ -72,7 +72,7 @@ def written(found: list[Item], direction: int) -> tuple[bytes, set[int], set[int
 
 
 @given(st.integers(0, 1 << 32))
-def test_what_is_masked_and_left_out_is_so_wherever_the_entries_begin_and_end(seed: int) -> None:
+def test_masked_and_omitted_spans_do_not_depend_on_entry_boundaries(seed: int) -> None:
     rng = random.Random(seed)
     backlog, streams = Backlog(), (Stream(rng), Stream(rng))
     barriers, found = [0, 0], []
@@ -140,7 +140,7 @@ def test_an_entry_in_which_a_barrier_stands_leaves_up_to_it() -> None:
     assert items(backlog) == [(EntryKind.BYTES, 0, 1, 12, 7, b"\0\0ef", ((0, 2),))]
 
 
-def test_what_holds_everything_up_lets_what_came_before_it_go() -> None:
+def test_a_barrier_releases_the_entries_before_it() -> None:
     backlog = Backlog()
     for direction, offset in ((1, 0), (0, 0), (1, 1), (0, 1)):
         backlog.add(bytes_of(direction, offset, b"x"))
@@ -175,7 +175,7 @@ def test_the_pieces_of_what_is_not_known_yet_become_one_entry_with_the_time_of_t
     assert items(backlog)[-1][2:] == (1, 10, 10, b"x" * 90, ())
 
 
-def test_what_is_forgotten_says_where_it_began() -> None:
+def test_a_cleared_backlog_returns_its_first_offsets() -> None:
     backlog = Backlog()
     backlog.add(bytes_of(1, 30, b"abc"))
     backlog.add(control_entry(0, 5))

@@ -49,7 +49,7 @@ def test_each_segment_tells_once_of_each_connection_that_has_something_to_say_in
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("bodies", ["full", "head"])
-def test_a_checkpoint_is_said_where_a_record_may_go_on_and_only_of_what_the_log_has(bodies: str, seed: int) -> None:
+def test_a_checkpoint_is_written_only_where_a_record_may_continue(bodies: str, seed: int) -> None:
     """Neither in a gap, nor while a secret is kept back."""
     tap, pages = paged(bodies=bodies)
     player = Player(tap)

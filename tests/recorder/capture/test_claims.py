@@ -21,7 +21,7 @@ def claims() -> Claims:
     return begun
 
 
-def test_without_a_handshake_a_token_names_nobody() -> None:
+def test_a_token_without_a_handshake_names_no_principal() -> None:
     claims = Claims()
     claims.take_client_token(plain("alice"), 1)
     assert claims.take_answer(b"", 1) is None
@@ -35,7 +35,7 @@ def test_an_answer_accepts_the_token_of_its_own_exchange(claims: Claims) -> None
     assert claims.take_answer(b"", 2) == Accepted("bob", "PLAIN")
 
 
-def test_an_answer_to_what_nobody_has_seen_accepts_nobody_and_leaves_the_others(claims: Claims) -> None:
+def test_an_answer_to_an_unseen_request_accepts_no_claim_and_drops_none(claims: Claims) -> None:
     claims.take_client_token(plain("alice"), 2)
     assert claims.take_answer(b"", 1) is None
     assert claims.take_answer(b"", 2) == Accepted("alice", "PLAIN")
@@ -50,7 +50,7 @@ def test_a_name_of_an_earlier_login_does_not_count_in_the_next(claims: Claims) -
     assert claims.take_answer(b"v=verifier", 2) is None
 
 
-def test_more_tokens_than_any_client_sends_unanswered_name_nobody(claims: Claims) -> None:
+def test_too_many_unanswered_tokens_name_no_principal(claims: Claims) -> None:
     for exchange in range(module.MAX_UNANSWERED + 1):
         claims.take_client_token(plain("alice"), exchange)
     assert [claims.take_answer(b"", exchange) for exchange in range(5)] == [None] * 5
@@ -67,7 +67,7 @@ def test_bare_tokens_are_gathered_in_both_directions_at_once(claims: Claims) -> 
     assert told == [None, None, None, Accepted("alice", "PLAIN")]
 
 
-def test_a_token_that_is_too_long_is_not_gathered_and_its_login_names_nobody(claims: Claims) -> None:
+def test_a_token_that_is_too_long_is_dropped_and_its_login_names_no_principal(claims: Claims) -> None:
     piece = bytes(module.LONGEST_TOKEN // 2 + 1)
     for last in (False, False, True):
         claims.take_bare_piece(Direction.REQUEST, piece, is_last=last)

@@ -49,7 +49,7 @@ def test_a_row_has_its_own_numbers_and_those_it_shares() -> None:
     assert (row["node"], row["cluster"], row["note"], row["masked"], row["omitted"]) == (None,) * 5
 
 
-def test_where_names_are_long_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_group_with_long_names_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MAX_NAMES", 10_000)
     rows = group()
     assert rows.shared.client_ids.index_of("i" * 2_000) == 2
@@ -58,7 +58,7 @@ def test_where_names_are_long_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyP
     assert len(rows) == 10_000 // (2_000 + len("lcalice" + c.KAFKA)) + 1
 
 
-def test_where_spans_are_many_a_group_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_group_with_many_spans_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MAX_SPANS", 100)
     rows = group()
     while rows.has_room(5):
@@ -99,7 +99,7 @@ def test_bodies_stand_beside_their_rows() -> None:
     assert table.column("stored").to_pylist() == [0, 3, 0, 5]
 
 
-def test_what_is_rare_is_on_its_row_alone() -> None:
+def test_rare_values_are_set_on_their_row_alone() -> None:
     rows = group()
     add(rows, b"first")
     add(rows, b"0123456789")

@@ -396,7 +396,7 @@ def test_a_lost_state_costs_what_was_arriving_and_no_row_that_is_there(tmp_path:
 
 
 @pytest.mark.real
-def test_what_was_published_stays_when_all_else_of_a_session_is_lost(tmp_path: Path) -> None:
+def test_published_rows_stay_when_the_rest_of_a_session_is_lost(tmp_path: Path) -> None:
     recorded = record(tmp_path, random.Random(1), 4, 12, 2500, is_begun=True)
     before = frame_rows(tmp_path), event_rows(tmp_path)
     remove_all_but_locks(recorded.spool)
@@ -409,7 +409,7 @@ def test_what_was_published_stays_when_all_else_of_a_session_is_lost(tmp_path: P
 
 @pytest.mark.real
 @pytest.mark.parametrize("lock", ["writer.lock", "compactor.lock", "status.json"])
-def test_a_live_session_whose_locks_are_removed_or_spoiled_goes_on(tmp_path: Path, lock: str) -> None:
+def test_a_live_session_whose_locks_are_removed_or_spoiled_continues(tmp_path: Path, lock: str) -> None:
     rng = random.Random(1)
     (talk,) = [traffic.cut(rng, traffic.talk(rng, 0, 40, KINDS), 300)]
     tap = open_tap(tmp_path, RecordSettings(segment=2500), "s")
@@ -439,7 +439,7 @@ def test_a_session_of_which_nothing_is_left_but_its_folder_has_died(tmp_path: Pa
     assert event["at"].year > 2000
 
 
-def test_of_segments_at_the_end_that_cannot_be_read_the_bytes_are_said(tmp_path: Path) -> None:
+def test_unreadable_last_segments_are_a_gap_with_their_bytes(tmp_path: Path) -> None:
     recorded = record(tmp_path, random.Random(1), 2, 12, 2500)
     for number in sorted(recorded.logs)[-2:]:
         recorded.path(number).write_bytes(bytes(100))
@@ -451,7 +451,7 @@ def test_of_segments_at_the_end_that_cannot_be_read_the_bytes_are_said(tmp_path:
     assert "died" in {row["cause"] for row in event_rows(tmp_path, "session")}
 
 
-def test_a_torn_last_write_is_said_with_the_death(tmp_path: Path) -> None:
+def test_a_torn_last_write_is_reported_with_the_processs_death(tmp_path: Path) -> None:
     recorded = record(tmp_path, random.Random(1), 2, 12, 2500, is_killed=True)
     with recorded.path(max(recorded.logs)).open("ab") as file:
         file.write(b"half an entry")

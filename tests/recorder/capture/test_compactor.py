@@ -121,7 +121,7 @@ def test_frames_and_events_say_of_which_cluster_their_connection_is(tmp_path: Pa
     assert {cluster for kind, _, cluster in events if kind == "session"} == {None}
 
 
-def test_what_frames_of_a_connection_share_is_on_each_row(tmp_path: Path) -> None:
+def test_each_row_has_the_values_that_its_connection_shares(tmp_path: Path) -> None:
     rng = random.Random(1)
     talks = some_talks(rng, 2, 20, 300)
     session = record(tmp_path, talks, rng, cluster="prod", segment=2_000)
@@ -160,7 +160,7 @@ def test_a_finished_session_leaves_nothing_in_the_spool(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
 
 
-def test_of_a_live_session_only_closed_segments_are_compacted(tap_of: TapOf, tmp_path: Path) -> None:
+def test_only_closed_segments_of_a_live_session_are_compacted(tap_of: TapOf, tmp_path: Path) -> None:
     rng = random.Random(4)
     (talk,) = some_talks(rng, 1, 40, 300)
     tap = tap_of(segment=1_000)
@@ -181,7 +181,7 @@ def test_of_a_live_session_only_closed_segments_are_compacted(tap_of: TapOf, tmp
     assert_capture_holds(tmp_path, [talk])
 
 
-def test_a_segment_that_ends_just_when_nobody_waits_for_its_end_is_read_to_it(
+def test_a_segment_that_ends_just_before_the_reader_waits_is_read_to_its_end(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(8)
@@ -240,7 +240,7 @@ def test_a_killed_proxys_session_ends_where_its_log_does(tap_of: TapOf, tmp_path
     assert event_rows(tmp_path, "gap") == []
 
 
-def test_a_frame_that_never_came_whole_is_a_row_that_says_so(tap_of: TapOf, tmp_path: Path) -> None:
+def test_a_frame_that_never_came_whole_is_a_row_with_a_note(tap_of: TapOf, tmp_path: Path) -> None:
     rng = random.Random(7)
     call = traffic.call(rng, traffic.METADATA, 1, "c", 300)
     tap = tap_of()
@@ -310,7 +310,7 @@ def test_frames_above_the_default_limit_are_rows_where_the_proxy_lets_them_throu
 
 @pytest.mark.parametrize("dialect", Dialect)
 @pytest.mark.parametrize("direction", [0, 1], ids=["request", "response"])
-def test_frames_that_the_proxy_does_not_let_through_are_none(tap_of: TapOf, tmp_path, dialect, direction: int) -> None:
+def test_lengths_beyond_the_proxys_limit_are_not_frames(tap_of: TapOf, tmp_path, dialect, direction: int) -> None:
     """Here the limit is below the default."""
     if dialect is Dialect.KAFKA_07:
         asked, answered = b"\0\1", b"\0\0"
@@ -359,7 +359,7 @@ def test_a_newer_spool_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     assert everything(tmp_path) == before
 
 
-def test_a_capture_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_capture_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(13)
     session = record(tmp_path, some_talks(rng, 1, 5, 300), rng)
 
@@ -425,7 +425,7 @@ def test_the_status_says_how_far_it_is(tap_of: TapOf, tmp_path: Path, monkeypatc
     assert status.position == segment_path(folder, status.segment).stat().st_size
 
 
-def test_a_clock_that_was_set_moves_the_rows_behind_it(tap_of: TapOf, tmp_path: Path) -> None:
+def test_a_clock_that_was_set_moves_the_rows_after_it(tap_of: TapOf, tmp_path: Path) -> None:
     rng = random.Random(16)
     (talk,) = some_talks(rng, 1, 20, 300)
     tap = tap_of()

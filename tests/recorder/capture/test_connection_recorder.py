@@ -133,7 +133,7 @@ def test_spans_are_those_of_the_blanked_bytes() -> None:
 
 
 @pytest.mark.parametrize("size", [*range(1, 50), 1000])
-def test_who_logs_in_is_noted_behind_the_answer_that_accepts_it_however_it_is_cut(size: int) -> None:
+def test_the_principal_is_recorded_after_the_answer_that_accepts_it_for_any_cuts(size: int) -> None:
     recording = Recording()
     log_in(recording, size)
     assert recording.principals() == ["alice"]
@@ -141,7 +141,7 @@ def test_who_logs_in_is_noted_behind_the_answer_that_accepts_it_however_it_is_cu
     assert recording.line.principal == "alice"
 
 
-def test_what_comes_behind_an_acceptance_in_the_same_chunk_stands_behind_the_name() -> None:
+def test_bytes_after_an_acceptance_in_one_chunk_come_after_the_principal() -> None:
     recording = Recording()
     recording.feed(REQUEST, b"".join(CLIENT))
     recording.feed(RESPONSE, b"".join(BROKER))
@@ -155,14 +155,14 @@ def refusal(**values: object) -> bytes:
 
 
 @pytest.mark.parametrize("size", [1, 20, 1000])
-def test_a_login_that_failed_names_nobody(size: int) -> None:
+def test_a_failed_login_names_no_principal(size: int) -> None:
     recording = Recording()
     recording.play([*zip((REQUEST, RESPONSE) * 2, (CLIENT[0], BROKER[0], CLIENT[1], refusal()), strict=True)], size)
     assert recording.principals() == []
     assert recording.line.principal is None
 
 
-def test_the_first_answer_to_a_login_of_two_steps_accepts_nobody() -> None:
+def test_the_first_answer_to_a_two_step_login_accepts_no_principal() -> None:
     recording = Recording()
     steps = [request(SASL_AUTHENTICATE, 2, auth_bytes=token) for token in TOKENS]
     recording.feed(REQUEST, request(SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-512"))
@@ -175,7 +175,7 @@ def test_the_first_answer_to_a_login_of_two_steps_accepts_nobody() -> None:
     assert recording.principals() == ["bob"]
 
 
-def test_a_bearer_token_that_is_refused_with_a_token_names_nobody() -> None:
+def test_a_refused_bearer_token_names_no_principal() -> None:
     """RFC 7628: the broker's reason comes without an error code, and the error after the client has read it."""
     claims = urlsafe_b64encode(b'{"sub":"carol"}').decode().rstrip("=")
     token = f"n,,\x01auth=Bearer h.{claims}.s\x01\x01".encode()
@@ -192,7 +192,7 @@ def test_a_bearer_token_that_is_refused_with_a_token_names_nobody() -> None:
         assert recording.principals() == (["carol"] if answers == (b"",) else [])
 
 
-def test_a_name_that_is_claimed_behind_a_login_under_way_is_not_taken_for_the_accepted_one() -> None:
+def test_a_name_that_is_claimed_after_a_login_under_way_is_not_taken_for_the_accepted_one() -> None:
     recording = Recording()
     recording.feed(REQUEST, CLIENT[0] + CLIENT[1] + request(SASL_AUTHENTICATE, 2, auth_bytes=b"\0mallory\0guess"))
     recording.feed(RESPONSE, BROKER[0] + BROKER[1])
@@ -201,7 +201,7 @@ def test_a_name_that_is_claimed_behind_a_login_under_way_is_not_taken_for_the_ac
     assert recording.principals() == ["alice"]
 
 
-def test_a_login_that_a_gap_has_cut_names_nobody_until_the_next_handshake() -> None:
+def test_a_login_cut_by_a_gap_names_no_principal_until_the_next_handshake() -> None:
     recording = Recording()
     recording.feed(REQUEST, CLIENT[0])
     recording.feed(RESPONSE, BROKER[0])
@@ -214,7 +214,7 @@ def test_a_login_that_a_gap_has_cut_names_nobody_until_the_next_handshake() -> N
 
 
 @pytest.mark.parametrize("size", [1, 20, 1000])
-def test_who_logs_in_again_on_the_same_connection_is_noted_again_and_no_secret_is_written(size: int) -> None:
+def test_a_second_login_records_its_principal_and_no_secret(size: int) -> None:
     """KIP-368. Brokers refuse another principal, but that is up to them."""
     recording = Recording()
     log_in(recording, size)
@@ -228,7 +228,7 @@ def test_who_logs_in_again_on_the_same_connection_is_noted_again_and_no_secret_i
     assert recording.stream(REQUEST) == blank(b"".join(CLIENT) + b"".join(again) * 2, SECRET, other)
 
 
-def test_nothing_of_a_connection_is_written_behind_a_secret_that_is_not_whole() -> None:
+def test_no_bytes_of_a_connection_are_written_after_an_incomplete_secret() -> None:
     recording = Recording()
     recording.feed(REQUEST, CLIENT[0])
     recording.feed(REQUEST, CLIENT[1][:30])
@@ -239,7 +239,7 @@ def test_nothing_of_a_connection_is_written_behind_a_secret_that_is_not_whole() 
     assert arrivals == [(REQUEST, 2), (RESPONSE, 3), (REQUEST, 4)]
 
 
-def test_a_secret_that_follows_a_secret_holds_up_only_what_comes_behind_it() -> None:
+def test_a_second_secret_holds_back_only_the_bytes_after_it() -> None:
     recording = Recording()
     recording.feed(REQUEST, CLIENT[1][:30])
     recording.feed(REQUEST, CLIENT[1][30:] + CLIENT[1][:30])
@@ -287,7 +287,7 @@ def test_a_secret_frame_that_cannot_be_read_is_masked_whole() -> None:
 
 
 @pytest.mark.parametrize("before", [b"", CLIENT[2]], ids=["before a login", "behind a login"])
-def test_of_what_nobody_can_tell_at_a_connections_end_only_how_much_it_was_is_kept(before: bytes) -> None:
+def test_bytes_that_stay_ambiguous_at_a_connections_end_are_masked(before: bytes) -> None:
     recording = Recording()
     recording.feed(REQUEST, before + b"GET /secret HTTP/1.1")
     recording.feed(RESPONSE, b"\x7fsecret too")
@@ -299,7 +299,7 @@ def test_of_what_nobody_can_tell_at_a_connections_end_only_how_much_it_was_is_ke
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize("said", range(11, 34))
-def test_a_length_that_lies_shows_nothing_of_the_secret_behind_it(said: int, size: int) -> None:
+def test_a_length_that_lies_shows_nothing_of_the_secret_after_it(said: int, size: int) -> None:
     """A frame gives a length that is shorter than its secret; the bytes after its end belong to no frame."""
     recording = Recording()
     whole = request(SASL_AUTHENTICATE, 2, auth_bytes=SECRET)
@@ -350,7 +350,7 @@ def test_bare_tokens_show_only_their_length_however_they_are_cut(size: int) -> N
 
 
 @pytest.mark.parametrize("size", [*range(1, 50), 1000])
-def test_who_logs_in_with_bare_tokens_is_noted_behind_the_last_of_them_however_they_are_cut(size: int) -> None:
+def test_the_principal_is_recorded_after_the_last_bare_token_for_any_cuts(size: int) -> None:
     recording = Recording()
     scram(recording, size)
     assert recording.principals() == ["bob"]
@@ -358,7 +358,7 @@ def test_who_logs_in_with_bare_tokens_is_noted_behind_the_last_of_them_however_t
     assert recording.written_before_principal(RESPONSE) == len(expected)
 
 
-def test_bare_tokens_that_are_not_accepted_name_nobody() -> None:
+def test_unaccepted_bare_tokens_name_no_principal() -> None:
     recording = Recording()
     recording.feed(REQUEST, request(SASL_HANDSHAKE, 0, mechanism="SCRAM-SHA-256"))
     recording.feed(RESPONSE, response(SASL_HANDSHAKE, 0, error_code=0))
@@ -445,7 +445,7 @@ def test_a_frame_of_more_secrets_than_can_be_blanked_one_by_one_is_masked_whole(
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_of_settings_the_plain_ones_are_kept(size: int) -> None:
+def test_plain_settings_are_recorded(size: int) -> None:
     recording = Recording()
     plain = {"name": "cleanup.policy", "value": "compact"}
     told = [plain | {"is_sensitive": False}, plain | {"is_sensitive": True, "value": "hunter2"}]

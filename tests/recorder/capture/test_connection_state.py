@@ -67,7 +67,7 @@ def test_spans_are_given_in_offsets_of_the_frame_and_forgotten() -> None:
     assert not one.lacks_bytes(0)
 
 
-def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
+def test_an_omitted_frames_mark_is_used_once() -> None:
     one = conn()
     asked, _ = exchange(one, "one")
     for direction, begin in ((0, 0), (1, 40)):
@@ -80,7 +80,7 @@ def test_what_is_left_out_is_asked_for_once_and_forgotten() -> None:
     assert not one.lacks_bytes(1)
 
 
-def test_a_connection_goes_on_elsewhere_as_if_nothing_had_been() -> None:
+def test_a_connection_continues_in_another_compactor_from_its_state() -> None:
     one = conn()
     exchange(one, "one")
     feed(one, CALL.request[:30])
@@ -100,7 +100,7 @@ def test_a_connection_goes_on_elsewhere_as_if_nothing_had_been() -> None:
     assert other.shared_columns().principal == "alice"
 
 
-def test_a_broken_connection_goes_on_broken() -> None:
+def test_a_broken_connection_stays_broken_in_another_process() -> None:
     one = conn()
     exchange(one, "one")
     feed(one, CALL.request[:30])
@@ -125,7 +125,7 @@ def test_a_broken_connection_goes_on_broken() -> None:
     assert (other.conversation, other.broken) == (None, one.broken)
 
 
-def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
+def test_connections_of_0_7_have_no_client_id() -> None:
     facts = {"client": "c:2", "dialect": "kafka-0.7"}
     one = ConnectionState(9, Conversation(EACH[Dialect.KAFKA_07], decides=False), facts)
     # in any other dialect, these bytes would be a client id or null
@@ -144,11 +144,11 @@ def test_in_the_dialect_of_0_7_nobody_has_a_client_id() -> None:
     assert other.usual_client_id is None
 
 
-def test_what_was_recorded_before_there_were_dialects_is_of_the_first() -> None:
+def test_a_connection_recorded_before_dialects_is_of_kafka() -> None:
     assert conn().dialect is Dialect.KAFKA
 
 
-def test_behind_a_gap_nobody_knows_who_asked_in_it() -> None:
+def test_client_ids_of_requests_in_a_gap_are_unknown() -> None:
     one = conn()
     exchange(one, "one")
     one.break_off("queue_full", 77)
@@ -211,7 +211,7 @@ def test_an_answer_of_the_proxy_that_the_next_range_begins_with_finds_its_reques
     assert other.answered_by_proxy(7).number == 0
 
 
-def test_client_ids_of_requests_that_nobody_answers_are_forgotten() -> None:
+def test_client_ids_of_unanswered_requests_are_forgotten() -> None:
     one = conn()
     for number in range(5):
         one.note_client_id(*exchange(one, f"client-{number}", number))

@@ -57,7 +57,7 @@ def pieces_of(rng: random.Random, total: int, largest: int) -> list[bytes]:
 
 @pytest.mark.parametrize("begun", [0, 1, 40, BLOCK - 1])
 @pytest.mark.parametrize("total", [0, 1, BLOCK - 1, BLOCK, BUFFER - BLOCK, BUFFER, BUFFER + 1, 3 * BUFFER + 77])
-def test_as_much_as_makes_whole_blocks_is_written_behind_what_is_there(begun, total, blocks_of, path):
+def test_only_whole_blocks_are_appended(begun, total, blocks_of, path):
     rng = random.Random(begun * 7 + total)
     before = rng.randbytes(2 * BLOCK + begun)
     pieces = pieces_of(rng, total, 300_000)
@@ -76,7 +76,7 @@ def test_pieces_may_be_tiny_and_many(seed, blocks_of, path):
     assert path.read_bytes() == whole[: len(whole) - len(whole) % BLOCK]
 
 
-def test_one_piece_may_be_larger_than_the_buffer(blocks_of, path):
+def test_a_piece_may_be_larger_than_the_buffer(blocks_of, path):
     piece = random.Random(0).randbytes(2 * BUFFER + 5 * BLOCK)
     blocks_of().append([piece], 0, b"", ALL)
     assert path.read_bytes() == piece
@@ -91,7 +91,7 @@ def test_any_part_is_read_as_it_stands_in_the_file(seed, blocks_of):
     assert blocks_of(content, os.O_RDONLY).read(at, size) == content[at : at + size]
 
 
-def test_what_goes_past_the_cache_is_not_in_it(blocks_of, path):
+def test_direct_writes_and_reads_leave_no_pages_in_the_cache(blocks_of, path):
     blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
     with path.open("rb+", buffering=0) as file:
         assert not is_cached(file.fileno(), BUFFER // 2)
@@ -101,7 +101,7 @@ def test_what_goes_past_the_cache_is_not_in_it(blocks_of, path):
         assert is_cached(file.fileno(), 0)
 
 
-def test_what_the_cache_has_and_the_disk_not_yet_is_seen(blocks_of, path):
+def test_a_direct_read_sees_unsynced_writes(blocks_of, path):
     one = blocks_of(b"", os.O_RDONLY)
     path.write_bytes(b"a" * BLOCK)
     assert one.read(0, BLOCK) == b"a" * BLOCK
@@ -117,13 +117,13 @@ def test_asking_brings_nothing_into_the_cache(blocks_of, path):
 
 
 @pytest.mark.parametrize("at", [BUFFER, BUFFER + BLOCK, 1 << 62])
-def test_behind_the_end_of_a_file_nobody_can_tell_what_is_cached(blocks_of, path, at):
+def test_pages_beyond_a_files_end_count_as_cached(blocks_of, path, at):
     blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
     with path.open("rb") as file:
         assert is_cached(file.fileno(), at)
 
 
-def test_where_nobody_can_tell_what_is_cached_it_counts_as_cached(monkeypatch, blocks_of, path):
+def test_pages_of_unknown_state_count_as_cached(monkeypatch, blocks_of, path):
     blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
     monkeypatch.setattr("recorder.capture.direct_io._LIBC.mincore", lambda *_: -1)
     with path.open("rb") as file:
@@ -131,7 +131,7 @@ def test_where_nobody_can_tell_what_is_cached_it_counts_as_cached(monkeypatch, b
     assert is_cached(-1, 0)
 
 
-def test_a_file_system_without_this_way_says_so_and_nothing_stays_open(monkeypatch, path):
+def test_a_file_system_without_direct_io_raises_and_leaves_no_descriptor(monkeypatch, path):
     path.touch()
     before = len(os.listdir("/proc/self/fd"))
 
@@ -156,7 +156,7 @@ def test_a_disk_that_takes_a_part_is_an_error(blocks_of, monkeypatch, path):
     assert path.stat().st_size == 0
 
 
-def test_closed_twice_is_closed(blocks_of):
+def test_a_direct_file_may_be_closed_twice(blocks_of):
     one = blocks_of()
     one.close()
     one.close()
@@ -165,7 +165,7 @@ def test_closed_twice_is_closed(blocks_of):
 
 
 @pytest.mark.parametrize("most", [1, BLOCK, BUFFER - BLOCK, BUFFER, 2 * BUFFER])
-def test_once_so_much_is_written_the_rest_is_left(most, blocks_of, path):
+def test_a_direct_write_stops_at_its_limit(most, blocks_of, path):
     piece = random.Random(0).randbytes(5 * BUFFER)
     written = blocks_of().append([piece], 0, b"", most)
     assert path.read_bytes() == piece[:written]
@@ -177,11 +177,11 @@ def test_once_so_much_is_written_the_rest_is_left(most, blocks_of, path):
 # how much
 
 
-def test_how_fast_a_disk_is_is_found_out_with_little():
+def test_the_first_direct_write_is_small():
     assert DirectWriteLimit().allowed_bytes() == TRIAL_BYTES
 
 
-def test_what_a_disk_takes_in_time_goes_past_the_cache():
+def test_a_fast_disk_gets_direct_writes():
     pace = DirectWriteLimit()
     pace.note(1.0, 10**9)
     assert [pace.allowed_bytes() for _ in range(100)] == [int(MAX_WRITE_SECONDS * 10**9)] * 100

@@ -49,7 +49,7 @@ def entry(kind: EntryKind, told: object, connection: int = 1) -> Entry:
     return Entry(kind, 0, connection, 0, 1, json.dumps(told).encode())
 
 
-def test_facts_that_nobody_knows_yet_are_passed_over() -> None:
+def test_unknown_keys_of_an_entry_are_ignored() -> None:
     told = {"reason": "queue_full", "offsets": [1, 2], "more": [{"of": "it"}]}
     assert decoded(entry(EntryKind.GAP, told)) == {"reason": "queue_full"}
 
@@ -80,12 +80,12 @@ def test_a_hole_of_no_connection_tells_of_several() -> None:
     ],
     ids=lambda value: value.name if isinstance(value, EntryKind) else "-".join(value),
 )
-def test_what_no_tap_says_is_refused(kind: EntryKind, told: object) -> None:
+def test_an_entry_that_no_tap_writes_is_refused(kind: EntryKind, told: object) -> None:
     with pytest.raises(InvalidEntryError):
         decoded(entry(kind, told))
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"reason": "x"} more'], ids=range(6))
-def test_what_is_no_object_is_refused(text: bytes) -> None:
+def test_an_entry_without_a_json_object_is_refused(text: bytes) -> None:
     with pytest.raises(InvalidEntryError):
         decoded(Entry(EntryKind.GAP, 0, 1, 0, 1, text))

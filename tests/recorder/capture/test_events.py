@@ -57,7 +57,7 @@ def test_a_closed_connection_names_the_exchanges_that_it_left_open() -> None:
     }
 
 
-def test_of_very_many_open_exchanges_some_are_named_and_all_are_counted() -> None:
+def test_many_open_exchanges_are_counted_and_the_first_are_named() -> None:
     sink = One()
     one = conn(1)
     assert one.conversation is not None
@@ -80,7 +80,7 @@ def test_a_gap_says_since_when_how_much_and_of_which_api() -> None:
     assert row["detail"] == {"until_mono_ns": 90, "lost": {"Fetch": {"requests": 2}}}
 
 
-def test_of_a_gap_without_an_account_nobody_knows_how_much_it_lost() -> None:
+def test_a_gap_without_counts_has_an_unknown_size() -> None:
     sink = One()
     one = conn()
     one.break_off("spool_damaged", 50)
@@ -95,7 +95,7 @@ def test_a_record_that_never_broke_off_has_no_gap() -> None:
     assert len(sink.rows) == 0
 
 
-def test_the_other_events() -> None:
+def test_the_other_events_are_rows() -> None:
     sink = One()
     events = Events(sink, 0)
     one = conn()

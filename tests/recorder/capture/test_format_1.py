@@ -63,7 +63,7 @@ def assert_has(rows: list[dict[str, Any]], frames: list[bytes]) -> None:
         assert row["masked"] or row["frame"] == frame
 
 
-def test_a_whole_one_is_compacted_to_the_last_frame(tmp_path: Path) -> None:
+def test_a_whole_spool_of_format_1_is_compacted_to_the_last_frame(tmp_path: Path) -> None:
     spool_of(tmp_path, "whole")
     done = compact(tmp_path)
     assert (done.failed, done.damaged) == ((), ())
@@ -74,7 +74,7 @@ def test_a_whole_one_is_compacted_to_the_last_frame(tmp_path: Path) -> None:
     assert event_rows(tmp_path, "gap") == []
 
 
-def test_one_that_was_begun_goes_on_behind_its_state(tmp_path: Path) -> None:
+def test_a_begun_spool_of_format_1_is_continued_from_its_state(tmp_path: Path) -> None:
     spool_of(tmp_path, "begun")
     done = compact(tmp_path)
     assert (done.failed, done.damaged) == ((), ())
@@ -98,7 +98,7 @@ def told(gap: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("lost", [1, 2, 4])
-def test_of_a_lost_segment_each_connections_gap_is_said_and_that_others_are_unknown(tmp_path: Path, lost: int) -> None:
+def test_a_lost_segment_is_a_gap_of_each_known_connection_and_of_unknown_ones(tmp_path: Path, lost: int) -> None:
     segment_path(spool_of(tmp_path, "whole"), lost).unlink()
     ((_, gone),) = compact(tmp_path).damaged
     assert gone == f"segment {lost}"
@@ -111,7 +111,7 @@ def test_of_a_lost_segment_each_connections_gap_is_said_and_that_others_are_unkn
         assert_has(rows, requests[: len(rows)])
 
 
-def test_of_a_flipped_bit_nothing_is_read_behind_it_and_the_rest_is_said(tmp_path: Path) -> None:
+def test_a_flipped_bit_in_format_1_loses_the_rest_of_its_segment(tmp_path: Path) -> None:
     path = segment_path(spool_of(tmp_path, "whole"), 3)
     log = bytearray(path.read_bytes())
     log[len(log) // 2] ^= 1
@@ -124,7 +124,7 @@ def test_of_a_flipped_bit_nothing_is_read_behind_it_and_the_rest_is_said(tmp_pat
     assert json.loads(gap["detail"])["log_bytes"] == len(log) - behind
 
 
-def test_of_a_lost_state_the_connections_are_said_to_be_unknown(tmp_path: Path) -> None:
+def test_a_lost_state_of_format_1_makes_its_connections_unknown(tmp_path: Path) -> None:
     session = spool_of(tmp_path, "begun")
     # the rows of the earlier segments
     rows = TableFile(tmp_path, "events", 0, range_name(session.name, 3), c.events_schema())

@@ -95,7 +95,7 @@ def assert_is(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("largest", mostly_long([60, 5, 5000], usual=1))
 @pytest.mark.parametrize("chosen", CHOICES, ids=",".join)
-def test_what_is_kept_is_what_was_asked_for_however_it_is_cut(
+def test_the_recorded_frames_are_the_selected_ones_for_any_cuts(
     chosen: dict[str, Any], largest: int, tap_of: TapOf, tmp_path: Path
 ) -> None:
     rng = random.Random(f"{chosen}{largest}")
@@ -134,7 +134,7 @@ def written(tmp_path: Path, tap: Tap) -> bytes:
 @pytest.mark.parametrize(
     "chosen", [{"bodies": "head"}, {"apis": ("Fetch",)}, {"client_ids": ("b",)}, {"principals": ("x",)}]
 )
-def test_what_is_left_out_never_reaches_the_disk(
+def test_omitted_frames_never_reach_the_disk(
     chosen: dict[str, Any], largest: int, tap_of: TapOf, tmp_path: Path
 ) -> None:
     # a single letter, so no part of the body occurs elsewhere
@@ -160,9 +160,7 @@ def test_a_client_that_never_says_its_name_whole_leaves_no_payload(tap_of: TapOf
 
 
 @pytest.mark.parametrize(("pattern", "kept"), [("L*", True), ("L*L", True), ("L*R", False)])
-def test_of_a_client_id_the_beginning_counts_and_no_more_is_waited_for(
-    pattern: str, kept: bool, tap_of: TapOf, tmp_path: Path
-) -> None:
+def test_only_the_start_of_a_long_client_id_is_matched(pattern: str, kept: bool, tap_of: TapOf, tmp_path: Path) -> None:
     asked = call("L" * 256 + "R" * 4000, "group")
     tap = tap_of(client_ids=(pattern,))
     player = Player(tap)
@@ -307,7 +305,7 @@ def play_in_turn(player: Player, number: int, calls: list[Call]) -> None:
     player.close(number)
 
 
-def test_whose_name_is_asked_for_is_recorded_from_the_accepted_login_on(tap_of: TapOf, tmp_path: Path) -> None:
+def test_a_selected_principal_is_recorded_from_the_accepted_login_on(tap_of: TapOf, tmp_path: Path) -> None:
     tap = tap_of(principals=("ali*",))
     player = Player(tap)
     play_in_turn(player, 0, [call("a", "b"), *logging_in(0), call("a", "c"), call("a", "d")])
@@ -328,7 +326,7 @@ def test_whose_name_is_asked_for_is_recorded_from_the_accepted_login_on(tap_of: 
     ]
 
 
-def test_a_frame_is_whose_login_had_been_accepted_when_it_arrived(tap_of: TapOf, tmp_path: Path) -> None:
+def test_a_frame_has_the_principal_accepted_when_it_arrived(tap_of: TapOf, tmp_path: Path) -> None:
     tap = tap_of()
     player = Player(tap)
     play_in_turn(player, 0, [call("a", "b"), *logging_in(0), call("a", "c")])

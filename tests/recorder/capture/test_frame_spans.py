@@ -71,7 +71,7 @@ def test_tokens_lie_between_the_frames(size: int) -> None:
     assert seen == ["request", "token", "token", "request"]
 
 
-def test_the_proxys_answers_stand_where_they_went_out() -> None:
+def test_the_proxys_answers_are_recorded_where_they_were_sent() -> None:
     rng = random.Random(2)
     calls = [traffic.call(rng, traffic.HEARTBEAT, number, "c") for number in range(3)]
     talk = Conversation(Routes(), decides=False)
@@ -89,7 +89,7 @@ def test_the_proxys_answers_stand_where_they_went_out() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 20, 5000])
-def test_requests_that_are_given_up_and_late_answers_lie_where_they_came(
+def test_requests_that_are_abandoned_and_late_answers_lie_where_they_came(
     monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr("proxy.conversation.conversation.MAX_IN_FLIGHT", 3)

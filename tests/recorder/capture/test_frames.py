@@ -27,7 +27,7 @@ def test_a_schema_carries_the_formats_number() -> None:
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {c.FORMAT_KEY: b"newest"}])
-def test_what_has_no_format_number_is_no_capture(metadata: dict[bytes, bytes] | None) -> None:
+def test_a_file_without_a_format_number_is_not_part_of_a_capture(metadata: dict[bytes, bytes] | None) -> None:
     with pytest.raises(UnknownFormatError, match="no part of a capture"):
         c.format_of(metadata)
 

@@ -62,7 +62,7 @@ ACTS = st.lists(
 
 
 @given(ACTS)
-def test_what_is_unread_is_what_stands_behind_the_place_and_how_old_its_oldest_is(acts):
+def test_the_lag_is_the_bytes_after_the_position_and_the_age_of_the_oldest(acts):
     log = Log()
     segment = position = 0
     for act, number in acts:
@@ -101,7 +101,7 @@ def test_a_segment_in_which_nothing_stands_yet_is_nothing_unread():
     assert log.arrival_times.unread(1, HEAD + 10) == UnreadEntries(0, None)
 
 
-def test_days_without_a_compactor_take_no_more_memory_and_are_told_with_their_age():
+def test_days_without_a_compactor_take_no_more_memory_and_show_in_the_lag():
     log = Log()
     for _ in range(20 * MAX_STEPS):
         log.now += SECOND
@@ -180,7 +180,7 @@ def test_without_a_compactor_the_lag_grows_from_the_first_entry_on(log, lag):
     assert lag.counters()["lag_bytes"] == HEAD + 10
 
 
-def test_a_compactor_that_has_read_all_of_it_is_not_behind_however_long_nothing_comes(log, lag, report):
+def test_a_compactor_that_has_read_the_whole_log_has_no_lag_however_long_nothing_comes(log, lag, report):
     log.write(10)
     report(1, HEAD + 10)
     log.now += 3600 * SECOND
@@ -199,7 +199,7 @@ def test_the_lag_grows_behind_one_that_no_longer_reports(log, lag, report):
     assert lag.counters()["lag_bytes"] == 50
 
 
-def test_what_one_that_has_ended_had_read_counts_no_more(log, lag, report):
+def test_the_position_of_an_ended_compactor_does_not_count(log, lag, report):
     """The position of an ended compactor does not count: the next compactor reads the segment again."""
     log.write(10)
     log.now += 9 * SECOND
@@ -214,7 +214,7 @@ def test_what_one_that_has_ended_had_read_counts_no_more(log, lag, report):
     assert seconds(lag) == 0
 
 
-def test_one_that_ends_before_it_has_reported_anything_never_looks_well(log, lag):
+def test_a_compactor_that_ends_before_it_reports_leaves_the_lag_growing(log, lag):
     log.write(10)
     for restarts in range(1, 4):
         log.now += 30 * SECOND
@@ -223,7 +223,7 @@ def test_one_that_ends_before_it_has_reported_anything_never_looks_well(log, lag
         assert lag.counters()["compactor_restarts"] == restarts
 
 
-def test_segments_that_are_done_are_behind_for_nobody(log, lag, report):
+def test_finished_segments_do_not_count_for_the_lag(log, lag, report):
     log.write(10)
     log.roll()
     log.now += SECOND
@@ -235,7 +235,7 @@ def test_segments_that_are_done_are_behind_for_nobody(log, lag, report):
     assert lag.counters()["lag_bytes"] == HEAD + 10
 
 
-def test_what_has_been_compacted_is_never_less_than_before(log, lag, report):
+def test_the_compacted_counts_never_fall(log, lag, report):
     log.write(10)
     report(1, HEAD + 10, frames=7)
     assert lag.counters()["compacted_frames"] == 7

@@ -52,7 +52,7 @@ def test_a_session_whose_writers_lock_was_removed_is_live_while_its_segment_is_w
     assert locks.take_writer_lock(session) is None
 
 
-def test_a_session_is_over_when_nobody_holds_anything(session: Folder, written: int) -> None:
+def test_a_session_without_held_locks_is_not_live(session: Folder, written: int) -> None:
     locks.fcntl.flock(written, locks.fcntl.LOCK_UN)
     assert not locks.is_live(session)
     assert locks.take_writer_lock(session) is not None
@@ -70,7 +70,7 @@ def test_a_second_compactor_waits_though_the_firsts_lock_was_removed(session: Fo
         assert locks.take_compactor_lock(other) is not None
 
 
-def test_where_folders_and_segments_have_no_locks_the_files_are_all_there_is(
+def test_the_lock_files_alone_count_where_folders_and_segments_have_no_locks(
     session: Folder, written: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flock = locks.fcntl.flock

@@ -117,7 +117,7 @@ def test_a_second_run_makes_what_is_missing_alone(folder: Path, out: Path) -> No
     assert all(path == gone or path.stat().st_ino == number for path, number in inode.items())
 
 
-def test_the_hour_that_goes_on_waits(folder: Path, out: Path) -> None:
+def test_the_current_hour_is_not_merged_yet(folder: Path, out: Path) -> None:
     newest = max(file.hour_ns for file in reader.files(folder))
     for path in folder.rglob("*.parquet"):
         os.utime(path, (0, 0))
@@ -126,14 +126,14 @@ def test_the_hour_that_goes_on_waits(folder: Path, out: Path) -> None:
     assert not [file for file in reader.files(out) if file.hour_ns >= newest]
 
 
-def test_what_was_published_a_moment_ago_waits(folder: Path, out: Path) -> None:
+def test_a_just_published_file_is_not_merged_yet(folder: Path, out: Path) -> None:
     done = merge(folder, out)
     assert done == Merged(waiting=done.waiting)
     assert done.waiting
     assert not out.exists()
 
 
-def test_what_comes_behind_a_merge_becomes_a_further_file(folder: Path, out: Path) -> None:
+def test_rows_published_after_a_merge_become_a_further_file(folder: Path, out: Path) -> None:
     last = max(file.last for file in reader.files(folder))
     late = list(folder.rglob(f"*-{last:08d}.parquet"))
     for path in late:
@@ -203,7 +203,7 @@ def test_a_file_that_a_killed_run_left_hidden_is_replaced(folder: Path, out: Pat
 
 
 @pytest.mark.real
-def test_what_a_killed_run_left_hidden_goes_though_this_run_makes_files_of_other_names(folder: Path, out: Path) -> None:
+def test_hidden_files_of_a_killed_merge_are_removed_whatever_their_names(folder: Path, out: Path) -> None:
     merge(folder, out, now_ns=LATER)
     for path in [*out.rglob("*.parquet")]:
         path.rename(path.with_name("." + path.name))
@@ -234,7 +234,7 @@ def a_fifo(out: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [a_link_to_nothing, a_fifo, Path.touch], ids=["link", "fifo", "file"])
-def test_what_can_be_no_folder_is_refused(folder: Path, out: Path, make: Callable[[Path], None]) -> None:
+def test_an_output_that_can_not_be_a_folder_is_refused(folder: Path, out: Path, make: Callable[[Path], None]) -> None:
     make(out)
     with pytest.raises(CannotMerge, match=f"{out} can't be written: "):
         merge(folder, out, now_ns=LATER)

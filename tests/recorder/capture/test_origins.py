@@ -47,7 +47,7 @@ def test_a_capture_without_the_table_has_no_origins(tmp_path: Path) -> None:
     assert found(tmp_path, "now", 1, 1) is None
 
 
-def test_what_waits_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_origins_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ROWS", 2)
     origins = Origins(tmp_path, "now")
     for exchange in range(5):
@@ -69,7 +69,7 @@ def test_more_than_may_wait_is_counted_not_kept(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("lacking", ["origin_session", "origin_connection"])
-def test_origins_with_holes_are_none(tmp_path: Path, lacking: str) -> None:
+def test_an_origin_with_a_missing_value_is_ignored(tmp_path: Path, lacking: str) -> None:
     row = {"session": "now", "connection": 1, "exchange": 1, "origin_session": "then"}
     row |= {"origin_connection": 7, "origin_exchange": 4, lacking: None}
     store(tmp_path, pa.Table.from_pylist([row], origins_schema()))

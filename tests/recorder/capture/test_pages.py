@@ -36,7 +36,7 @@ def columns(file: io.BytesIO) -> list[Any]:
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "none"])
 @pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
-def test_what_pyarrow_writes_keeps_to_its_footer(version: str, codec: str, dictionary: bool) -> None:
+def test_pages_written_by_pyarrow_agree_with_their_footer(version: str, codec: str, dictionary: bool) -> None:
     file = io.BytesIO()
     how: dict[str, Any] = {"compression": codec, "use_dictionary": dictionary, "data_page_version": version}
     pq.write_table(TABLE, file, row_group_size=5000, data_page_size=4096, write_page_checksum=True, **how)

@@ -36,7 +36,7 @@ def test_all_hours_are_found_and_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("link", ["frames", "frames/date=2024-10-04", "frames/date=2024-10-04/hour=13"])
-def test_what_is_no_folder_is_not_entered(tmp_path: Path, link: str) -> None:
+def test_a_link_to_a_folder_is_not_entered(tmp_path: Path, link: str) -> None:
     (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / link).symlink_to(tmp_path)
     with pytest.raises(StrangeFileError, match=f"{link} is a symbolic link, not a folder"):

@@ -58,7 +58,7 @@ def change(path: Path, conn: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "no object", "nothing in it", "deep"])
-def test_a_state_that_cannot_be_read_is_none(session: Folder, damage: str) -> None:
+def test_an_unreadable_state_is_ignored(session: Folder, damage: str) -> None:
     write_progress(session, Progress(7), some_assembly(session.path))
     path = session.path / "00000007.state"
     whole = path.read_bytes()
@@ -149,12 +149,12 @@ STRANGE_NAMES = (
 
 
 @pytest.mark.parametrize("name", STRANGE_NAMES, ids=["nine digits", "Arabic", "one digit", "zero", "22 digits"])
-def test_a_name_that_no_state_has_is_none(session: Folder, name: str) -> None:
+def test_a_file_with_another_name_is_not_a_state(session: Folder, name: str) -> None:
     (session.path / name).touch()
     assert progress.segments_with_state(session) == []
 
 
-def test_a_state_of_a_newer_format_is_left_alone(session: Folder) -> None:
+def test_a_state_of_a_newer_format_is_not_touched(session: Folder) -> None:
     path = session.path / "00000007.state"
     path.write_bytes(state_of(b"who knows", STATE_FORMAT + 1))
     for read in (lambda: read_state(session, 7, Assembly()), lambda: check_states(session)):

@@ -78,12 +78,12 @@ def test_a_token_is_hidden_behind_its_length() -> None:
 
 
 @pytest.mark.parametrize("may_hold_secret", [True, False])
-def test_what_no_frame_can_be_made_of_shows_its_length_alone(may_hold_secret: bool) -> None:
+def test_bytes_without_frames_are_masked_but_for_their_length(may_hold_secret: bool) -> None:
     mark = Mark(FrameKind.BYTES, None, 0, 20, 0, 20, may_hold_secret)
     assert redaction.rule(mark) == Rule(4)
 
 
-def test_what_does_not_even_begin_like_a_request_is_always_hidden_and_what_answers_it_too() -> None:
+def test_a_frame_with_a_bad_request_head_and_its_answer_are_always_masked() -> None:
     talk = Conversation(recording_routes())
     talk.requests(framed(catalog.encode_request(12, 0, 1, "c", {})), 1)
     # the client id is longer than the frame
@@ -128,7 +128,7 @@ def texts(fields: tuple[Field, ...], version: int, above: str = "") -> set[str]:
     return found
 
 
-def test_whatever_an_answer_may_quote_of_a_request_with_secrets_is_hidden() -> None:
+def test_texts_of_an_answer_that_may_quote_a_requests_secrets_are_masked() -> None:
     kept = set()
     for key in apis.api_keys():
         for version in apis.versions(key):

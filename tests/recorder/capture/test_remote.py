@@ -60,7 +60,7 @@ def test_a_bucket_reads_as_the_folder_that_it_was_copied_from(s3: Store, capture
     assert last_ns(folder) == last_ns(capture)
 
 
-def test_a_bucket_that_is_not_there_holds_no_files(s3: Store) -> None:
+def test_a_missing_bucket_holds_no_files(s3: Store) -> None:
     assert files(place_at("s3://nowhere/kept")) == []
     found = run("analyze", "s3://nowhere/kept")
     assert found.exit_code == 2
@@ -101,14 +101,14 @@ def refusing(s3: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("command", [["analyze"], ["report"], ["sql"]], ids=lambda one: one[0])
-def test_a_store_that_refuses_is_a_line(refusing: None, command: list[str]) -> None:
+def test_a_store_that_refuses_is_reported_in_one_line(refusing: None, command: list[str]) -> None:
     query = ["select 1"] if command == ["sql"] else []
     found = run(*command, "s3://bucket/kept", *query)
     assert found.exit_code == 2
     assert found.output == "Error: s3://bucket/kept can't be read: access denied: Access Denied\n"
 
 
-def test_a_store_that_is_gone_is_a_line(s3: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_store_is_reported_in_one_line(s3: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with store() as other:
         monkeypatch.setenv("AWS_ENDPOINT_URL", other.endpoint)
     found = run("analyze", "s3://bucket/kept")
@@ -117,7 +117,7 @@ def test_a_store_that_is_gone_is_a_line(s3: Store, monkeypatch: pytest.MonkeyPat
     assert found.output.count("\n") == 1
 
 
-def test_what_is_no_error_of_aws_is_said_as_it_is() -> None:
+def test_an_error_that_is_not_aws_keeps_its_text() -> None:
     assert reason_of(OSError("no\nroom")) == "no room"
 
 

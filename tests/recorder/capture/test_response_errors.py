@@ -24,7 +24,7 @@ def test_every_error_counts_as_often_as_it_stands_there() -> None:
     assert row_errors(row()) == ResponseErrors([3, 3])
 
 
-def test_no_error_is_told_from_nothing_to_read() -> None:
+def test_a_response_without_errors_is_distinguished_from_an_unread_one() -> None:
     fine = catalog.encode_response(METADATA, 12, 1, {"topics": []})
     assert row_errors(row(fine)) == ResponseErrors([])
 
@@ -43,7 +43,7 @@ def test_no_error_is_told_from_nothing_to_read() -> None:
     ],
     ids=range(8),
 )
-def test_what_cannot_be_read_says_why(other: dict[str, Any], why: Unread) -> None:
+def test_an_unread_response_has_its_reason(other: dict[str, Any], why: Unread) -> None:
     assert row_errors(row(**other)) == ResponseErrors([], why)
 
 

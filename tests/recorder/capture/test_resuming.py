@@ -86,14 +86,14 @@ def test_no_state_keeps_a_segment_that_is_there_from_being_read(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("made_up", [b"", state(segment=99_999_999), state(segment=99_999_999, finished=True)])
-def test_nor_when_a_part_has_been_compacted(tmp_path: Path, made_up: bytes) -> None:
+def test_a_strange_state_is_ignored_when_a_part_has_been_compacted(tmp_path: Path, made_up: bytes) -> None:
     talk = record(tmp_path, upto=0.5)
     (session_folder(tmp_path, SESSION) / "99999999.state").write_bytes(made_up)
     assert compact(tmp_path).damaged == ()
     assert_holds(frame_rows(tmp_path), traffic.expected(talk))
 
 
-def test_nor_when_the_process_crashes_meanwhile(tmp_path: Path) -> None:
+def test_a_strange_state_is_ignored_when_the_process_crashes_meanwhile(tmp_path: Path) -> None:
     talk = record(tmp_path)
     (session_folder(tmp_path, SESSION) / "99999999.state").touch()
     for step in ("rename", "state", "remove segment", "remove state", "remove session"):
@@ -104,9 +104,7 @@ def test_nor_when_the_process_crashes_meanwhile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_finished", [False, True], ids=["going on", "finished"])
-def test_segments_that_nobody_has_read_are_said_to_be_gone_before_they_are_removed(
-    tmp_path: Path, is_finished: bool
-) -> None:
+def test_unread_segments_are_recorded_as_a_gap_before_they_are_removed(tmp_path: Path, is_finished: bool) -> None:
     """The rows that the state names don't exist."""
     record(tmp_path)
     numbers = segments(session_folder(tmp_path, SESSION))

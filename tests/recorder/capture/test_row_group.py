@@ -81,7 +81,7 @@ def written(folder: Path, table: Any, **how: Any) -> Path:
 
 @pytest.mark.real
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_what_comes_to_more_than_is_allowed_is_not_read(tmp_path: Path, bomb: str) -> None:
+def test_a_row_group_beyond_the_allowance_is_not_read(tmp_path: Path, bomb: str) -> None:
     path = written(tmp_path, BOMBS[bomb]())
     assert path.stat().st_size < MIB
     with pytest.raises(OverBudget, match=f"{SESSION}-1-1.parquet: reading makes more than {64 * MIB} bytes"):
@@ -141,7 +141,7 @@ def test_the_footer_of_a_file_that_was_read_is_gone_before_the_collector_comes(t
     assert left == []
 
 
-def test_bodies_that_nobody_asks_for_cost_nothing(tmp_path: Path) -> None:
+def test_bodies_that_are_not_read_cost_nothing(tmp_path: Path) -> None:
     written(tmp_path, BOMBS["bodies"]())
     assert sum(1 for _ in looks.rows(tmp_path, reader.HEADS, most=16 * MIB)) == 1000
 
@@ -156,14 +156,14 @@ def test_all_texts_of_a_row_group_are_written_out_within_one_allowance(tmp_path:
         list(looks.rows(tmp_path, reader.HEADS, where=nothing, most=12 * MIB))
 
 
-def test_of_bodies_only_the_wanted_rows_are_paid_for(tmp_path: Path) -> None:
+def test_only_the_wanted_rows_bodies_are_charged(tmp_path: Path) -> None:
     table = repeated(1000, frame=once(1000, b"x" * MIB), sequence=pa.array(range(1000), pa.int64()))
     written(tmp_path, table)
     (row,) = looks.rows(tmp_path, where=pc.field(c.SEQUENCE) == 7, most=16 * MIB)
     assert row["frame"] == b"x" * MIB
 
 
-def test_all_row_groups_of_a_file_are_paid_for_together(tmp_path: Path) -> None:
+def test_all_row_groups_of_a_file_are_charged_together(tmp_path: Path) -> None:
     path = tmp_path / PLACE
     path.parent.mkdir(parents=True)
     table = repeated(100, frame=pa.array([bytes(100_000)] * 100))

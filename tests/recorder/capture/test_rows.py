@@ -130,7 +130,7 @@ def test_an_answer_of_the_proxy_is_its_own() -> None:
     assert (row["made_by"], row["frame"], row["latency_ns"]) == ("proxy", b"made", None)
 
 
-def test_rows_behind_a_set_clock_have_the_new_one() -> None:
+def test_rows_after_a_set_clock_have_the_new_one() -> None:
     groups, rows, conn = made()
     rows.add_frame(conn, 0, FrameKind.BYTES, None, b"a", 5, 5, [], [], None)
     rows.set_clock(HOUR_NS)

@@ -95,7 +95,7 @@ def test_a_growing_segment_is_read_on_where_it_was_torn(session: Folder) -> None
     assert read_all(reader) == [chunk(10, 10)]
 
 
-def test_what_stands_behind_a_segments_end_is_not_read(session: Folder) -> None:
+def test_bytes_after_a_segments_end_are_not_read(session: Folder) -> None:
     whole = log_of([chunk(0, 10)])
     write_segment(session, whole + log_of([chunk(10, 10)]))
     reader = SegmentReader(session, 3)
@@ -112,7 +112,7 @@ def test_a_damaged_length_asks_for_no_more_than_there_is(session: Folder, length
     assert read_past_damage(SegmentReader(session, 3)) == [chunk(10, 10)]
 
 
-def test_an_entry_larger_than_any_is_passed_over_unread(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_entry_is_skipped_unread(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "MAX_ENTRY", 1000)
     monkeypatch.setattr(SegmentReader, "BLOCK", 100)
     write_segment(session, log_of([chunk(0, 2000), chunk(2000, 10)]))
@@ -121,7 +121,7 @@ def test_an_entry_larger_than_any_is_passed_over_unread(session: Folder, monkeyp
 
 @examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(0, 90), min_size=1, max_size=12), data=st.data())
-def test_of_damaged_entries_those_that_are_whole_are_read_and_the_rest_is_counted(
+def test_whole_entries_around_damage_are_read_and_the_damaged_bytes_counted(
     session: Folder, sizes: list[int], data: st.DataObject
 ) -> None:
     written = [chunk(number, size, number) for number, size in enumerate(sizes)]
@@ -139,7 +139,7 @@ def test_of_damaged_entries_those_that_are_whole_are_read_and_the_rest_is_counte
     assert reader.passed_over + size - reader.position == lost
 
 
-def test_an_entry_is_found_behind_damage_of_any_length(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_is_found_after_damage_of_any_length(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry may begin anywhere in the stretches that are searched."""
     monkeypatch.setattr(SegmentReader, "BLOCK", 4096)
     last = chunk(7, 20)
@@ -151,9 +151,7 @@ def test_an_entry_is_found_behind_damage_of_any_length(session: Folder, monkeypa
 
 
 @pytest.mark.parametrize("is_hole", [True, False], ids=["hole", "zeros"])
-def test_what_is_nothing_but_zeros_is_passed_by(
-    session: Folder, monkeypatch: pytest.MonkeyPatch, is_hole: bool
-) -> None:
+def test_a_run_of_zeros_is_skipped(session: Folder, monkeypatch: pytest.MonkeyPatch, is_hole: bool) -> None:
     """A hole takes no space on the disk, so it may have gigabytes."""
     size, first, last = (40 << 30) if is_hole else (16 << 20), chunk(0, 20), chunk(7, 20)
     path = write_segment(session, log_of([first]))
@@ -174,14 +172,14 @@ def test_what_is_nothing_but_zeros_is_passed_by(
     assert len(likely) < 100
 
 
-def test_an_entry_of_more_spans_than_bytes_can_have_is_none(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_with_more_spans_than_bytes_is_not_read(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "MAX_SPANS", 10)
     many = chunk(0, 20)._replace(spans=((0, 1),) * 11)
     write_segment(session, log_of([many, chunk(20, 5)._replace(spans=((0, 1),) * 3)]))
     assert [len(entry.spans) for entry in read_past_damage(SegmentReader(session, 3))] == [3]
 
 
-def test_what_looks_like_an_entry_in_a_recorded_stream_is_none(session: Folder) -> None:
+def test_recorded_bytes_that_look_like_an_entry_are_not_read_as_one(session: Folder) -> None:
     """Takes a log that was itself sent through the proxy: its checksums begin with another segment's head."""
     other_head, other_seed = spool.encode_head(replace(HEAD, mono_ns=6))
     sent = other_head + log_of([chunk(0, 50)], other_seed)
@@ -191,7 +189,7 @@ def test_what_looks_like_an_entry_in_a_recorded_stream_is_none(session: Folder) 
     assert read_past_damage(SegmentReader(session, 3)) == [chunk(len(sent), 10)]
 
 
-def test_in_format_1_nothing_is_read_behind_damage(session: Folder) -> None:
+def test_in_format_1_nothing_is_read_after_damage(session: Folder) -> None:
     # without its head, nothing tells whose entries are missing
     text = b'{"session": "s", "number": 3, "clock_ns": 1, "mono_ns": 5, "previous_end": 77, "cluster": null}'
     encoded = b"KWSPOOL\n\0\1" + len(text).to_bytes(4, "big") + text + spool.crc32c(text).to_bytes(4, "big")
@@ -217,7 +215,7 @@ def readings(session: Folder, log: bytes, monkeypatch: pytest.MonkeyPatch) -> in
     return total[0]
 
 
-def test_damage_that_was_made_up_keeps_nobody_busy(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forged_damage_takes_no_time(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SegmentReader, "BLOCK", 1 << 16)
     good, bad = log_of([chunk(0, 1)]), log_of([chunk(0, 1)], SEED ^ 1)
     # every second entry is damaged, and an entry of half the segment seems to begin anywhere
@@ -234,7 +232,7 @@ def test_a_segment_of_another_place_is_refused(session: Folder, wrong: dict[str,
         SegmentReader(session, 3)
 
 
-def test_a_segment_that_is_none_is_told_and_not_waited_for(session: Folder) -> None:
+def test_a_bad_segment_raises_at_once(session: Folder) -> None:
     os.mkfifo(session.path / segment_name(1))
     (session.path / segment_name(2)).write_bytes(b"")
     with pytest.raises(StrangeFileError):
@@ -246,7 +244,7 @@ def test_a_segment_that_is_none_is_told_and_not_waited_for(session: Folder) -> N
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_not_in_the_page_cache_is_read_past_it(
+def test_a_segment_outside_the_page_cache_is_read_directly(
     session: Folder, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
@@ -262,7 +260,9 @@ def test_what_is_not_in_the_page_cache_is_read_past_it(
     assert sum(size for _, size in past) > sum(len(entry.data) for entry in written) // 2
 
 
-def test_where_it_can_only_be_read_through_the_cache_it_is(session: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_is_read_through_the_cache_where_direct_reads_are_impossible(
+    session: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = [chunk(number, 300_000) for number in range(10)]
     write_segment(session, log_of(written))
 
@@ -276,7 +276,7 @@ def test_where_it_can_only_be_read_through_the_cache_it_is(session: Folder, monk
     reader.close()
 
 
-def test_where_a_file_can_be_opened_so_but_not_read_it_is_read_through_the_cache(
+def test_a_segment_whose_direct_read_fails_is_read_through_the_cache(
     session: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = [chunk(number, 300_000) for number in range(10)]

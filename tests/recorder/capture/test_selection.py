@@ -81,14 +81,14 @@ def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
         (BODIES, -1, 'is neither "full" nor "head" nor a size'),
     ],
 )
-def test_what_can_not_be_is_said_with_what_is_like_it(kind, raw, reason):
+def test_an_unknown_name_in_a_selection_is_refused_with_the_nearest(kind, raw, reason):
     with pytest.raises(InvalidValue) as error:
         kind.read(raw)
     assert str(error.value) == reason
 
 
 @pytest.mark.parametrize(("raw", "most"), [("full", None), ("head", 0), ("4KiB", 4096), (100, 100), ("0", 0), (0, 0)])
-def test_how_much_of_a_frame_is_kept(raw, most):
+def test_bodies_limits_the_stored_bytes_of_a_frame(raw, most):
     value = BODIES.read(raw)
     assert Selection(SelectionSettings(bodies=value)).body_limit == most
     assert BODIES.read(BODIES.written(value)) == value

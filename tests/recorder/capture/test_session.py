@@ -96,7 +96,7 @@ def test_a_session_that_was_being_removed_when_its_process_ended_is_removed_by_t
     assert os.listdir(capture / sessions.SPOOL_FOLDER) == []
 
 
-def test_what_others_have_put_into_a_finished_session_stays(capture: Path, tmp_path: Path) -> None:
+def test_foreign_files_in_a_finished_session_stay(capture: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "00000001.log").write_text("kept")
@@ -138,7 +138,7 @@ def test_a_folder_that_is_called_like_no_session_or_is_none_is_not_taken_for_one
 
 @pytest.mark.parametrize("name", ["00000001.log", ".00000007.state", "status.json", ".status.json", "writer.lock"])
 @pytest.mark.parametrize("stranger", STRANGERS)
-def test_a_session_with_something_else_in_the_place_of_a_file_is_told(capture: Path, begin, name, stranger) -> None:
+def test_a_session_with_something_else_in_place_of_a_file_is_reported(capture: Path, begin, name, stranger) -> None:
     begin("one")
     with sessions.open_session(capture, "one") as opened:
         sessions.check_plain_files(capture, opened)
@@ -149,7 +149,7 @@ def test_a_session_with_something_else_in_the_place_of_a_file_is_told(capture: P
             sessions.check_plain_files(capture, opened)
 
 
-def test_a_capture_with_something_else_in_the_place_of_its_tables_is_told(capture: Path, begin) -> None:
+def test_a_capture_with_a_link_in_place_of_a_table_is_refused(capture: Path, begin) -> None:
     begin("one")
     (capture / "frames").mkdir()
     (capture / "events").symlink_to("frames")
@@ -157,7 +157,7 @@ def test_a_capture_with_something_else_in_the_place_of_its_tables_is_told(captur
         sessions.check_plain_files(capture, opened)
 
 
-def test_a_session_belongs_to_who_has_made_it(capture: Path, begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_belongs_to_the_user_that_made_it(capture: Path, begin, monkeypatch: pytest.MonkeyPatch) -> None:
     begin("one")
     assert sessions.is_own(capture, "one")
     assert sessions.is_own(capture, "gone")

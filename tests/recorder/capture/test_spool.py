@@ -57,7 +57,7 @@ def test_entries_are_read_as_they_were_written(written: list[Entry], seed: int) 
 
 
 @given(st.lists(entries(), min_size=1, max_size=4))
-def test_of_a_log_torn_anywhere_every_whole_entry_is_read(written: list[Entry]) -> None:
+def test_every_whole_entry_of_a_torn_log_is_read(written: list[Entry]) -> None:
     ends = [len(log_of(written[:count])) for count in range(len(written) + 1)]
     log = log_of(written)
     for length in range(len(log) + 1):
@@ -76,7 +76,7 @@ def test_a_flipped_bit_is_never_read(written: list[Entry], data: st.DataObject) 
 
 
 @given(entries(), seeds, seeds)
-def test_an_entry_of_another_segment_is_none(written: Entry, seed: int, other: int) -> None:
+def test_an_entry_of_another_segment_is_not_read(written: Entry, seed: int, other: int) -> None:
     assert bool(list(spool.entries(log_of([written], seed), 0, other))) == (seed == other)
 
 
@@ -101,11 +101,11 @@ SENSIBLE = Entry(EntryKind.BYTES, 0, 1, 0, 1, b"abc", (), 0)
     ],
     ids=lambda wrong: "-".join(f"{name}-{value}" for name, value in wrong.items()),
 )
-def test_what_no_log_says_is_no_entry_whatever_its_checksum(wrong: dict[str, object]) -> None:
+def test_an_impossible_entry_is_not_read_though_its_checksum_fits(wrong: dict[str, object]) -> None:
     assert list(spool.entries(log_of([SENSIBLE, SENSIBLE._replace(**wrong), SENSIBLE]))) == [(SENSIBLE, 43)]
 
 
-def test_spans_that_reach_beyond_an_entry_are_none() -> None:
+def test_an_entry_with_spans_beyond_its_end_is_not_read() -> None:
     log = bytearray(log_of([SENSIBLE]))
     # 2**32 - 1 spans
     log[12:16] = b"\xff" * 4
@@ -118,7 +118,7 @@ def test_a_head_is_read_as_it_was_written() -> None:
     assert spool.decode_head(encoded + b"more") == (HEAD, spool.SPOOL_FORMAT, len(encoded), seed)
 
 
-def test_a_torn_head_is_said_to_be_damaged_wherever_it_ends() -> None:
+def test_a_torn_segment_head_is_damaged_wherever_it_ends() -> None:
     encoded, _ = spool.encode_head(HEAD)
     for length in range(len(encoded)):
         with pytest.raises(DamagedSegmentError):
@@ -195,7 +195,7 @@ def format_1(head: SegmentHead) -> bytes:
     return struct.pack(">8sHI", MAGIC, 1, len(text)) + text + crc32c(text).to_bytes(4, "big")
 
 
-def test_of_format_1_heads_and_entries_are_read_and_have_no_numbers() -> None:
+def test_heads_and_entries_of_format_1_are_read_without_numbers() -> None:
     encoded = format_1(HEAD)
     start = spool.decode_head(encoded)
     assert start == (replace(HEAD, log_bytes=None), 1, len(encoded), 0)

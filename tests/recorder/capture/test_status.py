@@ -20,11 +20,11 @@ def test_a_status_is_read_whole_or_not_at_all(session: Folder) -> None:
     ["{junk", '{"a": 1}', "[]", '{"frames": "many"}', '{"frames": [1]}', "[" * 4000, "", "\xff"],
     ids=["junk", "other", "list", "text", "nested", "deep", "empty", "bytes"],
 )
-def test_a_status_that_is_none_is_as_good_as_none_yet(session: Folder, text: str) -> None:
+def test_a_bad_status_file_is_ignored(session: Folder, text: str) -> None:
     (session.path / "status.json").write_bytes(text.encode("latin-1"))
     assert read_status(session) is None
 
 
-def test_a_status_that_would_have_to_be_waited_for_is_none(session: Folder) -> None:
+def test_a_status_file_that_would_block_is_ignored(session: Folder) -> None:
     os.mkfifo(session.path / "status.json")
     assert read_status(session) is None

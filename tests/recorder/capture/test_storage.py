@@ -59,7 +59,7 @@ def test_no_file_is_renamed_before_all_are_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["other", "s-2", "s-00000001"])
-def test_what_a_crash_left_is_removed_and_nothing_else(tmp_path: Path, other: str) -> None:
+def test_only_the_unpublished_files_of_a_crash_are_removed(tmp_path: Path, other: str) -> None:
     table_file(tmp_path).write(rows(1))
     others = TableFile(tmp_path, "frames", NOON, range_name(other, 1), c.events_schema())
     others.write(rows(1))

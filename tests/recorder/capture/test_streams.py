@@ -46,7 +46,7 @@ def fed(tmp_path: Path) -> Fed:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_has_come_already_is_passed_over(fed: Fed, seed: int) -> None:
+def test_repeated_bytes_are_skipped(fed: Fed, seed: int) -> None:
     rng = random.Random(seed)
     reached = 0
     while reached < len(STREAM):
@@ -58,7 +58,7 @@ def test_what_has_come_already_is_passed_over(fed: Fed, seed: int) -> None:
     assert event_rows(fed.folder, "gap") == []
 
 
-def test_what_is_masked_of_bytes_that_come_twice_is_masked_once(fed: Fed) -> None:
+def test_a_masked_span_of_repeated_bytes_is_recorded_once(fed: Fed) -> None:
     length = len(CALLS[0].request)
     fed.bytes(0, 40, ((30, 10),))
     fed.bytes(20, length, ((10, 10), (25, 5)))
@@ -66,7 +66,7 @@ def test_what_is_masked_of_bytes_that_come_twice_is_masked_once(fed: Fed) -> Non
     assert row["masked"] == [(26, 10), (41, 5)]
 
 
-def test_where_bytes_are_missing_the_record_breaks_off(fed: Fed) -> None:
+def test_a_connections_record_breaks_off_at_missing_bytes(fed: Fed) -> None:
     length = len(CALLS[0].request)
     fed.bytes(0, length + 20)
     fed.bytes(length + 21, len(STREAM))
@@ -76,7 +76,7 @@ def test_where_bytes_are_missing_the_record_breaks_off(fed: Fed) -> None:
     assert (gap["cause"], gap["frames"], gap["bytes"]) == ("spool_damaged", None, len(STREAM) - length)
 
 
-def test_what_was_left_out_and_comes_all_the_same_is_passed_over(fed: Fed) -> None:
+def test_omitted_bytes_that_arrive_later_are_skipped(fed: Fed) -> None:
     length = len(CALLS[0].request)
     fed.bytes(0, 40)
     fed.omitted(35, length - 35)
@@ -87,7 +87,7 @@ def test_what_was_left_out_and_comes_all_the_same_is_passed_over(fed: Fed) -> No
 
 
 @pytest.mark.parametrize("length", [0, 1, 500])
-def test_what_was_left_out_is_of_one_frame(fed: Fed, length: int) -> None:
+def test_an_omitted_span_lies_within_one_frame(fed: Fed, length: int) -> None:
     """Stretches that were left out lie within frames: between frames, zeros would read as frames of no bytes."""
     begin = len(CALLS[0].request)
     fed.bytes(0, begin)

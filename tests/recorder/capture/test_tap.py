@@ -78,7 +78,7 @@ def test_a_chunk_is_an_entry_in_the_order_of_arrival(tap_of: TapOf, tmp_path: Pa
         assert stream == talk.streams()[direction]
 
 
-def test_what_is_said_of_a_connection_is_in_the_log(tap_of: TapOf, tmp_path: Path) -> None:
+def test_a_connections_events_are_in_the_log(tap_of: TapOf, tmp_path: Path) -> None:
     tap = tap_of(cluster="prod")
     talk = Talk(3, [])
     player = Player(tap)
@@ -220,7 +220,7 @@ def test_frames_and_what_gaps_lost_are_together_what_came(
 
 
 @pytest.mark.parametrize("seed", mostly_long(range(6), usual=2))
-def test_a_gap_behind_logins_names_each_frame_that_it_lost_once(
+def test_a_gap_after_logins_names_each_frame_that_it_lost_once(
     seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Frames with secrets are kept back, and with them everything else on the connection."""
@@ -265,7 +265,7 @@ def test_a_gap_says_which_apis_it_lost_and_how_many_bytes(
     assert kept + lost == came
 
 
-def test_a_connection_that_came_and_went_on_a_dead_disk_is_counted(
+def test_a_connection_opened_and_closed_while_the_disk_failed_is_counted(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recorder.capture.tap.MAX_CONTROL_WAITING", 100)
@@ -314,7 +314,7 @@ def test_the_limit_is_one_of_memory_however_small_the_chunks(tap_of: TapOf, monk
     assert tap.counters()["queue_bytes"] == 0
 
 
-def test_with_wait_nothing_is_lost_and_the_traffic_is_told_to_wait(
+def test_with_wait_no_frame_is_lost_and_the_traffic_waits(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(2)
@@ -379,7 +379,7 @@ async def test_connections_that_end_while_they_wait_for_the_disk_leave_no_thread
     assert not tap.must_wait
 
 
-def test_a_failing_disk_is_counted_and_traffic_goes_on(tap_of: TapOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_disk_is_counted_and_traffic_continues(tap_of: TapOf, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(3)
     (talk,) = some_talks(rng, 1, 30, 500)
     tap = tap_of(queue=3_000)
@@ -397,7 +397,7 @@ def test_a_failing_disk_is_counted_and_traffic_goes_on(tap_of: TapOf, monkeypatc
 
 
 @pytest.mark.parametrize("when", WhenFull)
-def test_without_its_thread_nothing_is_recorded_and_traffic_goes_on(
+def test_without_its_thread_nothing_is_recorded_and_traffic_continues(
     when: WhenFull, tap_of: TapOf, tmp_path: Path
 ) -> None:
     rng = random.Random(5)
@@ -530,7 +530,7 @@ def test_the_counters_tell_of_the_compactor_too(tap_of: TapOf, tmp_path: Path) -
     assert (counters["lag_bytes"], counters["compactor_restarts"]) == (size, 1)
 
 
-def test_a_compactor_that_has_read_all_there_is_is_not_behind(
+def test_a_compactor_that_has_read_the_whole_log_has_no_lag(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "STATUS_SECONDS", 0)
@@ -546,7 +546,7 @@ def test_a_compactor_that_has_read_all_there_is_is_not_behind(
         assert tap.counters()["lag_bytes"] == tap.counters()["lag_seconds"] == 0
 
 
-def test_a_folder_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(FolderError, match="can't be written"):
         open_tap(tmp_path / "file", RecordSettings())
@@ -609,6 +609,6 @@ def test_behind_a_secret_whose_length_lies_nothing_is_kept_until_the_connection_
     assert kept == sum(map(len, chunks))
 
 
-def test_a_writer_for_which_there_is_no_thread_is_said_at_once(tmp_path: Path) -> None:
+def test_a_writer_without_a_thread_is_reported_at_once(tmp_path: Path) -> None:
     with no_threads(), pytest.raises(FolderError, match="no thread can be had"):
         open_tap(tmp_path, RecordSettings())

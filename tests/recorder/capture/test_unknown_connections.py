@@ -82,7 +82,7 @@ def test_an_inventory_names_no_more_either() -> None:
         decoded(inventory(dict.fromkeys(range(MAX_OPEN + 1), 1)))
 
 
-def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_path: Path) -> None:
+def test_an_unknown_connections_first_entry_shows_its_earlier_losses(assembly: Assembly, tmp_path: Path) -> None:
     """Entries that arrived in between make no difference to the connection's losses."""
     assembly.feed(inventory({1: 4, 2: 7}))
     assembly.feed(Entry(EntryKind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
@@ -94,7 +94,7 @@ def test_who_speaks_at_last_has_lost_what_came_before(assembly: Assembly, tmp_pa
     assert sorted(told) == [(1, None, 120 + 305), (2, 9, 110)]
 
 
-def test_a_connection_of_which_something_is_known_is_none_of_these() -> None:
+def test_a_connection_with_known_facts_is_not_an_unknown_one() -> None:
     unknown = UnknownConnections()
     known = ConnectionState(1, None, {"client": "c"})
     lost = ConnectionState.of_unknown(2, 5, is_new=False)
@@ -107,7 +107,7 @@ def test_a_connection_of_which_something_is_known_is_none_of_these() -> None:
     assert len(unknown) == 0
 
 
-def test_they_go_into_a_state_and_come_out_of_it(assembly: Assembly) -> None:
+def test_unknown_connections_are_saved_and_restored(assembly: Assembly) -> None:
     assembly.feed(inventory({1: 4, 2: 7}))
     assembly.feed(Entry(EntryKind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
     assembly.feed(entry(EntryKind.OPENED, 3, 0, client="c"))

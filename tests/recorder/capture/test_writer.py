@@ -72,7 +72,7 @@ def test_a_group_is_as_large_as_the_kernel_takes_at_once(log_of: LogOf, tmp_path
 
 
 @pytest.mark.parametrize("first", [0, 1, 39, 40, 41, 49, 50, 51, 149])
-def test_a_write_that_broke_off_goes_on_at_the_byte(log_of: LogOf, tmp_path: Path, first: int) -> None:
+def test_a_write_that_broke_off_continues_at_the_byte(log_of: LogOf, tmp_path: Path, first: int) -> None:
     log = log_of(Disk(first, full()))
     with pytest.raises(OSError, match="No space"):
         log.append([item(number) for number in range(3)])
@@ -145,7 +145,9 @@ def test_a_large_group_goes_past_the_page_cache(log_of: LogOf, tmp_path: Path) -
     assert is_cached(log._descriptor, 3 * MIB + MIN_DIRECT_BYTES // 2)
 
 
-def test_where_that_is_unknown_it_goes_through(log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_written_through_the_cache_where_direct_writes_are_impossible(
+    log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = os.open
 
     def without(path: str | Path, flags: int, mode: int = 0o777, **at: int) -> int:
@@ -184,7 +186,7 @@ LARGE_GROUP = [item(1, 3 * MIB), item(2, 10 * MIB), item(3, 5)]
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM, None])
 @pytest.mark.parametrize("calls", [0, 1, 2])
-def test_what_a_file_system_took_of_a_large_group_is_not_written_twice(
+def test_the_written_part_of_a_large_group_is_not_written_twice(
     log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int, error: int | None
 ) -> None:
     log = log_of()
@@ -196,7 +198,7 @@ def test_what_a_file_system_took_of_a_large_group_is_not_written_twice(
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("calls", [0, 1, 2])
-def test_a_disk_that_fails_amid_a_large_group_is_heard_and_it_goes_on_at_the_byte(
+def test_a_disk_error_amid_a_large_group_is_raised_and_writing_continues_at_the_byte(
     log_of: LogOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int, error: int
 ) -> None:
     log = log_of()
@@ -290,7 +292,7 @@ def test_the_last_words_are_written_even_into_a_full_spool(log_of: LogOf, tmp_pa
     assert offsets(tmp_path) == [0, 1]
 
 
-def test_a_clock_that_was_set_is_told_once(log_of: LogOf) -> None:
+def test_a_set_clock_is_reported_once(log_of: LogOf) -> None:
     now = [1_000]
     log = log_of(clock=lambda: now[0])
     assert log.clock_jump() is None
@@ -302,7 +304,7 @@ def test_a_clock_that_was_set_is_told_once(log_of: LogOf) -> None:
     assert log.clock_jump() is None
 
 
-def test_what_is_queued_is_written_once_and_in_order(log_of: LogOf, tmp_path: Path) -> None:
+def test_queued_entries_are_written_once_and_in_order(log_of: LogOf, tmp_path: Path) -> None:
     rng = random.Random(1)
     answers = [rng.choice([1, 7, 100, full()]) for _ in range(40)]
     writer = Writer(log_of(Disk(*answers), segment=5_000))
@@ -320,7 +322,7 @@ def test_what_is_queued_is_written_once_and_in_order(log_of: LogOf, tmp_path: Pa
     assert writer.written_items == 2_000
 
 
-def test_a_failing_disk_is_said_and_so_is_its_recovery(log_of: LogOf, tmp_path: Path) -> None:
+def test_a_failing_disk_and_its_recovery_are_logged(log_of: LogOf, tmp_path: Path) -> None:
     disk = Disk(*[full() for _ in range(3)])
     writer = Writer(log_of(disk))
     writer.queue.append(item(0))
@@ -334,7 +336,7 @@ def test_a_failing_disk_is_said_and_so_is_its_recovery(log_of: LogOf, tmp_path: 
     assert offsets(tmp_path) == [0]
 
 
-def test_a_disk_that_hangs_is_noticed_until_it_goes_on(log_of: LogOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_disk_is_reported_until_it_continues(log_of: LogOf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "HANG_SECONDS", 0)
     hangs, may_go_on = threading.Event(), threading.Event()
 
@@ -354,7 +356,7 @@ def test_a_disk_that_hangs_is_noticed_until_it_goes_on(log_of: LogOf, monkeypatc
     assert not writer.hangs
 
 
-def test_a_fault_of_the_thread_is_said_once_and_nobody_waits_for_it(
+def test_a_fault_of_the_writers_thread_is_logged_once_and_blocks_no_task(
     log_of: LogOf, caplog: pytest.LogCaptureFixture
 ) -> None:
     def faulty(*arguments: object) -> int:
@@ -375,7 +377,7 @@ def test_a_fault_of_the_thread_is_said_once_and_nobody_waits_for_it(
     assert writer.failed
 
 
-def test_who_waits_when_the_thread_ends_in_order_waits_no_longer(log_of: LogOf) -> None:
+def test_a_waiting_task_is_released_when_the_writers_thread_ends(log_of: LogOf) -> None:
     writer = Writer(log_of())
     writer.start()
     waiting = threading.Thread(target=writer.wait_until, args=(lambda: False,), daemon=True)
@@ -426,9 +428,7 @@ def test_a_folder_that_was_removed_is_not_made_again(log_of: LogOf, tmp_path: Pa
     assert not tmp_path.exists()
 
 
-def test_it_is_said_once_that_nothing_can_be_recorded_and_once_that_it_goes_on(
-    log_of: LogOf, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_disk_and_its_recovery_are_logged_once_each(log_of: LogOf, caplog: pytest.LogCaptureFixture) -> None:
     writer = Writer(log_of(Disk(full(), full())))
     writer.queue.append(item(1))
     writer.start()
@@ -439,7 +439,7 @@ def test_it_is_said_once_that_nothing_can_be_recorded_and_once_that_it_goes_on(
     assert told == ["nothing can be recorded", "recording goes on"]
 
 
-def test_what_is_lost_at_the_end_is_said(log_of: LogOf, caplog: pytest.LogCaptureFixture) -> None:
+def test_entries_lost_at_the_end_are_logged(log_of: LogOf, caplog: pytest.LogCaptureFixture) -> None:
     writer = Writer(log_of(Disk(*[full() for _ in range(9)])))
     writer.queue.append(item(1, size=10))
     writer.start()

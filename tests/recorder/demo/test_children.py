@@ -34,7 +34,7 @@ def running(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("program", [SLEEPER, STUBBORN], ids=["willing", "stubborn"])
-def test_a_child_is_gone_behind_the_block(tmp_path: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_is_gone_after_the_block(tmp_path: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.demo.children._GRACE", 0.3)
     with children(tmp_path) as started:
         child = started.start("sleeper", python(program))
@@ -127,7 +127,7 @@ def test_a_child_that_ends_before_it_is_ready_names_its_log(tmp_path: Path) -> N
     assert caught.value.log.read_text() == "no luck\n"
 
 
-def test_a_child_that_never_says_so_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_child_that_never_reports_is_not_waited_for(tmp_path: Path) -> None:
     with children(tmp_path) as started:
         child = started.start("mute", python("import sys; sys.stdin.read()"))
         with pytest.raises(ChildFailed, match="the mute did not become ready in time"):

@@ -201,7 +201,7 @@ def test_another_installation_on_the_path_is_not_this_one(tmp_path: Path, monkey
     assert module.typed() == str(found)
 
 
-def test_what_to_try_next_can_be_copied_from_a_narrow_terminal(tmp_path: Path) -> None:
+def test_the_suggested_commands_can_be_copied_from_a_narrow_terminal(tmp_path: Path) -> None:
     paper = StringIO()
     folder = tmp_path / ("long " * 30)
     module._next_steps(Console(width=80, file=paper), folder)
@@ -210,7 +210,7 @@ def test_what_to_try_next_can_be_copied_from_a_narrow_terminal(tmp_path: Path) -
     assert all(f"'{folder}'" in command for command in commands[:5])
 
 
-def test_a_child_that_said_nothing_is_not_quoted(tmp_path: Path) -> None:
+def test_a_child_without_output_is_not_quoted(tmp_path: Path) -> None:
     paper = StringIO()
     log = tmp_path / "log"
     log.touch()
@@ -221,7 +221,7 @@ def test_a_child_that_said_nothing_is_not_quoted(tmp_path: Path) -> None:
     assert paper.getvalue().endswith("the proxy ended early; the end of what it said:\n  why\n")
 
 
-def test_a_capture_that_is_there_already_is_mentioned(
+def test_an_existing_capture_is_mentioned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(module, "_steps", lambda *_: 0)

@@ -31,7 +31,7 @@ def test_all_clients_end_with_the_time_and_are_named(monkeypatch: pytest.MonkeyP
     assert seen == ["here:1", "here:1"]
 
 
-def test_a_step_that_fails_ends_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_step_ends_the_demos_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = Event()
 
     def work(_: str, stop: Event) -> None:
@@ -43,7 +43,7 @@ def test_a_step_that_fails_ends_the_clients(monkeypatch: pytest.MonkeyPatch) -> 
     assert ended.wait(60)
 
 
-def test_a_client_that_fails_fails_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_client_fails_the_demos_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steady, "STEADY_S", 0.0)
 
     def work(_: str, __: Event) -> None:
@@ -53,7 +53,7 @@ def test_a_client_that_fails_fails_the_step(monkeypatch: pytest.MonkeyPatch) -> 
         clients.finished()
 
 
-def test_what_is_late_delays_nothing_behind_it() -> None:
+def test_a_late_item_delays_no_later_one() -> None:
     stop = Event()
     numbers = [*islice(paced(1e9, stop), 1000)]
     stop.set()

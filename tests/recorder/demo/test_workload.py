@@ -36,7 +36,7 @@ def test_records_of_every_codec_and_acks_go_there_and_back(servers: str) -> None
 
 
 @pytest.mark.real
-def test_the_other_client_gets_through_too(servers: str) -> None:
+def test_the_clicks_step_writes_its_records(servers: str) -> None:
     assert workload.clicks(servers).startswith("600 records")
 
 
@@ -86,7 +86,7 @@ def test_records_that_must_arrive_are_known_by_their_keys() -> None:
     assert not workload._sure(None)
 
 
-def test_beside_the_steps_work_all_clients_or_those_that_do_nothing_wrong_or_none() -> None:
+def test_the_demo_runs_all_clients_the_correct_ones_or_none_beside_its_steps() -> None:
     assert clients_beside([]) == [*CLIENTS]
     assert {client.name for client in clients_beside([HEALTHY])} == {"shop", "ledger"}
     assert clients_beside([STEPS_ONLY]) == []

@@ -86,13 +86,13 @@ def test_the_captures_answers_stand_beside_the_documents_figures_and_its_contrad
     assert [line for line in lines if line.startswith("- ")] == [f"- {one}" for one in CONTRADICTIONS]
 
 
-def test_more_rows_than_asked_for_are_said_to_be_there() -> None:
+def test_a_note_says_that_there_are_more_rows() -> None:
     text = on_a_terminal(study(ROWS, {}, TIMES), 1)
     assert "the first 1 of 2 rows: --limit shows more, --format json all" in text
     assert "the first 1 of 2 fields" in text
 
 
-def test_of_no_message_there_is_no_table() -> None:
+def test_a_study_of_no_messages_has_no_table() -> None:
     lines = on_a_terminal(study([], {"masked": 2})).splitlines()
     nothing = "Nothing to count: no message is of this time, or none can be read."
     assert lines == ["2 frames could not be read: masked 2.", nothing]

@@ -103,7 +103,7 @@ def test_a_wrong_option_is_one_line(capture: Path, options: tuple[str, ...], say
     assert refused(capture, *WHERE, *options).startswith(f"Error: {says}")
 
 
-def test_a_folder_that_is_no_capture_is_told_before_a_cluster_is_asked(
+def test_a_folder_that_is_no_capture_is_reported_before_the_cluster_is_contacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "PATIENCE", 0.5)
@@ -154,7 +154,7 @@ def test_settings_are_the_files_and_the_options_win(capture: Path, published: li
     [((), None), (("--key", "mine"), b"mine"), (("--key-mapper", "partitionkey"), b"Fetch on node 2")],
     ids=["none", "given", "mapper"],
 )
-def test_the_key_is_the_one_asked_for(
+def test_the_key_is_the_requested_one(
     capture: Path, published: list[Any], options: tuple[str, ...], key: bytes
 ) -> None:
     run("export", capture, *WHERE, "--mode", "structured", *options)
@@ -170,7 +170,7 @@ def test_a_terminal_shows_what_is_done(capture: Path, published: list[Any], on_a
     assert "publishing 1 finding to findings ..." in done.stderr
 
 
-def test_a_partial_export_is_said_and_ends_with_1(
+def test_a_partial_export_is_reported_and_exits_with_1(
     capture: Path, published: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def publish(self: Publisher, messages: list[Message]) -> dict[int, int]:
@@ -191,7 +191,7 @@ def test_a_partial_export_is_said_and_ends_with_1(
     [(Findings(), "there are no findings"), (Findings(not_judged="no frames"), "no frames")],
     ids=["quiet", "empty"],
 )
-def test_nothing_found_is_said(
+def test_a_report_without_findings_says_that_there_are_none(
     capture: Path, published: list[Any], monkeypatch: pytest.MonkeyPatch, found: Findings, says: str
 ) -> None:
     monkeypatch.setattr(commands, "_findings", lambda *_: found)

@@ -97,7 +97,7 @@ def test_ids_tell_findings_apart() -> None:
 
 
 @MODES
-def test_the_key_is_none_or_as_given_and_the_attribute_only_where_it_is_asked_for(mode: Mode) -> None:
+def test_the_events_key_is_null_or_as_given_and_the_attribute_is_set_on_request(mode: Mode) -> None:
     """The SDK by itself takes the attribute as key (against 3.1 of the binding)."""
     assert Form("/here", mode).message(FINDING).key is None
     assert Form("/here", mode, "mine").message(FINDING).key == b"mine"

@@ -83,7 +83,7 @@ def written(bootstrap: str) -> int:
 
 @pytest.mark.real
 @pytest.mark.parametrize(("number", "answer"), [(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGINT, WANTED // 2)])
-def test_it_says_how_many_events_the_topic_has(
+def test_an_interrupted_export_prints_how_many_events_the_topic_has(
     bootstrap: str, tmp_path: Path, number: signal.Signals, answer: int
 ) -> None:
     command = [sys.executable, "-c", EXPORT, str(folder(tmp_path)), bootstrap, str(int(number)), str(answer)]
@@ -106,9 +106,7 @@ def test_it_says_how_many_events_the_topic_has(
 
 @pytest.mark.real
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_while_it_looks_for_the_topic_it_ends_by_the_signal_and_says_nothing(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_an_export_interrupted_before_it_found_the_topic_prints_nothing(tmp_path: Path, number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         command = [sys.executable, "-c", EXPORT, str(folder(tmp_path)), address, "0", "0"]

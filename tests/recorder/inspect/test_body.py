@@ -68,7 +68,7 @@ def test_without_masked_spans_a_secret_was_kept_and_is_shown(make_response: Make
         ({"dialect": "kafka-9", "api": "9/fetch"}, "9/fetch can't be decoded"),
     ],
 )
-def test_what_cannot_be_decoded_says_why(make_response: Make, other: dict[str, Any], why: str) -> None:
+def test_a_body_that_can_not_be_decoded_has_its_reason(make_response: Make, other: dict[str, Any], why: str) -> None:
     found = body(as_read(make_response(0, 1, 1, METADATA, 12), **other))
     assert found.values is None
     assert found.why.startswith(why)
@@ -80,7 +80,7 @@ def test_a_refused_question_for_versions_is_read_as_version_0(make_response: Mak
     assert (found.values, found.why) == ({"error_code": 35, "api_keys": []}, "")
 
 
-def test_bytes_behind_a_message_are_reported(make_response: Make) -> None:
+def test_bytes_after_a_message_are_reported(make_response: Make) -> None:
     row = make_response(0, 1, 1, METADATA, 12)
     found = body(as_read(row, frame=row["frame"] + b"xyz"))
     assert found.values is not None
@@ -97,9 +97,7 @@ def test_frames_of_0_7_are_read_by_its_own_codec(make_request: Make, make_respon
     assert body(unknown) == Body({"type": 9, "bytes": b"what"})
 
 
-def test_what_a_fetch_of_0_7_brought_needs_its_request_and_no_other_frame_does(
-    make_request: Make, make_response: Make
-) -> None:
+def test_only_fetch_responses_of_0_7_need_their_request(make_request: Make, make_response: Make) -> None:
     old = {"dialect": "kafka-0.7", "api_version": None}
     told = {key: needs_request(as_read(make_response(0, 1, 1, METADATA, 12), **old, api_key=key)) for key in range(10)}
     assert [key for key, needed in told.items() if needed] == [1, 2]
@@ -122,7 +120,7 @@ def test_without_the_request_messages_of_0_7_have_their_place_in_the_stretch(
         assert values["messages"][0][name] == place
 
 
-def test_records_are_opened_as_many_as_were_asked_for(make_request: Make) -> None:
+def test_the_requested_number_of_records_is_opened(make_request: Make) -> None:
     batch = records.write_batch([records.Record(0, 5, b"k", b"v"), records.Record(1, 6)])
     values = {"topic_data": [{"name": "t", "partition_data": [{"records": batch}]}]}
     for most, more in ((0, 2), (1, 1), (9, None)):

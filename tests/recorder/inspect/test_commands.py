@@ -111,7 +111,7 @@ def test_filters_leave_what_they_name(folder: Path, filters: list[str], ids: lis
 
 
 @pytest.mark.parametrize(("command", "said"), [("frames", "note: no frame"), ("exchanges", "note: no exchange")])
-def test_that_no_line_passes_the_filters_is_said_beside_them(folder: Path, command: str, said: str) -> None:
+def test_standard_error_says_that_no_line_passes_the_filters(folder: Path, command: str, said: str) -> None:
     assert run(command, folder, "--client", "nobody").stderr.startswith(said)
     assert run(command, folder, "--client", "nobody", "--json").stdout == ""
     assert run(command, folder, "--limit", "1").stderr == ""
@@ -154,7 +154,9 @@ def test_exchanges_name_their_errors_unasked(folder: Path) -> None:
     assert told.endswith("app, OFFSET_OUT_OF_RANGE")
 
 
-def test_a_long_poll_says_so(folder: Path, written: Callable[..., None], make_request: Any, make_response: Any) -> None:
+def test_a_long_poll_is_shown_as_one(
+    folder: Path, written: Callable[..., None], make_request: Any, make_response: Any
+) -> None:
     asked = make_request(8, 4, 0, 1, 12, values={"max_wait_ms": 500})
     written(folder, "frames", [asked, make_response(8.5, 4, 1, 1, 12)], first=2)
     assert lines("exchanges", folder, "--connection", "4")[1].endswith("app, long poll: empty, 500 ms allowed")
@@ -177,7 +179,7 @@ def heads(tmp_path: Path, written: Callable[..., None], make_request: Any, make_
     return tmp_path
 
 
-def test_errors_that_were_not_kept_are_not_said_to_be_none(heads: Path) -> None:
+def test_errors_that_were_not_kept_are_not_reported_as_none(heads: Path) -> None:
     assert lines("exchanges", heads)[1].endswith("app, errors not kept")
     (found,) = objects("exchanges", heads)
     assert (found["errors"], found["unread"]) == (None, "omitted")
@@ -190,7 +192,7 @@ def test_errors_that_were_not_kept_are_not_said_to_be_none(heads: Path) -> None:
     assert "  errors: not kept" in lines("show", heads, "1/1")
 
 
-def test_an_unanswered_exchange_says_so_in_its_line(folder: Path) -> None:
+def test_an_unanswered_exchange_is_marked_in_its_line(folder: Path) -> None:
     assert lines("exchanges", folder, "--api", "Fetch")[-1].endswith("app, unanswered")
 
 
@@ -268,7 +270,7 @@ def test_an_exchange_without_its_answer_is_the_request_alone(folder: Path) -> No
     assert sum(line.startswith("2026") for line in text) == 2
 
 
-def test_a_connection_is_told_by_its_events_and_its_apis(folder: Path) -> None:
+def test_a_connection_is_described_by_its_events_and_its_apis(folder: Path) -> None:
     text = lines("show", folder, "1")
     assert text[0] == "20261121T120000Z-abc/1  connection, 6 frames, 306 B"
     assert "  2026-11-21 12:00:00.000000 gap queue_full, 12 frames lost" in text
@@ -279,7 +281,7 @@ def test_a_connection_is_told_by_its_events_and_its_apis(folder: Path) -> None:
     assert [event["kind"] for event in told["events"]] == ["gap", "opened"]
 
 
-def test_what_cannot_be_decoded_says_why(folder: Path) -> None:
+def test_show_prints_why_a_frame_can_not_be_decoded(folder: Path) -> None:
     assert "  (api 2000 version 3 is not in the catalog)" in lines("show", folder, "2/4")
     assert "  (no frame of Kafka's: token)" in lines("show", folder, "3/0")
 
@@ -290,7 +292,7 @@ def test_a_hex_dump_shows_offsets_bytes_and_text(folder: Path) -> None:
     assert lines("show", folder, "2/4", "--format", "hex", "--bytes", "16")[-1] == "... 4 bytes more"
 
 
-def test_of_several_hex_dumps_each_has_its_id_above(folder: Path) -> None:
+def test_each_of_several_hex_dumps_has_its_id_above(folder: Path) -> None:
     one, other = (lines("show", folder, name, "--format", "hex") for name in ("2/4", "1/0"))
     session = "20261121T120000Z-abc"
     assert lines("show", folder, "2/4", "1/0", "--format", "hex") == [f"{session}/2/4", *one, f"{session}/1/0", *other]
@@ -317,7 +319,7 @@ def test_a_mistake_gets_one_line_and_exit_code_2(folder: Path, arguments: list[s
     assert "Traceback" not in result.stderr
 
 
-def test_a_folder_without_frames_is_said_to_be_empty(tmp_path: Path) -> None:
+def test_a_folder_without_frames_is_reported_as_empty(tmp_path: Path) -> None:
     (tmp_path / "frames").mkdir()
     result = run(tmp_path)
     assert result.exit_code == 2

@@ -49,7 +49,7 @@ def connected(tmp_path: Path, written: Write, make_request: Make, make_response:
     return tmp_path
 
 
-def test_it_says_who_it_is_what_happened_and_what_came_of_each_api(connected: Path) -> None:
+def test_a_connection_is_described_by_its_client_events_and_apis(connected: Path) -> None:
     (found,) = connections(connected, Wanted(connections=(1,)))
     assert list(as_text(found)) == [
         f"{SESSION}/1  connection, 5 frames, {found.bytes} B",
@@ -64,7 +64,7 @@ def test_it_says_who_it_is_what_happened_and_what_came_of_each_api(connected: Pa
     ]
 
 
-def test_as_json_it_has_every_event_with_its_detail(connected: Path) -> None:
+def test_a_connections_json_has_every_event_with_its_detail(connected: Path) -> None:
     (found,) = connections(connected, Wanted(connections=(1,)))
     told = as_json(found)
     assert (told["id"], told["principal"], told["node"], told["frames"]) == (f"{SESSION}/1", "alice", 2, 5)
@@ -75,7 +75,7 @@ def test_as_json_it_has_every_event_with_its_detail(connected: Path) -> None:
     assert told["events"][-1] | {"cause": "client_closed", "frames": 17, "bytes": 999} == told["events"][-1]
 
 
-def test_one_without_a_frame_is_told_by_its_events(connected: Path, written: Write) -> None:
+def test_a_connection_without_frames_is_described_by_its_events(connected: Path, written: Write) -> None:
     written(connected, "events", [event(20, "opened", connection=7, detail='{"client": "c:1"}')], first=2)
     (found,) = connections(connected, Wanted(connections=(7,)))
     assert list(as_text(found)) == [
@@ -95,7 +95,9 @@ def test_the_same_number_in_two_sessions_asks_for_one(connected: Path, written: 
 
 
 @pytest.mark.parametrize("many", ["sessions", "apis", "events"])
-def test_what_is_told_is_kept_within_a_limit(connected: Path, written: Write, make_request: Make, many: str) -> None:
+def test_a_connections_description_is_kept_within_a_limit(
+    connected: Path, written: Write, make_request: Make, many: str
+) -> None:
     rows = [
         make_request(20, 7, 0, 3, 12, awaits=False) | ({"session": f"s-{n}"} if many == "sessions" else {})
         for n in range(50)
@@ -110,7 +112,7 @@ def test_what_is_told_is_kept_within_a_limit(connected: Path, written: Write, ma
         connections(connected, wanted, most=40 * ENTRY_SIZE)
 
 
-def test_of_very_many_sessions_some_are_named(connected: Path, written: Write, make_request: Make) -> None:
+def test_an_error_names_some_of_many_sessions(connected: Path, written: Write, make_request: Make) -> None:
     rows = [make_request(20, 7, 0, 3, 12, session=f"s-{n:03}") for n in range(50)]
     written(connected, "frames", rows, first=2)
     for named in ("7", "7/0", "7/e0"):

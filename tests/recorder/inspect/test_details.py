@@ -18,7 +18,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("text", [None, "", "no json", "[1]", "7", "[" * 100_000], ids=range(6))
-def test_what_is_no_object_says_nothing(text: str | None) -> None:
+def test_a_detail_that_is_no_json_object_is_empty(text: str | None) -> None:
     assert detail({"detail": text}) == {}
 
 
@@ -27,12 +27,12 @@ def test_only_numbers_are_numbers() -> None:
     assert numbers([1]) == {}
 
 
-def test_a_number_that_counts_nothing_is_none() -> None:
+def test_an_impossible_count_in_a_detail_is_dropped() -> None:
     assert numbers({"a": -1, "b": 1 << 62, "c": 10**400, "d": True, "e": 1 << 56}) == {"e": 1 << 56}
 
 
 @given(JSON)
-def test_whatever_a_gap_says_of_itself_its_losses_are_counted(told: object) -> None:
+def test_a_gaps_losses_are_counted_whatever_its_details_hold(told: object) -> None:
     event = {"kind": "gap", "cause": "c", "frames": 2, "bytes": 3, "session": "s", "connection": 1}
     losses = Losses()
     losses.add_events([event | {"detail": json.dumps(told)}])

@@ -42,14 +42,14 @@ def test_bodies_are_read_and_not_kept(make_request: Make, make_response: Make) -
     assert asked["frame"]
 
 
-def test_requests_that_nobody_answers_are_kept_within_a_limit(make_request: Make) -> None:
+def test_unanswered_requests_are_kept_within_a_limit(make_request: Make) -> None:
     rows = [make_request(n, 1, n, 3, 12, exchange=n) for n in range(10)]
     assert len(list(pairs(rows, most=10 * ROW_SIZE))) == 10
     with pytest.raises(OverBudget, match="exchanges that have no end"):
         list(pairs(rows, most=9 * ROW_SIZE))
 
 
-def test_what_has_no_other_half_is_named_for_the_half_it_has(make_request: Make, make_response: Make) -> None:
+def test_an_exchange_with_one_side_is_named_after_that_side(make_request: Make, make_response: Make) -> None:
     rows = [make_request(0, 1, 0, 3, 12, exchange=0), make_response(1, 1, 1, 3, 12, exchange=1)]
     rows.append(make_request(2, 1, 2, 0, 9, exchange=2, awaits=False))
     assert told(*rows) == [(2, "one_way"), (0, "unanswered"), (1, "request_lost")]
@@ -76,6 +76,6 @@ def test_only_a_long_poll_is_asked_how_long_it_may_wait(make_request: Make) -> N
     assert old.allowed_ms is None
 
 
-def test_an_answer_by_the_proxy_is_told_apart(make_request: Make, make_response: Make) -> None:
+def test_an_answer_by_the_proxy_is_counted_apart(make_request: Make, make_response: Make) -> None:
     rows = [make_request(0, 1, 0, 18, 3, exchange=0), make_response(1, 1, 1, 18, 3, exchange=0, made_by="proxy")]
     assert told(*rows) == [(0, "by_proxy")]

@@ -33,11 +33,11 @@ def test_moments_are_utc_to_the_microsecond() -> None:
 
 
 @pytest.mark.parametrize(("kind", "arrow"), [("request", "->"), ("response", "<-"), ("token", "->")])
-def test_an_arrow_tells_who_sent_it(make_request: Make, kind: str, arrow: str) -> None:
+def test_an_arrow_shows_a_frames_direction(make_request: Make, kind: str, arrow: str) -> None:
     assert frame_cells(make_request(0, 1, 0, 3, 12) | {"kind": kind}).columns["direction"] == arrow
 
 
-def test_what_is_out_of_the_ordinary_stands_at_the_end(make_request: Make) -> None:
+def test_unusual_facts_of_a_frame_come_last_in_its_line(make_request: Make) -> None:
     row = make_request(0, 1, 0, 0, 9, awaits=False, masked=[{"start": 1, "length": 1}], note="odd")
     assert frame_cells(row).rest == "app, odd, one-way, masked"
 
@@ -50,7 +50,7 @@ def test_a_responses_errors_are_named_beside_it_and_in_json(make_response: Make)
     assert "unread" not in told
 
 
-def test_no_errors_are_told_from_unknown_ones(make_response: Make) -> None:
+def test_no_errors_are_distinguished_from_unknown_ones(make_response: Make) -> None:
     fine, gone = make_response(0, 1, 1, 1, 12), make_response(0, 1, 1, 1, 12) | {"frame": None}
     assert [frame_cells(row).rest for row in (fine, gone)] == ["app", "app, errors not kept"]
     assert json.loads(frame_json(fine))["errors"] == {}

@@ -23,7 +23,7 @@ def event(kind: str, **other: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_came_is_what_is_there_what_gaps_lost_and_what_was_left_out(
+def test_the_arrived_frames_are_the_stored_the_lost_and_the_omitted_ones(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lossy = make_lossy(tmp_path, monkeypatch, seed)
@@ -43,14 +43,14 @@ def test_a_whole_capture_lacks_nothing(tmp_path: Path, written: Write, make_requ
     assert not summarize(tmp_path).losses.missing
 
 
-def test_of_a_connection_that_goes_on_nobody_knows_what_was_left_out() -> None:
+def test_omitted_frames_are_unknown_of_an_open_connection() -> None:
     losses = Losses()
     losses.add_frames("s", 1, 5)
     losses.add_events([event("gap", connection=1, frames=2, bytes=9, cause="queue_full")])
     assert losses.missing == Missing([Gaps("queue_full", 1, 0, 2, 9)])
 
 
-def test_nor_of_one_with_a_gap_of_which_nobody_knows_the_size() -> None:
+def test_omitted_frames_are_unknown_of_a_connection_with_a_gap_of_unknown_size() -> None:
     losses = Losses()
     for connection in (1, 2):
         losses.add_frames("s", connection, 5)
@@ -60,7 +60,7 @@ def test_nor_of_one_with_a_gap_of_which_nobody_knows_the_size() -> None:
     assert losses.missing.left_out == 15
 
 
-def test_gaps_of_a_cause_are_added_up_and_those_that_nobody_can_count_too() -> None:
+def test_gaps_of_a_cause_are_added_up_with_those_of_unknown_size() -> None:
     losses = Losses()
     losses.add_events(
         [

@@ -62,7 +62,7 @@ def test_folders_complete_where_a_capture_must_stand(folder: Path) -> None:
     ],
     ids=["kind", "format", "option", "master", "window", "command"],
 )
-def test_what_has_a_known_set_completes(words: list[str], found: list[str]) -> None:
+def test_options_of_a_known_set_complete(words: list[str], found: list[str]) -> None:
     assert completed(*words) == found
 
 
@@ -117,7 +117,7 @@ def test_an_id_names_a_connection_an_exchange_or_a_frame(text: str, shown: Shown
     "text",
     ["", "x", "4/", "/4", "4/x8", "4/17/9/1", "a/b/c", "e8", "-1", f"4/{1 << 63}", f"{1 << 70}", "\u0664/\u0661"],
 )
-def test_what_names_nothing_is_refused_with_right_examples(text: str) -> None:
+def test_a_bad_id_is_refused_with_right_examples(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is no id; right would be 4 "):
         shown_id(text)
 

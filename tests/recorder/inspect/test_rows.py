@@ -32,7 +32,7 @@ def test_sessions_hours_and_files_are_merged_by_time(
     assert found == [0, 5, 10, 20, 30, HOUR + 1, HOUR + 3, HOUR + 5]
 
 
-def test_bodies_are_read_only_if_asked_for(folder: Path) -> None:
+def test_bodies_are_read_only_if_requested(folder: Path) -> None:
     assert next(rows(folder, Wanted()))["frame"] is None
     assert next(rows(folder, Wanted(), bodies=all_bodies))["frame"]
     kinds = {row["kind"] for row in rows(folder, Wanted(), bodies=of_responses) if row["frame"] is not None}
@@ -48,7 +48,7 @@ def test_an_hour_outside_the_wanted_time_is_not_opened(folder: Path) -> None:
     assert len(list(rows(folder, noon_to_one))) == 11
 
 
-def test_files_that_are_not_finished_are_passed_over(folder: Path) -> None:
+def test_files_that_are_not_finished_are_skipped(folder: Path) -> None:
     (folder / "frames" / "date=2026-11-21" / "hour=12" / ".s-9-9.parquet").write_bytes(b"half a file")
     assert len(list(rows(folder, Wanted()))) == 11
 
@@ -86,7 +86,7 @@ HEADS_SIZE = 200 * 400
 
 
 @pytest.mark.real
-def test_sessions_that_are_open_at_a_time_are_paid_for_together(
+def test_sessions_that_are_open_at_a_time_are_charged_together(
     tmp_path: Path, written: Callable[..., None], make_request: Make
 ) -> None:
     of_sessions(tmp_path, written, make_request, number=6, same_hour=True)
@@ -105,7 +105,7 @@ def test_a_session_is_opened_when_its_hour_has_come(
 
 
 @pytest.mark.real
-def test_bodies_are_paid_for_as_long_as_they_are_there(
+def test_bodies_are_charged_as_long_as_they_are_there(
     tmp_path: Path, written: Callable[..., None], make_request: Make
 ) -> None:
     of_sessions(tmp_path, written, make_request, number=2, same_hour=False, size=30_000)

@@ -59,7 +59,7 @@ def test_masked_values_are_words_not_bytes(make_request: Make) -> None:
     assert as_tree(row, Body({"a": Masked(5)}), text())["body"] == {"a": Masked(5)}
 
 
-def test_a_frame_that_the_proxy_made_says_so(make_response: Make) -> None:
+def test_a_frame_that_the_proxy_made_is_shown_as_such(make_response: Make) -> None:
     row = {**dict.fromkeys(EMPTY), **make_response(0, 1, 1, 18, 3, made_by="proxy", node=None)}
     first, second, *_ = as_text(row, Body(None), text())
     assert first.endswith("ApiVersions response version 3 (made by the proxy)")

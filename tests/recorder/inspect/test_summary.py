@@ -106,14 +106,14 @@ def test_a_narrow_terminal_shows_which_session_and_how_much_and_names_the_rest(w
     assert all(word in said for word in ("20261121T130500Z", "1 234 567", "99.9 MB", "no room here for: "))
 
 
-def test_of_very_many_gaps_the_first_are_told_one_by_one() -> None:
+def test_the_first_of_many_gaps_are_listed() -> None:
     gap = {"at_ns": 1, "session": "s", "connection": 1, "cause": "queue_full", "frames": 1, "bytes": 1}
     lines = at_80_columns(Summary(gaps=[gap] * 1000))
     assert "The first 20 of 1 000 gaps" in lines
     assert lines.count("1970-01-01 00:00:00 s queue_full 1 1 1 B") == 20
 
 
-def test_sessions_of_the_same_second_keep_their_whole_names_and_a_day_is_not_said_twice() -> None:
+def test_sessions_of_the_same_second_keep_their_whole_names_and_a_day_is_not_repeated() -> None:
     names = ["20261121T130500Z-abcdef", "20261121T130500Z-bcdefa"]
     lines = at_80_columns(Summary(sessions={name: Session(0, 10**9, 1, 1) for name in names}))
     for name in names:
@@ -121,7 +121,9 @@ def test_sessions_of_the_same_second_keep_their_whole_names_and_a_day_is_not_sai
 
 
 @pytest.mark.parametrize("many", ["apis", "connections", "notes", "gaps", "causes"])
-def test_what_is_counted_is_kept_within_a_limit(tmp_path: Path, written: Write, make_request: Make, many: str) -> None:
+def test_a_summarys_counts_are_kept_within_a_limit(
+    tmp_path: Path, written: Write, make_request: Make, many: str
+) -> None:
     """A few kilobytes of Parquet may hold millions of names."""
     rows = [make_request(0, 1, 0, 1, 12)]
     if many in ("apis", "connections", "notes"):

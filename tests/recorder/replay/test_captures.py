@@ -50,7 +50,7 @@ def _cut(happening: Happening) -> Happening:
     cut=st.sampled_from([0.0, 0.05, 0.3]),
     is_v2=st.booleans(),
 )
-def test_whatever_a_capture_lacks_it_is_played_to_its_end_and_leaves_the_target_in_order(
+def test_an_incomplete_capture_is_played_to_its_end_and_leaves_the_target_in_order(
     seed: int, steps: int, speed: float | None, lost: float, cut: float, is_v2: bool
 ) -> None:
     random = Random(seed)
@@ -116,7 +116,7 @@ def test_a_session_that_began_when_the_clock_had_been_set_back_is_played_where_i
     assert played(write(tmp_path, rows)).times(LIST_OFFSETS) == [0, 20, 3_600_000, 3_600_020]
 
 
-def test_what_a_crash_has_torn_off_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_nothing_waits_for_an_answer_that_a_crash_tore_off(tmp_path: Path) -> None:
     rows = exchanges(SESSION, 0, 3, apart_ns=20 * MS)
     # neither the last response nor the end of the connection was written
     found = played(write(tmp_path, rows[:-1], [event(0, 1, "opened")]))
@@ -124,7 +124,7 @@ def test_what_a_crash_has_torn_off_keeps_nobody_waiting(tmp_path: Path) -> None:
     assert found.world.result.totals.lost == 0
 
 
-def test_answers_without_their_requests_and_frames_without_bodies_are_passed_over(tmp_path: Path) -> None:
+def test_answers_without_their_requests_and_frames_without_bodies_are_skipped(tmp_path: Path) -> None:
     rows = exchanges(SESSION, 0, 4, apart_ns=20 * MS)
     head = {"frame": rows[4]["frame"][:20], "omitted": [{"start": 20, "length": 30}]}
     found = played(write(tmp_path, [*rows[1:4], rows[4] | head, *rows[5:]]))

@@ -63,7 +63,7 @@ def test_without_a_target_nothing_is_played(tmp_path: Path) -> None:
     assert "--to" in found.output
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     found = CliRunner().invoke(replay, [str(tmp_path / "nowhere"), "--to", "127.0.0.1:1"])
     assert found.exit_code == 2
     assert found.output.endswith("/nowhere does not exist\n")

@@ -32,7 +32,7 @@ def test_a_capture_is_not_recorded_into_while_it_is_played(capture: Path, tmp_pa
         )
 
 
-def test_what_plays_nothing_records_nothing(capture: Path, tmp_path: Path) -> None:
+def test_a_dry_run_can_not_record(capture: Path, tmp_path: Path) -> None:
     assert "right would be one of them" in refused(capture, "--dry-run", "--record", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
@@ -43,5 +43,5 @@ def test_a_folder_that_cannot_be_recorded_into_is_refused(capture: Path, tmp_pat
 
 
 @pytest.mark.parametrize("only", ["Foo", "Produce,Foo"], ids=["alone", "among others"])
-def test_an_api_that_there_is_not_is_named(capture: Path, only: str) -> None:
+def test_an_unknown_api_is_named(capture: Path, only: str) -> None:
     assert "'Foo' is no API; right would be" in refused(capture, "--only", only)

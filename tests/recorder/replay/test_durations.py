@@ -45,6 +45,6 @@ def test_a_duration_that_two_clocks_make_negative_counts_as_none() -> None:
 
 
 @pytest.mark.parametrize("bins", [{-1: 1}, {65: 1}, {4: 0}], ids=["negative", "within a bin", "empty"])
-def test_what_is_no_bin_is_refused(bins: dict[int, int]) -> None:
+def test_bad_bins_are_refused(bins: dict[int, int]) -> None:
     with pytest.raises(ValueError, match="no bins"):
         Durations(bins)

@@ -79,7 +79,9 @@ def test_a_target_that_assigns_every_value_otherwise_is_found_as_recorded(
 
 
 @pytest.mark.parametrize("room", [Groups, FetchSessions, Offsets, NamesTranslator])
-def test_without_one_of_the_rooms_that_carry_state_over_it_is_not(room: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_without_one_of_its_translators_is_found_to_differ(
+    room: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(room, "request", lambda *_: None)
     random = Random(3)
     first, second = Kafka.like(is_v2=True), Kafka.other(random, is_v2=True)

@@ -83,7 +83,7 @@ class Kept:
 
 @examples(20, derandomize=True)
 @given(seed=st.integers(0, 2**32), is_like=st.booleans())
-def test_nobody_changes_what_is_remembered(seed: int, is_like: bool) -> None:
+def test_remembered_values_are_never_changed(seed: int, is_like: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         kept = [Kept(getattr(messages, name).__wrapped__) for name in REMEMBERING]
         for name, each in zip(REMEMBERING, kept, strict=True):

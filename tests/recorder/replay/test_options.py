@@ -56,19 +56,19 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return of
 
 
-def test_every_option_and_filter_that_was_given_is_told(told: Any) -> None:
+def test_every_given_option_and_filter_is_reported(told: Any) -> None:
     given = FILTERS | OPTIONS
     typed = [part for name, value in given.items() for part in (name, value.strip("'"))]
     expected = {f"{name} {SAME.get(value, value)}" for name, value in given.items()}
     assert {*told(*typed, *SWITCHES)} == expected | {*SWITCHES}
 
 
-def test_what_is_told_makes_the_same_job_again(told: Any) -> None:
+def test_the_reported_options_make_the_same_job_again(told: Any) -> None:
     first = told("--since", "-5m", "--speed", "max", "--wait", "90s", "--produce-only")
     assert told(*(part for word in first for part in word.split(" "))) == first
 
 
-def test_where_nothing_is_given_only_the_speed_is_told(told: Any) -> None:
+def test_without_options_only_the_speed_is_reported(told: Any) -> None:
     assert told() == ("--speed 1",)
 
 

@@ -22,7 +22,7 @@ def test_answers_and_streams_that_differ_are_counted_together() -> None:
 
 
 @pytest.mark.parametrize(("fewer", "verdict", "exit_code"), [(1, Verdict.MISMATCHED, 1), (0, Verdict.TOLERATED, 0)])
-def test_as_many_mismatches_as_allowed_end_with_0(fewer: int, verdict: Verdict, exit_code: int) -> None:
+def test_a_replay_with_only_allowed_mismatches_exits_with_0(fewer: int, verdict: Verdict, exit_code: int) -> None:
     result = results.different()
     result.max_mismatches = result.differences - fewer
     assert (result.verdict, result.exit_code) == (verdict, exit_code)
@@ -65,7 +65,7 @@ def test_a_punctual_request_is_counted_under_no_cause() -> None:
     assert (result.late.count, result.lateness[Cause.REPLAY].count) == (2, 1)
 
 
-def test_what_the_target_has_already_does_not_count_as_unplayable() -> None:
+def test_retries_that_the_target_has_already_do_not_count_as_unplayable() -> None:
     repeated, masked = Counter({Reason.REPEATED.value: 3}), Counter({Reason.MASKED.value: 3})
     assert unplayable_percent(repeated, 10) == 0
     assert unplayable_percent(masked, 10) == 30

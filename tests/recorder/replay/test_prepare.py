@@ -157,7 +157,7 @@ def test_a_dry_run_makes_no_topic() -> None:
 
 
 @pytest.mark.parametrize(("before", "key"), [(0, CREATE_TOPICS), (1, CREATE_PARTITIONS)], ids=["topic", "partition"])
-def test_what_is_missing_is_made_where_that_is_asked_for(before: int, key: int) -> None:
+def test_missing_topics_are_created_with_create_topics(before: int, key: int) -> None:
     answer = {"name": "a", "error_code": 0}
     found, asked = scripted(
         listing(),

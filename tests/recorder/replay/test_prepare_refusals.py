@@ -68,7 +68,7 @@ def test_any_other_topic_that_is_lacking_is_refused() -> None:
     ]
 
 
-def test_what_a_target_says_of_a_topic_that_it_does_not_make_is_told() -> None:
+def test_the_targets_error_for_a_topic_that_it_does_not_create_is_reported() -> None:
     refused = {"topics": [{"name": "lacking", "error_code": 44, "error_message": "no\x1b"}]}
     found = prepared(
         using("there", "lacking"), lambda made: refused if made.api_key == CREATE_TOPICS else None, create_topics=True
@@ -77,7 +77,7 @@ def test_what_a_target_says_of_a_topic_that_it_does_not_make_is_told() -> None:
     assert not found.created
 
 
-def test_what_a_target_says_of_partitions_that_it_does_not_add_is_told() -> None:
+def test_the_targets_error_for_partitions_that_it_does_not_add_is_reported() -> None:
     survey = using("there")
     survey.topics = {"there": 3}
     asked: list[MadeRequest] = []
@@ -164,7 +164,7 @@ def test_a_group_that_the_target_does_not_have_is_the_replays() -> None:
     assert prepared(playing(), groups(DESCRIBE_GROUPS, [])).absent_groups == set()
 
 
-def test_logs_are_asked_for_once_their_leaders_are_known() -> None:
+def test_logs_are_requested_once_their_leaders_are_known() -> None:
     asked: list[MadeRequest] = []
 
     def answer(made: MadeRequest) -> None:
@@ -181,7 +181,7 @@ def test_a_share_group_whose_beginning_is_overwritten_is_named() -> None:
     assert prepared(survey, groups(None, [])).overwritten == []
 
 
-def test_a_group_of_which_the_target_says_nothing_is_refused() -> None:
+def test_a_group_missing_from_the_targets_answer_is_refused() -> None:
     def denied(made: MadeRequest) -> Values | None:
         told = [{"error_code": GROUP_AUTHORIZATION_FAILED, "group_state": "", "members": []}]
         return {"groups": told} if made.api_key in DESCRIBES else None
@@ -192,7 +192,7 @@ def test_a_group_of_which_the_target_says_nothing_is_refused() -> None:
         assert not prepared(playing(), answer, fence=True).refusals
 
 
-def test_a_group_whose_name_no_prefix_changes_is_looked_at_all_the_same() -> None:
+def test_a_group_whose_name_no_prefix_changes_is_checked() -> None:
     survey = Survey(groups={"__canary": NameUse(1, is_written=True)})
     (refused,) = prepared(survey, groups(DESCRIBE_GROUPS, [{}]), prefix="p-").refusals
     assert refused.startswith("group __canary has members on the target")

@@ -142,7 +142,7 @@ def test_three_nodes_have_what_one_had(
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ALL)
-def test_one_node_has_in_recorded_time_what_three_had(
+def test_one_target_node_replays_three_nodes_in_recorded_time(
     kafka_three: KafkaCluster, target: KafkaCluster, recorded: Recorded, tmp_path: Path, kind: str
 ) -> None:
     recording = recorded(kafka_three, kind)
@@ -154,7 +154,7 @@ def test_one_node_has_in_recorded_time_what_three_had(
 @pytest.mark.parametrize(
     "options", [["--speed", "1"], ["--speed", "max", "--prefix", "again-"]], ids=["recorded-time", "max"]
 )
-def test_one_node_gives_a_share_group_what_three_gave_it(
+def test_one_target_node_gives_a_share_group_the_records_of_three(
     kafka_three: KafkaCluster, target: KafkaCluster, recorded: Recorded, tmp_path: Path, options: list[str]
 ) -> None:
     """The member's sessions with several nodes become one session."""

@@ -72,7 +72,7 @@ def test_a_group_goes_to_its_coordinator_where_that_is_known() -> None:
     }
 
 
-def test_what_a_session_asks_for_is_known_only_then() -> None:
+def test_a_sessions_partitions_are_known_only_during_the_replay() -> None:
     recording = Recording()
     metadata = {"topics": [{"error_code": 0, "name": "a", "topic_id": TOPIC_ID, "partitions": []}], "brokers": []}
     recording.exchanges(0, 1, METADATA, 12, {"topics": None}, metadata)
@@ -92,7 +92,7 @@ def test_topics_that_the_target_lacks_count_as_made() -> None:
     assert (plan.sent, plan.withheld) == ({("ListOffsets", None): 1}, {})
 
 
-def test_a_partition_of_a_topic_that_nobody_knows_is_counted_as_left_out() -> None:
+def test_a_partition_of_an_unknown_topic_is_counted_as_left_out() -> None:
     recording = Recording()
     metadata = {"topics": [{"error_code": 0, "name": "a", "topic_id": TOPIC_ID, "partitions": []}], "brokers": []}
     recording.exchanges(0, 1, METADATA, 12, {"topics": None}, metadata)
@@ -109,7 +109,9 @@ def test_a_partition_of_a_topic_that_nobody_knows_is_counted_as_left_out() -> No
     [({}, Reason.NO_VERSION), ({OFFSET_FETCH: range(7)}, Reason.LOST_FIELD)],
     ids=["no version", "a field has no place"],
 )
-def test_what_the_target_cannot_be_told_is_withheld(offered: dict[int, range], reason: Reason) -> None:
+def test_a_request_that_the_targets_versions_can_not_express_is_withheld(
+    offered: dict[int, range], reason: Reason
+) -> None:
     recording, cluster = Recording(), three_nodes()
     recording.asks(0, 1, OFFSET_FETCH, 7, {"group_id": "g", "topics": None, "require_stable": True})
     cluster.coordinators[GROUP, "g"] = 11
@@ -118,7 +120,7 @@ def test_what_the_target_cannot_be_told_is_withheld(offered: dict[int, range], r
     assert (plan.withheld, plan.requests) == ({("OffsetFetch", reason.value): 1}, {})
 
 
-def test_what_the_options_leave_out_has_its_reason_and_what_is_unreadable_too() -> None:
+def test_omitted_and_unreadable_requests_have_their_reasons() -> None:
     recording = Recording()
     recording.asks(0, 1, CREATE_TOPICS, 5, {"topics": [], "timeout_ms": 1})
     recording.asks(1, 1, PRODUCE, 8, {"acks": 1, "timeout_ms": 1, "topic_data": []}).frame = b"\0\0\0\x08\0\0\0\1\xff"

@@ -174,7 +174,7 @@ def replayed(
 # once on the target
 
 
-def test_of_two_equal_records_the_one_that_is_new_is_owed_when_the_recording_refuses_both() -> None:
+def test_the_new_one_of_two_equal_refused_records_is_owed() -> None:
     recorded, target = Recorded(), Target()
     recorded.produces(b"1", code=REFUSED)
     recorded.produces(b"1", b"1", code=REFUSED)
@@ -184,7 +184,7 @@ def test_of_two_equal_records_the_one_that_is_new_is_owed_when_the_recording_ref
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP], ids=str)
-def test_of_a_message_set_that_repeats_records_only_the_new_ones_are_sent(codec: Compression) -> None:
+def test_only_the_new_records_of_a_repeating_message_set_are_sent(codec: Compression) -> None:
     recorded, target = Recorded(), Target()
     recorded.produces(b"1", b"2", code=REFUSED, data=message_set(b"1", b"2", codec=codec), version=2)
     recorded.produces(b"1", b"2", b"3", data=message_set(b"1", b"2", b"3", codec=codec), version=2)
@@ -286,7 +286,7 @@ def test_a_retry_goes_into_a_topic_that_was_deleted_and_created_again(speed: flo
     assert target.committed == [TARGET_FROM + 2]
 
 
-def test_a_consumer_of_a_topic_that_was_deleted_and_created_again_goes_on_in_the_new_log() -> None:
+def test_a_consumer_of_a_topic_that_was_deleted_and_created_again_continues_in_the_new_log() -> None:
     recorded, target = Recorded(), Target()
     recorded.produces(b"o0", b"o1")
     recorded.reads(0, 2)
@@ -518,7 +518,7 @@ def test_a_taken_retry_whose_recorded_answer_is_read_late_keeps_no_commit_back()
     assert target.committed == [TARGET_FROM + len(recorded.log)]
 
 
-def test_of_many_retries_whose_recorded_answers_are_read_late_each_tells_where_its_record_is() -> None:
+def test_each_of_many_retries_with_late_recorded_answers_maps_its_offset() -> None:
     recorded, target = late_retries(2 * RECENT), Target()
     for producer in range(100, 100 + 2 * RECENT):
         recorded.produces(b"next %d" % producer, connection=producer)
@@ -541,7 +541,7 @@ def test_a_retry_whose_answer_is_not_recorded_leaves_its_record_owed() -> None:
     assert target.committed == [TARGET_FROM]
 
 
-def test_where_the_records_of_a_retry_are_is_learned_before_later_pairs_are_summed_up() -> None:
+def test_a_retrys_offsets_are_learned_before_later_pairs_are_summed_up() -> None:
     recorded, target = Recorded(), Target()
     recorded.produces(b"r1", b"r2", code=REFUSED)
     recorded.produces(b"x1", b"x2", b"x3", connection=2)
@@ -556,7 +556,7 @@ def test_where_the_records_of_a_retry_are_is_learned_before_later_pairs_are_summ
     assert {offset: offsets.of_record("a", 0, offset) for offset in found} == found
 
 
-def test_the_offsets_behind_a_compressed_message_set_count_its_messages() -> None:
+def test_the_offsets_after_a_compressed_message_set_count_its_messages() -> None:
     data = message_set(b"1", b"2", b"3", codec=Compression.GZIP)
     recorded, target = Recorded(), Target()
     # librdkafka leaves the offset in the wrapper's head 0

@@ -105,7 +105,7 @@ def begun() -> Recording:
     [({"error_code": PRODUCER_FENCED}, "PRODUCER_FENCED"), (None, "no answer")],
     ids=["refused", "unanswered"],
 )
-def test_an_abort_that_the_target_refuses_or_never_answers_is_said(answer: Answer, why: str) -> None:
+def test_an_abort_that_the_target_refuses_or_never_answers_is_reported(answer: Answer, why: str) -> None:
     def told(got: Got) -> Answer:
         if got.key == END_TXN:
             return answer
@@ -185,7 +185,7 @@ def test_a_member_leaves_whose_recorded_client_was_gone_before_its_answer(kind: 
     assert found.world.result.totals.lost == 0
 
 
-def test_a_member_that_may_not_leave_is_said() -> None:
+def test_a_member_that_may_not_leave_is_reported() -> None:
     random = Random(5)
     recording = recorded(random, Kafka.like(is_v2=True), 60, is_timed=True)
     target = Kafka.like(is_v2=True)

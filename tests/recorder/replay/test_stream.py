@@ -30,7 +30,7 @@ OTHER = "20261121T120000Z-xyz"
 STORED: list[Row] = [{"compression": "zstd", "use_dictionary": False}, {"use_dictionary": True}]
 
 
-def test_an_exchange_is_told_with_its_connection_in_the_order_of_time(tmp_path: Path) -> None:
+def test_an_exchange_is_shown_with_its_connection_in_order_of_time(tmp_path: Path) -> None:
     frames = [request(20, 1, 0, METADATA, 12, {"topics": None}), response(30, 1, 0, METADATA, 12, {})]
     write(tmp_path, frames, [event(10, 1, "opened"), event(40, 1, "closed")])
     found = [*happenings(tmp_path)]
@@ -38,7 +38,7 @@ def test_an_exchange_is_told_with_its_connection_in_the_order_of_time(tmp_path: 
     assert [each.ns - NOON_NS for each in found] == [10, 20, 30, 40]
 
 
-def test_a_connection_is_opened_before_its_frames_and_closed_behind_them_at_one_time(tmp_path: Path) -> None:
+def test_a_connection_is_opened_before_its_frames_and_closed_after_them_at_one_time(tmp_path: Path) -> None:
     frames = [request(10, 1, 0, METADATA, 12, {"topics": None})]
     write(tmp_path, frames, [event(10, 1, "opened"), event(10, 1, "closed")])
     assert [type(each) for each in happenings(tmp_path)] == [ConnectionOpened, RequestRecorded, ConnectionClosed]
@@ -115,7 +115,7 @@ def test_every_frame_has_its_own_bytes_in_whatever_order_they_are_stored(
     assert [(each.at_ns - NOON_NS, each.frame) for each in found] == sorted(zip(times, frames, strict=True))
 
 
-def test_before_frames_are_read_a_step_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_announced_before_frames_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller that serves sockets must know which steps wait for the disk: each window, and the opening."""
     monkeypatch.setattr(stream, "_WINDOW_FRAMES", 2)
     rows = [row(ns, 1, 2 * ns, b"x", api_key=METADATA, api_version=12) for ns in range(5)]
@@ -150,7 +150,7 @@ def test_tokens_and_bytes_of_no_frame_are_no_exchange(tmp_path: Path) -> None:
     assert [*happenings(tmp_path)] == []
 
 
-def test_nodes_are_told_with_the_address_that_was_dialled(tmp_path: Path) -> None:
+def test_a_node_is_reported_with_the_dialled_address(tmp_path: Path) -> None:
     detail = '{"node_id": 2, "upstream": "b2:9092"}'
     frames = [request(20, 1, 0, METADATA, 12, {"topics": None})]
     write(tmp_path, frames, [event(5, None, "node", detail=detail), event(6, None, "node", detail="[]")])
@@ -181,7 +181,7 @@ def test_an_event_without_a_time_is_damage(tmp_path: Path) -> None:
         [*happenings(tmp_path)]
 
 
-def test_a_file_without_rows_is_passed_over(tmp_path: Path) -> None:
+def test_a_file_without_rows_is_skipped(tmp_path: Path) -> None:
     write(tmp_path, [request(10, 1, 0, METADATA, 12, {"topics": None})])
     folder = tmp_path / "frames" / "date=2026-11-21" / "hour=12"
     pq.write_table(frames_schema().empty_table(), folder / f"{SESSION}-0-0.parquet")
@@ -195,7 +195,7 @@ def test_the_last_time_is_that_of_the_last_frame(tmp_path: Path) -> None:
     assert last_ns(tmp_path) == NOON_NS + 9
 
 
-def test_of_several_clusters_the_one_that_is_wanted_is_told_and_what_is_of_the_whole_session(tmp_path: Path) -> None:
+def test_the_stream_has_the_wanted_clusters_frames_and_the_sessions_events(tmp_path: Path) -> None:
     frames = [
         each
         for number, cluster in enumerate(("one", "two", None), 1)

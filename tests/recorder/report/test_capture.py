@@ -42,7 +42,7 @@ def lively() -> Page:
     return Page(page_of("lively"))
 
 
-def test_it_fetches_nothing(each: str) -> None:
+def test_a_capture_page_fetches_nothing(each: str) -> None:
     assert fetched(each) == []
 
 
@@ -54,11 +54,11 @@ def test_the_only_script_is_ours_and_the_policy_names_its_hash(each: str) -> Non
     assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
-def test_nothing_else_runs(each: str) -> None:
+def test_a_page_runs_no_script_but_ours(each: str) -> None:
     assert obeyed(re.sub(r"<script>.*?</script>", "", each, flags=re.DOTALL)) == []
 
 
-def test_what_is_opened_is_closed(each: str) -> None:
+def test_each_element_of_a_capture_page_is_closed(each: str) -> None:
     found = Page(each)
     assert (found.unclosed, found.astray) == ([], [])
 
@@ -102,7 +102,7 @@ def test_each_plot_asks_and_says_what_it_shows(lively: Page) -> None:
     assert len(labels) == 11 * 2 + 6
 
 
-def test_what_came_once_is_not_called_usual() -> None:
+def test_a_single_error_is_not_called_usual() -> None:
     once = Series("NOT_LEADER", (0, 1, 0))
     (plot,) = plots(Summary(timeline=Timeline(0, 10**9, 3), errors=Errors(over_time=Top((once,), 1))))["errors"]
     assert plot.answer == "1 error, from 00:00:01 on for 1 s; none before or after."
@@ -119,7 +119,7 @@ def test_a_group_that_will_commit_soon_is_not_behind(lag: int, age_ms: float | N
     assert ("1 behind" in Page(html(alone)).words) is is_behind
 
 
-def test_a_section_without_rows_says_so() -> None:
+def test_a_section_without_rows_has_a_sentence() -> None:
     words = Page(page_of("nothing")).words
     assert "Nothing to report" in words
     assert "No consumer group was seen." in words

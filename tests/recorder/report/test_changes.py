@@ -81,7 +81,7 @@ def test_a_capture_beside_itself_says_that_nothing_differs() -> None:
     )
 
 
-def test_captures_of_a_few_exchanges_are_told_from_captures_that_are_alike() -> None:
+def test_captures_of_few_exchanges_are_too_little_to_tell() -> None:
     few = Facts(frames=2, apis=(sides.work("Fetch", 1, 1, 1, 1),))
     found = changes(few, few)
     assert verdict(found) == "Too little to tell"

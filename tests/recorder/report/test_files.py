@@ -25,7 +25,7 @@ def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
         check(tmp_path / name)
 
 
-def test_a_folder_that_is_not_there_is_said_before_the_replay(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_before_the_replay(tmp_path: Path) -> None:
     with pytest.raises(CantReport, match="can't be written"):
         check(tmp_path / "no-folder" / "report.json")
 

@@ -50,13 +50,13 @@ def test_a_page_is_opened_without_a_complaint_and_asks_nothing_of_the_network(
     assert tab.run("document.querySelectorAll('h2').length") == 14
 
 
-def test_so_is_the_page_of_a_replay(browser: Browser, tmp_path: Path) -> None:
+def test_a_replay_page_opens_without_complaints_or_requests(browser: Browser, tmp_path: Path) -> None:
     tab = Tab(browser, written(tmp_path, replay_html(results.hostile(), "report.html")))
     assert (tab.complaints, tab.fetched) == ([], [])
 
 
 @pytest.mark.parametrize("both", [(sides.monday, sides.tuesday), (sides.hostile, sides.nothing)], ids=["real", "odd"])
-def test_so_is_the_page_of_two_captures_compared(browser: Browser, tmp_path: Path, both: Any) -> None:
+def test_a_comparison_page_opens_without_complaints_or_requests(browser: Browser, tmp_path: Path, both: Any) -> None:
     page = written(tmp_path, compared_html(changes(both[0](), both[1]())))
     tab = Tab(browser, page, width=360)
     assert (tab.complaints, tab.fetched) == ([], [])
@@ -80,7 +80,7 @@ def test_no_page_is_wider_than_its_window(browser: Browser, tmp_path: Path, name
 
 
 @pytest.mark.parametrize(("width", "shown"), [(380, "narrow"), (1000, "wide")], ids=["phone", "screen"])
-def test_one_of_two_drawings_is_shown(browser: Browser, lively: Path, width: int, shown: str) -> None:
+def test_the_wide_or_the_narrow_drawing_is_shown(browser: Browser, lively: Path, width: int, shown: str) -> None:
     tab = Tab(browser, lively, width=width)
     visible = (
         "[...document.querySelectorAll('.wide, .narrow')].filter(one => one.offsetWidth).map(one => one.className)"
@@ -124,7 +124,7 @@ def test_names_are_sorted_by_their_letters(browser: Browser, lively: Path) -> No
     assert found == sorted(found, key=str.lower)
 
 
-def test_what_is_unknown_stands_last_in_both_directions(browser: Browser, lively: Path) -> None:
+def test_unknown_values_are_sorted_last_in_both_directions(browser: Browser, lively: Path) -> None:
     tab = Tab(browser, lively)
     table = "document.querySelector('#groups table.sorts')"
     lag = tab.run(f"[...{table}.tHead.rows[0].cells].findIndex(cell => cell.innerText.trim().startsWith('lag'))")
@@ -147,5 +147,5 @@ def test_colours_follow_the_readers_choice(browser: Browser, lively: Path, dark:
     assert ground == ("rgb(18, 22, 29)" if dark else "rgb(255, 255, 255)")
 
 
-def test_it_can_be_printed(browser: Browser, lively: Path) -> None:
+def test_a_page_can_be_printed(browser: Browser, lively: Path) -> None:
     assert Tab(browser, lively, dark=True).paper().startswith(b"%PDF")

@@ -46,12 +46,12 @@ def test_a_table_sorts_by_raw_numbers_and_shows_words() -> None:
 
 
 @pytest.mark.parametrize("legs", [None, math.nan, math.inf], ids=str)
-def test_what_nobody_knows_is_a_dash_and_has_no_place_in_the_order(legs: float | None) -> None:
+def test_an_unknown_value_is_a_dash_without_a_sort_key(legs: float | None) -> None:
     found = time_of("time", lambda row: row.legs).cell(Animal("ant", legs))
     assert (found.is_unknown, found.sort) == (True, "")
 
 
-def test_nothing_is_known_and_zero_is() -> None:
+def test_a_cell_with_zero_is_known_and_an_empty_one_is_not() -> None:
     assert not LEGS.cell(Animal("snake", 0)).is_unknown
     assert SPECIES.cell(Animal("", 6)).is_unknown
 
@@ -92,5 +92,5 @@ def test_any_number_is_a_time_of_day(at_ns: int) -> None:
     [(0.0123, "12.3 µs"), (5.0, "5 ms"), (90_000, "1 min 30 s")],
     ids=["microseconds", "milliseconds", "minutes"],
 )
-def test_milliseconds_are_said_in_the_unit_that_fits(value: float, text: str) -> None:
+def test_milliseconds_are_written_in_the_fitting_unit(value: float, text: str) -> None:
     assert milliseconds(value) == text

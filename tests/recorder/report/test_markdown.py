@@ -30,7 +30,7 @@ def tokens(text: str) -> list[Token]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_others_wrote_is_text(name: str) -> None:
+def test_foreign_text_in_markdown_is_text(name: str) -> None:
     summary: Summary = getattr(summaries, name)()
     found = markdown(summary)
     assert {token.type for token in tokens(found)} & {
@@ -83,7 +83,7 @@ def test_a_long_table_says_what_it_leaves_out() -> None:
     assert "3 more rows in the report" in markdown(long)
 
 
-def test_it_needs_none_of_the_packages_of_an_extra() -> None:
+def test_markdown_needs_no_package_of_an_extra() -> None:
     """Markdown for a chat must not need the packages of a page."""
     program = (
         "import sys\n"

@@ -33,7 +33,7 @@ def test_a_page_fetches_nothing() -> None:
     assert (policy or "").startswith("default-src 'none'")
 
 
-def test_what_is_opened_is_closed() -> None:
+def test_each_element_of_the_page_frame_is_closed() -> None:
     found = Page(page("page.html", title="a report"))
     assert (found.unclosed, found.astray) == ([], [])
 

@@ -29,11 +29,11 @@ def different() -> Page:
     return Page(html(results.different(), "my report.html"))
 
 
-def test_it_fetches_nothing_and_runs_nothing(each: str) -> None:
+def test_a_replay_page_fetches_nothing_and_runs_no_foreign_script(each: str) -> None:
     assert (fetched(each), obeyed(each)) == ([], [])
 
 
-def test_what_is_opened_is_closed(each: str) -> None:
+def test_each_element_of_a_replay_page_is_closed(each: str) -> None:
     found = Page(each)
     assert (found.unclosed, found.astray) == ([], [])
 
@@ -46,7 +46,7 @@ def test_hostile_names_are_shown_as_text() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_holds_the_report(name: str) -> None:
+def test_a_replay_page_holds_the_report_as_json(name: str) -> None:
     result: Result = getattr(results, name)()
     inside = html(result, "report.html").partition(OPENING)[2].partition(CLOSING)[0]
     assert of_json(inside) == result
@@ -75,7 +75,7 @@ def test_a_replay_in_order_has_no_tables_of_what_went_wrong() -> None:
     assert "parts of others" not in words
 
 
-def test_at_max_nothing_is_said_of_lateness() -> None:
+def test_a_report_of_a_replay_at_max_speed_has_no_lateness() -> None:
     result = results.equal()
     result.late, result.lateness = Durations(), {}
     result.add_late(0, {})
@@ -84,7 +84,7 @@ def test_at_max_nothing_is_said_of_lateness() -> None:
     assert "How late requests left" not in words
 
 
-def test_what_the_options_withhold_is_no_share_of_what_could_not_be_played() -> None:
+def test_requests_withheld_by_options_are_no_share_of_unplayable_ones() -> None:
     result = results.equal()
     result.apis = {"CreateTopics": ApiCounts(recorded=100, withheld=Counter({Reason.NEEDS_ADMIN.value: 2}))}
     assert "withheld2by the options" in Page(html(result, "report.html")).words

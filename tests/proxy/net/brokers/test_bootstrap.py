@@ -36,7 +36,7 @@ class Servers:
         return server
 
 
-async def test_where_all_are_there_the_first_one_is_taken():
+async def test_the_first_bootstrap_server_is_taken_while_all_are_up():
     servers = Servers()
     for _ in range(3):
         assert await servers.reached() == ONE
@@ -53,7 +53,7 @@ async def test_the_server_that_answered_last_is_tried_first(caplog):
     assert said.keys == {"cluster": "main", "was": ONE, "now": TWO}
 
 
-async def test_once_it_is_down_itself_the_others_are_tried_in_their_order():
+async def test_the_other_servers_are_tried_in_order_when_the_current_one_is_down():
     servers = Servers(ONE)
     await servers.reached()
     servers.down = {TWO}
@@ -61,14 +61,14 @@ async def test_once_it_is_down_itself_the_others_are_tried_in_their_order():
     assert servers.bootstrap.order == (ONE, TWO, THREE)
 
 
-async def test_where_none_is_there_the_order_stays():
+async def test_the_servers_order_stays_if_none_can_be_reached():
     servers = Servers(ONE, TWO, THREE)
     with pytest.raises(AllLost, match=r"b1.invalid:9092 is down; b2.invalid:9092 is down; b3.invalid:9092 is down"):
         await servers.reached()
     assert servers.bootstrap.order == (ONE, TWO, THREE)
 
 
-async def test_one_that_leaves_its_clients_without_an_answer_comes_last():
+async def test_a_server_that_leaves_clients_unanswered_moves_to_the_end():
     servers = Servers()
     servers.bootstrap.report_silent(str(ONE))
     assert servers.bootstrap.order == (TWO, THREE, ONE)

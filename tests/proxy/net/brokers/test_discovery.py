@@ -54,7 +54,7 @@ async def test_a_broker_tells_the_nodes_of_its_cluster(nursery):
     nursery.cancel_scope.cancel()
 
 
-async def test_it_is_asked_for_no_topics_and_to_create_none(nursery):
+async def test_the_discovery_query_names_no_topics_and_creates_none(nursery):
     broker = Broker(NODES)
     await asked(await broker.start(nursery))
     assert broker.asked == [(API_VERSIONS, 0), (METADATA, 12)]
@@ -66,7 +66,7 @@ async def test_it_is_asked_for_no_topics_and_to_create_none(nursery):
 
 
 @pytest.mark.parametrize("newest", [0, 1, 3, 4, 8, 9, 13, 99])
-async def test_it_is_asked_in_the_newest_version_that_both_know(newest, nursery):
+async def test_the_discovery_query_has_the_newest_version_that_both_sides_know(newest, nursery):
     broker = Broker(NODES, newest_metadata=newest)
     assert (await asked(await broker.start(nursery))).nodes == NODES
     assert broker.asked[1] == (METADATA, min(newest, apis.versions(METADATA)[-1]))
@@ -74,7 +74,7 @@ async def test_it_is_asked_in_the_newest_version_that_both_know(newest, nursery)
 
 
 @pytest.mark.parametrize(("newest", "told"), [(0, None), (1, None), (2, "A" * 22), (13, "A" * 22)])
-async def test_it_says_whose_nodes_they_are_where_its_version_can(newest, told, nursery):
+async def test_the_answer_has_the_cluster_id_from_version_2_on(newest, told, nursery):
     broker = Broker(NODES, newest_metadata=newest)
     broker.cluster_id = "A" * 22
     assert (await asked(await broker.start(nursery))).cluster_id == told
@@ -135,7 +135,7 @@ async def test_a_broker_that_resets_the_connection_has_been_reached_too(nursery)
     nursery.cancel_scope.cancel()
 
 
-async def test_a_question_that_comes_back_is_none_that_a_broker_has_left_unanswered(nursery):
+async def test_a_discovery_query_that_comes_back_does_not_count_as_unanswered(nursery):
     async def own(stream: trio.SocketStream) -> None:
         assert await stream.receive_some() == QUESTION.frame
         await stream.send_all(QUESTION.loop_answer)
@@ -148,18 +148,18 @@ async def test_a_question_that_comes_back_is_none_that_a_broker_has_left_unanswe
     nursery.cancel_scope.cancel()
 
 
-def test_each_proxys_question_is_known_from_others_and_all_its_processes_ask_the_same():
+def test_each_proxys_discovery_query_is_unique_and_the_same_in_all_its_processes():
     ours = LoopProbe(7, "main")
     assert (ours.frame, ours.loop_answer) == (QUESTION.frame, QUESTION.loop_answer)
     assert len({question.frame for question in (ours, LoopProbe(8, "main"), LoopProbe(7, "east"))}) == 3
 
 
-def test_the_answer_to_a_question_that_comes_back_leaves_other_proxies_as_it_is():
+def test_the_answer_to_a_returned_discovery_query_passes_other_proxies_unchanged():
     assert reduce(0, QUESTION.loop_answer[4:]) == QUESTION.loop_answer
     assert reduce(0, QUESTION.loop_answer[4:], hide_unknown=True) == QUESTION.loop_answer
 
 
-async def test_a_broker_that_says_nothing_is_given_up(nursery, autojump_clock):
+async def test_a_broker_that_says_nothing_is_abandoned(nursery, autojump_clock):
     (listener,) = await trio.open_tcp_listeners(0, host=HOST)
     with pytest.raises(NotAnswered, match=f"did not answer in {ANSWER_SECONDS} s"):
         await asked(Address(*listener.socket.getsockname()))
@@ -177,7 +177,7 @@ async def test_a_broker_that_says_nothing_is_given_up(nursery, autojump_clock):
     ],
     ids=["TLS alert", "HTTP", "too long", "negative length", "garbage"],
 )
-async def test_who_answers_something_else_gives_no_answer(said, reason, nursery):
+async def test_a_server_that_answers_something_else_gives_no_answer(said, reason, nursery):
     async def speak(stream: trio.SocketStream) -> None:
         await stream.receive_some()
         await stream.send_all(said)

@@ -5,7 +5,7 @@ import trio
 from proxy.net.brokers.expiring_set import ExpiringSet
 
 
-async def test_what_was_found_holds_for_a_while(autojump_clock):
+async def test_an_added_item_stays_until_it_expires(autojump_clock):
     found: ExpiringSet[str] = ExpiringSet(60)
     assert "it" not in found
     found.add("it")
@@ -15,7 +15,7 @@ async def test_what_was_found_holds_for_a_while(autojump_clock):
     assert "it" not in found
 
 
-async def test_what_is_found_again_holds_from_then_on(autojump_clock):
+async def test_adding_an_item_again_restarts_its_time(autojump_clock):
     found: ExpiringSet[str] = ExpiringSet(60)
     found.add("it")
     await trio.sleep(50)
@@ -24,7 +24,7 @@ async def test_what_is_found_again_holds_from_then_on(autojump_clock):
     assert "it" in found
 
 
-async def test_what_is_so_no_more_holds_no_longer(autojump_clock):
+async def test_a_discarded_item_is_gone(autojump_clock):
     found: ExpiringSet[str] = ExpiringSet(60)
     found.add("it")
     found.discard("it")
@@ -32,7 +32,7 @@ async def test_what_is_so_no_more_holds_no_longer(autojump_clock):
     assert "it" not in found
 
 
-async def test_what_was_found_long_ago_takes_no_memory(autojump_clock):
+async def test_expired_items_take_no_memory(autojump_clock):
     found: ExpiringSet[int] = ExpiringSet(5)
     for number in range(20):
         found.add(number)

@@ -132,7 +132,7 @@ async def test_another_cluster_in_the_old_ones_place_keeps_its_ports_and_nothing
     assert warning.keys == {"cluster": "main", "was": "first", "now": "second"}
 
 
-async def test_the_same_cluster_is_no_news_nor_one_that_does_not_say_its_id(make, tmp_path, caplog):
+async def test_an_answer_with_the_known_cluster_id_or_none_needs_no_work(make, tmp_path, caplog):
     state = tmp_path / "nodes.json"
     nodes = make(settings(state=state))
     await nodes.ensure([ONE])
@@ -146,7 +146,7 @@ async def test_the_same_cluster_is_no_news_nor_one_that_does_not_say_its_id(make
     assert "another cluster" not in caplog.text
 
 
-async def test_two_clusters_that_take_turns_are_said_once_each(make, caplog):
+async def test_two_alternating_clusters_are_logged_once_each(make, caplog):
     nodes = make()
     for cluster_id in ["first", "second"] * 5:
         await nodes.ensure([ONE], cluster_id)
@@ -162,7 +162,7 @@ async def test_a_broker_that_makes_up_ever_new_clusters_fills_neither_the_log_no
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations([ONE, TWO, THREE])))
-async def test_nodes_have_the_ports_of_their_range_in_any_order(order, make, listeners):
+async def test_nodes_get_the_ports_of_their_range_in_any_order(order, make, listeners):
     base = free_base()
     nodes = make(settings(base=base))
     for node in order:
@@ -180,7 +180,7 @@ async def test_the_state_keeps_only_ports_that_no_flag_gives(make, tmp_path):
     assert known[2].port == nodes.advertised(2).port
 
 
-async def test_known_nodes_are_listened_for_at_the_start_and_told(make, listeners, watcher):
+async def test_known_nodes_are_listened_for_and_advertised_at_the_start(make, listeners, watcher):
     nodes = make(settings(named={5: Address(HOST, 0)}), {1: KnownNode(ONE.address)})
     await listen(nodes)
     assert set(listeners.ports) == {1, 5}
@@ -189,7 +189,7 @@ async def test_known_nodes_are_listened_for_at_the_start_and_told(make, listener
     assert nodes.has_known_broker
 
 
-async def test_a_named_node_is_known_only_when_somebody_told_where_it_is(make):
+async def test_a_named_nodes_broker_is_unknown_until_metadata_names_it(make):
     nodes = make(settings(named={5: Address(HOST, 0)}))
     await listen(nodes)
     assert not nodes.has_known_broker
@@ -270,7 +270,7 @@ async def test_the_metric_is_whole_at_every_moment_of_a_new_listener(chosen, mak
     assert nodes._listening.scraped == [[1], [1, 2]]
 
 
-async def test_clients_are_told_the_advertised_host_and_the_listeners_port(make, listeners):
+async def test_clients_get_the_advertised_host_and_the_listeners_port(make, listeners):
     nodes = make(settings(listen=Address("0.0.0.0", 0), advertise="proxy.example.org"))
     await nodes.ensure([ONE])
     assert nodes.advertised(1) == Address("proxy.example.org", listeners.ports[1])
@@ -300,7 +300,7 @@ async def test_a_node_with_an_id_below_0_does_not_spoil_the_state(make, tmp_path
     assert set((await kept(nodes, state)).nodes) == {1}
 
 
-async def test_a_state_that_cannot_be_written_is_said_and_harms_nobody(make, caplog, tmp_path):
+async def test_an_unwritable_state_is_logged_and_does_no_harm(make, caplog, tmp_path):
     (tmp_path / "file").touch()
     nodes = make(settings(state=tmp_path / "file" / "nodes.json"))
     await nodes.ensure([ONE])
@@ -309,7 +309,7 @@ async def test_a_state_that_cannot_be_written_is_said_and_harms_nobody(make, cap
     assert "state file can't be written" in caplog.text
 
 
-async def test_what_many_responses_name_at_once_is_kept(make, tmp_path):
+async def test_nodes_named_by_concurrent_responses_are_all_saved(make, tmp_path):
     state = tmp_path / "nodes.json"
     nodes = make(settings(state=state))
     async with trio.open_nursery() as nursery:
@@ -318,7 +318,7 @@ async def test_what_many_responses_name_at_once_is_kept(make, tmp_path):
     assert set((await kept(nodes, state)).nodes) == {1, 2, 3}
 
 
-async def test_a_disk_that_hangs_keeps_nobody_from_a_new_node(make, tmp_path, monkeypatch):
+async def test_a_hanging_disk_does_not_delay_a_new_node(make, tmp_path, monkeypatch):
     go_on, written = threading.Event(), []
 
     def hangs(path: Path, state: SavedState) -> None:
@@ -356,7 +356,9 @@ async def test_others_have_their_turn_while_thousands_of_nodes_are_listened_for(
     nursery.cancel_scope.cancel()
 
 
-async def test_known_nodes_beyond_half_of_the_files_are_said_and_not_listened_for(make, listeners, monkeypatch, caplog):
+async def test_known_nodes_beyond_half_of_the_descriptors_are_logged_and_not_listened_for(
+    make, listeners, monkeypatch, caplog
+):
     monkeypatch.setattr("proxy.net.brokers.nodes.resource.getrlimit", lambda which: (9, 9))
     nodes = make(known={number: KnownNode(Address("up.invalid", 9092)) for number in range(1, 8)})
     await listen(nodes)
@@ -368,7 +370,7 @@ async def test_known_nodes_beyond_half_of_the_files_are_said_and_not_listened_fo
     assert sorted(listeners.ports) == [1, 2, 3, 4, 7]
 
 
-async def test_where_listeners_are_handed_on_each_may_be_open_more_than_once(make, listeners, monkeypatch):
+async def test_the_limit_of_nodes_counts_each_descriptor_of_a_handed_on_listener(make, listeners, monkeypatch):
     monkeypatch.setattr("proxy.net.brokers.nodes.resource.getrlimit", lambda which: (24, 24))
     nodes = make()
     nodes.descriptors_per_listener = 3
@@ -403,7 +405,7 @@ def one_port(**others: Any) -> ClusterSettings:
     )
 
 
-async def test_nothing_is_opened_for_another_proxys_node_and_its_name_is_told(make, listeners, watcher):
+async def test_no_listener_is_opened_for_another_proxys_node_and_its_name_is_advertised(make, listeners, watcher):
     nodes = make(named(own_node=1))
     await nodes.ensure([TWO, THREE])
     assert not listeners.opened
@@ -426,7 +428,7 @@ async def test_the_bootstrap_listener_stands_for_the_own_node(make, listeners, w
     assert nodes.advertised(1) == Address("kafka-1.example.org", 9092)
 
 
-async def test_the_own_nodes_broker_is_the_upstream_whatever_the_cluster_says(make):
+async def test_the_own_nodes_broker_is_the_upstream_whatever_metadata_says(make):
     nodes = make(named(own_node=1))
     with bind(Address(HOST, 0)) as sock:
         nodes.add_bootstrap(sock, Address(HOST, 9092))
@@ -508,7 +510,7 @@ async def test_with_one_port_for_all_nodes_none_is_opened_and_each_has_its_name(
 @pytest.mark.parametrize(
     ("host", "client"), [(HOST, HOST), ("::1", "::1"), ("localhost", HOST), ("*", HOST), ("::", HOST)]
 )
-def test_a_socket_listens_where_it_is_told(host, client):
+def test_a_socket_listens_on_the_given_address(host, client):
     with bind(Address(host, 0)) as sock, socket.create_connection((client, sock.getsockname()[1]), timeout=10):
         pass
 
@@ -551,7 +553,7 @@ async def test_a_node_that_has_a_listener_keeps_it(make, listeners):
     assert listeners.opened.keys() == {1}
 
 
-async def test_what_clients_are_told_of_a_node_from_now_on_is_never_dialled(make):
+async def test_a_newly_advertised_address_is_never_dialled(make):
     nodes = make()
     await nodes.ensure([ONE])
     told = Address("kafka-1.example.org", 443)
@@ -560,7 +562,7 @@ async def test_what_clients_are_told_of_a_node_from_now_on_is_never_dialled(make
     assert told in nodes.own_listeners
 
 
-async def test_a_listener_that_cannot_be_opened_while_it_runs_is_said_and_no_other_is_opened(make, listeners):
+async def test_a_listener_that_a_reload_can_not_open_is_reported_and_no_other_is_opened(make, listeners):
     nodes = make()
     named = {6: Address(HOST, 0), 7: Address("192.0.2.1", 9094)}
     with pytest.raises(BadSetting, match=r"--node 7=192.0.2.1:9094 can't be listened on"):

@@ -53,7 +53,7 @@ def test_a_connection_that_arrives_here_is_known_however_it_was_dialled(bound, d
             assert not OwnListeners().are_reached_by(dialling)
 
 
-def test_who_listens_on_the_same_port_of_another_address_is_somebody_else():
+def test_a_listener_on_the_same_port_of_another_address_is_not_ours():
     listeners = OwnListeners()
     with bind(Address(HOST, 0)) as sock, bind(Address("127.0.0.2", sock.getsockname()[1])) as other:
         listeners.add(sock)
@@ -61,7 +61,7 @@ def test_who_listens_on_the_same_port_of_another_address_is_somebody_else():
             assert not listeners.are_reached_by(dialling)
 
 
-def test_who_listens_on_the_same_port_over_ipv6_is_somebody_else(everywhere):
+def test_a_listener_on_the_same_port_over_ipv6_is_not_ours(everywhere):
     assert not everywhere.are_reached_by(seen("::1", "::1"))
     assert everywhere.are_reached_by(seen("::ffff:127.0.0.1", "::ffff:127.0.0.1"))
 
@@ -82,7 +82,7 @@ def test_a_listener_on_every_interface_is_reached_at_each_address_of_this_machin
     assert everywhere.are_reached_by(seen("198.51.100.2"))
 
 
-def test_where_other_machines_addresses_can_be_bound_they_are_still_other_machines(everywhere, monkeypatch, tmp_path):
+def test_a_bindable_address_of_another_machine_is_not_ours(everywhere, monkeypatch, tmp_path):
     (tmp_path / "ip_nonlocal_bind").write_text("1\n")
     monkeypatch.setattr(own_listeners, "BINDS_ANYTHING", (Path("/none"), tmp_path / "ip_nonlocal_bind"))
     monkeypatch.setattr(own_listeners, "_can_be_bound", lambda address: True)

@@ -78,7 +78,7 @@ async def test_a_bootstrap_server_that_is_gone_costs_a_moment_and_then_nothing(m
         assert trio.current_time() - began < 2 * HEAD_START
 
 
-async def test_the_question_finds_the_server_that_is_there_for_clients_too(make, broker, autojump_clock):
+async def test_discovery_finds_the_reachable_server_for_clients_too(make, broker, autojump_clock):
     with deaf() as gone:
         upstreams, _ = make(Address(*gone), broker.address)
         assert await upstreams.discover()
@@ -87,7 +87,7 @@ async def test_the_question_finds_the_server_that_is_there_for_clients_too(make,
         assert trio.current_time() - began < HEAD_START
 
 
-async def test_of_bootstrap_servers_that_are_all_gone_none_is_waited_for_alone(make, autojump_clock):
+async def test_bootstrap_servers_that_are_all_down_share_one_timeout(make, autojump_clock):
     with deaf() as one, deaf() as two, deaf() as three:
         upstreams, _ = make(*(Address(*gone) for gone in (one, two, three)), dial_seconds=10)
         began = trio.current_time()
@@ -96,7 +96,7 @@ async def test_of_bootstrap_servers_that_are_all_gone_none_is_waited_for_alone(m
         assert trio.current_time() - began < 10 + 3 * HEAD_START
 
 
-async def test_to_find_a_brokers_address_takes_no_longer_than_a_connection_may(make, autojump_clock):
+async def test_a_lookup_of_a_brokers_address_counts_towards_the_dial_timeout(make, autojump_clock):
     class Hangs(trio.abc.HostnameResolver):
         async def getaddrinfo(self, *asked: Any) -> Any:
             await trio.sleep_forever()
@@ -199,7 +199,7 @@ async def test_an_address_is_asked_whether_it_leads_back_each_time_its_connectio
     assert [upstreams.count_opened(other) for _ in range(LOOP_CHECK_FROM)].index(True) == LOOP_CHECK_FROM - 1
 
 
-async def test_whatever_a_broker_answers_to_that_ends_nothing(make, broker, monkeypatch, caplog):
+async def test_no_answer_to_the_discovery_query_ends_the_proxy(make, broker, monkeypatch, caplog):
     async def fault(*arguments: object) -> None:
         raise KeyError("api_keys")
 
@@ -213,12 +213,12 @@ async def test_whatever_a_broker_answers_to_that_ends_nothing(make, broker, monk
     assert await connected(upstreams, None) == str(broker.address)
 
 
-async def test_a_broker_of_0_7_is_asked_no_such_thing(make, broker):
+async def test_a_broker_of_0_7_is_never_checked_for_a_loop(make, broker):
     upstreams, _ = make(broker.address, dialect=Dialect.KAFKA_07)
     assert not any(upstreams.count_opened("broker.invalid:9092") for _ in range(10 * LOOP_CHECK_FROM))
 
 
-async def test_nobody_there_is_upstream_down(make):
+async def test_an_unreachable_broker_is_the_cause_upstream_down(make):
     upstreams, _ = make(NOWHERE)
     assert await connected(upstreams, None) is Cause.UPSTREAM_DOWN
     assert not upstreams.reached
@@ -230,21 +230,21 @@ async def test_a_client_of_a_node_reaches_the_nodes_broker(make, broker):
     assert await connected(upstreams, 4) == str(broker.address)
 
 
-async def test_the_own_nodes_brokers_are_the_bootstrap_ones_which_need_not_tell_who_they_are(make, broker):
+async def test_the_own_nodes_brokers_are_the_bootstrap_servers_without_discovery(make, broker):
     broker.is_reticent = True
     upstreams, _ = make(NOWHERE, broker.address, **SIDECAR)
     assert await connected(upstreams, 3) == str(broker.address)
     assert await connected(upstreams, 4) is Cause.UNKNOWN_NODE
 
 
-async def test_without_its_broker_an_own_node_means_that_nobody_is_there(make):
+async def test_an_own_node_without_its_broker_makes_the_cluster_unreachable(make):
     upstreams, _ = make(NOWHERE, **SIDECAR)
     upstreams.reached = True
     assert await connected(upstreams, 3) is Cause.UPSTREAM_DOWN
     assert not upstreams.reached
 
 
-async def test_a_node_that_is_down_does_not_mean_that_nobody_is_there(make, broker):
+async def test_a_node_that_is_down_does_not_make_the_cluster_unreachable(make, broker):
     upstreams, nodes = make(broker.address)
     await nodes.ensure([Node(4, HOST, 1)])
     await connected(upstreams, None)
@@ -262,7 +262,7 @@ async def test_a_node_that_moved_is_reached_where_it_is_now(make, broker, nurser
     assert await connected(upstreams, 4) == str(other.address)
 
 
-async def test_an_unknown_node_is_asked_for_once(make, broker):
+async def test_an_unknown_node_is_looked_up_once(make, broker):
     upstreams, _ = make(broker.address)
     assert await connected(upstreams, 9) is Cause.UNKNOWN_NODE
     assert [key for key, _ in broker.asked].count(METADATA) == 1
@@ -284,7 +284,7 @@ async def test_an_unknown_node_that_the_cluster_tells_is_reached(make, broker):
     assert await connected(upstreams, 1) == str(broker.address)
 
 
-async def test_those_who_wait_for_a_node_share_one_answer(make, broker, nursery):
+async def test_connections_that_wait_for_a_node_share_one_answer(make, broker, nursery):
     upstreams, _ = make(broker.address)
     outcomes = []
 
@@ -361,7 +361,7 @@ async def test_with_names_for_nodes_too_what_leads_back_is_found_out(make, broke
         assert connections_to(sock) == 2
 
 
-async def test_who_listens_on_the_proxys_port_at_another_address_is_dialled(make):
+async def test_a_broker_on_the_proxys_port_at_another_address_is_dialled(make):
     with bind(Address(HOST, 0)) as sock, bind(Address("127.0.0.2", sock.getsockname()[1])) as other:
         upstreams, nodes = make(Address(*other.getsockname()))
         nodes.own_listeners.add(sock)
@@ -377,7 +377,7 @@ async def test_the_broker_of_a_sidecar_is_reached_though_it_calls_itself_by_anot
     assert await connected(upstreams, 1) == str(broker.address)
 
 
-async def test_who_is_down_is_said_once_and_who_is_back_too(make, nursery, caplog):
+async def test_a_broker_that_goes_down_or_comes_back_is_logged_once(make, nursery, caplog):
     caplog.set_level(logging.INFO)
     broker = Broker()
     address = await broker.start(nursery)
@@ -401,7 +401,7 @@ async def test_a_flood_of_clients_that_want_nodes_that_there_are_not_is_no_flood
     assert said == [77, *range(100, 99 + MAX_EVENTS)]
 
 
-async def test_the_question_is_asked_until_somebody_answers(make, nursery, autojump_clock, caplog):
+async def test_discovery_is_repeated_until_a_server_answers(make, nursery, autojump_clock, caplog):
     broker = Broker()
     address = await broker.start(nursery)
     broker.speaks = False
@@ -436,7 +436,7 @@ async def test_brokers_that_never_tell_are_not_asked_once_clients_answers_did(ma
     nursery.cancel_scope.cancel()
 
 
-async def test_the_question_is_asked_again_when_a_broker_cannot_be_reached(make, nursery, autojump_clock):
+async def test_discovery_is_repeated_when_a_broker_can_not_be_reached(make, nursery, autojump_clock):
     broker = Broker()
     address = await broker.start(nursery)
     broker.nodes = [Node(4, HOST, 1)]
@@ -450,7 +450,7 @@ async def test_the_question_is_asked_again_when_a_broker_cannot_be_reached(make,
     nursery.cancel_scope.cancel()
 
 
-async def test_an_answer_that_nobody_thought_of_ends_nothing(make, broker, monkeypatch, caplog):
+async def test_an_unexpected_answer_ends_nothing(make, broker, monkeypatch, caplog):
     async def fault(*arguments: object) -> None:
         raise KeyError("api_keys")
 
@@ -470,7 +470,7 @@ async def test_without_a_free_port_for_a_node_the_question_has_no_answer(make, b
     assert "no listener can be had" in caplog.records[0].keys["reason"]
 
 
-async def test_a_broker_of_0_7_is_asked_for_nothing_but_a_connection(make, broker):
+async def test_a_broker_of_0_7_gets_a_connection_and_no_request(make, broker):
     upstreams, nodes = make(broker.address, dialect=Dialect.KAFKA_07)
     assert await upstreams.discover()
     assert (upstreams.reached, nodes.has_known_broker, nodes.listeners()) == (True, False, [])

@@ -13,7 +13,7 @@ from tests.proxy.net.relays import Watcher
 STEP = Step(b"chunk", 0)
 
 
-def test_where_nothing_is_recorded_no_chunk_waits():
+def test_no_chunk_waits_without_a_recorder():
     recording = Recording(7, None, None)
     assert not recording.arrived(Direction.REQUEST, b"chunk", 1, STEP)
     recording.half_closed(Direction.REQUEST)
@@ -27,7 +27,7 @@ def test_a_chunk_waits_where_the_recorder_is_full_and_is_to_be_waited_for(full, 
     assert recording.arrived(Direction.REQUEST, b"chunk", 1, STEP) == bool(waits)
 
 
-def test_an_end_of_stream_is_told_with_its_direction():
+def test_an_end_of_stream_is_recorded_with_its_direction():
     watcher = Watcher()
     Recording(7, watcher, None).half_closed(Direction.RESPONSE)
     assert watcher.seen("half_closed") == [("half_closed", Direction.RESPONSE)]

@@ -116,7 +116,7 @@ async def test_the_observer_sees_an_answer_before_it_is_sent_on():
     assert seen == [pong(1)]
 
 
-async def test_requests_without_an_answer_are_counted_and_awaited_by_nobody():
+async def test_requests_without_an_answer_are_counted_and_not_awaited():
     async with relaying() as talk:
         await talk.client.say(produce(3, 1, acks=0), ping(2))
         await talk.broker.hears(produce(3, 1, acks=0), ping(2))

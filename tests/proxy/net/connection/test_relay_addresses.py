@@ -122,7 +122,7 @@ async def test_an_answer_over_the_hold_limit_cannot_be_rewritten():
     assert talk.traffic.rows["Metadata", "12"].unanswered == 1
 
 
-async def test_nothing_leaks_of_an_answer_that_cannot_be_read_nor_of_what_comes_behind():
+async def test_an_unreadable_answer_and_the_bytes_after_it_are_not_passed_on():
     spoilt = answer(METADATA, 12, values(METADATA, 12, [NODE]))
     spoilt = framed(spoilt[4:-20])
     asked = (ping(1), ask(METADATA, 12), ping(3), api_versions_newer(4))
@@ -180,7 +180,7 @@ async def test_a_large_fetch_answer_with_a_tail_that_cannot_be_read_ends_before_
     assert len(heard) < len(whole)
 
 
-async def test_an_answer_that_names_nobody_new_wakes_no_task():
+async def test_an_answer_without_new_nodes_wakes_no_task():
     """Most responses to producers and consumers are of this kind."""
     named = answer(PRODUCE, 12, values(PRODUCE, 12, []))
     async with relaying() as talk:
@@ -196,7 +196,7 @@ async def test_an_answer_that_names_nobody_new_wakes_no_task():
         assert {task: task._schedule_points for task in talk.relay._nursery.child_tasks} == turns
 
 
-async def test_a_node_that_is_known_is_not_waited_for():
+async def test_a_known_node_is_not_waited_for():
     said = answer(METADATA, 12, values(METADATA, 12, [NODE]))
     async with relaying() as talk:
         for number in range(2):

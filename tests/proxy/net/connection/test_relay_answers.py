@@ -95,7 +95,7 @@ async def test_a_client_that_is_owed_too_many_answers_is_read_no_more_until_some
         await talk.broker.hears(ping(20))
 
 
-async def test_what_may_never_be_answered_is_not_waited_for_nor_kept_in_memory(few_in_flight):
+async def test_requests_that_may_never_be_answered_are_abandoned_beyond_a_limit(few_in_flight):
     async with relaying() as talk:
         for number in range(40):
             frame = request(script.VENDOR, 0, number)
@@ -111,7 +111,7 @@ async def test_what_may_never_be_answered_is_not_waited_for_nor_kept_in_memory(f
     assert (row.unanswered, row.one_way, row.exchanges) == (11, 29, 0)
 
 
-async def test_the_proxys_answer_has_its_turn_when_what_is_before_it_is_given_up(few_in_flight):
+async def test_the_proxys_answer_has_its_turn_when_what_is_before_it_is_abandoned(few_in_flight):
     async with relaying() as talk:
         await talk.client.say(request(script.VENDOR, 0, 1), api_versions_newer(2))
         await talk.broker.hears(request(script.VENDOR, 0, 1))

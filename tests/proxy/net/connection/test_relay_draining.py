@@ -113,7 +113,7 @@ async def test_draining_reads_on_to_the_end_of_a_head():
 
 
 @pytest.mark.parametrize("said", [0, 2, 6, 20])
-async def test_draining_stops_at_the_end_of_a_frame_though_the_client_says_on(said: int):
+async def test_draining_stops_at_the_end_of_a_frame_though_the_client_keeps_sending(said: int):
     async with relaying() as talk:
         await talk.client.say(ping(7) + ping(1)[:said])
         await talk.broker.hears(ping(7))
@@ -168,7 +168,7 @@ async def test_a_connection_that_opens_while_the_proxy_stops_ends_at_once():
         await talk.ends_with(Cause.DRAINED)
 
 
-async def test_draining_leaves_a_client_that_has_said_goodbye_alone_until_its_answers_came():
+async def test_draining_waits_for_the_answers_of_a_client_that_sent_its_end_of_stream():
     async with relaying() as talk:
         await talk.client.say(ping(1))
         await talk.client.finish()
@@ -180,7 +180,7 @@ async def test_draining_leaves_a_client_that_has_said_goodbye_alone_until_its_an
         await talk.client.hears(pong(1))
 
 
-async def test_what_is_cut_off_has_missed_the_deadline():
+async def test_a_connection_cut_by_draining_has_the_cause_drain_deadline():
     async with relaying() as talk:
         await talk.client.say(ping(1))
         await talk.broker.hears(ping(1))

@@ -94,7 +94,7 @@ async def test_draining_waits_for_a_login_token_that_is_owed():
         await talk.ends_with(Cause.DRAINED)
 
 
-async def test_what_a_client_sent_before_it_went_reaches_a_slow_broker(monkeypatch):
+async def test_bytes_of_a_client_that_left_reach_a_slow_broker(monkeypatch):
     may_send, send = trio.Event(), Stream.send
 
     async def slowly(self: Stream, pieces: Any) -> None:
@@ -173,7 +173,7 @@ async def test_an_end_of_stream_amid_a_request_reaches_the_broker_at_once():
         await talk.broker.hears_the_end()
 
 
-async def test_an_end_of_stream_amid_a_head_comes_behind_the_bytes_of_the_head():
+async def test_an_end_of_stream_amid_a_head_comes_after_the_bytes_of_the_head():
     async with relaying() as talk:
         await talk.client.say(ping(1)[:7])
         await talk.client.finish()
@@ -279,7 +279,7 @@ async def test_a_client_that_only_sending_finds_gone_has_reset_the_connection():
         await talk.ends_with(Cause.CLIENT_RESET)
 
 
-async def test_a_client_that_has_said_goodbye_has_closed_however_it_goes_then():
+async def test_a_client_that_sent_its_end_of_stream_has_closed_however_the_connection_ends():
     async with relaying(buffers=SMALL) as talk:
         await talk.client.say(ping(1))
         await talk.client.finish()
@@ -291,7 +291,7 @@ async def test_a_client_that_has_said_goodbye_has_closed_however_it_goes_then():
             await talk.ends_with(Cause.CLIENT_CLOSED)
 
 
-async def test_what_a_broker_answered_before_it_closed_reaches_a_client_that_still_sends():
+async def test_answers_of_a_broker_that_closed_reach_a_client_that_still_sends():
     async with relaying(buffers=SMALL) as talk:
         await talk.client.say(ping(1))
         await talk.broker.hear_frame()
@@ -318,7 +318,7 @@ async def test_a_bad_length_of_the_client_ends_the_connection_once_the_rest_is_a
         await talk.broker.hears_the_end()
 
 
-async def test_a_client_that_is_cut_off_is_so_for_that_reason_whoever_goes_first():
+async def test_a_cut_client_has_the_cause_of_the_cut_whichever_side_closes_first():
     async with relaying() as talk:
         await talk.client.say(ping(1), b"\xff\xff\xff\xff")
         await talk.broker.hears(ping(1))
@@ -326,7 +326,7 @@ async def test_a_client_that_is_cut_off_is_so_for_that_reason_whoever_goes_first
         await talk.ends_with(Cause.BAD_LENGTH)
 
 
-async def test_a_broker_that_never_answers_delays_a_refusal_no_longer_than_told(autojump_clock):
+async def test_a_broker_that_never_answers_delays_a_refusal_by_at_most_its_timeout(autojump_clock):
     async with relaying(half_close_seconds=30) as talk:
         await talk.client.say(ping(1), b"\xff\xff\xff\xff")
         with trio.fail_after(100):
@@ -352,7 +352,7 @@ async def test_frames_over_the_limits_have_a_bad_length():
 
 
 @pytest.mark.parametrize("asked", [True, False])
-async def test_an_answer_that_nobody_asked_for_ends_the_connection(asked):
+async def test_an_unrequested_answer_ends_the_connection(asked):
     async with relaying() as talk:
         if asked:
             await talk.client.say(ping(1))

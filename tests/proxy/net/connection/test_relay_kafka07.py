@@ -100,7 +100,7 @@ async def test_large_frames_pass_as_they_come():
 
 
 @pytest.mark.parametrize("bad", [b"\0\0\0\1", b"\x80\0\0\0", b"\x16\x03\x01\x02\0\1"])
-async def test_a_length_that_is_none_ends_it_once_what_came_before_is_answered(bad: bytes):
+async def test_a_bad_length_ends_the_connection_once_earlier_requests_are_answered(bad: bytes):
     async with relaying(**OLD) as talk:
         await talk.client.say(FETCH + bad)
         await talk.broker.hears(FETCH)
@@ -117,7 +117,7 @@ async def test_a_length_that_is_none_ends_it_once_what_came_before_is_answered(b
         ((PRODUCE,), ANSWER, Cause.UNEXPECTED_RESPONSE),
     ],
 )
-async def test_what_no_broker_of_0_7_says_ends_it(asks: tuple[bytes, ...], says: bytes, cause: Cause):
+async def test_a_response_that_0_7_never_sends_ends_the_connection(asks: tuple[bytes, ...], says: bytes, cause: Cause):
     async with relaying(response_limit=999, **OLD) as talk:
         await asked(talk, *asks)
         await talk.broker.say(says)

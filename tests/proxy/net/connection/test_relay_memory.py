@@ -139,7 +139,7 @@ async def test_a_client_that_takes_a_little_at_a_time_keeps_its_answer(autojump_
             assert not slow.finished.is_set()
 
 
-async def test_who_waits_for_the_recorder_waits_for_no_peer():
+async def test_a_connection_that_waits_for_the_recorder_is_not_stalled():
     watcher = Watcher(lambda direction, chunk: setattr(watcher, "must_wait", True))
     async with relaying(watcher) as talk:
         assert talk.relay.progress == 0
@@ -173,7 +173,7 @@ async def test_a_connection_is_quiet_when_no_answer_is_owed():
 
 
 @pytest.mark.parametrize("direction", Direction)
-async def test_while_the_recorder_has_no_room_nothing_is_sent_on(direction):
+async def test_no_chunk_is_passed_on_while_the_recorder_is_full(direction):
     # in `wait` mode, the chunk has been taken, and the next ones must wait
     def arrives(of: Direction, chunk: bytes) -> None:
         watcher.must_wait = of is direction

@@ -71,7 +71,7 @@ async def flooded(talk: Relaying, other: Relaying, flood: bytes) -> None:
 
 
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
-async def test_of_a_flood_of_requests_others_wait_for_no_more_than_a_turn(flood: Flood):
+async def test_other_connections_wait_at_most_one_turn_of_a_flood_of_requests(flood: Flood):
     log, sent = Log(), flood.frame * flood.count
     async with relaying(log.watcher("flood"), **flood.settings) as talk, relaying(log.watcher("other")) as other:
         await flooded(talk, other, sent)
@@ -81,7 +81,7 @@ async def test_of_a_flood_of_requests_others_wait_for_no_more_than_a_turn(flood:
 
 
 @pytest.mark.parametrize("asked", [ping, lambda number: request(SASL_AUTHENTICATE, 0, number)], ids=["plain", "tokens"])
-async def test_of_a_flood_of_answers_others_wait_for_no_more_than_a_turn(asked: Callable[[int], bytes]):
+async def test_other_connections_wait_at_most_one_turn_of_a_flood_of_answers(asked: Callable[[int], bytes]):
     log, count = Log(), 2 * FRAMES_PER_TURN
     requests = b"".join(map(asked, range(count)))
     answers = b"".join(response(number, b"\0\0\xff\xff\0\0\0\0") for number in range(count))
@@ -122,7 +122,7 @@ async def test_a_head_that_is_held_back_when_a_turn_is_spent_is_recorded_once():
     assert talk.watcher.bytes[Direction.REQUEST] == spending + frame
 
 
-async def test_a_large_frame_that_nobody_searches_passes_as_it_comes():
+async def test_a_large_frame_that_is_not_searched_passes_as_it_arrives():
     frame = request(HEARTBEAT, 3, 1, bytes(6 * PIECE))
     log = Log()
     async with relaying(log.watcher("flood")) as talk, relaying(log.watcher("other")) as other:
@@ -130,7 +130,7 @@ async def test_a_large_frame_that_nobody_searches_passes_as_it_comes():
     assert max(map(len, log.of("flood"))) > PIECE
 
 
-async def test_what_a_turn_has_left_is_not_read_once_the_proxy_is_to_stop():
+async def test_requests_left_by_a_turn_are_not_read_once_the_proxy_drains():
     flood = request(VENDOR, 0, 1) * 3 * SPECIAL
     async with relaying() as talk:
         talk.watcher.on_arrival = lambda direction, chunk: talk.relay.drain()
@@ -143,7 +143,7 @@ async def test_what_a_turn_has_left_is_not_read_once_the_proxy_is_to_stop():
     assert talk.watcher.bytes[Direction.REQUEST] == heard
 
 
-async def test_a_connections_end_is_seen_behind_what_a_turn_has_left():
+async def test_a_connections_end_is_seen_after_the_frames_that_a_turn_left():
     flood = request(VENDOR, 0, 1) * 3 * SPECIAL
     async with relaying() as talk:
         await talk.client.say(flood)
@@ -156,7 +156,7 @@ async def test_a_connections_end_is_seen_behind_what_a_turn_has_left():
         await talk.ends_with(Cause.CLIENT_CLOSED)
 
 
-async def test_a_bad_frame_behind_a_turn_ends_the_connection_once_the_others_are_answered():
+async def test_a_bad_frame_after_a_turn_ends_the_connection_once_the_others_are_answered():
     flood = ping(1) * (FRAMES_PER_TURN + 1)
     async with relaying() as talk:
         await talk.client.say(flood, b"\xff\xff\xff\xff")

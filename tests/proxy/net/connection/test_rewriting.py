@@ -101,12 +101,12 @@ def is_replaced(key: int, version: int, before: bytes, after: bytes, listeners: 
 
 
 @pytest.mark.parametrize("case", [(API_VERSIONS, 0), (API_VERSIONS, 4), *CARRYING], ids=labelled)
-def test_what_names_brokers_or_versions_is_rewritten(case):
+def test_responses_that_name_brokers_or_versions_are_rewritten(case):
     assert is_rewritten(*case)
 
 
 @pytest.mark.parametrize("case", [(FETCH, 15), (0, 9), (12, 0), (9999, 3)])
-def test_anything_else_is_not(case):
+def test_other_responses_are_not_rewritten(case):
     assert not is_rewritten(*case)
 
 
@@ -147,7 +147,7 @@ async def test_a_large_fetch_answer_leaves_as_it_comes(nodes, share, listeners):
     assert is_replaced(FETCH, 16, frame, frame[: 300 * 1024] + rest, listeners)
 
 
-async def test_a_large_fetch_answer_that_names_nobody_stays_as_it_is(nodes, share):
+async def test_a_large_fetch_answer_without_nodes_is_unchanged(nodes, share):
     frame = fetched([], bytes(300 * 1024))
     assert await feed(make_rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT), cut(frame, 50_000)) == frame
 

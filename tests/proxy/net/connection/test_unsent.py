@@ -43,7 +43,7 @@ def test_a_request_that_is_left_incomplete_will_get_no_response():
     assert talk.requests_side.missing == 1
 
 
-async def test_who_waits_until_all_is_settled_looks_again_at_each_response(nursery):
+async def test_waiting_for_requests_in_flight_checks_again_at_each_response(nursery):
     talk = conversation()
     owed = OwedResponses(talk)
     talk.requests(ping(1) + ping(2), 1)

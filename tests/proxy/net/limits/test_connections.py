@@ -14,20 +14,20 @@ def full(limit: ConnectionLimit, host: str = "") -> bool:
         return True
 
 
-async def test_so_many_are_let_in_and_no_more():
+async def test_a_limit_admits_its_number_of_connections():
     limit = ConnectionLimit(2, "main")
     with limit.admit(), limit.admit():
         assert full(limit)
 
 
-async def test_the_place_of_who_leaves_is_free_again():
+async def test_a_closed_connections_place_is_free_again():
     limit = ConnectionLimit(1, "main")
     for _ in range(3):
         with limit.admit():
             assert full(limit)
 
 
-async def test_who_fails_inside_leaves_too():
+async def test_a_connection_that_fails_gives_its_place_back():
     limit = ConnectionLimit(1, "main")
     with pytest.raises(ZeroDivisionError), limit.admit():
         raise ZeroDivisionError
@@ -41,7 +41,7 @@ async def test_without_a_limit_everybody_is_let_in():
             inside.enter_context(limit.admit())
 
 
-async def test_hosts_have_places_of_their_own():
+async def test_each_host_has_its_own_limit():
     limit = ConnectionLimit(1, "main")
     with limit.admit("192.0.2.1"):
         assert full(limit, "192.0.2.1")
@@ -57,7 +57,7 @@ async def test_hosts_that_have_gone_take_no_memory():
     assert not limit._reached
 
 
-async def test_it_is_said_once_however_many_knock(caplog):
+async def test_a_reached_limit_is_logged_once(caplog):
     caplog.set_level(logging.INFO)
     limit = ConnectionLimit(10, "main")
     with ExitStack() as inside:
@@ -76,7 +76,7 @@ async def test_it_is_said_once_however_many_knock(caplog):
     assert len(caplog.records) == 2
 
 
-async def test_what_is_said_names_whose_limit_it_is(caplog):
+async def test_the_log_names_the_limits_owner(caplog):
     for of, host in (("main", ""), ("main", "192.0.2.1")):
         limit = ConnectionLimit(1, of)
         with limit.admit(host):
@@ -84,7 +84,7 @@ async def test_what_is_said_names_whose_limit_it_is(caplog):
     assert [record.keys for record in caplog.records] == [{"limit": 1, "of": "main"}, {"limit": 1, "of": "192.0.2.1"}]
 
 
-async def test_going_in_and_out_all_day_is_said_once(caplog):
+async def test_a_limit_reached_again_and_again_is_logged_once(caplog):
     caplog.set_level(logging.INFO)
     limit = ConnectionLimit(1, "main")
     for _ in range(5):

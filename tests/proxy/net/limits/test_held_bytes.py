@@ -75,7 +75,7 @@ async def test_a_frame_over_the_limit_waits_until_another_is_released(held, nurs
     await reserved.wait()
 
 
-async def test_what_was_released_is_enough_for_one_of_those_who_wait(held, nursery):
+async def test_released_bytes_go_to_one_of_the_waiting_connections(held, nursery):
     first = await holder(held, 3 * SIZE)
     reserved = []
 
@@ -116,7 +116,7 @@ async def test_a_large_frame_is_not_overtaken_by_smaller_ones_that_come_later(he
     nursery.cancel_scope.cancel()
 
 
-async def test_who_gives_up_waiting_keeps_nobody_waiting(held, nursery):
+async def test_a_connection_that_gives_up_waiting_delays_no_other(held, nursery):
     await holder(held)
     large, small = trio.CancelScope(), trio.Event()
 
@@ -144,7 +144,7 @@ async def test_small_frames_never_wait(held):
     assert not await holds(held, SIZE)
 
 
-async def test_who_gives_up_waiting_holds_nothing(held):
+async def test_a_connection_that_gives_up_waiting_holds_no_bytes(held):
     first = await holder(held, 3 * SIZE)
     assert not await holds(held, SIZE)
     first.share.release()
@@ -163,14 +163,14 @@ async def test_a_share_is_given_back_once(held):
 # which connection is ended when others wait
 
 
-async def test_who_does_not_move_while_others_wait_is_ended(held, autojump_clock: MockClock):
+async def test_a_holder_without_progress_is_ended_while_others_wait(held, autojump_clock: MockClock):
     stuck, moving = await holder(held, 2 * SIZE), await holder(held, moves=True)
     await holder(held)
     assert trio.current_time() == pytest.approx(SECONDS)
     assert (stuck.ended, moving.ended) == (True, False)
 
 
-async def test_who_moves_is_waited_for_however_slow_it_is(held, autojump_clock: MockClock):
+async def test_a_slow_holder_with_progress_is_not_ended(held, autojump_clock: MockClock):
     slow = await holder(held, 3 * SIZE, moves=True)
     with trio.move_on_after(100 * SECONDS) as patience:
         await holder(held)
@@ -178,21 +178,21 @@ async def test_who_moves_is_waited_for_however_slow_it_is(held, autojump_clock: 
     assert not slow.ended
 
 
-async def test_who_waits_for_the_proxy_itself_is_not_blamed(held, autojump_clock: MockClock):
+async def test_a_holder_that_waits_for_the_proxy_is_not_ended(held, autojump_clock: MockClock):
     recorded = await holder(held, 3 * SIZE, waits_for_proxy=True)
     with trio.move_on_after(10 * SECONDS):
         await holder(held)
     assert not recorded.ended
 
 
-async def test_who_holds_what_nobody_wants_is_left_alone(held, autojump_clock: MockClock):
+async def test_a_holder_is_not_ended_while_nobody_waits(held, autojump_clock: MockClock):
     stuck = await holder(held)
     await trio.sleep(100 * SECONDS)
     await holder(held)
     assert not stuck.ended
 
 
-async def test_who_has_given_its_share_back_is_in_nobodys_way(held, nursery, autojump_clock: MockClock):
+async def test_a_connection_that_released_its_bytes_is_not_ended(held, nursery, autojump_clock: MockClock):
     done, stuck, wanting = await holder(held), await holder(held, 2 * SIZE), Connection(held)
     nursery.start_soon(wanting.share.take, 3 * SIZE)
     await trio.sleep(SECONDS / 2)
@@ -201,7 +201,7 @@ async def test_who_has_given_its_share_back_is_in_nobodys_way(held, nursery, aut
     assert (done.ended, stuck.ended, wanting.share.size) == (False, True, 3 * SIZE)
 
 
-async def test_who_has_just_begun_to_hold_is_given_its_time(held, nursery, autojump_clock: MockClock):
+async def test_a_new_holder_has_the_full_time(held, nursery, autojump_clock: MockClock):
     first, second, third = await holder(held, 3 * SIZE), Connection(held), Connection(held)
     nursery.start_soon(second.share.take, 3 * SIZE)
     await wait_all_tasks_blocked()

@@ -39,7 +39,7 @@ async def test_a_connection_on_which_nothing_moves_is_ended(connections, autojum
     assert SECONDS <= idle.ended_at <= SECONDS * (1 + 1 / CHECKS_PER_PERIOD)
 
 
-async def test_a_connection_is_given_its_time_whenever_it_came(connections, autojump_clock: MockClock):
+async def test_a_connection_has_the_full_idle_time_whenever_it_opened(connections, autojump_clock: MockClock):
     await trio.sleep(SECONDS * 1.3)
     late = Connection()
     connections.add(late)
@@ -49,7 +49,7 @@ async def test_a_connection_is_given_its_time_whenever_it_came(connections, auto
     assert late.ended_at is not None
 
 
-async def test_a_byte_now_and_then_keeps_it(connections, autojump_clock: MockClock):
+async def test_a_connection_with_a_byte_now_and_then_is_not_idle(connections, autojump_clock: MockClock):
     slow = Connection()
     connections.add(slow)
     for _ in range(10):
@@ -58,7 +58,7 @@ async def test_a_byte_now_and_then_keeps_it(connections, autojump_clock: MockClo
     assert slow.ended_at is None
 
 
-async def test_who_waits_for_an_answer_is_not_idle(connections, autojump_clock: MockClock):
+async def test_a_connection_that_waits_for_an_answer_is_not_idle(connections, autojump_clock: MockClock):
     polling = Connection(quiet=False)
     connections.add(polling)
     await trio.sleep(10 * SECONDS)
@@ -69,14 +69,14 @@ async def test_who_waits_for_an_answer_is_not_idle(connections, autojump_clock: 
     assert polling.ended_at is None
 
 
-async def test_who_waits_for_the_proxy_itself_is_not_idle(connections, autojump_clock: MockClock):
+async def test_a_connection_that_waits_for_the_proxy_is_not_idle(connections, autojump_clock: MockClock):
     recorded = Connection(waits_for_proxy=True)
     connections.add(recorded)
     await trio.sleep(10 * SECONDS)
     assert recorded.ended_at is None
 
 
-async def test_who_has_gone_is_forgotten(connections, autojump_clock: MockClock):
+async def test_a_removed_connection_is_never_ended(connections, autojump_clock: MockClock):
     gone = Connection()
     connections.add(gone)
     await trio.sleep(SECONDS / 2)

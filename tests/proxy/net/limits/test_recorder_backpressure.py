@@ -8,7 +8,7 @@ from tests.proxy.net.peers import PATIENCE
 from tests.proxy.net.relays import Watcher
 
 
-async def test_many_wait_and_the_recorder_is_asked_once(nursery):
+async def test_one_query_of_the_recorder_serves_all_waiting_connections(nursery):
     watcher = Watcher()
     watcher.must_wait = True
     waiting, done = RecorderBackpressure(watcher), []
@@ -49,7 +49,7 @@ async def test_room_that_others_took_is_waited_for_again(nursery):
         await done.wait()
 
 
-async def test_who_is_cancelled_leaves_nothing_behind_and_others_wait_on(nursery):
+async def test_a_cancelled_wait_leaves_the_others_waiting(nursery):
     watcher = Watcher()
     watcher.must_wait = True
     waiting, done = RecorderBackpressure(watcher), trio.Event()

@@ -36,7 +36,7 @@ async def addresses(name: str, port: int = 9092) -> list[Any]:
     return [where for *_, where in found]
 
 
-async def test_a_name_has_the_systems_addresses_and_the_port_that_is_asked_for(system):
+async def test_a_name_has_the_systems_addresses_and_the_port_that_is_requested(system):
     assert await addresses("name.invalid", 9092) == [(HOST, 9092)]
     assert await addresses("name.invalid", 9093) == [(HOST, 9093)]
     assert system.asked["name.invalid"] == 2
@@ -47,7 +47,7 @@ async def test_numbers_are_nothing_to_look_up(system):
     assert not system.asked
 
 
-async def test_each_who_asks_for_a_name_that_nobody_knows_is_told_so(system, nursery):
+async def test_each_caller_of_a_failed_lookup_gets_the_error(system, nursery):
     told = []
 
     async def ask() -> None:
@@ -61,7 +61,7 @@ async def test_each_who_asks_for_a_name_that_nobody_knows_is_told_so(system, nur
     assert told[0] is not told[1]
 
 
-async def test_all_who_want_a_name_share_one_look_up(system, nursery):
+async def test_concurrent_callers_of_a_name_share_one_lookup(system, nursery):
     found = []
 
     async def ask(port: int) -> None:
@@ -86,7 +86,7 @@ async def test_a_name_that_hangs_keeps_one_thread_however_many_give_it_up(system
     assert system.asked["hangs.invalid"] == 1
 
 
-async def test_who_gives_up_takes_nobody_elses_answer(system, nursery):
+async def test_a_cancelled_caller_does_not_cancel_the_shared_lookup(system, nursery):
     found = []
 
     async def ask() -> None:
@@ -99,7 +99,7 @@ async def test_who_gives_up_takes_nobody_elses_answer(system, nursery):
     assert found == [[(HOST, 9092)]]
 
 
-async def test_beyond_the_places_a_name_waits_its_turn_unless_it_is_given_up(system, nursery):
+async def test_a_lookup_beyond_the_limit_waits_its_turn_unless_cancelled(system, nursery):
     for number in range(MAX_THREADS):
         await given_up(system, f"hangs-{number}.invalid")
     found = []
@@ -123,7 +123,7 @@ async def test_beyond_the_places_a_name_waits_its_turn_unless_it_is_given_up(sys
     assert await addresses("c.invalid") == [(HOST, 9092)]
 
 
-async def test_brokers_whose_names_hang_keep_nobody_from_the_others(monkeypatch, nursery):
+async def test_hanging_lookups_do_not_keep_clients_from_other_brokers(monkeypatch, nursery):
     # more names than trio has threads in all
     hanging = [Node(number, f"hangs-{number}.invalid", 9092) for number in range(2, 52)]
     broker = Broker(hanging)

@@ -54,13 +54,13 @@ def subject(world: World) -> Polling:
     return Polling(world.poll)
 
 
-def test_what_comes_soon_is_looked_out_for(world, subject):
+def test_the_loop_polls_while_events_come_soon(world, subject):
     world.comes = lambda waited: waited > MAX_SPIN_SECONDS / 2
     for _ in range(100):
         assert world.wait(subject) == (COMES, len(world.asked))
 
 
-def test_what_does_not_come_soon_is_slept_for(world, subject):
+def test_the_loop_sleeps_if_no_event_comes_soon(world, subject):
     events, looks = world.wait(subject)
     assert events == []
     assert world.asked[-1] == SECONDS
@@ -73,12 +73,12 @@ def test_a_pause_lasts_for_as_many_waits_as_it_says(world, subject):
     assert tried == [False] * WAITS_WITHOUT_SPINNING + [True]
 
 
-def test_where_it_is_in_vain_it_is_tried_rarely(world, subject):
+def test_polling_in_vain_is_tried_rarely(world, subject):
     tried = sum(world.wait(subject)[1] > 0 for _ in range(10 * WAITS_WITHOUT_SPINNING))
     assert 1 < tried <= 11
 
 
-def test_after_good_times_it_gives_up_soon(world, subject):
+def test_polling_stops_soon_when_events_stop_coming_soon(world, subject):
     world.comes = lambda waited: waited > MAX_SPIN_SECONDS / 2
     for _ in range(100):
         world.wait(subject)
@@ -86,7 +86,7 @@ def test_after_good_times_it_gives_up_soon(world, subject):
     assert 1 < sum(world.wait(subject)[1] > 0 for _ in range(WAITS_WITHOUT_SPINNING)) <= VAIN_AT_MOST
 
 
-def test_it_begins_again_once_it_pays_again(world, subject):
+def test_polling_resumes_once_events_come_soon_again(world, subject):
     world.wait(subject)
     world.comes = lambda waited: waited > MAX_SPIN_SECONDS / 2
     for _ in range(WAITS_WITHOUT_SPINNING + 1):
@@ -94,7 +94,7 @@ def test_it_begins_again_once_it_pays_again(world, subject):
     assert all(world.wait(subject)[1] for _ in range(100))
 
 
-def test_half_of_the_time_is_too_rarely(world, subject):
+def test_events_that_come_soon_half_of_the_time_do_not_encourage_polling(world, subject):
     seldom = 0
     for number in range(20 * WAITS_WITHOUT_SPINNING):
         soon = number % 2
@@ -103,7 +103,7 @@ def test_half_of_the_time_is_too_rarely(world, subject):
     assert seldom < 20 * 4
 
 
-def test_what_is_there_already_says_nothing_of_what_will_come(world, subject):
+def test_an_event_that_is_ready_at_once_does_not_encourage_polling(world, subject):
     world.comes = lambda waited: True
     for _ in range(100):
         assert world.wait(subject) == (COMES, 1)
@@ -111,18 +111,18 @@ def test_what_is_there_already_says_nothing_of_what_will_come(world, subject):
     assert sum(world.wait(subject)[1] > 1 for _ in range(WAITS_WITHOUT_SPINNING)) == 1
 
 
-def test_who_does_not_want_to_wait_looks_once(world, subject):
+def test_a_wait_of_no_time_polls_once(world, subject):
     assert world.wait(subject, 0) == ([], 1)
     assert world.asked == [0]
 
 
-def test_it_can_be_forbidden(world, subject):
+def test_polling_can_be_turned_off(world, subject):
     subject.busy = False
     world.wait(subject)
     assert world.asked == [SECONDS]
 
 
-def test_what_comes_while_others_have_the_processor_is_no_gain(world, subject):
+def test_an_event_that_comes_while_the_processor_is_taken_does_not_encourage_polling(world, subject):
     world.kept = 20 * MAX_SPIN_SECONDS
     world.comes = lambda waited: waited > MAX_SPIN_SECONDS / 2
     found = [world.wait(subject) for _ in range(10 * WAITS_WITHOUT_SPINNING)]

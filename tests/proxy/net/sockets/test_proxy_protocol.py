@@ -58,7 +58,7 @@ def binary(command: int, family: int, rest: bytes = b"") -> bytes:
 
 
 @given(VERSIONS, ENDPOINTS_STRATEGY)
-def test_what_was_written_is_read_and_not_a_byte_behind_it(version: ProxyProtocolVersion, endpoints: ClientEndpoints):
+def test_a_written_header_is_read_and_no_byte_after_it(version: ProxyProtocolVersion, endpoints: ClientEndpoints):
     for way in (take, take_slowly):
         assert way(encode_header(version, endpoints) + BEHIND) == (endpoints, BEHIND)
 
@@ -72,7 +72,7 @@ def test_another_implementation_reads_what_was_written(version: ProxyProtocolVer
 
 
 @given(VERSIONS, ENDPOINTS_STRATEGY)
-def test_what_another_implementation_writes_is_read(version: ProxyProtocolVersion, endpoints: ClientEndpoints):
+def test_a_header_of_another_implementation_is_read(version: ProxyProtocolVersion, endpoints: ClientEndpoints):
     client, listener = ((address.host, address.port) for address in endpoints)
     if ":" in endpoints.client.host:
         theirs = ProxyResultIPv6(
@@ -87,7 +87,7 @@ def test_what_another_implementation_writes_is_read(version: ProxyProtocolVersio
 
 
 @pytest.mark.parametrize("version", OTHERS)
-def test_a_connection_of_the_proxys_own_names_nobody(version: ProxyProtocolVersion):
+def test_a_connection_of_the_proxy_itself_has_no_client(version: ProxyProtocolVersion):
     for way in (take, take_slowly):
         assert way(encode_header(version, None) + BEHIND) == (None, BEHIND)
 
@@ -99,7 +99,7 @@ def test_another_implementation_knows_a_connection_of_the_proxys_own():
     assert not OTHERS[ProxyProtocolVersion.ONE].unpack(encode_header(ProxyProtocolVersion.ONE, None)).source
 
 
-def test_nothing_is_written_unless_told():
+def test_no_header_is_written_if_headers_are_off():
     assert (
         encode_header(ProxyProtocolVersion.OFF, ClientEndpoints(Address("192.0.2.1", 1), Address("192.0.2.2", 2)))
         == b""
@@ -179,7 +179,7 @@ WRONG_LINES = {
 
 
 @pytest.mark.parametrize("line", WRONG_LINES.values(), ids=WRONG_LINES)
-def test_what_is_no_header_is_malformed(line: bytes):
+def test_a_bad_header_is_malformed(line: bytes):
     for way in (take, take_slowly):
         with pytest.raises(Malformed):
             way(line)

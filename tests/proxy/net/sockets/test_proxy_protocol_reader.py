@@ -27,7 +27,7 @@ async def ends() -> AsyncIterator[tuple[Stream, Peer]]:
 
 
 @BOTH
-async def test_a_header_is_read_and_what_stands_behind_it_is_left(version, ends):
+async def test_a_header_is_read_and_the_bytes_after_it_are_left(version, ends):
     client, balancer = ends
     await balancer.say(encode_header(version, ENDPOINTS), b"the first request")
     assert await read_header(client, 5) == ENDPOINTS
@@ -47,7 +47,7 @@ async def test_a_header_may_come_byte_by_byte(version, ends, nursery):
     assert await read_header(client, 5) == ENDPOINTS
 
 
-async def test_what_is_no_header_is_said_so(ends):
+async def test_bytes_that_begin_no_header_raise_no_header(ends):
     client, balancer = ends
     await balancer.say(b"\0\0\0\x10\0\x12\0\0\0\0\0\1\0\4test")
     with pytest.raises(NoHeader, match="begin no header"):
@@ -55,7 +55,7 @@ async def test_what_is_no_header_is_said_so(ends):
 
 
 @BOTH
-async def test_a_header_that_does_not_come_is_waited_for_no_longer_than_told(version, ends, autojump_clock: MockClock):
+async def test_a_missing_header_is_waited_for_until_its_timeout(version, ends, autojump_clock: MockClock):
     client, balancer = ends
     await balancer.say(encode_header(version, ENDPOINTS)[:-1])
     with pytest.raises(NoHeader, match="not come in time"):
@@ -63,7 +63,7 @@ async def test_a_header_that_does_not_come_is_waited_for_no_longer_than_told(ver
     assert trio.current_time() == pytest.approx(5)
 
 
-async def test_a_header_that_ends_in_its_middle_is_none(ends):
+async def test_a_cut_header_is_refused(ends):
     client, balancer = ends
     await balancer.say(b"PROXY TCP4 ")
     await balancer.finish()
@@ -71,7 +71,7 @@ async def test_a_header_that_ends_in_its_middle_is_none(ends):
         await read_header(client, 5)
 
 
-async def test_a_balancer_may_look_whether_somebody_listens(ends):
+async def test_a_balancer_may_probe_the_listener(ends):
     client, balancer = ends
     balancer.close()
     with pytest.raises(NothingSent):

@@ -48,31 +48,31 @@ async def test_the_first_attempt_wins_where_it_succeeds_within_its_head_start(ru
     assert runners.begun.keys() == {"one"}
 
 
-async def test_one_that_takes_long_costs_its_head_start(runners, autojump_clock):
+async def test_a_slow_first_attempt_costs_its_head_start(runners, autojump_clock):
     assert await runners.race(runners.takes("one", 100), runners.takes("two", 0)) == "two"
     assert runners.begun == {"one": 0, "two": pytest.approx(HEAD_START)}
     assert runners.cancelled == ["one"]
     assert trio.current_time() - runners._start == pytest.approx(HEAD_START)
 
 
-async def test_a_slow_one_wins_all_the_same_if_no_other_does(runners, autojump_clock):
+async def test_a_slow_attempt_wins_if_no_other_succeeds(runners, autojump_clock):
     slow = runners.takes("one", 5 * HEAD_START)
     assert await runners.race(slow, runners.takes("two", 100), runners.takes("three", 0, fails=True)) == "one"
     assert runners.cancelled == ["two"]
 
 
-async def test_behind_one_that_fails_the_next_begins_at_once(runners, autojump_clock):
+async def test_the_next_attempt_begins_at_once_after_a_failed_one(runners, autojump_clock):
     assert await runners.race(runners.takes("one", HEAD_START / 5, fails=True), runners.takes("two", 1)) == "two"
     assert runners.begun["two"] == pytest.approx(HEAD_START / 5)
 
 
-async def test_where_all_fail_each_has_its_reason(runners, autojump_clock):
+async def test_a_lost_race_has_each_attempts_reason(runners, autojump_clock):
     with pytest.raises(AllLost, match="two is lost; one is lost") as lost:
         await runners.race(runners.takes("one", 1, fails=True), runners.takes("two", 0, fails=True))
     assert [str(reason) for reason in lost.value.reasons] == ["two is lost", "one is lost"]
 
 
-async def test_what_nobody_wants_any_more_is_given_back(runners, autojump_clock):
+async def test_a_second_winners_result_is_released(runners, autojump_clock):
     both = trio.Event()
 
     def waits(name: str) -> Attempt:
@@ -90,7 +90,7 @@ async def test_what_nobody_wants_any_more_is_given_back(runners, autojump_clock)
     assert sorted([winner, *runners.lost]) == ["one", "two"]
 
 
-async def test_who_is_cancelled_leaves_nothing_behind(runners):
+async def test_a_cancelled_race_leaves_no_attempt_running(runners):
     with trio.CancelScope() as scope:
 
         async def late() -> str:

@@ -31,7 +31,7 @@ async def waited_for(condition) -> None:
             await trio.sleep(0.001)
 
 
-async def test_what_comes_is_dealt_with_while_the_task_that_reads_sleeps(ends, nursery):
+async def test_arriving_data_is_handled_without_waking_the_reading_task(ends, nursery):
     one, other, watch = ends
     seen = []
     nursery.start_soon(watch.read, lambda: seen.append(one.recv(10)))
@@ -46,14 +46,14 @@ async def test_what_comes_is_dealt_with_while_the_task_that_reads_sleeps(ends, n
     nursery.cancel_scope.cancel()
 
 
-async def test_what_is_found_ends_the_wait(ends):
+async def test_a_callbacks_result_ends_the_wait(ends):
     one, other, watch = ends
     other.send(b"found")
     assert await watch.read(lambda: one.recv(10)) == b"found"
     assert watch.on_readable is None
 
 
-async def test_what_goes_wrong_while_it_is_looked_reaches_the_task_that_reads(ends):
+async def test_a_callbacks_exception_reaches_the_reading_task(ends):
     _, other, watch = ends
     other.send(b"x")
     with pytest.raises(ZeroDivisionError):
@@ -70,7 +70,7 @@ async def test_a_cancelled_wait_looks_no_more_and_leaves_the_data(ends):
     assert await watch.read(lambda: one.recv(10)) == b"kept"
 
 
-async def test_one_that_cancels_itself_while_it_looks_is_cancelled(ends):
+async def test_a_reader_that_its_own_callback_cancels_is_cancelled(ends):
     one, other, watch = ends
     other.send(b"x")
     with trio.CancelScope() as scope:
@@ -83,7 +83,7 @@ async def test_one_that_cancels_itself_while_it_looks_is_cancelled(ends):
     assert scope.cancelled_caught
 
 
-async def test_data_that_nobody_reads_does_not_keep_the_processor_busy(ends):
+async def test_unread_data_does_not_keep_the_processor_busy(ends):
     one, other, watch = ends
     other.send(b"first")
     await watch.read(lambda: one.recv(10))
@@ -93,7 +93,7 @@ async def test_data_that_nobody_reads_does_not_keep_the_processor_busy(ends):
     assert watch.interest == READ
 
 
-async def test_a_broken_connection_that_nobody_reads_does_not_either(ends):
+async def test_a_broken_connection_without_a_reader_does_not_keep_the_processor_busy(ends):
     one, other, watch = ends
     other.send(b"first")
     await watch.read(lambda: one.recv(10))
@@ -104,7 +104,7 @@ async def test_a_broken_connection_that_nobody_reads_does_not_either(ends):
         await watch.read(lambda: one.recv(10))
 
 
-async def test_who_writes_waits_for_room_and_disturbs_nobody_who_reads(nursery):
+async def test_a_writer_that_waits_for_room_does_not_disturb_the_reader(nursery):
     # not TCP, whose kernel may find space whenever an acknowledgement arrives
     one, other = socket.socketpair()
     one.setblocking(False)
@@ -138,7 +138,7 @@ async def test_who_writes_waits_for_room_and_disturbs_nobody_who_reads(nursery):
     other.close()
 
 
-async def test_closing_tells_who_waits(ends, nursery):
+async def test_closing_a_watched_socket_ends_its_waits(ends, nursery):
     _, _, watch = ends
     told = []
 
@@ -178,7 +178,7 @@ async def test_a_socket_that_the_kernel_does_not_watch_leaves_nothing_behind(end
     assert await watch.read(lambda: one.recv(10)) == b"found"
 
 
-async def test_one_closed_by_what_another_brought_is_not_looked_at(nursery):
+async def test_a_socket_closed_by_anothers_callback_is_not_read(nursery):
     pairs = [connected(), connected()]
     watches = [WatchedSocket(one.fileno()) for one, _ in pairs]
     looks = []
@@ -206,7 +206,7 @@ async def test_one_closed_by_what_another_brought_is_not_looked_at(nursery):
         other.close()
 
 
-async def test_while_bytes_come_and_come_others_have_their_turn(ends, nursery):
+async def test_other_tasks_have_their_turn_while_bytes_keep_coming(ends, nursery):
     one, other, watch = ends
     other.send(b"x")
 
@@ -221,7 +221,7 @@ async def test_while_bytes_come_and_come_others_have_their_turn(ends, nursery):
     nursery.cancel_scope.cancel()
 
 
-async def test_one_that_has_been_woken_is_not_kept_from_its_work(ends):
+async def test_a_woken_reader_runs_though_more_data_arrives(ends):
     one, other, watch = ends
     patience: list[float] = []
 

@@ -57,7 +57,7 @@ async def test_a_chunk_is_what_the_peer_sent_and_the_last_one_is_empty(ends):
     assert await stream.receive() == b""
 
 
-async def test_what_the_peer_does_not_take_is_returned_and_nothing_behind_it_is_sent(ends):
+async def test_send_now_returns_the_bytes_that_the_peer_did_not_take(ends):
     stream, peer = ends
     chunk = random.Random(0).randbytes(MUCH)
     rest, behind = stream.send_now([chunk, b"behind"])
@@ -83,7 +83,7 @@ async def test_receiving_waits_for_the_peer(ends, nursery):
     assert not stream.is_waiting
 
 
-async def test_who_waits_is_woken(ends, nursery):
+async def test_wake_ends_the_wait_for_data(ends, nursery):
     stream, _ = ends
     got = []
 
@@ -107,7 +107,7 @@ async def test_being_woken_before_waiting_counts_once(ends, autojump_clock):
     assert waited.cancelled_caught
 
 
-async def test_who_is_woken_hears_of_that_first_and_loses_no_data(ends, nursery):
+async def test_a_woken_receiver_gets_none_first_and_loses_no_data(ends, nursery):
     stream, peer = ends
     got = []
 
@@ -124,7 +124,7 @@ async def test_who_is_woken_hears_of_that_first_and_loses_no_data(ends, nursery)
     assert got == [None, b"data"]
 
 
-async def test_waking_after_a_cancelled_wait_reaches_the_next_one(ends):
+async def test_a_wake_after_a_cancelled_wait_ends_the_next_wait(ends):
     stream, _ = ends
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -133,7 +133,7 @@ async def test_waking_after_a_cancelled_wait_reaches_the_next_one(ends):
     assert await stream.receive() is None
 
 
-async def test_what_is_put_back_comes_again_before_anything_else_once_others_have_had_their_turn(ends, nursery):
+async def test_put_back_bytes_come_first_after_other_tasks_had_their_turn(ends, nursery):
     stream, peer = ends
     turns = []
 
@@ -152,7 +152,7 @@ async def test_what_is_put_back_comes_again_before_anything_else_once_others_hav
     assert await stream.receive() == b"two"
 
 
-async def test_what_is_put_back_by_who_takes_it_is_taken_again(ends):
+async def test_bytes_put_back_by_their_callback_are_delivered_again(ends):
     stream, peer = ends
     taken = []
 
@@ -171,7 +171,7 @@ async def test_what_is_put_back_by_who_takes_it_is_taken_again(ends):
     assert taken == [b"ab", b"cd", b"ef"]
 
 
-async def test_who_is_woken_hears_of_that_before_what_was_put_back(ends):
+async def test_a_woken_receiver_gets_none_before_the_put_back_bytes(ends):
     stream, _ = ends
     stream.put_back(b"rest")
     stream.wake()
@@ -235,7 +235,7 @@ async def test_sending_waits_while_the_peer_is_slow(ends, nursery):
     await sent.wait()
 
 
-async def test_waking_who_receives_does_not_disturb_who_sends(ends, nursery):
+async def test_waking_the_receiver_does_not_disturb_the_sender(ends, nursery):
     stream, peer = ends
     got = []
 
@@ -268,7 +268,7 @@ async def test_closing_ends_the_waits_of_both_tasks(ends, nursery):
     assert lost == [stream, stream]
 
 
-async def test_sending_to_a_peer_that_has_gone_says_so(ends):
+async def test_sending_to_a_gone_peer_raises_an_error(ends):
     stream, peer = ends
     peer.reset()
     with pytest.raises(PeerLost) as lost:
@@ -276,7 +276,7 @@ async def test_sending_to_a_peer_that_has_gone_says_so(ends):
     assert lost.value.stream is stream
 
 
-async def test_a_peer_that_goes_while_it_is_sent_to_says_so(ends, nursery):
+async def test_a_peer_that_leaves_while_bytes_are_sent_raises_an_error(ends, nursery):
     stream, peer = ends
 
     async def reset() -> None:
@@ -288,7 +288,7 @@ async def test_a_peer_that_goes_while_it_is_sent_to_says_so(ends, nursery):
         await stream.send([bytes(MUCH)])
 
 
-async def test_after_the_end_of_what_is_sent_receiving_goes_on(ends):
+async def test_receiving_continues_after_the_end_of_stream_was_sent(ends):
     stream, peer = ends
     await stream.send_eof()
     await peer.hears_the_end()
@@ -296,7 +296,7 @@ async def test_after_the_end_of_what_is_sent_receiving_goes_on(ends):
     assert await stream.receive() == b"still here"
 
 
-async def test_ending_towards_a_peer_that_has_gone_says_so(ends):
+async def test_ending_the_stream_to_a_gone_peer_raises_an_error(ends):
     stream, peer = ends
     peer.reset()
     with pytest.raises(PeerLost):
@@ -329,7 +329,7 @@ async def test_finishing_tells_the_peer_that_nothing_more_comes(ends, nursery):
     await peer.finish()
 
 
-async def test_finishing_waits_for_the_peer_no_longer_than_told(ends, autojump_clock):
+async def test_finishing_waits_for_the_peer_until_its_timeout(ends, autojump_clock):
     stream, _ = ends
     began = trio.current_time()
     await stream.finish(5)
@@ -398,7 +398,7 @@ async def test_a_broker_that_goes_while_it_is_greeted_cannot_be_reached(listener
     ("reason", "vanished"),
     [(errno.ETIMEDOUT, True), (errno.EHOSTUNREACH, True), (errno.ECONNRESET, False), (errno.EPIPE, False)],
 )
-async def test_a_machine_that_is_gone_is_told_from_a_peer_that_is(reason, vanished, ends, monkeypatch):
+async def test_a_lost_machine_is_distinguished_from_a_peer_that_left(reason, vanished, ends, monkeypatch):
     def fails(self: socket.socket, most: int) -> bytes:
         raise OSError(reason, os.strerror(reason))
 
@@ -411,7 +411,7 @@ async def test_a_machine_that_is_gone_is_told_from_a_peer_that_is(reason, vanish
     assert lost.value.vanished is vanished
 
 
-async def test_what_a_slow_peer_takes_is_counted(ends, nursery):
+async def test_bytes_that_a_slow_peer_takes_are_counted(ends, nursery):
     stream, peer = ends
     nursery.start_soon(stream.send, [bytes(MUCH)])
     await wait_all_tasks_blocked(0.01)
@@ -482,14 +482,14 @@ async def test_an_address_of_a_name_that_does_not_answer_costs_a_moment(listener
         stream.close()
 
 
-async def test_what_is_the_proxy_itself_is_told_so_and_nothing_is_said_to_it(listener):
+async def test_dialling_the_proxy_itself_raises_leads_back_and_sends_nothing(listener):
     with pytest.raises(LeadsBack, match="leads back to this proxy"):
         await dial(Address(*listener.getsockname()), 10, preamble=b"hello", is_own=lambda sock: True)
     with listener.accept()[0] as arrived:
         assert arrived.recv(1) == b""
 
 
-async def test_a_connection_that_ends_while_it_is_looked_at_is_one_that_cannot_be_had(listener):
+async def test_a_connection_that_ends_while_it_is_checked_can_not_be_had(listener):
     def ended(sock: socket.socket) -> bool:
         raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
 
@@ -497,7 +497,7 @@ async def test_a_connection_that_ends_while_it_is_looked_at_is_one_that_cannot_b
         await dial(Address(*listener.getsockname()), 10, is_own=ended)
 
 
-async def test_a_broker_that_is_not_there_is_lost_with_the_reason():
+async def test_an_unreachable_broker_is_lost_with_the_reason():
     with socket.socket() as unused:
         unused.bind((HOST, 0))
         with pytest.raises(PeerLost, match="can't be reached: Connection refused") as lost:
@@ -505,7 +505,7 @@ async def test_a_broker_that_is_not_there_is_lost_with_the_reason():
     assert lost.value.stream is None
 
 
-async def test_a_broker_with_several_addresses_that_is_not_there_has_a_reason_too():
+async def test_an_unreachable_broker_with_several_addresses_has_a_reason():
     with socket.socket() as unused:
         unused.bind((HOST, 0))
         trio.socket.set_custom_hostname_resolver(Resolver("127.0.0.2", HOST))
@@ -513,7 +513,7 @@ async def test_a_broker_with_several_addresses_that_is_not_there_has_a_reason_to
             await dial(Address("several.invalid", unused.getsockname()[1]), 10)
 
 
-async def test_a_name_that_nobody_knows_is_said_without_the_resolvers_number(monkeypatch):
+async def test_an_unknown_host_is_reported_without_the_resolvers_number(monkeypatch):
     async def unknown(host: str, port: int) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -523,7 +523,7 @@ async def test_a_name_that_nobody_knows_is_said_without_the_resolvers_number(mon
     assert str(lost.value) == "broker:9092 can't be reached: Name or service not known"
 
 
-async def test_a_broker_that_does_not_answer_is_given_up_in_time(monkeypatch, autojump_clock):
+async def test_a_broker_that_does_not_answer_is_abandoned_in_time(monkeypatch, autojump_clock):
     async def never(host: str, port: int) -> None:
         await trio.sleep_forever()
 

@@ -48,14 +48,14 @@ async def test_records_come_in_one_chunk_as_large_as_a_plain_streams(ends, nurse
     assert max(sizes) <= RECEIVE_SIZE
 
 
-async def test_no_more_is_received_than_asked_for_and_the_rest_stays(ends):
+async def test_no_more_is_received_than_requested_and_the_rest_stays(ends):
     await ends.peer.say(b"frame and more")
     assert await ends.stream.receive(5) == b"frame"
     assert await ends.stream.receive(4) == b" and"
     assert await ends.stream.receive() == b" more"
 
 
-async def test_what_is_put_back_comes_again_before_anything_else_once_others_have_had_their_turn(ends, nursery):
+async def test_put_back_bytes_come_first_after_other_tasks_had_their_turn(ends, nursery):
     turns = []
 
     async def other() -> None:
@@ -120,7 +120,7 @@ async def test_both_directions_at_once_lose_nothing(ends):
     assert b"".join(heard) == b"y" * 4 * MUCH
 
 
-async def test_who_waits_is_woken_and_who_is_woken_loses_nothing(ends, nursery):
+async def test_wake_ends_the_wait_for_data_and_loses_none(ends, nursery):
     got = []
 
     async def receive() -> None:
@@ -159,7 +159,7 @@ async def test_being_woken_in_the_middle_of_a_record_loses_nothing(signed):
     relay.close()
 
 
-async def test_cancelled_receiving_goes_on(ends):
+async def test_cancelled_receiving_continues(ends):
     with trio.CancelScope() as scope:
         scope.cancel()
         await ends.stream.receive()
@@ -201,7 +201,7 @@ async def test_records_cut_anywhere_are_the_same_bytes(signed, size):
     cuts=st.lists(st.integers(1, 20_000), min_size=1, max_size=6),
     most=st.integers(1, 40_000),
 )
-def test_whatever_is_said_cut_and_asked_for_arrives(signed, said, cuts, most):
+def test_all_sent_bytes_arrive_for_any_cuts_and_receive_sizes(signed, said, cuts, most):
     async def main() -> None:
         split = await Split.begin(signed)
         heard = []

@@ -21,7 +21,7 @@ from tests.proxy.net.tls_peers import (
 MUCH = 1024 * 1024
 
 
-async def test_to_a_peer_that_has_ended_nothing_is_sent_and_nothing_breaks(ends):
+async def test_sending_to_an_ended_tls_peer_sends_and_raises_nothing(ends):
     await ends.peer.ends()
     assert await ends.stream.receive() == b""
     await ends.stream.send([b"an answer"])
@@ -47,7 +47,7 @@ async def test_closing_twice_is_closing_once(ends):
     ends.stream.close()
 
 
-async def test_what_was_cut_off_in_a_record_is_not_followed_by_an_end(ends, monkeypatch):
+async def test_no_close_notify_follows_a_record_that_was_cut(ends, monkeypatch):
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ends.stream.send, [bytes(4 * MUCH)])

@@ -28,7 +28,7 @@ from tests.proxy.net.tls_peers import (
 )
 
 
-async def test_the_next_connection_has_the_new_certificate_and_the_old_one_goes_on(tmp_path: Path):
+async def test_the_next_connection_has_the_new_certificate_and_the_old_one_continues(tmp_path: Path):
     signed = certificates(tmp_path)
     shared = listening(ListenerTls(signed.proxy))
     both = []
@@ -90,7 +90,7 @@ async def test_files_on_a_disk_that_hangs_are_waited_for_by_one_connection_and_b
     assert record.keys["of"] == "clusters.main.tls"
 
 
-async def test_once_the_disk_is_well_files_are_looked_at_again(files, monkeypatch):
+async def test_files_are_checked_again_once_the_disk_recovers(files, monkeypatch):
     monkeypatch.setattr(tls_streams, "CHECK_SECONDS", 0.01)
     shared = LiveCredentials(files)
     files.well.clear()
@@ -102,7 +102,7 @@ async def test_once_the_disk_is_well_files_are_looked_at_again(files, monkeypatc
             await trio.sleep(0.001)
 
 
-async def test_a_look_that_ends_just_as_it_is_given_up_does_not_hang(files, monkeypatch, autojump_clock):
+async def test_a_file_check_that_ends_just_as_it_is_abandoned_does_not_hang(files, monkeypatch, autojump_clock):
     shared = LiveCredentials(files)
 
     async def ends_too_late(look, **options):
@@ -115,7 +115,7 @@ async def test_a_look_that_ends_just_as_it_is_given_up_does_not_hang(files, monk
         assert files.looks == looks
 
 
-async def test_connections_that_begin_while_somebody_looks_share_the_next_look(files, nursery):
+async def test_connections_that_begin_during_a_file_check_share_the_next_one(files, nursery):
     shared, looked = LiveCredentials(files), []
 
     async def begin(number: int) -> None:
@@ -152,7 +152,7 @@ async def test_a_handshake_does_not_wait_for_a_disk_that_hangs(files, signed, mo
     assert files.looks == 1
 
 
-async def test_files_that_no_thread_can_look_at_stay_as_they_are_and_that_is_said_once(files, caplog):
+async def test_files_that_no_thread_can_check_stay_and_that_is_logged_once(files, caplog):
     shared = LiveCredentials(files)
     with no_threads():
         for _ in range(3):

@@ -62,7 +62,7 @@ async def test_a_client_that_names_an_ip_address_asks_for_no_name(signed):
 
 
 @pytest.mark.parametrize("clients", list(Clients))
-async def test_a_clients_certificate_says_who_it_is(signed, version, clients):
+async def test_a_clients_certificate_is_its_principal(signed, version, clients):
     context = client_context(signed.ca, signed.client)
     context.maximum_version = version
     ends = client_and_proxy(signed, ListenerTls(signed.proxy, client_ca=signed.ca.path, clients=clients), context)
@@ -100,7 +100,7 @@ async def test_a_client_with_a_certificate_of_another_ca_is_not_let_in(signed, t
     ends.close()
 
 
-async def test_a_client_that_does_not_trust_the_proxy_says_so(signed, tmp_path):
+async def test_a_client_that_does_not_trust_the_proxy_sends_an_alert(signed, tmp_path):
     ends = client_and_proxy(signed, ListenerTls(signed.proxy), client_context(Authority(tmp_path, "other")))
     ours, theirs = await refused(ends)
     assert "alert unknown ca" in ours
@@ -126,7 +126,7 @@ async def test_a_version_below_the_minimum_is_refused(signed):
         (b"\x16\x03\x01\x00\x05hello", "TLS handshake failed: "),
     ],
 )
-async def test_what_is_no_handshake_is_named(signed, said, reason):
+async def test_bytes_that_are_no_handshake_are_named(signed, said, reason):
     stream, sock = plain_pair()
     client = TlsStream(stream, listening(ListenerTls(signed.proxy)))
     await sock.send_all(said)
@@ -136,7 +136,7 @@ async def test_what_is_no_handshake_is_named(signed, said, reason):
     sock.socket.close()
 
 
-async def test_a_client_that_says_nothing_is_given_up_in_time(signed, autojump_clock):
+async def test_a_client_that_says_nothing_is_abandoned_in_time(signed, autojump_clock):
     stream, sock = plain_pair()
     client = TlsStream(stream, listening(ListenerTls(signed.proxy)))
     with pytest.raises(NoHandshake, match="no TLS handshake in time"):
@@ -187,7 +187,7 @@ async def reached(
     return stream, broker
 
 
-async def test_a_broker_is_asked_for_by_its_name_and_answers(signed):
+async def test_a_broker_is_requested_by_its_name_and_answers(signed):
     asked = []
     context = broker_context(signed.broker)
     context.sni_callback = lambda tls, name, context: asked.append(name)
@@ -210,19 +210,19 @@ async def test_a_broker_is_shown_the_proxys_certificate(signed):
     broker.close()
 
 
-async def test_a_broker_of_another_name_is_none(signed):
+async def test_a_broker_with_a_certificate_for_another_name_is_refused(signed):
     with pytest.raises(NoHandshake, match="Hostname mismatch"):
         await reached(UpstreamTls(ca=signed.ca.path), broker_context(signed.broker), "kafka.example.org")
 
 
-async def test_a_broker_of_any_name_is_taken_where_that_was_asked_for(signed):
+async def test_a_broker_of_any_name_is_accepted_with_any_host(signed):
     tls = UpstreamTls(ca=signed.ca.path, any_host=True)
     stream, broker = await reached(tls, broker_context(signed.broker), "kafka.example.org")
     stream.close()
     broker.close()
 
 
-async def test_a_broker_that_wants_a_certificate_says_so_after_the_handshake(signed):
+async def test_a_broker_that_wants_a_certificate_refuses_after_the_handshake(signed):
     """TLS 1.3 works like this."""
     below, sock = plain_pair()
     broker = TlsPeer(sock, broker_context(signed.broker, signed.ca))
@@ -242,7 +242,7 @@ async def test_a_broker_that_wants_a_certificate_says_so_after_the_handshake(sig
 
 
 @pytest.mark.parametrize("any_host", [False, True])
-async def test_a_broker_of_another_ca_is_none(signed, tmp_path, any_host):
+async def test_a_broker_with_a_certificate_of_another_ca_is_refused(signed, tmp_path, any_host):
     other = Authority(tmp_path, "other")
     with pytest.raises(NoHandshake, match="unable to get local issuer certificate"):
         await reached(UpstreamTls(ca=other.path, any_host=any_host), broker_context(signed.broker))
@@ -253,7 +253,7 @@ async def test_a_broker_that_speaks_plaintext_is_named_as_such(signed):
         await reached(UpstreamTls(ca=signed.ca.path), None)
 
 
-async def test_a_name_that_cannot_be_asked_for_is_no_brokers(signed):
+async def test_a_name_that_sni_can_not_carry_is_no_brokers(signed):
     below, sock = plain_pair()
     with pytest.raises(NoHandshake, match="can't be a server name"):
         await towards_broker(below, dialling(UpstreamTls(ca=signed.ca.path)), ".bad", PATIENCE)

@@ -77,7 +77,7 @@ def test_the_first_proxy_in_a_folder_has_the_usual_file_and_the_next_one_of_its_
     assert [one.state.name for one in (east, west, third)] == ["_nodes.json", "_nodes.2.json", "_nodes.3.json"]
 
 
-def test_a_proxy_that_starts_again_finds_its_own_file_whoever_is_there(start, path):
+def test_a_restarted_proxy_finds_its_own_file_whichever_proxies_run(start, path):
     for listen, upstream in ((ONE, EAST), (TWO, WEST)):
         keep(start(cluster(path, listen, upstream)), port=listen.port + 5000)
     stop(start)
@@ -117,7 +117,7 @@ def test_clusters_of_one_process_have_files_of_their_own(path):
 
 
 @pytest.mark.parametrize("content", [None, "{}", "old", ""], ids=["free", "foreign", "format 1", "damaged"])
-def test_what_is_beside_the_files_is_nobodys(start, path, content):
+def test_other_files_beside_the_state_files_are_not_claimed(start, path, content):
     path.parent.mkdir()
     beside = [path.with_name(name) for name in ("_nodes-2.json", "_nodes.x.json", "_nodes.02.json", "_nodes.json.2")]
     for one in beside:
@@ -131,7 +131,7 @@ def test_what_is_beside_the_files_is_nobodys(start, path, content):
     assert {one.read_text() for one in beside} == {"something else"}
 
 
-def test_a_proxys_own_file_comes_before_one_that_does_not_say_whose_it_is(start, path):
+def test_a_proxys_own_state_file_is_preferred_to_one_without_an_owner(start, path):
     keep(start(cluster(path)), node_id=5)
     stop(start)
     path.rename(path.with_name("_nodes.7.json"))
@@ -146,7 +146,7 @@ def test_a_file_that_was_named_is_the_one(start, path):
     assert (again.state, again.remembered) == (path, {1: 40123})
 
 
-def test_a_named_file_that_another_proxy_has_open_is_said(start, path):
+def test_a_named_state_file_that_another_proxy_has_open_is_reported(start, path):
     start(cluster(path, default=False))
     with pytest.raises(BadSetting) as error:
         start(cluster(path, default=False))
@@ -158,7 +158,7 @@ def test_a_named_file_that_another_proxy_has_open_is_said(start, path):
 
 
 @pytest.mark.parametrize(("listen", "upstream"), [(TWO, EAST), (ONE, WEST)], ids=["listener", "cluster"])
-def test_a_named_file_that_is_another_listeners_or_clusters_is_said(start, path, listen, upstream):
+def test_a_named_state_file_of_another_listener_or_cluster_is_reported(start, path, listen, upstream):
     keep(start(cluster(path, default=False)))
     stop(start)
     with pytest.raises(BadSetting, match=rf"is another proxy's \(it is kept by the proxy on {ONE} for {EAST}\); right"):
@@ -167,7 +167,7 @@ def test_a_named_file_that_is_another_listeners_or_clusters_is_said(start, path,
     assert start(cluster(path, default=False)).state == path
 
 
-def test_what_cannot_be_claimed_leaves_the_other_clusters_files_to_others(start, path, tmp_path):
+def test_a_failed_claim_releases_the_other_clusters_files(start, path, tmp_path):
     (tmp_path / "notes.txt").write_text("notes")
     wrong = replace(cluster(tmp_path / "notes.txt", TWO, default=False), name="west")
     with pytest.raises(BadSetting, match=r"--state .*notes.txt can't be read \(.*\); right would be") as error:
@@ -191,7 +191,7 @@ def test_a_damaged_file_is_set_aside_with_a_warning_and_the_proxy_starts(start, 
     assert [record.message.partition(":")[0] for record in warnings] == ["state file is damaged"] * 2
 
 
-def test_a_damaged_file_that_cannot_be_set_aside_keeps_nobody_from_starting(start, path):
+def test_the_proxy_starts_though_a_damaged_state_file_can_not_be_set_aside(start, path):
     path.parent.mkdir()
     path.write_text("")
     path.with_name("_nodes.json.damaged").symlink_to("elsewhere")
@@ -205,7 +205,7 @@ def test_a_damaged_file_that_cannot_be_set_aside_keeps_nobody_from_starting(star
     [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("elsewhere")],
     ids=["folder", "FIFO", "link"],
 )
-def test_what_is_no_file_stays_as_it_is(start, path, make):
+def test_something_other_than_a_file_is_left_as_it_is(start, path, make):
     path.parent.mkdir()
     make(path)
     assert start(cluster(path)).state.name == "_nodes.2.json"
@@ -221,7 +221,7 @@ def test_the_lock_is_no_file_that_stays(start, path):
     assert [one.name for one in path.parent.iterdir()] == ["_nodes.json"]
 
 
-def test_a_lock_whose_file_was_removed_just_now_is_not_taken_for_one(start, path, monkeypatch):
+def test_a_lock_on_a_removed_file_does_not_count(start, path, monkeypatch):
     """Between the two calls of a taker, the holder releases the lock and another process takes it."""
     start(cluster(path, default=False))
     real, between = fcntl.flock, [True]
@@ -248,7 +248,7 @@ def test_a_link_in_the_locks_place_is_not_followed(start, path, caplog):
     assert (path.parent / "outside").read_text() == "precious"
 
 
-def test_where_the_file_system_knows_no_locks_it_is_said_and_the_file_is_used(start, path, caplog, monkeypatch):
+def test_a_file_system_without_locks_is_logged_and_the_file_is_used(start, path, caplog, monkeypatch):
     def flock(descriptor: int, how: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -259,14 +259,14 @@ def test_where_the_file_system_knows_no_locks_it_is_said_and_the_file_is_used(st
     assert warning.keys == {"lock": path.with_name("_nodes.json.lock"), "reason": "No locks available"}
 
 
-def test_where_no_folder_can_be_made_the_proxy_starts_all_the_same(start, path, tmp_path, caplog):
+def test_the_proxy_starts_though_its_state_folder_can_not_be_made(start, path, tmp_path, caplog):
     (tmp_path / "capture").touch()
     assert start(cluster(path)).state == path
     # the message comes when there is something to save
     assert caplog.records == []
 
 
-def test_where_no_file_can_be_read_none_is_kept(start, path, caplog, monkeypatch):
+def test_no_state_is_kept_where_no_file_can_be_read(start, path, caplog, monkeypatch):
     def denied(path: Path) -> SavedState:
         raise PermissionError(errno.EACCES, "Permission denied")
 

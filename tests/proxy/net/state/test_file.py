@@ -47,7 +47,7 @@ def some_states(draw: st.DrawFn) -> SavedState:
 
 
 @given(state=some_states())
-def test_what_was_written_is_read(state: SavedState):
+def test_a_written_state_is_read_back(state: SavedState):
     assert decoded(encoded(state)) == state
 
 
@@ -124,7 +124,7 @@ def test_a_link_in_the_files_own_place_is_not_followed(tmp_path: Path):
         read_state(tmp_path / "nodes.json")
 
 
-def test_a_fifo_in_the_files_place_keeps_nobody_waiting(tmp_path: Path):
+def test_a_fifo_in_place_of_the_file_blocks_nothing(tmp_path: Path):
     os.mkfifo(tmp_path / "nodes.json")
     with pytest.raises(OSError, match="is a FIFO"):
         read_state(tmp_path / "nodes.json")
@@ -165,7 +165,7 @@ def test_a_file_that_was_one_of_these_is_damaged(text: str):
     [b"no json", b"[]", b"{}", b"null", b'"format"', b"[" * 100_000, b"\xff\xfe\x00x", b'{"name": "wiretap"}'],
     ids=["text", "list", "empty", "null", "string", "deep", "no text", "another kind"],
 )
-def test_a_file_that_is_something_else_is_not(content: bytes):
+def test_a_file_of_something_else_is_not_a_damaged_state(content: bytes):
     with pytest.raises(NotAState) as wrong:
         decoded(content)
     assert not isinstance(wrong.value, Damaged)
@@ -178,7 +178,7 @@ def test_a_file_that_is_far_too_large_is_something_else(tmp_path: Path, monkeypa
         read_state(tmp_path / "nodes.json")
 
 
-def test_a_file_from_before_files_said_whose_they_are_is_read():
+def test_a_state_file_without_an_owner_is_read():
     nodes = {"1": {"upstream": "b:1"}, "2": {"upstream": "b:2", "port": 40123}}
     known = {1: KnownNode(Address("b", 1)), 2: KnownNode(Address("b", 2), 40123)}
     # later formats have the cluster's id
@@ -186,7 +186,7 @@ def test_a_file_from_before_files_said_whose_they_are_is_read():
     assert decoded(json.dumps({"format": 1, "cluster_id": "x", "nodes": nodes}).encode()) == SavedState(known, "x")
 
 
-def test_what_is_wrong_is_said_with_what_is_right(tmp_path: Path):
+def test_an_unreadable_state_file_is_reported_with_a_correction(tmp_path: Path):
     path = tmp_path / "nodes.json"
     path.mkdir()
     with pytest.raises(OSError, match="a folder") as error:

@@ -77,13 +77,13 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path / "state" / "nodes.json")
 
 
-def test_what_has_changed_is_in_the_file(table):
+def test_a_changed_table_is_in_the_file(table):
     table.grow()
     table.writer.close()
     assert read_state(table.writer._path).nodes == {0: KnownNode(Address("b", 1))}
 
 
-def test_where_nothing_has_changed_nothing_is_written(table):
+def test_an_unchanged_table_is_not_written(table):
     table.writer.close()
     assert not table.writer._path.parent.exists()
 
@@ -100,7 +100,7 @@ def test_while_the_disk_is_busy_only_the_newest_state_waits(table, disk):
     assert len(disk.written) <= 2
 
 
-def test_a_change_behind_the_last_write_is_written_too(table, disk):
+def test_a_change_after_the_last_write_is_written_too(table, disk):
     disk.may_write.release(100)
     for _ in range(20):
         table.grow()
@@ -109,7 +109,7 @@ def test_a_change_behind_the_last_write_is_written_too(table, disk):
     assert disk.written[-1] == 20
 
 
-def test_what_changes_once_it_is_closed_is_not_kept(table, disk):
+def test_a_change_after_closing_is_not_written(table, disk):
     disk.may_write.release(100)
     table.writer.close()
     table.grow()
@@ -117,14 +117,14 @@ def test_what_changes_once_it_is_closed_is_not_kept(table, disk):
     assert disk.written == []
 
 
-def test_a_disk_that_hangs_has_one_thread_and_nobody_waits_for_it(table, disk):
+def test_a_hanging_disk_blocks_one_thread_and_no_task(table, disk):
     for _ in range(100):
         table.grow()
     (thread,) = threads_of_writers()
     assert thread.daemon
 
 
-def test_a_disk_that_takes_nothing_is_said_once_and_so_is_its_recovery(table, disk, caplog):
+def test_a_full_disk_and_its_recovery_are_logged_once_each(table, disk, caplog):
     caplog.set_level(logging.INFO)
     disk.may_write.release(100)
     disk.fails = True
@@ -142,7 +142,7 @@ def test_a_disk_that_takes_nothing_is_said_once_and_so_is_its_recovery(table, di
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whenever_it_changes_the_file_is_the_newest_in_the_end(table, seed):
+def test_the_file_holds_the_newest_state_in_the_end(table, seed):
     threads = [threading.Thread(target=lambda: [table.grow() for _ in range(50)]) for _ in range(seed + 1)]
     for thread in threads:
         thread.start()
@@ -174,7 +174,7 @@ async def test_neither_an_answer_that_names_a_new_node_nor_sigterm_waits_for_a_d
 
 
 @pytest.mark.parametrize("changes", [1, 3])
-def test_what_no_thread_could_write_is_written_by_who_closes_the_writer(table, changes, caplog):
+def test_closing_writes_the_state_that_no_thread_could_write(table, changes, caplog):
     with no_threads():
         for _ in range(changes):
             table.grow()
@@ -183,7 +183,7 @@ def test_what_no_thread_could_write_is_written_by_who_closes_the_writer(table, c
     assert [record.keys["reason"] for record in caplog.records if "can't" in record.message] == ["no thread can be had"]
 
 
-def test_once_there_are_threads_again_the_next_change_is_written(table, disk):
+def test_the_next_change_is_written_once_threads_are_available_again(table, disk):
     with no_threads():
         table.grow()
     table.grow()
@@ -192,7 +192,7 @@ def test_once_there_are_threads_again_the_next_change_is_written(table, disk):
     assert disk.written == [2]
 
 
-def test_a_fault_while_it_is_written_keeps_nobody_waiting(table, monkeypatch, caplog):
+def test_a_fault_while_the_state_is_written_does_not_block_closing(table, monkeypatch, caplog):
     monkeypatch.setattr(writers, "write_state", lambda path, state: {}["missing"])
     table.grow()
     closing = threading.Thread(target=table.writer.close, daemon=True)

@@ -27,13 +27,13 @@ async def hesitates(count: OwnCount) -> float:
     return trio.current_time() - before
 
 
-async def test_who_has_more_than_another_lets_it_go_first(counts, autojump_clock):
+async def test_a_worker_with_more_connections_lets_another_accept_first(counts, autojump_clock):
     more, fewer = begun(counts, 0, 2), begun(counts, 1, 1)
     assert await hesitates(more) == pytest.approx(MAX_HESITATIONS * HESITATION)
     assert await hesitates(fewer) == 0
 
 
-async def test_equals_go_at_once(counts, autojump_clock):
+async def test_workers_with_equally_many_connections_do_not_hesitate(counts, autojump_clock):
     one, other = begun(counts, 0, 2), begun(counts, 2, 2)
     assert await hesitates(one) == await hesitates(other) == 0
 
@@ -44,11 +44,11 @@ async def test_connections_that_have_ended_do_not_count(counts, autojump_clock):
     assert await hesitates(one) == 0
 
 
-async def test_nobody_waits_for_a_place_that_nobody_has(counts, autojump_clock):
+async def test_a_worker_does_not_hesitate_for_an_empty_slot(counts, autojump_clock):
     assert await hesitates(begun(counts, 1, 5)) == 0
 
 
-async def test_nobody_waits_for_one_that_has_ended(counts, autojump_clock):
+async def test_a_worker_does_not_hesitate_for_an_ended_one(counts, autojump_clock):
     one, _ = begun(counts, 0, 5), begun(counts, 1, 1)
     counts.vacate(1)
     assert await hesitates(one) == 0
@@ -60,13 +60,13 @@ async def test_another_process_sees_the_same_counts(counts, autojump_clock):
     assert await hesitates(begun(counts, 0, 2)) == pytest.approx(MAX_HESITATIONS * HESITATION)
 
 
-async def test_who_waits_in_vain_waits_less_and_less(counts, autojump_clock):
+async def test_a_worker_that_hesitates_in_vain_hesitates_less_and_less(counts, autojump_clock):
     one, _ = begun(counts, 0, 5), begun(counts, 1, 1)
     waited = [round(await hesitates(one) / HESITATION) for _ in range(7)]
     assert waited == [16, 8, 4, 2, 1, 1, 1]
 
 
-async def test_one_that_moves_again_is_waited_for_again(counts, autojump_clock):
+async def test_a_worker_that_accepts_again_is_waited_for_again(counts, autojump_clock):
     one, other = begun(counts, 0, 5), begun(counts, 1, 1)
     for _ in range(3):
         await hesitates(one)
@@ -74,7 +74,7 @@ async def test_one_that_moves_again_is_waited_for_again(counts, autojump_clock):
     assert await hesitates(one) == pytest.approx(MAX_HESITATIONS * HESITATION)
 
 
-async def test_it_goes_on_as_soon_as_the_others_have_as_many(counts, autojump_clock, nursery):
+async def test_a_worker_stops_hesitating_once_the_others_have_as_many_connections(counts, autojump_clock, nursery):
     one, other = begun(counts, 0, 2), begun(counts, 1, 1)
 
     async def catch_up() -> None:

@@ -65,20 +65,20 @@ async def test_each_question_gets_its_own_answer(sides):
     assert [(await answer.wait())["doubled"] for answer in asked] == [2 * number for number in range(20)]
 
 
-async def test_what_is_told_is_heard_before_a_later_questions_answer(sides):
+async def test_a_notification_arrives_before_the_answer_to_a_later_call(sides):
     sides[1].calls.tell({"at once": 1})
     await sides[1].calls.ask({"at once": 2}).wait()
     assert [said["at once"] for said in sides[0].heard] == [1, 2]
 
 
-async def test_what_is_done_at_once_is_answered_too(sides):
+async def test_a_call_that_is_handled_at_once_is_answered(sides):
     answer = sides[0].calls.ask({"at once": True})
     assert not answer.is_done
     await answer.settled()
     assert answer.is_done
 
 
-async def test_what_could_not_be_had_is_an_error_of_the_asker(sides):
+async def test_the_callees_os_error_is_raised_by_the_call(sides):
     with pytest.raises(OSError, match="in use") as caught:
         await sides[0].calls.ask({"do": "fail"}).wait()
     assert caught.value.errno == errno.EADDRINUSE
@@ -91,7 +91,7 @@ async def test_a_fault_is_logged_and_answered(sides, caplog):
     assert (await sides[0].calls.ask({"do": "double", "number": 1}).wait())["doubled"] == 2
 
 
-async def test_who_waits_for_an_answer_hears_that_the_other_is_gone(sides, nursery):
+async def test_a_pending_call_raises_process_gone_when_the_peer_ends(sides, nursery):
     sides[1].may_answer = trio.Event()
     answer = sides[0].calls.ask({"do": "double", "number": 1})
     await wait_all_tasks_blocked()
@@ -101,7 +101,7 @@ async def test_who_waits_for_an_answer_hears_that_the_other_is_gone(sides, nurse
     await answer.settled()
 
 
-async def test_nobody_waits_for_one_that_is_gone_already(sides):
+async def test_a_call_to_an_ended_process_raises_process_gone(sides):
     sides[1].end()
     await wait_all_tasks_blocked(0.01)
     with pytest.raises(ProcessGone):

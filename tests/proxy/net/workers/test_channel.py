@@ -45,13 +45,13 @@ async def received(channel: Channel):
     return message
 
 
-async def test_what_is_said_arrives_in_order(ends):
+async def test_messages_arrive_in_order(ends):
     for number in range(100):
         ends[0].send({"number": number})
     assert [(await received(ends[1])).payload for _ in range(100)] == [{"number": number} for number in range(100)]
 
 
-async def test_both_sides_speak(ends):
+async def test_both_ends_of_a_channel_send_messages(ends):
     ends[0].send({"from": "here"})
     ends[1].send({"from": "there"})
     assert (await received(ends[1])).payload == {"from": "here"}
@@ -106,7 +106,7 @@ async def test_the_end_of_the_other_side_is_no_message(ends):
     assert await ends[1].receive() is None
 
 
-async def test_who_speaks_to_nobody_goes_on(ends):
+async def test_sending_to_a_closed_channel_does_not_block(ends):
     ends[1].close()
     for _ in range(3):
         ends[0].send({"much": "x" * 1_000_000})
@@ -114,7 +114,7 @@ async def test_who_speaks_to_nobody_goes_on(ends):
             await ends[0].all_sent()
 
 
-async def test_what_is_no_message_ends_the_channel():
+async def test_bytes_that_are_no_message_end_the_channel():
     channel, there = channel_pair()
     there.sendall(struct.pack(">I", 3) + b"{x}")
     with pytest.raises(ChannelBroken, match="not JSON"):

@@ -51,7 +51,7 @@ def test_a_parent_that_has_ended_has_written_nothing():
         read_job(io.BytesIO())
 
 
-def test_a_parent_that_has_ended_in_the_middle_of_a_job_has_said_nothing():
+def test_a_job_cut_by_the_parents_end_is_no_job():
     whole = Job(1, 0, SETTINGS).dumped()
     for size in range(len(whole)):
         with pytest.raises(EOFError):
@@ -63,7 +63,7 @@ def test_connections_of_different_workers_have_different_numbers():
     assert (first.first_connection, second.first_connection) == (1_000_000_000_001, 2_000_000_000_001)
 
 
-def test_a_worker_may_hold_its_part_and_serves_no_page():
+def test_a_worker_has_its_share_of_held_bytes_and_no_admin_page():
     worker_settings = Job(1, 0, SETTINGS).worker_settings
     assert worker_settings.held_in_all == 334
     assert worker_settings.metrics is None

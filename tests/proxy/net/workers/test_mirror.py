@@ -73,7 +73,7 @@ def worker(two: tuple[Parent, Worker]) -> Worker:
     return two[1]
 
 
-async def test_nodes_are_ensured_when_the_parent_says_so(parent, worker, nursery):
+async def test_nodes_are_ensured_when_the_parent_answers(parent, worker, nursery):
     parent.may_answer = trio.Event()
     done = trio.Event()
 
@@ -92,7 +92,7 @@ async def test_nodes_are_ensured_when_the_parent_says_so(parent, worker, nursery
     assert asked["cluster_id"] == "an-id"
 
 
-async def test_what_the_parent_knows_it_is_not_asked_again(parent, worker):
+async def test_the_parent_is_not_asked_again_for_a_known_node(parent, worker):
     await worker.mirror.ensure([ONE, TWO], "an-id")
     await worker.mirror.ensure([TWO], "an-id")
     await worker.mirror.ensure([ONE])
@@ -102,13 +102,13 @@ async def test_what_the_parent_knows_it_is_not_asked_again(parent, worker):
 @pytest.mark.parametrize(
     ("node", "cluster_id"), [(MOVED, "an-id"), (TWO, "an-id"), (ONE, "another-id")], ids=["moved", "new", "intruder"]
 )
-async def test_what_is_news_the_parent_is_asked(node, cluster_id, parent, worker):
+async def test_the_parent_is_asked_about_a_new_node_or_cluster_id(node, cluster_id, parent, worker):
     await worker.mirror.ensure([ONE], "an-id")
     await worker.mirror.ensure([node], cluster_id)
     assert len(parent.asked) == 2
 
 
-async def test_after_a_change_the_parent_is_asked_again(parent, worker):
+async def test_the_parent_is_asked_again_after_a_change_of_the_table(parent, worker):
     await worker.mirror.ensure([ONE])
     worker.mirror.replace_table(TABLE)
     await worker.mirror.ensure([ONE])
@@ -132,7 +132,7 @@ async def test_an_answer_that_comes_with_a_newer_table_is_not_kept(parent, worke
     assert worker.mirror.needs_ensure([ONE])
 
 
-async def test_a_node_for_which_no_port_can_be_had_is_the_parents_error(parent, worker):
+async def test_a_node_without_a_free_port_is_an_error_of_the_parent(parent, worker):
     parent.wrong = OSError(errno.EMFILE, "too many nodes")
     with pytest.raises(OSError, match="too many nodes"):
         await worker.mirror.ensure([ONE])
@@ -140,7 +140,7 @@ async def test_a_node_for_which_no_port_can_be_had_is_the_parents_error(parent, 
     await worker.mirror.ensure([ONE])
 
 
-async def test_brokers_are_where_the_parent_says(worker):
+async def test_a_worker_dials_brokers_at_the_parents_addresses(worker):
     assert not worker.mirror.has_known_broker
     worker.mirror.replace_table(TABLE)
     assert worker.mirror.has_known_broker
@@ -149,13 +149,13 @@ async def test_brokers_are_where_the_parent_says(worker):
     assert worker.mirror.upstream(3) is None
 
 
-async def test_what_clients_are_told_leads_back(worker):
+async def test_the_advertised_addresses_are_own_listeners(worker):
     assert Address("own.invalid", 9094) not in worker.mirror.own_listeners
     worker.mirror.replace_table(TABLE)
     assert Address("own.invalid", 9094) in worker.mirror.own_listeners
 
 
-async def test_the_observer_is_told_of_nodes_found_and_moved_once(worker):
+async def test_found_and_moved_nodes_are_reported_to_the_observer_once(worker):
     for _ in range(2):
         worker.mirror.replace_table(TABLE)
     worker.mirror.replace_table(TABLE | {"1": ["up-9.invalid:9092", "127.0.0.1:9094", ""]})
@@ -166,17 +166,17 @@ async def test_the_observer_is_told_of_nodes_found_and_moved_once(worker):
     ]
 
 
-async def test_the_parent_asks_who_the_brokers_are(parent, worker):
+async def test_the_parent_discovers_the_brokers(parent, worker):
     assert await worker.brokers.discover()
     assert [said["do"] for said in parent.asked] == ["discover"]
 
 
-async def test_without_the_parent_nobody_knows(parent, worker):
+async def test_discovery_without_the_parent_finds_nothing(parent, worker):
     parent.wrong = OSError(errno.EIO, "a fault")
     assert not await worker.brokers.discover()
 
 
-async def test_a_broker_that_can_not_be_reached_makes_the_parent_doubt(parent, worker):
+async def test_an_unreachable_broker_makes_the_parent_repeat_discovery(parent, worker):
     worker.brokers.request_discovery()
     await wait_all_tasks_blocked(0.01)
     assert parent.asked == [{"do": "request_discovery", "cluster": "main"}]

@@ -129,11 +129,11 @@ async def test_every_worker_gets_every_listener(running):
         assert where[0] == (running.listening["main"].host, running.listening["main"].port)
 
 
-async def test_workers_know_where_brokers_are(running, broker):
+async def test_workers_have_the_parents_table_of_brokers(running, broker):
     assert [node_of(worker, 1)[0] for worker in running.workers] == [str(broker.address)] * 2
 
 
-async def test_a_new_node_is_accepted_for_by_all_before_it_is_told(running):
+async def test_a_new_node_is_accepted_for_by_all_workers_before_it_is_advertised(running):
     asker, slow = running.workers
     slow.does_what_it_is_told = False
     answer = asker.ask(ensure(NEW))
@@ -150,7 +150,7 @@ async def test_a_new_node_is_accepted_for_by_all_before_it_is_told(running):
         pass
 
 
-async def test_a_node_that_another_worker_has_asked_for_is_waited_for_too(running):
+async def test_a_node_that_another_worker_has_requested_is_awaited(running):
     one, other = running.workers
     other.does_what_it_is_told = False
     first = one.ask(ensure(NEW))
@@ -161,7 +161,7 @@ async def test_a_node_that_another_worker_has_asked_for_is_waited_for_too(runnin
     assert not second.is_done
 
 
-async def test_a_node_that_moves_is_told_to_all_before_the_answer(running):
+async def test_a_moved_node_is_announced_to_all_workers_before_the_answer(running):
     one, other = running.workers
     for node in (NEW, MOVED):
         await one.ask(ensure(node)).wait()
@@ -169,7 +169,7 @@ async def test_a_node_that_moves_is_told_to_all_before_the_answer(running):
     assert accepts_for(other).count(7) == 1
 
 
-async def test_an_answer_that_another_one_has_overtaken_says_so(running):
+async def test_an_overtaken_answer_is_shown_as_such(running):
     one, other = running.workers
     other.does_what_it_is_told = False
     first = one.ask(ensure(NEW))
@@ -181,7 +181,7 @@ async def test_an_answer_that_another_one_has_overtaken_says_so(running):
     assert (await second.wait())["current"]
 
 
-async def test_a_worker_that_comes_later_learns_all_of_it(running):
+async def test_a_later_worker_gets_the_whole_table(running):
     gone = running.workers[0]
     await gone.ask(ensure(NEW)).wait()
     gone.end(KILLED)
@@ -194,13 +194,13 @@ async def test_a_worker_that_comes_later_learns_all_of_it(running):
     assert node_of(late, 7)[0] == "new.invalid:9092"
 
 
-async def test_workers_have_the_brokers_asked(running, broker):
+async def test_workers_make_the_parent_discover_the_brokers(running, broker):
     before = len(broker.asked)
     assert (await running.workers[0].ask({"do": "discover", "cluster": "main"}).wait())["answered"]
     assert len(broker.asked) > before
 
 
-async def test_a_doubt_has_the_brokers_asked_too(running, broker):
+async def test_a_doubted_broker_is_checked_by_discovery(running, broker):
     before = len(broker.asked)
     running.workers[0].tell({"do": "request_discovery", "cluster": "main"})
     with trio.fail_after(PATIENCE):
@@ -208,7 +208,7 @@ async def test_a_doubt_has_the_brokers_asked_too(running, broker):
             await wait_all_tasks_blocked(0.01)
 
 
-async def test_one_page_shows_what_all_have_counted(running):
+async def test_one_metrics_page_sums_the_counts_of_all_workers(running):
     for worker in running.workers:
         worker.traffic.opened()
         worker.recorder = {"recorded_bytes": 5.0}
@@ -224,7 +224,7 @@ async def test_a_proxy_that_does_not_record_shows_no_recorder(running):
     assert not [name for name in await running.scrape() if name.startswith("recorder")]
 
 
-async def test_it_is_ready_while_somebody_works(running):
+async def test_the_parent_is_ready_while_a_worker_runs(running):
     assert await running.page("/readyz") == (200, "ready\n")
     running.parent.joins = False
     for worker in list(running.workers):
@@ -233,7 +233,7 @@ async def test_it_is_ready_while_somebody_works(running):
     assert await running.page("/readyz") == (503, "no worker works\n")
 
 
-async def test_it_is_not_ready_while_one_can_not_record(running):
+async def test_the_parent_is_not_ready_while_a_worker_can_not_record(running):
     running.workers[1].recorder = {"failed": 1.0}
     assert await running.page("/readyz") == (503, "the capture can't be written\n")
 
@@ -244,12 +244,12 @@ async def test_workers_are_told_to_stop_and_nothing_listens(running):
     bind(running.listening["main"]).close()
 
 
-async def test_what_a_worker_has_cut_off_is_the_exit_code(running):
+async def test_the_exit_code_is_that_of_a_worker_that_cut_connections(running):
     running.workers[0].code = 1
     await running.ends_with(1)
 
 
-async def test_while_it_stops_new_nodes_get_no_listener(running):
+async def test_a_stopping_parent_opens_no_listener_for_new_nodes(running):
     worker = running.workers[0]
     worker.ends_when_told = False
     signal.raise_signal(signal.SIGTERM)
@@ -301,7 +301,7 @@ async def read_again(running: Running) -> None:
     await wait_all_tasks_blocked(0.02)
 
 
-async def test_settings_that_change_are_told_to_all_once_each_is_prepared_for_them(running, broker):
+async def test_changed_settings_are_sent_to_all_workers_once_each_is_prepared(running, broker):
     running.changed = changed(broker, named={9: Address(HOST, 0)})
     await read_again(running)
     for worker in running.workers:
@@ -317,7 +317,7 @@ async def test_settings_that_change_are_told_to_all_once_each_is_prepared_for_th
     assert first["number"] < second["number"]
 
 
-async def test_what_one_worker_can_not_have_changes_nothing_in_any(running, broker, caplog):
+async def test_a_reload_that_one_worker_refuses_changes_no_worker(running, broker, caplog):
     before = running.parent._settings
     with bind(Address(HOST, 0)) as free:
         at = Address(*free.getsockname())
@@ -338,7 +338,9 @@ async def test_what_one_worker_can_not_have_changes_nothing_in_any(running, brok
     assert running.parent._settings.drain_seconds == 77
 
 
-async def test_a_worker_that_does_not_say_whether_it_can_changes_nothing(running, broker, caplog, monkeypatch):
+async def test_a_worker_that_does_not_answer_whether_it_is_prepared_stops_the_reload(
+    running, broker, caplog, monkeypatch
+):
     monkeypatch.setattr(parents, "CONSENT_SECONDS", 0.05)
     running.changed = changed(broker)
     running.workers[1].does_what_it_is_told = False
@@ -348,7 +350,7 @@ async def test_a_worker_that_does_not_say_whether_it_can_changes_nothing(running
     assert running.workers[0].was_told("settings") == []
 
 
-async def test_a_worker_that_ends_before_it_has_said_whether_it_can_is_waited_for_no_longer(running, broker):
+async def test_a_reload_does_not_wait_for_a_worker_that_ended(running, broker):
     running.changed = changed(broker)
     gone, other = running.workers
     gone.does_what_it_is_told = False
@@ -362,7 +364,7 @@ async def test_a_worker_that_ends_before_it_has_said_whether_it_can_is_waited_fo
     assert running.parent._settings.drain_seconds == 77
 
 
-async def test_a_fault_after_workers_were_told_has_them_told_the_old_ones_again(running, broker, caplog, monkeypatch):
+async def test_a_fault_after_workers_got_new_settings_sends_them_the_old_ones(running, broker, caplog, monkeypatch):
     running.changed = changed(broker)
     tell, told = running.parent._tell_workers, []
 
@@ -382,7 +384,7 @@ async def test_a_fault_after_workers_were_told_has_them_told_the_old_ones_again(
     assert "settings stay as they are: a fault" in caplog.text
 
 
-async def test_a_worker_that_began_before_settings_changed_and_joins_afterwards_is_told(running, broker):
+async def test_a_worker_that_joins_after_a_reload_gets_the_new_settings(running, broker):
     running.parent.joins = False
     await newcomer_after(running, running.workers[0])
     running.changed = changed(broker)
@@ -409,7 +411,7 @@ async def newcomer_after(running: Running, worker: Worker) -> None:
             await trio.sleep(0)
 
 
-async def test_what_can_not_be_listened_on_is_said_before_any_worker_begins(nursery, broker):
+async def test_a_busy_listen_address_is_reported_before_any_worker_starts(nursery, broker):
     with bind(Address(HOST, 0)) as taken:
         chosen = whole(settings(broker.address, listen=Address(HOST, taken.getsockname()[1])), workers=2)
         parent = Scripted(chosen, nursery, None, None)

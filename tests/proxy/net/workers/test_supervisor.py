@@ -20,7 +20,7 @@ def seconds() -> float:
     return trio.current_time()
 
 
-async def test_as_many_run_as_there_are_to_be(team, autojump_clock):
+async def test_the_supervisor_runs_the_wanted_number_of_workers(team, autojump_clock):
     workers = await team.working()
     assert [(worker.number, worker.slot) for worker in sorted(workers, key=lambda one: one.number)] in (
         [(1, 0), (2, 1)],
@@ -29,21 +29,21 @@ async def test_as_many_run_as_there_are_to_be(team, autojump_clock):
     assert [worker.number for worker in team.supervisor.joined] == [1, 2]
 
 
-async def test_one_that_joins_is_told_first_what_it_has_missed(team, autojump_clock):
+async def test_a_worker_that_joins_is_greeted_before_later_messages(team, autojump_clock):
     workers = await team.working()
     team.supervisor.tell({"do": "more"})
     await team.supervisor.settled()
     assert [[said["do"] for said in worker.told] for worker in workers] == [["greet", "more"]] * 2
 
 
-async def test_one_that_has_not_joined_is_told_nothing(team, autojump_clock):
+async def test_a_worker_that_has_not_joined_gets_no_messages(team, autojump_clock):
     await wait_all_tasks_blocked()
     team.supervisor.tell({"do": "more"})
     await team.supervisor.settled()
     assert [worker.told for worker in team.workers] == [[], []]
 
 
-async def test_all_have_done_what_they_were_told_when_it_is_settled(team, nursery, autojump_clock):
+async def test_all_workers_have_followed_their_messages_when_settled_returns(team, nursery, autojump_clock):
     workers = await team.working()
     slow = workers[1]
     slow.does_what_it_is_told = False
@@ -54,7 +54,7 @@ async def test_all_have_done_what_they_were_told_when_it_is_settled(team, nurser
     assert seconds() - before == pytest.approx(supervisor.SETTLE_SECONDS)
 
 
-async def test_nobody_waits_for_a_worker_that_ends(team, nursery, autojump_clock):
+async def test_settling_does_not_wait_for_a_worker_that_ends(team, nursery, autojump_clock):
     workers = await team.working()
     workers[1].does_what_it_is_told = False
     team.supervisor.tell({"do": "more"})
@@ -69,7 +69,7 @@ async def end_soon(worker: Worker) -> None:
     worker.end(KILLED)
 
 
-async def test_one_that_ends_is_replaced_and_its_place_is_taken(team, caplog, autojump_clock):
+async def test_an_ended_worker_is_replaced_in_its_slot(team, caplog, autojump_clock):
     workers = await team.working()
     gone = workers[0]
     gone.end(KILLED)
@@ -98,7 +98,7 @@ async def test_the_pause_grows_while_workers_keep_ending(team, autojump_clock):
     assert seconds() - before == pytest.approx(supervisor.FIRST_PAUSE)
 
 
-async def test_one_that_can_not_be_started_is_tried_again(team, caplog, autojump_clock):
+async def test_a_worker_that_can_not_be_started_is_tried_again(team, caplog, autojump_clock):
     team.cannot_start = OSError(12, "no memory")
     await team.supervisor.all_started()
     assert team.workers == []
@@ -131,7 +131,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("text", NONSENSE.values(), ids=NONSENSE)
-async def test_one_that_makes_no_sense_is_killed(team, nursery, caplog, autojump_clock, text):
+async def test_a_worker_that_sends_nonsense_is_killed(team, nursery, caplog, autojump_clock, text):
     workers = await team.working()
     await workers[0].talk_nonsense(text.encode())
     await wait_all_tasks_blocked()
@@ -139,13 +139,13 @@ async def test_one_that_makes_no_sense_is_killed(team, nursery, caplog, autojump
     assert "worker can't be understood" in caplog.text
 
 
-async def test_what_workers_ask_is_answered(team, autojump_clock):
+async def test_calls_of_workers_are_answered(team, autojump_clock):
     workers = await team.working()
     asked = [worker.ask({"do": "say", "number": worker.number}) for worker in workers]
     assert [(await answer.wait())["said"] for answer in asked] == [worker.number for worker in workers]
 
 
-async def test_last_counts_are_heard(team, autojump_clock):
+async def test_an_ended_workers_last_counts_are_added(team, autojump_clock):
     gone, _ = await team.working()
     gone.traffic.opened()
     gone.traffic.closed(Cause.CLIENT_CLOSED)
@@ -169,20 +169,20 @@ async def test_a_scrape_does_not_wait_for_one_that_hangs(team, autojump_clock):
     assert team.supervisor.totals.traffic("main").connections_opened == 2
 
 
-async def test_it_stops_when_all_have_ended(team, autojump_clock):
+async def test_a_stop_ends_when_all_workers_have_ended(team, autojump_clock):
     workers = await team.working()
     assert await team.supervisor.stop(10, asked())
     assert [worker.told[-1]["do"] for worker in workers] == ["stop", "stop"]
     assert len(team.workers) == 2
 
 
-async def test_what_one_cut_off_was_cut_off(team, autojump_clock):
+async def test_a_stop_reports_that_a_worker_cut_connections(team, autojump_clock):
     workers = await team.working()
     workers[1].code = 1
     assert not await team.supervisor.stop(10, asked())
 
 
-async def test_one_that_died_earlier_is_no_reason(team, autojump_clock):
+async def test_a_worker_that_died_earlier_does_not_count_as_cutting_connections(team, autojump_clock):
     workers = await team.working()
     workers[0].end(KILLED)
     await team.replaced()
@@ -190,7 +190,7 @@ async def test_one_that_died_earlier_is_no_reason(team, autojump_clock):
 
 
 @pytest.mark.parametrize("urgency", [Urgency.HURRY, Urgency.AT_ONCE])
-async def test_all_are_told_that_it_is_urgent(team, nursery, autojump_clock, urgency):
+async def test_all_workers_get_a_higher_urgency(team, nursery, autojump_clock, urgency):
     workers = await team.working()
     stop = asked()
     workers[0].ends_when_told = workers[1].ends_when_told = False
@@ -213,7 +213,9 @@ async def hurry(workers: list[Worker], stop: Stop, urgency: Urgency) -> None:
     [(Urgency.HURRY, supervisor.HURRIED_STUCK_SECONDS), (Urgency.AT_ONCE, supervisor.AT_ONCE_SECONDS)],
     ids=["hurried", "at once"],
 )
-async def test_the_more_urgent_the_end_the_sooner_is_killed_who_does_not_end(team, autojump_clock, urgency, seconds):
+async def test_a_worker_that_does_not_end_is_killed_sooner_for_a_more_urgent_stop(
+    team, autojump_clock, urgency, seconds
+):
     workers = await team.working()
     workers[0].ends_when_told = False
     before = trio.current_time()
@@ -222,7 +224,7 @@ async def test_the_more_urgent_the_end_the_sooner_is_killed_who_does_not_end(tea
     assert [worker.killed for worker in workers] == [True, False]
 
 
-async def test_one_that_does_not_even_end_when_it_is_killed_is_left_behind(team, caplog, autojump_clock):
+async def test_a_worker_that_survives_its_kill_is_left_behind(team, caplog, autojump_clock):
     workers = await team.working()
     workers[0].ends_when_told, workers[0].kill = False, lambda: None
     before = trio.current_time()
@@ -231,7 +233,7 @@ async def test_one_that_does_not_even_end_when_it_is_killed_is_left_behind(team,
     assert "left behind" in caplog.text
 
 
-async def test_one_that_does_not_end_is_killed(team, caplog, autojump_clock):
+async def test_a_worker_that_does_not_end_is_killed(team, caplog, autojump_clock):
     workers = await team.working()
     workers[0].ends_when_told = False
     before = seconds()
@@ -242,7 +244,7 @@ async def test_one_that_does_not_end_is_killed(team, caplog, autojump_clock):
     assert "worker does not end; killed" in caplog.text
 
 
-async def test_one_that_has_not_joined_is_told_to_stop_too(team, autojump_clock):
+async def test_a_worker_that_has_not_joined_is_told_to_stop(team, autojump_clock):
     """The worker may have begun to record. If it were killed, its session would never be finished."""
     await wait_all_tasks_blocked()
     team.workers[1].code = 1
@@ -251,14 +253,14 @@ async def test_one_that_has_not_joined_is_told_to_stop_too(team, autojump_clock)
     assert [worker.killed for worker in team.workers] == [False, False]
 
 
-async def test_one_that_has_not_joined_and_does_not_end_is_killed_and_was_no_loss(team, autojump_clock):
+async def test_a_worker_killed_before_it_joined_cuts_no_connection(team, autojump_clock):
     await wait_all_tasks_blocked()
     team.workers[0].ends_when_told = False
     assert await team.supervisor.stop(10, asked())
     assert [worker.killed for worker in team.workers] == [True, False]
 
 
-async def test_one_that_is_being_started_when_all_stop_is_told_so_once_it_is(nursery, autojump_clock):
+async def test_a_worker_that_starts_during_a_stop_is_told_to_stop(nursery, autojump_clock):
     team = Team(nursery)
     team.may_start = trio.Event()
     await wait_all_tasks_blocked()
@@ -272,7 +274,7 @@ async def start_later(team: Team) -> None:
     team.may_start.set()
 
 
-async def test_during_a_pause_nobody_waits(team, autojump_clock):
+async def test_a_stop_does_not_wait_for_a_workers_restart_pause(team, autojump_clock):
     workers = await team.working()
     workers[0].end(1)
     await wait_all_tasks_blocked()
@@ -293,7 +295,7 @@ def few_beats(monkeypatch):
     monkeypatch.setattr(supervisor, "BEAT_SECONDS", 10.0)
 
 
-async def test_one_that_never_says_a_word_is_given_longer_and_then_killed_and_replaced(
+async def test_a_worker_that_never_reported_has_more_time_before_it_is_killed_and_replaced(
     team, nursery, few_beats, autojump_clock
 ):
     await wait_all_tasks_blocked()
@@ -312,7 +314,7 @@ async def test_one_that_never_says_a_word_is_given_longer_and_then_killed_and_re
     await team.supervisor.all_started()
 
 
-async def test_one_that_has_begun_and_hangs_before_it_works_is_killed_as_soon_as_one_that_works(
+async def test_a_worker_that_reported_and_hangs_before_it_joined_is_killed_like_a_joined_one(
     team, nursery, few_beats, autojump_clock
 ):
     await wait_all_tasks_blocked()
@@ -325,7 +327,7 @@ async def test_one_that_has_begun_and_hangs_before_it_works_is_killed_as_soon_as
     assert SILENCE < seconds() < SILENCE * 1.1
 
 
-async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nursery, few_beats, autojump_clock, caplog):
+async def test_a_silent_worker_is_killed_and_replaced(team, nursery, few_beats, autojump_clock, caplog):
     hung, well = await team.working()
     hung.traffic.opened()
     hung.say_counts()
@@ -348,7 +350,7 @@ async def test_one_that_says_nothing_for_long_is_killed_and_replaced(team, nurse
     assert len(team.workers) == 3
 
 
-async def test_while_all_stop_nobody_is_killed_for_its_silence(team, nursery, few_beats, autojump_clock):
+async def test_no_worker_is_killed_for_its_silence_during_a_stop(team, nursery, few_beats, autojump_clock):
     workers = await team.working()
     workers[0].ends_when_told = workers[1].ends_when_told = False
     nursery.start_soon(team.supervisor.stop, SILENCE * 5, asked())

@@ -30,7 +30,7 @@ async def test_counts_of_all_are_added(team, autojump_clock):
     assert team.supervisor.totals.traffic("another").connections_opened == 0
 
 
-async def test_what_one_had_counted_that_has_ended_stays_and_its_connections_are_closed(team, autojump_clock):
+async def test_an_ended_workers_counts_stay_and_its_connections_count_as_closed(team, autojump_clock):
     gone, _ = await team.working()
     gone.traffic.opened()
     gone.recorder = {"gaps": 3.0, "queue_bytes": 7.0}

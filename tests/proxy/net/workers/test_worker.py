@@ -121,7 +121,7 @@ async def connected(where: Address) -> Peer:
     return Peer(await trio.open_tcp_stream(where.host, where.port))
 
 
-async def test_it_serves_clients_of_the_parents_listeners(parent):
+async def test_a_worker_serves_clients_of_the_parents_listeners(parent):
     client = await connected(await parent.hand_over())
     await ping(client)
     (opened,) = parent.watcher.seen("opened")
@@ -141,13 +141,13 @@ async def test_a_nodes_clients_reach_the_nodes_broker(parent, broker):
     assert parent.watcher.seen("node") == [("node", 7, str(broker.address), str(where))]
 
 
-async def test_a_node_that_nobody_knows_is_asked_for(parent):
+async def test_an_unknown_node_is_looked_up(parent):
     client = await connected(await parent.hand_over(7))
     await client.hears_the_end()
     assert len(parent.said("discover")) == 1
 
 
-async def test_what_the_listeners_are_called_is_never_dialled(parent, broker):
+async def test_a_worker_never_dials_an_advertised_address(parent, broker):
     await parent.hand_over()
     where = await parent.hand_over(7)
     parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": ["advertised.invalid:1", str(where), ""]}})
@@ -171,7 +171,7 @@ async def test_a_response_waits_for_the_parent_before_it_names_nodes(parent, bro
     assert [(one["host"], one["port"]) for one in answer["brokers"]] == [("proxy.invalid", 7)]
 
 
-async def test_a_node_for_which_the_parent_has_no_port_ends_the_connection(parent, broker):
+async def test_a_node_without_a_port_of_the_parent_ends_the_connection(parent, broker):
     broker.nodes = [Node(7, "secret.invalid", 9092)]
     parent.wrong = OSError(errno.EMFILE, "too many nodes")
     client = await connected(await parent.hand_over())
@@ -182,7 +182,7 @@ async def test_a_node_for_which_the_parent_has_no_port_ends_the_connection(paren
             await wait_all_tasks_blocked(0.005)
 
 
-async def test_a_broker_that_is_down_is_the_parents_doubt(parent, broker):
+async def test_a_broker_that_is_down_is_reported_to_the_parent(parent, broker):
     where = await parent.hand_over(7)
     parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [f"{HOST}:1", str(where), ""]}})
     client = await connected(where)
@@ -190,7 +190,7 @@ async def test_a_broker_that_is_down_is_the_parents_doubt(parent, broker):
     assert await parent.hears("request_discovery") == {"do": "request_discovery", "cluster": "main"}
 
 
-async def test_it_tells_its_counts_before_it_answers_that_it_has(parent):
+async def test_a_worker_sends_its_counts_before_it_answers_the_call(parent):
     """So the parent adds the counts before it handles the answer."""
     await ping(await connected(await parent.hand_over()))
     parent.heard.clear()
@@ -201,7 +201,7 @@ async def test_it_tells_its_counts_before_it_answers_that_it_has(parent):
     assert "clusters" not in answer
 
 
-async def test_others_see_how_many_connections_it_has(parent):
+async def test_other_workers_see_the_workers_number_of_connections(parent):
     counts = parent.counts._numbers
     where = await parent.hand_over()
     assert counts[SLOT] == 0
@@ -215,7 +215,7 @@ async def test_others_see_how_many_connections_it_has(parent):
             await wait_all_tasks_blocked(0.005)
 
 
-async def test_it_says_what_it_has_counted_without_being_asked(parent):
+async def test_a_worker_sends_its_counts_unasked(parent):
     """So the counts of a killed worker are known, and the parent sees that it runs."""
     client = await connected(await parent.hand_over())
     await ping(client)
@@ -263,7 +263,7 @@ async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(pare
     client.close()
 
 
-async def test_it_stops_when_it_is_told_and_says_its_last_counts(parent):
+async def test_a_worker_told_to_stop_sends_its_last_counts(parent):
     client = await connected(await parent.hand_over())
     await ping(client)
     parent.calls.tell({"do": "stop", "urgency": 1})
@@ -276,7 +276,7 @@ async def test_it_stops_when_it_is_told_and_says_its_last_counts(parent):
     assert parent.watcher.seen("close")
 
 
-async def test_it_stops_when_the_parent_is_gone(parent, caplog):
+async def test_a_worker_stops_when_its_parent_is_gone(parent, caplog):
     client = await connected(await parent.hand_over())
     await ping(client)
     parent.end()
@@ -312,14 +312,14 @@ async def test_it_lets_its_connections_end_if_it_has_no_descriptor_for_a_listene
     await parent.worker_ends_with(0)
 
 
-async def test_it_stops_by_a_signal_of_its_own(parent):
+async def test_a_worker_stops_by_sigterm(parent):
     await parent.hand_over()
     signal.raise_signal(signal.SIGTERM)
     await parent.worker_ends_with(0)
 
 
 @pytest.mark.parametrize("first", ["stop", "signal"])
-async def test_a_signal_and_the_parents_word_are_one_stop_and_hurry_is_another(first, parent, broker):
+async def test_a_signal_and_the_parents_message_are_one_stop(first, parent, broker):
     broker.answer = never
     client = await connected(await parent.hand_over())
     await client.say(PING)
@@ -361,7 +361,7 @@ async def joined(parent: Parent) -> Worker:
     return parent.worker
 
 
-async def test_settings_that_it_has_prepared_are_taken_over_when_it_is_told(parent, broker, logs):
+async def test_a_worker_takes_over_prepared_settings_when_told(parent, broker, logs):
     worker = await joined(parent)
     assert (await parent.calls.ask(changed(broker, "prepare", 1)).wait())["wrong"] == []
     assert (logs, worker._settings.drain_seconds) == ([], 10)
@@ -383,7 +383,7 @@ async def test_settings_that_have_changed_hold_for_its_connections(parent, broke
     await parent.worker_ends_with(1)
 
 
-async def test_settings_that_it_can_not_have_are_refused_and_nothing_changes(parent, broker, logs, tmp_path):
+async def test_a_worker_refuses_settings_that_it_can_not_use_and_changes_nothing(parent, broker, logs, tmp_path):
     worker = await joined(parent)
     parent.worker.clusters[0]._settings = settings(broker.address, tls=ListenerTls(tmp_path / "before.pem"))
     refused = changed(broker, "prepare", 1, tls=ListenerTls(tmp_path / "none.pem"))
@@ -410,7 +410,7 @@ async def test_settings_that_others_have_overtaken_are_not_taken_over(parent, br
     assert parent.worker._settings.drain_seconds == 5
 
 
-async def test_a_worker_that_can_not_have_what_the_others_have_ends(parent, broker, logs, tmp_path, caplog):
+async def test_a_worker_that_can_not_use_the_others_settings_ends(parent, broker, logs, tmp_path, caplog):
     await joined(parent)
     parent.worker.clusters[0]._settings = settings(broker.address, tls=ListenerTls(tmp_path / "before.pem"))
     parent.calls.tell(changed(broker, "settings", 1, tls=ListenerTls(tmp_path / "none.pem")))
@@ -418,7 +418,7 @@ async def test_a_worker_that_can_not_have_what_the_others_have_ends(parent, brok
     assert "settings can't be taken over" in caplog.text
 
 
-async def test_a_worker_in_which_a_fault_keeps_settings_from_being_taken_over_ends(parent, broker, logs, caplog):
+async def test_a_worker_that_fails_to_take_over_settings_ends(parent, broker, logs, caplog):
     await joined(parent)
     parent.watcher.selection_change = lambda recording: (lambda: 1 // 0, lambda: None)
     parent.calls.tell(changed(broker, "settings", 1))
@@ -426,7 +426,7 @@ async def test_a_worker_in_which_a_fault_keeps_settings_from_being_taken_over_en
     assert "settings can't be taken over" in caplog.text
 
 
-async def test_without_threads_it_says_what_the_recorder_told_before(parent, monkeypatch):
+async def test_a_worker_without_threads_sends_the_recorders_previous_counts(parent, monkeypatch):
     await parent.hears("join")
     await parent.calls.ask({"do": "count"}).wait()
     monkeypatch.setattr(parent.watcher, "counters", lambda: pytest.fail("asked without a thread"))

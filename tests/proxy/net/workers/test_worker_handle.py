@@ -24,5 +24,5 @@ async def test_a_recorders_counts_never_go_back(worker):
     assert worker.recorder == {"compacted_frames": 5.0, "lag_bytes": 0.0}
 
 
-async def test_one_that_has_not_been_started_is_killed_without_a_word(worker):
+async def test_killing_a_worker_that_was_never_started_raises_nothing(worker):
     worker.kill()

@@ -64,7 +64,7 @@ def test_values_are_those_of_the_quick_way(key: int) -> None:
 
 
 @given(messages(), st.integers(0, 2000))
-def test_what_is_cut_or_damaged_is_told_as_the_quick_way_tells_it(
+def test_damaged_bytes_raise_the_same_error_with_and_without_a_budget(
     message: tuple[Codec, dict[str, Any]], at: int
 ) -> None:
     codec, values = message
@@ -86,7 +86,7 @@ def outcome(codec: Codec, data: bytes, budget: Budget | None) -> Any:
 
 
 @given(messages(), st.data())
-def test_what_was_decoded_when_the_budget_ended_is_a_beginning_of_all(
+def test_values_decoded_within_a_budget_are_a_prefix_of_all(
     message: tuple[Codec, dict[str, Any]], data: st.DataObject
 ) -> None:
     codec, values = message
@@ -119,7 +119,7 @@ def begins(part: Any, whole: Any, tagged: Container[str]) -> bool:
     return not isinstance(part, list | dict) or not part
 
 
-def test_empty_elements_are_paid_for_one_by_one() -> None:
+def test_empty_elements_are_charged_one_by_one() -> None:
     count = 1000
     codec = must_codec("request", 3, 9)
     topics = uvarint(count + 1) + b"\x01\x00" * count
@@ -142,7 +142,7 @@ def test_a_count_that_lies_costs_nothing(version: int) -> None:
     assert not budget.used_up
 
 
-def test_tags_that_nobody_knows_are_paid_for() -> None:
+def test_unknown_tags_are_charged() -> None:
     body = METADATA.encode({"_tags": dict.fromkeys(range(1000, 2000), b"")})
     assert spent(METADATA, body) >= spent(METADATA, METADATA.encode({})) + 1000 * costs.TAG
     with pytest.raises(OverBudget):
@@ -204,7 +204,7 @@ def all_arrays() -> Iterator[Slot]:
         yield from arrays(layout(codec.message, codec.version))
 
 
-def test_what_is_never_counted_is_never_too_large() -> None:
+def test_an_element_that_is_not_counted_costs_a_bounded_multiple_of_its_bytes() -> None:
     for slot in all_arrays():
         width = smallest_of(slot.struct) if slot.struct else FIXED[slot.type][1] if slot.element_code else 1
         assert width >= 1, slot
@@ -216,7 +216,7 @@ MANY = 400
 
 
 @every_api
-def test_values_take_no_more_than_is_paid_for_them(key: int) -> None:
+def test_values_take_no_more_than_is_charged_for_them(key: int) -> None:
     """Takes the newest version, with every array full of the smallest elements."""
     for kind in ("request", "response"):
         found = catalog.codec(kind, key, apis.versions(key)[-1])

@@ -32,7 +32,7 @@ def test_steps_alone_read_nothing() -> None:
     assert reader.source.function()(b"", 1) == 8
 
 
-def test_what_waits_for_the_step_sees_where_the_run_began() -> None:
+def test_a_callback_before_a_step_sees_the_runs_start() -> None:
     reader = cursor("def read(buf, at, seen):")
     reader.step(1)
     reader.take("b", 1, "one")
@@ -43,7 +43,7 @@ def test_what_waits_for_the_step_sees_where_the_run_began() -> None:
     assert seen == [(5, 1)]
 
 
-def test_steps_behind_the_last_value_are_not_read() -> None:
+def test_steps_after_the_last_value_are_not_read() -> None:
     """They may lie beyond the bytes that a projection needs."""
     reader = cursor()
     reader.take("b", 1, "one")
@@ -62,7 +62,7 @@ def test_a_count_is_a_varint_of_any_width(data: bytes, count: int) -> None:
     assert reader.source.function()(b"_" + data, 0) == (count, 1 + len(data))
 
 
-def test_what_follows_a_detour_is_read_once_or_behind_it() -> None:
+def test_fields_after_a_detour_are_read_once() -> None:
     reader = cursor()
     reader.take("h", 2, "one")
     reader.detour("b", 1, "count", "count", lambda: reader.take("h", 2, "detour"))
@@ -74,7 +74,7 @@ def test_what_follows_a_detour_is_read_once_or_behind_it() -> None:
     assert read(b"_\0\1" + b"\1" + b"\7\7" + b"\0\0\0\2\3", 1) == (1, 1, 2, 3, 11)
 
 
-def test_a_second_detour_begins_behind_the_first() -> None:
+def test_a_second_detour_begins_after_the_first() -> None:
     reader = cursor()
     reader.detour("b", 1, "first", "first", lambda: reader.step(1))
     reader.detour("b", 1, "second", "second", lambda: reader.step(2))

@@ -33,7 +33,7 @@ def test_any_buffer_gives_bytes() -> None:
         assert type(values["a"]) is bytes
 
 
-def test_null_and_empty_are_told_apart() -> None:
+def test_null_and_empty_are_distinguished() -> None:
     text = "  a: string?\n  b: bytes?\n  c: []int8?\n"
     assert codec(text).decode(b"\xff\xff" + b"\xff" * 8)[0] == {"a": None, "b": None, "c": None}
     assert codec(text).decode(bytes(10))[0] == {"a": "", "b": b"", "c": []}
@@ -52,7 +52,7 @@ def test_a_struct_may_be_null_also_in_a_tag() -> None:
     assert codec(text, 1).decode(codec(text, 1).encode(values))[0] == values
 
 
-def test_an_absent_struct_can_not_be_changed_by_whoever_got_it() -> None:
+def test_an_absent_struct_can_not_be_changed_by_its_reader() -> None:
     found = must_codec("response", 1, 12)
     data = found.encode({"responses": [{"partitions": [{}]}]})
     absent = found.decode(data)[0]["responses"][0]["partitions"][0]["current_leader"]

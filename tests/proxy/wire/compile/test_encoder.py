@@ -68,7 +68,7 @@ def test_buffers_are_written_byte_for_byte_whatever_their_items_are() -> None:
             assert codec(text, version).decode(codec(text, version).encode(values))[0] == expected
 
 
-def test_what_is_no_buffer_is_no_bytes() -> None:
+def test_a_value_that_is_no_buffer_is_refused_as_bytes() -> None:
     released = memoryview(b"abc")
     released.release()
     for value in (3, "abc", [1, 2], released):

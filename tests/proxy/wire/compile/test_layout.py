@@ -88,7 +88,7 @@ def test_the_type_of_an_integer_is_that_of_the_version() -> None:
     assert (second.varint, first.element_varint) == (None, None)
 
 
-def test_what_is_absent_has_the_value_that_its_line_says_or_its_types_zero() -> None:
+def test_an_absent_field_has_its_declared_default_or_its_types_zero() -> None:
     (message,) = parse(
         "ARequest  key 1  versions 0  flexible 0+\n"
         "  a: varint16  = -1\n  b: string\n  c: string?  = null\n"

@@ -62,7 +62,7 @@ def test_a_message_that_is_no_mapping_is_an_error() -> None:
 
 
 @given(st.text(min_size=1), st.sampled_from(CODECS))
-def test_no_text_or_bytes_are_told(secret: str, codec: Codec) -> None:
+def test_an_encoding_error_quotes_no_values(secret: str, codec: Codec) -> None:
     with pytest.raises(Malformed) as caught:
         codec.encode({"data": b"", "name": "", "rows": [{"title": [secret]}]})
     assert str(caught.value).endswith("rows[0].title: list is no string")

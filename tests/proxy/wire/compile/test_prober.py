@@ -17,7 +17,7 @@ def produced(codes: list[int], version: int = 9) -> bytes:
 
 
 @pytest.mark.parametrize("version", [3, 9])
-def test_as_many_elements_are_looked_at_as_the_bound_says(version: int) -> None:
+def test_a_probe_reads_at_most_max_elements(version: int) -> None:
     """The topic is one of the elements."""
     most = MAX_ELEMENTS - 1
     for codes, found in (
@@ -30,7 +30,7 @@ def test_as_many_elements_are_looked_at_as_the_bound_says(version: int) -> None:
         assert in_pieces(probe_of(PRODUCE, version), [frame[:20], frame[20:]]) == found
 
 
-def test_what_stands_behind_the_last_code_is_no_reason_to_go_on() -> None:
+def test_a_probe_stops_after_the_last_error_code() -> None:
     codec = must_codec("response", DESCRIBE_CONFIGS, 4)
     settings = [{"name": f"setting-{number}"} for number in range(500)]
     for results, found in (

@@ -18,7 +18,7 @@ def test_a_projection_has_value_start_and_end_in_wire_order() -> None:
     assert [data[start:end] for _, start, end in found["brokers.port"]] == [b"\0\0\x23\x84", b"\0\0\x23\x85"]
 
 
-def test_it_stops_behind_the_last_asked_field() -> None:
+def test_a_projection_stops_after_the_last_wanted_field() -> None:
     """The fields after the brokers may be missing or invalid."""
     codec = must_codec("response", METADATA, 12)
     data = codec.encode({"brokers": BROKERS})
@@ -28,7 +28,7 @@ def test_it_stops_behind_the_last_asked_field() -> None:
     assert "topics" not in inspect.getsource(project)
 
 
-def test_a_container_and_what_is_in_it_may_both_be_asked_for() -> None:
+def test_a_projection_may_name_a_container_and_its_fields() -> None:
     codec = must_codec("response", METADATA, 1)
     data = codec.encode({"brokers": BROKERS})
     found = codec.project(("brokers", "brokers.rack", "controller_id"))(data, 0)
@@ -57,7 +57,7 @@ def test_a_tag_within_an_array_is_found_too() -> None:
     assert [value for value, _, _ in found["responses.partitions.current_leader.leader_id"]] == [5, 6]
 
 
-def test_what_is_absent_has_no_entries() -> None:
+def test_an_absent_field_has_no_entries_in_a_projection() -> None:
     codec = must_codec("response", FETCH, 16)
     assert codec.project(("node_endpoints", "node_endpoints.host"))(codec.encode({}), 0) == {
         "node_endpoints": [],

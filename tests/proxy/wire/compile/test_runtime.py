@@ -37,7 +37,7 @@ def test_a_split_varint_has_five_bytes_at_most() -> None:
         drive(runtime.split_uvarint(0x80, b"", 0, 0), [b"\x80\x80\x80\x80\x80"])
 
 
-def test_an_integer_split_anywhere_is_read_behind_a_step() -> None:
+def test_an_integer_split_anywhere_is_read_after_a_step() -> None:
     place = drive(runtime.split_int(4, b"abc", 6, 3), [b"xyz\xff", b"\xff", b"\xff\xfe!!"])
     assert place == (-2, b"\xff\xfe!!", 2, 4)
 
@@ -81,7 +81,7 @@ ABSENT = runtime.Absent(leader_id=-1, leader_epoch=-1)
         lambda value: value.clear(),
     ],
 )
-def test_what_stands_for_an_absent_struct_is_never_changed(change: Callable[[dict[str, int]], object]) -> None:
+def test_the_shared_absent_struct_can_not_be_changed(change: Callable[[dict[str, int]], object]) -> None:
     with pytest.raises(TypeError):
         change(ABSENT)
     assert ABSENT == {"leader_id": -1, "leader_epoch": -1}

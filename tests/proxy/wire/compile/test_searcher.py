@@ -92,7 +92,7 @@ def _hidden(
 
 
 @with_secrets
-def test_what_is_found_is_what_is_marked_and_may_be_a_secret_however_the_frame_is_cut(message: Message) -> None:
+def test_the_search_finds_the_marked_secrets_for_any_cuts(message: Message) -> None:
     for seed in range(6):
         values = named(without_unknown_tags(values_of(must_codec(*message), seed)), random.Random(seed))
         frame = frame_of(message, values)
@@ -112,7 +112,7 @@ def test_a_frame_that_is_not_whole_tells_nothing(message: Message) -> None:
 
 @with_secrets
 @pytest.mark.parametrize("size", [1, 1 << 20], ids=["in bytes", "at once"])
-def test_bytes_behind_a_message_are_an_error(message: Message, size: int) -> None:
+def test_bytes_after_a_message_are_an_error(message: Message, size: int) -> None:
     frame = frame_of(message, without_unknown_tags(values_of(must_codec(*message), 2)))
     with pytest.raises(Malformed):
         searched(message, frame + b"secret", size)
@@ -138,7 +138,7 @@ def with_a_tag(values: Any, place: int) -> tuple[Any, int]:
 
 
 @with_tags
-def test_a_tag_that_nobody_knows_is_an_error_wherever_it_stands(message: Message) -> None:
+def test_an_unknown_tag_is_an_error_wherever_it_stands(message: Message) -> None:
     values = without_unknown_tags(values_of(must_codec(*message), 3))
     place, left = 0, -1
     while left < 0:
@@ -150,7 +150,7 @@ def test_a_tag_that_nobody_knows_is_an_error_wherever_it_stands(message: Message
 
 
 @with_secrets
-def test_whatever_a_frame_holds_it_is_searched_or_an_error(message: Message) -> None:
+def test_any_frame_is_searched_or_raises_a_wire_error(message: Message) -> None:
     rng = random.Random(str(message))
     frame = frame_of(message, without_unknown_tags(values_of(must_codec(*message), 4)))
     for _ in range(40):
@@ -178,14 +178,14 @@ PLAIN, PASSWORD, VENDORS = "cleanup.policy", "ssl.key.password", "confluent.lice
 
 
 @pytest.mark.parametrize("version", apis.versions(ALTER_CONFIGS))
-def test_of_a_request_settings_that_are_known_to_be_plain_stay(version: int) -> None:
+def test_plain_settings_in_a_request_are_not_masked(version: int) -> None:
     settings = configs((PLAIN, "compact"), (PASSWORD, "p"), (VENDORS, "v"), ("", "n"), (PLAIN.upper(), "u"))
     values = {"resources": [{"resource_type": 2, "resource_name": "t", "configs": settings}]}
     assert hidden(("request", ALTER_CONFIGS, version), values) == [b"p", b"v", b"n", b"u"]
 
 
 @pytest.mark.parametrize("version", range(5, 8))
-def test_of_an_answer_settings_that_kafka_and_the_broker_call_plain_stay(version: int) -> None:
+def test_settings_in_an_answer_that_kafka_and_the_broker_call_plain_are_not_masked(version: int) -> None:
     settings = configs(
         (PLAIN, "stays", False), (PLAIN, "a", True), (PASSWORD, "b", False), (VENDORS, "c", False), (PLAIN, None, True)
     )

@@ -62,7 +62,7 @@ def test_a_version_that_never_was_is_unknown(name: str) -> None:
     assert decode_blob(name, b"\xff\xfe" + bytes(40)) == Unknown(name, None, -2)
 
 
-def test_what_stands_behind_the_message_is_kept() -> None:
+def test_bytes_after_an_embedded_message_are_kept() -> None:
     found = decode_blob("ConsumerProtocolAssignment", bytes(10) + b"more")
     assert isinstance(found, Embedded)
     assert found.rest == b"more"
@@ -122,7 +122,7 @@ def test_a_blob_cut_short_is_truncated(name: str, version: int) -> None:
                 decode_blob(name, blob[:size])
 
 
-def test_callers_that_ask_for_what_is_not_there_are_told() -> None:
+def test_an_unknown_embedded_message_or_version_is_an_error() -> None:
     with pytest.raises(ValueError, match="no embedded message Metadata in the catalog"):
         decode_blob("Metadata", bytes(20))
     with pytest.raises(ValueError, match="ConsumerProtocolAssignment version 9"):

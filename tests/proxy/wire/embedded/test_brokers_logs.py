@@ -174,7 +174,7 @@ def test_a_classic_groups_member_is_read_with_what_it_wants_and_has(kafka_one: K
     assert shown["member_id"] in described
 
 
-def test_whatever_members_of_classic_groups_told_is_read(kafka_one: KafkaCluster, names: Names) -> None:
+def test_metadata_of_classic_group_members_is_decoded(kafka_one: KafkaCluster, names: Names) -> None:
     told: dict[str, set[str]] = {}
     for record in log_of(kafka_one, "__consumer_offsets"):
         if isinstance(record.value, Embedded) and record.value.name == "GroupMetadataValue":

@@ -32,7 +32,7 @@ def samples(codec: Codec) -> list[dict[str, Any]]:
 
 
 @every_embedded
-def test_what_is_encoded_decodes_to_the_same_and_is_the_twins(name: str, version: int) -> None:
+def test_encoded_values_decode_to_themselves_and_equal_the_twins_bytes(name: str, version: int) -> None:
     codec = must_embedded(name, version)
     for values in samples(codec):
         data = codec.encode(values)

@@ -111,12 +111,14 @@ def test_every_member_and_assignment_of_described_groups_is_shown_by_its_groups_
         (b"any bytes", b"any bytes"),
     ],
 )
-def test_where_nobody_says_the_type_a_blob_is_what_it_fits_exactly(blob: bytes, expected: object) -> None:
+def test_a_blob_without_a_protocol_type_is_read_as_the_message_that_it_fits_exactly(
+    blob: bytes, expected: object
+) -> None:
     out = expand("response", 11, {"protocol_type": None, "members": [{"metadata": blob}]})
     assert out["members"] == [{"metadata": expected}]
 
 
-def test_a_caller_that_knows_the_type_says_it() -> None:
+def test_a_caller_may_give_the_protocol_type() -> None:
     newest = SUBSCRIBED | {"owned_partitions": [], "generation_id": 3, "rack_id": None}
     tail = bytes.fromhex("00000000 00000003 ffff")
     values = {"members": [{"metadata": b"\x00\x63" + SUBSCRIPTION_BLOB[2:] + tail + b"new"}]}
@@ -174,7 +176,7 @@ def test_a_worker_of_connect_is_shown_with_what_it_has() -> None:
     assert out["protocols"][0]["metadata"]["values"] == WORKER | {"allocation": shown("ConnectAssignment", has, 1)}
 
 
-def test_a_forwarded_request_is_shown_whole_with_whom_it_is_for() -> None:
+def test_a_forwarded_request_is_shown_with_its_principal() -> None:
     inner = catalog.encode_request(3, 12, 7, "me", {"topics": None})
     principal = {"type": "User", "name": "alice", "token_authenticated": False}
     out = expand(
@@ -190,7 +192,7 @@ def test_a_forwarded_request_is_shown_whole_with_whom_it_is_for() -> None:
     }
 
 
-def test_a_forwarded_response_is_shown_to_who_knows_what_was_asked() -> None:
+def test_a_forwarded_response_is_decoded_by_the_forwarded_api_and_version() -> None:
     inner = catalog.encode_response(12, 4, 7, {"error_code": 27})
     values = {"response_data": inner, "error_code": 0}
     assert expand("response", 58, values) == values
@@ -201,7 +203,7 @@ def test_a_forwarded_response_is_shown_to_who_knows_what_was_asked() -> None:
     assert expand("response", 58, {"response_data": b"?"}, asked=(12, 4)) == {"response_data": b"?"}
 
 
-def test_a_forwarded_request_that_nobody_can_read_stays_bytes() -> None:
+def test_an_unreadable_forwarded_request_stays_bytes() -> None:
     for data in (b"", b"****", catalog.encode_request(3, 12, 7, "me", {"topics": None})[:-2], b"\x7f\0" + bytes(8)):
         assert expand("request", 58, {"request_data": data}) == {"request_data": data}
 
@@ -222,7 +224,7 @@ def test_values_of_log_records_are_shown_too() -> None:
     assert expand_data("ConsumerGroupMemberMetadataValue", nobody) == nobody
 
 
-def test_messages_that_hold_none_are_given_as_they_are() -> None:
+def test_messages_without_blobs_are_copied_unchanged() -> None:
     values = {"topics": [{"name": "t"}]}
     assert expand("request", 3, values) == values
     assert expand("request", 3, values) is not values

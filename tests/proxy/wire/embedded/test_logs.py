@@ -95,7 +95,7 @@ def test_metadata_in_another_frame_or_of_another_type_or_version_is_unknown() ->
     assert found == LogRecord(None, Unknown("PartitionRecord", None, 99))
 
 
-def test_any_other_topic_is_none_of_these() -> None:
+def test_records_of_other_topics_are_not_decoded() -> None:
     assert decode_record("orders", b"k", b"v") is None
 
 

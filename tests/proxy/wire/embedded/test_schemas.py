@@ -20,7 +20,7 @@ def test_names_lead_to_schemas_and_versions() -> None:
         assert schemas.codec(name, found.versions.stop) is None
 
 
-def test_what_is_not_known_is_none_or_empty() -> None:
+def test_an_unknown_embedded_message_is_none_or_empty() -> None:
     assert schemas.message("Metadata") is None
     assert schemas.codec("Metadata", 0) is None
     assert schemas.versions("Metadata") == range(0)

@@ -141,7 +141,7 @@ def assigned(version: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_what_a_member_of_kafka_streams_tells_is_read_and_written(version: int) -> None:
+def test_subscriptions_of_kafka_streams_are_read_and_written(version: int) -> None:
     data, codec = bytes.fromhex(SUBSCRIPTIONS[version]), embedded.codec("SubscriptionInfoData", version)
     assert codec
     found = decode_field("ConsumerProtocolSubscription", "user_data", data, protocol="stream")
@@ -150,7 +150,7 @@ def test_what_a_member_of_kafka_streams_tells_is_read_and_written(version: int) 
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_what_the_leader_of_kafka_streams_tells_is_read_and_written(version: int) -> None:
+def test_assignments_of_kafka_streams_are_read_and_written(version: int) -> None:
     data, codec = bytes.fromhex(ASSIGNMENTS[version]), embedded.codec("AssignmentInfo", version)
     assert codec
     found = decode_field("ConsumerProtocolAssignment", "user_data", data, protocol="stream")
@@ -158,7 +158,7 @@ def test_what_the_leader_of_kafka_streams_tells_is_read_and_written(version: int
     assert codec.encode(assigned(version)) == data
 
 
-def test_both_are_shown_within_what_holds_them() -> None:
+def test_user_data_of_streams_is_shown_within_its_blob() -> None:
     data = bytes.fromhex(ASSIGNMENTS[11])
     blob = encode_blob("ConsumerProtocolAssignment", 0, {"assigned_partitions": [], "user_data": data})
     values = {"protocol_type": "consumer", "protocol_name": "stream", "assignment": blob}

@@ -127,7 +127,7 @@ def test_responses_of_a_pipeline_come_in_the_order_of_the_requests_that_have_one
     ]
 
 
-def test_the_broker_got_frames_whose_heads_told_the_truth(broker: Kafka07Broker) -> None:
+def test_the_broker_got_frames_with_right_heads(broker: Kafka07Broker) -> None:
     requests = [Produce("a", 0, b""), Fetch("a", 0, 0, 1), MultiFetch(()), Offsets("a", 0, LATEST, 1)]
     exchange(broker, *requests)
     heads = [request_head(framed(frame)) for frame in broker.received]

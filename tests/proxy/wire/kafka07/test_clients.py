@@ -68,7 +68,7 @@ def produced(client: str, call: str) -> Produce:
 
 
 @pytest.mark.parametrize(("client", "call", "topic", "partition", "magic", "payloads"), PRODUCED)
-def test_what_the_clients_produce_is_read(
+def test_produce_requests_of_clients_are_read(
     client: str, call: str, topic: str, partition: int, magic: int, payloads: list[bytes]
 ) -> None:
     request = produced(client, call)
@@ -87,7 +87,7 @@ def test_we_produce_the_clients_bytes(
 
 
 @pytest.mark.parametrize(("client", "call", "request_"), ASKED)
-def test_what_the_clients_ask_is_read_and_written_alike(client: str, call: str, request_: Request) -> None:
+def test_requests_of_clients_are_read_and_written_alike(client: str, call: str, request_: Request) -> None:
     frame = built(client, call)[4:]
     assert decode_request(frame) == request_
     assert encode_request(request_) == frame
@@ -184,7 +184,7 @@ def test_kafkas_own_consumer_and_we_read_the_same_messages_at_the_same_offsets()
         assert [[one.next_offset, one.payload.decode()] for one in told] == row["told"]
 
 
-def test_what_a_broker_answered_is_read_by_its_request_and_written_alike() -> None:
+def test_a_brokers_answers_are_read_by_their_requests_and_written_alike() -> None:
     for row in ANSWERS["answers"]:
         answer = bytes.fromhex(row["answer"])
         if len(answer) < 6 or row["closed"] or row["say"] == "trailing bytes":

@@ -42,12 +42,12 @@ def test_a_number_too_large_is_malformed() -> None:
 
 
 @given(st.binary(max_size=40), st.binary(max_size=5))
-def test_blocks_come_back_with_the_offset_behind_them(block: bytes, more: bytes) -> None:
+def test_blocks_come_back_with_the_offset_after_them(block: bytes, more: bytes) -> None:
     assert take_block(INT32, b"?" + put_block(INT32, block) + more, 1) == (block, 5 + len(block))
 
 
 @pytest.mark.parametrize(("data", "error"), [(b"\xff\xff", Malformed), (b"\0\3ab", Truncated), (b"\0", Truncated)])
-def test_a_block_that_is_none(data: bytes, error: type[Exception]) -> None:
+def test_a_bad_block_raises_the_error_family(data: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         take_block(INT16, data, 0)
 
@@ -70,7 +70,7 @@ def test_a_topic_that_is_no_utf8_is_malformed() -> None:
         put_topic("\udc80")
 
 
-def test_bytes_behind_the_end_are_malformed() -> None:
+def test_bytes_after_the_end_are_malformed() -> None:
     at_end(b"abc", 3)
     with pytest.raises(Malformed, match="1 byte behind") as caught:
         at_end(b"abc", 2)

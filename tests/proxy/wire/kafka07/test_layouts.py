@@ -52,7 +52,7 @@ def test_responses_are_written_by_their_tables(exchange: tuple[Any, Any]) -> Non
     assert written(fields, values) == encode_response(response)
 
 
-def test_what_is_answered_has_a_table_and_nothing_else() -> None:
+def test_each_request_that_is_answered_has_a_table() -> None:
     assert set(REQUESTS) == set(RequestType)
     assert set(RESPONSES) == {asked for asked in RequestType if asked.awaits_response}
 

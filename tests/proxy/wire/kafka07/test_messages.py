@@ -171,7 +171,7 @@ def test_wrappers_are_shown_as_they_stand_on_demand() -> None:
 
 
 @given(st.lists(st.binary(max_size=40), max_size=5), st.sampled_from([Compression.GZIP, Compression.SNAPPY]))
-def test_what_is_compressed_is_read_again(payloads: list[bytes], codec: Compression) -> None:
+def test_a_compressed_message_set_is_read_back(payloads: list[bytes], codec: Compression) -> None:
     wrapper = compressed(message_set(payloads), codec)
     assert [one.payload for one in read(wrapper)] == payloads
     assert [one.codec for one in shallow(wrapper)] == [codec]
@@ -194,7 +194,7 @@ def test_only_two_bits_of_the_attributes_say_how_it_is_compressed() -> None:
     assert [one.payload for one in read(obvious(payload, attributes=0x7D))] == [b"a"]
 
 
-def test_a_codec_that_is_not_there_is_malformed_once_it_matters() -> None:
+def test_a_batch_of_a_missing_codec_is_malformed_once_its_records_are_read() -> None:
     log = obvious(b"a") + obvious(b"?", attributes=3)
     assert [one.codec for one in shallow(log)] == [Compression.NONE, Compression.UNKNOWN]
     with pytest.raises(Malformed, match="codec") as caught:
@@ -255,7 +255,7 @@ def test_a_bomb_stops_at_the_limit_however_it_is_packed() -> None:
 @pytest.mark.parametrize(
     ("magic", "codec"), [(2, Compression.NONE), (-1, Compression.NONE), (0, Compression.GZIP), (1, Compression.LZ4)]
 )
-def test_what_0_7_does_not_have_is_not_written(magic: int, codec: Compression) -> None:
+def test_a_message_that_0_7_lacks_is_not_written(magic: int, codec: Compression) -> None:
     with pytest.raises(ValueError, match="no message"):
         message(b"", magic=magic, codec=codec)
 

@@ -54,7 +54,7 @@ def test_every_prefix_of_a_request_is_truncated(request: Request) -> None:
 
 
 @given(REQUESTS, st.binary(min_size=1, max_size=3))
-def test_bytes_behind_a_request_are_malformed(request: Request, more: bytes) -> None:
+def test_bytes_after_a_request_are_malformed(request: Request, more: bytes) -> None:
     frame = obvious_request(request)
     with pytest.raises(Malformed) as caught:
         decode_request(frame + more)

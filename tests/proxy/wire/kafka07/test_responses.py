@@ -56,7 +56,7 @@ def test_the_type_of_its_request_is_enough_to_read_a_response(exchange: tuple[Re
 
 
 @given(st.binary(max_size=60), st.sampled_from(RequestType))
-def test_of_what_is_no_response_no_error_codes_are_told(data: bytes, asked: RequestType) -> None:
+def test_bytes_that_are_no_response_have_no_error_codes(data: bytes, asked: RequestType) -> None:
     codes = error_codes(data, asked)
     if not asked.awaits_response or len(data) < 2:
         assert codes is None
@@ -83,7 +83,7 @@ def test_every_prefix_of_a_response_is_truncated_or_shorter(exchange: tuple[Requ
 
 
 @given(answered(), st.binary(min_size=1, max_size=3))
-def test_bytes_behind_a_response_are_malformed(exchange: tuple[Request, Response], more: bytes) -> None:
+def test_bytes_after_a_response_are_malformed(exchange: tuple[Request, Response], more: bytes) -> None:
     request, response = exchange
     assume(not isinstance(request, Fetch) and not response.error_code)
     with pytest.raises(Malformed):
@@ -116,7 +116,7 @@ def test_an_error_alone_has_no_body_and_a_good_response_must_have_one() -> None:
             decode_response(b"\0\0", request)
 
 
-def test_no_offsets_are_not_the_same_as_none_told() -> None:
+def test_an_empty_list_of_offsets_is_decoded() -> None:
     assert decode_response(b"\0\0\0\0\0\0", OFFSETS) == OffsetsResponse(0, ())
 
 
@@ -141,7 +141,7 @@ def test_bodies_that_can_not_be(frame: bytes, request_: Request, error: type[Wir
 @pytest.mark.parametrize(
     "request_", [Produce("t", 0, b""), MultiProduce(()), UnknownRequest(9, b"")], ids=lambda one: type(one).__name__
 )
-def test_what_is_never_answered_has_no_response_to_read(request_: Request) -> None:
+def test_a_request_without_a_response_can_not_be_decoded_as_one(request_: Request) -> None:
     with pytest.raises(ValueError, match="has no response"):
         decode_response(b"\0\0", request_)
 

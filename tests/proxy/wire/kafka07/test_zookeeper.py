@@ -84,7 +84,7 @@ def test_registrations_are_read_as_written(creator: str, host: str, port: int) -
     "text",
     ["", "kafka1:9092", "c::9092", "c:kafka1:", "c:kafka1:0", "c:kafka1:65536", "c:kafka1:-1", "c:h:9 ", "c:h:²"],
 )
-def test_what_is_no_registration_is_malformed(text: str) -> None:
+def test_a_bad_registration_is_malformed(text: str) -> None:
     with pytest.raises(Malformed, match="/brokers/ids"):
         registration(text)
 
@@ -195,5 +195,5 @@ def test_brods_order_and_that_of_0_7s_own_consumer_differ_from_ten_on() -> None:
     )
 
 
-def test_without_consumers_nobody_reads() -> None:
+def test_no_partition_is_assigned_without_consumers() -> None:
     assert consumer_split(places("0-0"), []) == {}

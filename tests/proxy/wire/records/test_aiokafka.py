@@ -39,7 +39,7 @@ def theirs(data: bytes) -> list[tuple[object, ...]]:
 @every_batch_codec
 @few
 @given(record_lists(smallest=1, tame=True))
-def test_its_batches_are_read(codec: Compression, records: list[Record]) -> None:
+def test_we_read_aiokafkas_batches(codec: Compression, records: list[Record]) -> None:
     base = records[0].offset
     builder = DefaultRecordBatchBuilder(2, NUMBERS[codec], True, 77, 3, 41, LARGE)
     for record in records:
@@ -54,7 +54,7 @@ def test_its_batches_are_read(codec: Compression, records: list[Record]) -> None
 @every_batch_codec
 @few
 @given(record_lists(smallest=1, tame=True))
-def test_it_reads_our_batches(codec: Compression, records: list[Record]) -> None:
+def test_aiokafka_reads_our_batches(codec: Compression, records: list[Record]) -> None:
     data = write_batch(records, codec=codec)
     assert theirs(data) == [told(record) for record in records]
 
@@ -73,7 +73,7 @@ def test_plain_batches_are_the_same_bytes(records: list[Record]) -> None:
 @every_set
 @few
 @given(record_lists(headers=False, smallest=1, tame=True))
-def test_its_message_sets_are_read(magic: int, codec: Compression, records: list[Record]) -> None:
+def test_we_read_aiokafkas_message_sets(magic: int, codec: Compression, records: list[Record]) -> None:
     builder = LegacyRecordBatchBuilder(magic, NUMBERS[codec], LARGE)
     for place, record in enumerate(records):
         builder.append(place, record.timestamp, record.key, record.value)
@@ -87,7 +87,7 @@ def test_its_message_sets_are_read(magic: int, codec: Compression, records: list
 @every_set
 @few
 @given(record_lists(headers=False, smallest=1, tame=True))
-def test_it_reads_our_message_sets(magic: int, codec: Compression, records: list[Record]) -> None:
+def test_aiokafka_reads_our_message_sets(magic: int, codec: Compression, records: list[Record]) -> None:
     data = write_message_set(records, magic=magic, codec=codec)
     expected = records if magic else [record._replace(timestamp=-1) for record in records]
     assert theirs(data) == [told(record) for record in expected]

@@ -27,7 +27,7 @@ def batch(
     return head + pack(">qqqhii", *times, *producer, count) + payload
 
 
-def test_a_header_is_told_field_by_field() -> None:
+def test_a_header_is_read_field_by_field() -> None:
     data = b"before" + batch(payload=b"not looked at")
     (found,) = batches(data, 6)
     assert (found.start, found.end) == (6, len(data))
@@ -56,7 +56,7 @@ def test_a_header_is_told_field_by_field() -> None:
         (0x7FBF, "delete_horizon", None),
     ],
 )
-def test_attributes_are_told_by_name(attributes: int, word: str, value: object) -> None:
+def test_a_batchs_attributes_are_named(attributes: int, word: str, value: object) -> None:
     (found,) = batches(batch(attributes=attributes))
     assert getattr(found, word) == value
 
@@ -88,7 +88,7 @@ def test_formats_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_what_the_bytes_cut_off_is_partial_wherever_they_are_cut(kind: type) -> None:
+def test_a_cut_batch_is_partial_wherever_it_is_cut(kind: type) -> None:
     first = write_batch(plain_records(3))
     second = write_message_set([Record(3, 5, b"k", b"v")])
     data = first + second
@@ -123,7 +123,7 @@ def test_a_part_of_a_buffer_is_read_as_if_it_were_all() -> None:
         (batch(offset=(1 << 63) - 9), "an offset of more than 64 bits", 0),
     ],
 )
-def test_what_no_header_says_is_malformed(data: bytes, reason: str, offset: int) -> None:
+def test_an_impossible_batch_header_is_malformed(data: bytes, reason: str, offset: int) -> None:
     before = write_batch([Record(0)])
     for read in (lambda buf: list(batches(buf)), lambda buf: list(batches(buf, len(before)))):
         with pytest.raises(Malformed, match=reason) as caught:

@@ -127,7 +127,7 @@ def test_a_count_of_none_reads_nothing() -> None:
         (SMALLEST + b"\0", "length leads to byte 8, its fields to 7"),
     ],
 )
-def test_what_no_record_says_is_malformed(body: bytes, reason: str) -> None:
+def test_an_impossible_record_is_malformed(body: bytes, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         one(body)
 
@@ -139,13 +139,13 @@ def test_a_length_that_the_fields_do_not_fill_is_malformed(size: bytes) -> None:
         one(SMALLEST, size=size)
 
 
-def test_bytes_behind_the_last_record_are_malformed() -> None:
+def test_bytes_after_the_last_record_are_malformed() -> None:
     with pytest.raises(Malformed, match="7 bytes behind the last record") as caught:
         one(SMALLEST + b"\x0c" + SMALLEST, size=b"\x0c")
     assert caught.value.offset == 7
 
 
-def test_records_before_the_damage_are_told_first() -> None:
+def test_records_before_the_damage_are_shown_first() -> None:
     data = write_batch(plain_records(CHUNK + 40))
     cut = data[61:-1]
     (batch,) = batches(data)
@@ -155,7 +155,7 @@ def test_records_before_the_damage_are_told_first() -> None:
     assert seen == list(range(CHUNK + 39))
 
 
-def test_a_record_of_more_headers_than_anybody_writes_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_with_too_many_headers_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A million headers take 70 MB. As many as fit into 64 MiB of plain bytes would take 2.4 GB."""
     monkeypatch.setattr(batch_records, "MAX_HEADERS", 3)
     head = b"\0\0\0\1\1"

@@ -66,14 +66,14 @@ def peak_of(run: Callable[[], object]) -> int:
 
 @few
 @given(st.sampled_from(BATCH_CODECS), PAYLOADS, st.sampled_from([0, 1, 2]))
-def test_what_is_compressed_unfolds_again(codec: Compression, data: bytes, magic: int) -> None:
+def test_compressed_data_is_decompressed_to_itself(codec: Compression, data: bytes, magic: int) -> None:
     assert decompress(codec, memoryview(compress(codec, data, magic=magic)), magic=magic) == data
 
 
 @pytest.mark.parametrize("name", OTHERS)
 @few
 @given(PAYLOADS)
-def test_what_others_compress_is_read(name: str, data: bytes) -> None:
+def test_data_compressed_by_other_libraries_is_read(name: str, data: bytes) -> None:
     codec, pack = OTHERS[name]
     assert decompress(codec, pack(data)) == data
 
@@ -81,7 +81,7 @@ def test_what_others_compress_is_read(name: str, data: bytes) -> None:
 @pytest.mark.parametrize("codec", READERS)
 @few
 @given(PAYLOADS)
-def test_others_read_what_is_compressed(codec: Compression, data: bytes) -> None:
+def test_other_libraries_read_our_compressed_data(codec: Compression, data: bytes) -> None:
     assert READERS[codec](compress(codec, data)) == data
 
 
@@ -112,7 +112,7 @@ def test_no_part_of_a_payload_is_taken_for_all_of_it(codec: Compression) -> None
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_bytes_behind_a_payload_are_malformed(codec: Compression) -> None:
+def test_bytes_after_a_payload_are_malformed(codec: Compression) -> None:
     for behind in (b"\0", b"garbage, longer than any header"):
         with pytest.raises(Malformed):
             decompress(codec, compress(codec, b"data") + behind)
@@ -176,7 +176,7 @@ def test_the_limit_is_a_multiple_of_what_brokers_take() -> None:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_a_piece_is_unfolded_when_it_is_asked_for(codec: Compression) -> None:
+def test_a_piece_is_unfolded_when_it_is_requested(codec: Compression) -> None:
     """A caller that reads the beginning pays only for it: a few pieces of 128 KiB, or of snappy's blocks."""
     budget = Budget()
     pieces = unfold(codec, zeros(codec), budget.unfolded)

@@ -111,7 +111,7 @@ def all_records(found: list[JavaBatch]) -> list[Record]:
 
 
 @every_case
-def test_what_java_writes_is_read_as_it_was_meant(case: Case) -> None:
+def test_we_read_the_records_that_java_writes(case: Case) -> None:
     for seed in SEEDS:
         written = some_records(Random(f"{case} {seed}"), case.magic)
         data = javas(case, written)
@@ -120,7 +120,7 @@ def test_what_java_writes_is_read_as_it_was_meant(case: Case) -> None:
 
 
 @every_case
-def test_what_is_written_here_java_reads_as_it_was_meant(case: Case) -> None:
+def test_java_reads_the_records_that_we_write(case: Case) -> None:
     for seed in SEEDS:
         written = some_records(Random(f"{case} {seed}"), case.magic)
         data = ours(case, written)
@@ -202,7 +202,7 @@ RAFT = [kind for kind in ControlType if kind not in (ControlType.ABORT, ControlT
 
 @every_release_of_batches
 @pytest.mark.parametrize("kind", RAFT)
-def test_control_records_of_the_metadata_log_are_told_apart(release: str, kind: ControlType) -> None:
+def test_control_records_of_the_metadata_log_have_their_own_types(release: str, kind: ControlType) -> None:
     java = kafka_records_of(release)
     (found,) = check_read_alike(java, java.write_control(kind, base_offset=0, timestamp=5, leader_epoch=1))
     assert [record.control for record in found.records] == [kind]

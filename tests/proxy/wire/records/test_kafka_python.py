@@ -34,7 +34,7 @@ def kept(records: list[Record], magic: int) -> list[Record]:
 @every_case
 @few
 @given(record_lists(smallest=1, tame=True))
-def test_its_records_are_read(magic: int, codec: Compression, records: list[Record]) -> None:
+def test_we_read_kafka_pythons_records(magic: int, codec: Compression, records: list[Record]) -> None:
     records = kept(records, magic)
     builder = MemoryRecordsBuilder(magic, NUMBERS[codec], LARGE)
     for record in records:
@@ -51,7 +51,7 @@ def test_its_records_are_read(magic: int, codec: Compression, records: list[Reco
 @every_case
 @few
 @given(record_lists(smallest=1, tame=True))
-def test_it_reads_our_records(magic: int, codec: Compression, records: list[Record]) -> None:
+def test_kafka_python_reads_our_records(magic: int, codec: Compression, records: list[Record]) -> None:
     records = kept(records, magic)
     data = write_batch(records, codec=codec) if magic == 2 else write_message_set(records, magic=magic, codec=codec)
     found = []
@@ -62,7 +62,7 @@ def test_it_reads_our_records(magic: int, codec: Compression, records: list[Reco
 
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
-def test_it_reads_our_ends_of_transactions(kind: ControlType) -> None:
+def test_kafka_python_reads_our_end_markers(kind: ControlType) -> None:
     data = end_marker_batch(kind, offset=9, timestamp=1000, producer_id=5, producer_epoch=1, coordinator_epoch=42)
     (batch,) = MemoryRecords(data)
     assert batch.validate_crc()

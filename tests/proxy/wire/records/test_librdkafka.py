@@ -116,7 +116,7 @@ def fetch_all(bootstrap: str, topic: str, count: int) -> bytes:
 
 
 @every_batch_codec
-def test_its_batches_are_read_from_a_fetch(codec: Compression, mock_three: MockCluster) -> None:
+def test_we_read_librdkafkas_batches_from_a_fetch(codec: Compression, mock_three: MockCluster) -> None:
     topic = f"theirs-{codec.value}"
     produce(mock_three.bootstrap, topic, codec, RECORDS)
     data = fetch_all(mock_three.bootstrap, topic, len(RECORDS))
@@ -126,7 +126,7 @@ def test_its_batches_are_read_from_a_fetch(codec: Compression, mock_three: MockC
 
 
 @every_batch_codec
-def test_it_reads_our_batches(codec: Compression, mock_three: MockCluster) -> None:
+def test_librdkafka_reads_our_batches(codec: Compression, mock_three: MockCluster) -> None:
     topic = f"ours-{codec.value}"
     data = write_batch(RECORDS, codec=codec)
     partition = {"index": 0, "records": data}
@@ -143,7 +143,7 @@ def test_it_reads_our_batches(codec: Compression, mock_three: MockCluster) -> No
 
 
 @every_set
-def test_its_message_sets_are_read(magic: int, codec: Compression) -> None:
+def test_we_read_librdkafkas_message_sets(magic: int, codec: Compression) -> None:
     with one_broker(magic) as broker:
         produce(f"127.0.0.1:{broker.port}", TOPIC, codec, BARE)
     data = b"".join(broker.produced)
@@ -158,7 +158,7 @@ def test_its_message_sets_are_read(magic: int, codec: Compression) -> None:
 
 
 @every_set
-def test_it_reads_our_message_sets(magic: int, codec: Compression) -> None:
+def test_librdkafka_reads_our_message_sets(magic: int, codec: Compression) -> None:
     with one_broker(magic, write_message_set(BARE, magic=magic, codec=codec)) as broker:
         found = consume(f"127.0.0.1:{broker.port}", TOPIC, len(BARE))
     assert [(one.offset(), one.key(), one.value()) for one in found] == [
@@ -168,7 +168,7 @@ def test_it_reads_our_message_sets(magic: int, codec: Compression) -> None:
         assert [one.timestamp()[1] for one in found] == [record.timestamp for record in BARE]
 
 
-def test_it_reads_formats_that_follow_each_other() -> None:
+def test_librdkafka_reads_successive_formats() -> None:
     count = len(BARE)
     served = write_message_set(BARE, magic=0, codec=Compression.GZIP)
     served += write_message_set(

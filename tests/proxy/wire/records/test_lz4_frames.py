@@ -84,7 +84,7 @@ def test_a_checksum_is_put_right_in_a_copy_of_the_header_alone() -> None:
         tracemalloc.stop()
 
 
-def test_from_magic_1_on_the_wrong_checksum_is_malformed() -> None:
+def test_the_wrong_lz4_checksum_is_malformed_from_magic_1_on() -> None:
     wrong = compress(Compression.LZ4, b"data", magic=0)
     for magic in (1, 2):
         with pytest.raises(Malformed, match="no lz4 frame"):

@@ -174,7 +174,7 @@ def test_sets_are_nested_as_deep_as_is_sane() -> None:
             list(read(nested(depth, message(0, 0, b"v"))))
 
 
-def test_what_a_nest_unfolds_to_is_counted_over_all_that_is_in_it() -> None:
+def test_the_limit_counts_the_unfolded_bytes_of_all_nested_wrappers() -> None:
     """Ten in ten in ten: each wrapper alone is far below the limit."""
     leaf = wrapper(0, 0, message(0, 0, bytes(1000)))
     bomb = nested(1, *[nested(1, *[leaf] * 10)] * 10)
@@ -234,7 +234,7 @@ def test_a_run_stops_at_another_magic_that_would_fit_it() -> None:
     assert list(read(data)) == [Record(0, -1, None, b"a", (), NONE), Record(1, 9, None, b"v", (), CREATE)]
 
 
-def test_messages_before_a_damaged_one_are_told_first() -> None:
+def test_messages_before_a_damaged_one_are_shown_first() -> None:
     data = b"".join(message(1, place, b"v") for place in range(5)) + message(1, 5, b"v", crc=1)
     found = read(data)
     assert [next(found).offset for _ in range(5)] == [0, 1, 2, 3, 4]

@@ -55,7 +55,7 @@ def test_nested_sets_of_magic_0_are_read_as_the_classes_of_0_8_read_them() -> No
 
 
 @pytest.mark.parametrize("release", ["4.3.1", "0.10.2.2"])
-def test_with_magic_1_nobody_reads_them(release: str) -> None:
+def test_no_reader_reads_nested_wrappers_of_magic_1(release: str) -> None:
     plain = records.write_message_set([Record(0, value=b"a"), Record(1, value=b"b")], magic=1)
     once = packed(1, plain, GZIP, magic=1)
     (batch,) = kafka_records_of(release).read(once)

@@ -122,7 +122,7 @@ def test_a_delete_horizon_stands_in_the_place_of_the_first_time_and_changes_no_r
 
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
-def test_the_end_of_a_transaction_is_told_as_what_it_is(kind: ControlType) -> None:
+def test_the_end_of_a_transaction_is_shown_as_a_marker(kind: ControlType) -> None:
     data = end_marker_batch(kind, offset=9, timestamp=1000, producer_id=5, producer_epoch=1, coordinator_epoch=42)
     (batch,) = batches(data)
     assert (batch.control, batch.transactional, batch.producer_id, batch.producer_epoch) == (True, True, 5, 1)
@@ -131,7 +131,7 @@ def test_the_end_of_a_transaction_is_told_as_what_it_is(kind: ControlType) -> No
     assert (record.key, record.value) == (control_key(kind), b"\0\0\0\0\0\x2a")
 
 
-def test_control_records_of_every_kind_are_told() -> None:
+def test_control_records_of_every_kind_are_shown() -> None:
     kinds = [kind for kind in ControlType if kind is not ControlType.UNKNOWN]
     records = [Record(place, 0, control_key(kind), b"") for place, kind in enumerate(kinds)]
     records += [Record(99, 0, b"\0\0\0\x63")]
@@ -170,7 +170,7 @@ def test_a_checksum_that_does_not_fit_is_malformed_wherever_the_damage_is(codec:
         assert caught.value.offset == len(before)
 
 
-def test_checksums_can_be_left_out_or_asked_for_alone() -> None:
+def test_checksums_can_be_left_out_or_requested_alone() -> None:
     data = bytearray(write_batch([Record(0, value=b"value")]))
     data[-2] ^= 1
     assert [one.value for one in read(data, check_crc=False)] == [b"valud"]
@@ -225,7 +225,7 @@ def test_records_are_read_over_the_ends_of_pieces(codec: Compression) -> None:
         assert list(read(write_batch(some, codec=codec))) == some
 
 
-def test_only_what_is_asked_for_is_unfolded() -> None:
+def test_only_what_is_requested_is_unfolded() -> None:
     data = write_batch([Record(n, 0, value=b"v" * 1000) for n in range(20_000)], codec=Compression.ZSTD)
     budget = Budget()
     found = read(data, budget=budget)
@@ -244,7 +244,7 @@ def test_a_budget_is_one_of_all_batches_and_replaces_the_limit() -> None:
 
 
 @pytest.mark.real
-def test_records_of_many_headers_are_paid_for_and_held_one_by_one() -> None:
+def test_records_of_many_headers_are_charged_and_held_one_by_one() -> None:
     heavy = [Record(n, 0, headers=(("", None),) * 5000) for n in range(20)]
     data = write_batch(heavy, codec=Compression.ZSTD)
     assert list(read(data)) == heavy
@@ -254,7 +254,7 @@ def test_records_of_many_headers_are_paid_for_and_held_one_by_one() -> None:
         list(read(data, budget=budget))
 
 
-def test_the_messages_of_a_wrapper_are_paid_for() -> None:
+def test_the_messages_of_a_wrapper_are_charged() -> None:
     data = write_message_set([Record(n, 0) for n in range(1000)], codec=Compression.GZIP)
     with pytest.raises(OverBudget, match="in gzip records: decoding makes more"):
         list(read(data, budget=Budget(100_000)))
@@ -325,7 +325,7 @@ def test_damaged_bytes_are_read_or_malformed(data: bytes, edits: list[tuple[int,
 
 
 @given(st.binary(max_size=300), st.integers(0, 2), st.integers(0, 255))
-def test_noise_behind_a_plausible_head_is_read_or_malformed(noise: bytes, magic: int, attributes: int) -> None:
+def test_noise_after_a_plausible_head_is_read_or_malformed(noise: bytes, magic: int, attributes: int) -> None:
     data = bytes(8) + len(noise + b"123456").to_bytes(4, "big") + b"1234" + bytes([magic, attributes]) + noise
     with suppress(WireError):
         for record in read(data, check_crc=False, limit=100_000):

@@ -33,7 +33,7 @@ def test_a_control_records_key_tells_what_it_is(key: bytes, kind: ControlType) -
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0", b"\xff\xff\0\0"])
-def test_a_key_that_tells_nothing_is_malformed(key: bytes | None) -> None:
+def test_a_control_records_key_without_a_type_is_malformed(key: bytes | None) -> None:
     with pytest.raises(Malformed):
         control_type(key)
 

@@ -35,7 +35,7 @@ def test_a_block_without_framing_is_read() -> None:
     assert decompress(Compression.SNAPPY, raw(b"librdkafka " * 5000)) == b"librdkafka " * 5000
 
 
-def test_what_is_written_has_javas_framing_and_block_size() -> None:
+def test_written_snappy_has_javas_framing_and_block_size() -> None:
     data = bytes(range(256)) * 300
     written = compress(Compression.SNAPPY, data)
     assert written.startswith(HEADER)
@@ -60,7 +60,7 @@ def test_what_is_written_has_javas_framing_and_block_size() -> None:
         (b"\xff\xff\xff\xff\x1f", "more than 32 bits"),
     ],
 )
-def test_what_is_no_snappy_is_malformed(data: bytes, reason: str) -> None:
+def test_bad_snappy_is_malformed(data: bytes, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         decompress(Compression.SNAPPY, data)
 

@@ -105,12 +105,12 @@ def test_the_largest_timestamp_is_the_batchs_where_none_is_given() -> None:
         ([], {"codec": "gzip"}),
     ],
 )
-def test_what_no_batch_can_hold_is_malformed(records: list[Record], fields: dict[str, Any]) -> None:
+def test_a_batch_with_impossible_values_is_malformed(records: list[Record], fields: dict[str, Any]) -> None:
     with pytest.raises(Malformed):
         write_batch(records, **fields)
 
 
-def test_what_no_message_set_can_hold_is_malformed() -> None:
+def test_a_message_set_with_impossible_values_is_malformed() -> None:
     for records, fields in [
         ([Record(0, headers=(("h", b""),))], {}),
         ([Record(0)], {"codec": Compression.ZSTD}),

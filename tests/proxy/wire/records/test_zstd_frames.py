@@ -16,7 +16,7 @@ def block(kind: int, size: int, data: bytes, *, last: bool = False) -> bytes:
     return (size << 3 | kind << 1 | last).to_bytes(3, "little") + data
 
 
-def test_what_is_written_has_no_content_size_as_javas_has_none() -> None:
+def test_written_zstd_has_no_content_size_like_javas() -> None:
     assert (
         zstandard.get_frame_parameters(compress(Compression.ZSTD, b"data")).content_size
         == zstandard.CONTENTSIZE_UNKNOWN
@@ -59,7 +59,7 @@ def test_frames_to_be_skipped_are() -> None:
         (frame(block(0, 3, b"abc", last=True), head=b"\xf8"), "no zstd frame"),
     ],
 )
-def test_what_is_no_zstd_is_malformed(data: bytes, reason: str) -> None:
+def test_bad_zstd_is_malformed(data: bytes, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         decompress(Compression.ZSTD, data)
 

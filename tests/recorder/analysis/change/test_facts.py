@@ -23,5 +23,5 @@ def test_pauses_between_sessions_do_not_count_and_sessions_at_a_time_count_once(
 
 
 @given(SPANS)
-def test_it_is_the_time_in_which_any_session_recorded(spans: list[tuple[int, int]]) -> None:
+def test_the_recorded_time_is_that_in_which_any_session_recorded(spans: list[tuple[int, int]]) -> None:
     assert together_ns(spans) == len({at for first, last in spans for at in range(first, last)})

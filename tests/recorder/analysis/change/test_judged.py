@@ -83,7 +83,7 @@ def test_the_other_way_round_new_errors_are_gone(before: Cases, after: Cases, to
 
 
 @given(CASES)
-def test_the_same_share_is_no_change(cases: Cases) -> None:
+def test_an_equal_share_is_no_change(cases: Cases) -> None:
     assert of_shares(cases, cases, 0) in (Change.UNCHANGED, Change.UNKNOWN)
 
 
@@ -102,5 +102,5 @@ def test_percentiles_need_ten_answers_beyond_them() -> None:
     ],
     ids=["better", "mixed", "neither good nor bad", "unknown", "unchanged"],
 )
-def test_what_can_not_be_told_does_not_hide_what_can(changes: tuple[Change, ...], found: Change) -> None:
+def test_an_unknown_change_does_not_hide_a_known_one(changes: tuple[Change, ...], found: Change) -> None:
     assert together(changes) is found

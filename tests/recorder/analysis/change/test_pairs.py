@@ -90,7 +90,7 @@ def test_errors_are_shares_of_the_answers_that_could_be_read() -> None:
     }
 
 
-def test_an_error_is_not_gone_because_nobody_asked() -> None:
+def test_an_error_is_not_gone_if_its_api_was_not_used() -> None:
     before = side(read={"Produce": 1000}, errors=(ErrorFacts("Produce", "OLD", 100),))
     (row,) = pairs.errors(before, side(), 0.2)
     assert row.change is Change.UNKNOWN
@@ -135,7 +135,7 @@ def test_clients_are_compared_by_their_id_and_software() -> None:
     }
 
 
-def test_where_not_all_clients_are_told_nobody_knows_who_went() -> None:
+def test_a_cut_list_of_clients_leaves_the_missing_ones_unknown() -> None:
     before = side(clients=ManyClients((ClientFacts("app", None, 9),)))
     after = side(clients=ManyClients((ClientFacts("other", None, 9),), total=99_999))
     assert {row.client_id: row.change for row in pairs.clients(before, after)} == {
@@ -178,7 +178,7 @@ def test_a_finding_is_not_gone_where_its_rule_could_not_be_judged(other: Facts, 
         assert why in row.why
 
 
-def test_what_is_worse_stands_first_then_what_is_new_then_the_rest_by_size() -> None:
+def test_worse_rows_come_first_then_new_ones_then_the_rest_by_size() -> None:
     before = side(*(work(api, 500, 5, 5, 5) for api in ("A", "B")), work("C", 900, 5, 5, 5), work("D", 700, 5, 5, 5))
     after = replace(before, apis=(work("A", 500, 1, 1, 1), work("B", 500, 9, 9, 9), *before.apis[2:]))
     assert [row.api for row in pairs.latency(before, after, 0.2)] == ["B", "A", "C", "D"]

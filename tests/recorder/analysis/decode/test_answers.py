@@ -15,7 +15,7 @@ def test_each_answer_with_codes_is_read_one_way() -> None:
     assert not by_python & {*fixed()}
 
 
-def test_a_fixed_place_holds_the_code() -> None:
+def test_a_fixed_offset_holds_the_error_code() -> None:
     for (key, version), (place, tags) in fixed().items():
         frame = catalog.encode_response(key, version, 1, {"error_code": 0x1234})
         assert frame[place : place + 2] == b"\x12\x34", (key, version)

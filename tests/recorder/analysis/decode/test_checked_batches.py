@@ -21,7 +21,7 @@ def made(number: int, codec: Compression = Compression.NONE) -> bytes:
     return records.write_batch([records.Record(number, value=b"%d" % number * 50)], codec=codec)
 
 
-def test_a_damaged_batch_is_told_from_those_around_it() -> None:
+def test_a_damaged_batch_is_shown_apart_from_those_around_it() -> None:
     damaged = bytearray(made(1))
     damaged[-1] ^= 1
     old = records.write_message_set([records.Record(3, value=b"v")], magic=1)
@@ -36,7 +36,7 @@ def test_a_row_begins_as_that_of_the_same_batch_in_batches() -> None:
     assert rows == own(BATCHES, frame)
 
 
-def test_one_of_sixteen_plain_batches_is_folded_and_a_compressed_one_never() -> None:
+def test_one_of_sixteen_plain_batches_is_compressed_as_a_sample() -> None:
     plain = [made(number) for number in range(400)]
     chosen = [one for one in plain if int.from_bytes(one[17:21]) % SAMPLED == 0]
     rows = own(CHECKED_BATCHES, fetched(*plain))

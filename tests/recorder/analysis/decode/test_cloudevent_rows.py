@@ -28,7 +28,7 @@ def produced(data: bytes, version: int = 9) -> Row:
     return request(0, version, {"topic_data": [{"name": "t", "partition_data": [{"index": 3, "records": data}]}]})
 
 
-def test_events_are_rows_and_other_records_are_none() -> None:
+def test_only_records_with_events_are_rows() -> None:
     found = [
         Record(0, 1000, b"k", b"plain"),
         Record(1, 1001, b"k", b"data", (*FOUR, ("ce_subject", b"s"), ("ce_partitionkey", b"other"))),
@@ -52,7 +52,7 @@ def test_events_are_rows_and_other_records_are_none() -> None:
     }  # fmt: skip
 
 
-def test_of_very_many_extensions_the_first_are_told() -> None:
+def test_only_the_first_of_many_extensions_are_rows() -> None:
     many = {f"x{number}": "1" for number in range(MOST_EXTENSIONS + 5)}
     value = json.dumps(json.loads(JSON) | many | {"partitionkey": "k"}).encode()
     (row,) = own(CLOUDEVENTS, fetched(records.write_batch([Record(0, 1000, b"k", value)])))
@@ -89,13 +89,13 @@ def test_a_broker_writes_no_events() -> None:
     assert rows(CLOUDEVENTS, fetched(end)) == []
 
 
-def test_a_batch_that_cant_be_read_is_a_row_that_says_so() -> None:
+def test_an_unreadable_batch_is_a_row_with_its_reason() -> None:
     first, second = (records.write_batch([Record(number, 1000, headers=FOUR)]) for number in (1, 2))
     found = own(CLOUDEVENTS, fetched(first[:-3] + b"?" + first[-2:] + second))
     assert [(row.get("unread"), row.get("id")) for row in found] == [("bad_crc", None), (None, "1")]
 
 
-def test_where_nothing_can_read_json_an_event_of_it_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_json_event_is_an_unread_row_without_a_json_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's executors need only pyarrow."""
     monkeypatch.setitem(sys.modules, "msgspec", None)
     binary, structured = (records.write_batch([one]) for one in (Record(0, headers=FOUR), Record(1, value=JSON)))

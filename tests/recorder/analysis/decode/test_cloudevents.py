@@ -90,7 +90,7 @@ def test_only_a_binary_event_without_data_is_a_tombstone() -> None:
     assert (structured.is_tombstone, structured.data_bytes) == (False, None)
 
 
-def test_extensions_of_json_are_told_as_headers_would_tell_them() -> None:
+def test_extensions_in_json_are_written_as_headers_would_have_them() -> None:
     found = event(JSON_EVENT, body(sampled=True, rank=7, partitionkey="k", subject=None))
     assert found.attributes == BODY | {"sampled": "true", "rank": "7", "partitionkey": "k"}
     assert found.broken == {}
@@ -295,7 +295,7 @@ RECORDS = st.lists(
 
 
 @given(RECORDS, st.sampled_from([Compression.NONE, Compression.GZIP]))
-def test_a_batch_that_is_passed_over_holds_no_event(found: list[Record], codec: Compression) -> None:
+def test_a_batch_that_is_skipped_holds_no_event(found: list[Record], codec: Compression) -> None:
     data = records.write_batch(found, codec=codec)
     (batch,) = records.batches(data)
     if not may_hold_events(data, batch):

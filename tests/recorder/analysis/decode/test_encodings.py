@@ -66,6 +66,6 @@ def test_versions_are_those_of_the_message() -> None:
     [({"api_version": 99}, "unknown_version"), ({"masked": [{"start": 0, "length": 9}]}, "masked")],
     ids=["version", "masked"],
 )
-def test_a_frame_that_cant_be_read_is_a_row_that_says_so(other: dict[str, Any], reason: str) -> None:
+def test_an_unreadable_frame_is_a_row_with_its_reason(other: dict[str, Any], reason: str) -> None:
     (row,) = rows(FIELD_SIZES, request(SASL_AUTHENTICATE, 2, {"auth_bytes": b"secret"}) | other)
     assert (row["unread"], row["path"], row["fixed_bytes"]) == (reason, None, None)

@@ -49,9 +49,7 @@ def test_a_frame_that_cannot_be_read_says_why_and_stops_nothing(name: str, row: 
 
 
 @given(st.binary(max_size=200), st.integers(0, 95), st.integers(-1, 20), st.booleans())
-def test_whatever_bytes_come_there_are_rows_and_no_exception(
-    frame: bytes, key: int, version: int, is_request: bool
-) -> None:
+def test_any_bytes_become_rows_without_an_exception(frame: bytes, key: int, version: int, is_request: bool) -> None:
     row = {"frame": frame, "size": len(frame), "stored": len(frame), "api_key": key, "api_version": version}
     row["kind"] = "request" if is_request else "response"
     for decoder in DECODERS.values():
@@ -60,7 +58,7 @@ def test_whatever_bytes_come_there_are_rows_and_no_exception(
 
 
 @given(st.integers(0, len(WHOLE) - 1), st.integers(1, 255))
-def test_a_flipped_byte_is_a_row_and_no_exception(at: int, flip: int) -> None:
+def test_a_frame_with_a_flipped_byte_is_a_row(at: int, flip: int) -> None:
     frame = WHOLE[:at] + bytes([WHOLE[at] ^ flip]) + WHOLE[at + 1 :]
     for name in ("topic_partitions", "batches", "records", "messages"):
         assert rows(DECODERS[name], but(frame=frame)) is not None

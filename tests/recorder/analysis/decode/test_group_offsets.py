@@ -36,7 +36,7 @@ def test_a_commit_of_a_transaction_names_it_and_the_end_says_whether_it_counts()
 
 
 @pytest.mark.parametrize("version", [7, 9], ids=["one", "several"])
-def test_offsets_that_brokers_tell_belong_to_the_group_that_was_asked_for(version: int) -> None:
+def test_offsets_that_brokers_tell_belong_to_the_group_that_was_requested(version: int) -> None:
     group = {"group_id": "g", **topics(committed_offset=9)}
     asked = own(GROUP_STEPS, request(keys.OFFSET_FETCH, version, {"group_id": "g", "groups": [{"group_id": "g"}]}))
     told = own(GROUP_STEPS, response(keys.OFFSET_FETCH, version, {**topics(committed_offset=9), "groups": [group]}))
@@ -44,7 +44,7 @@ def test_offsets_that_brokers_tell_belong_to_the_group_that_was_asked_for(versio
     assert [(row["topic"], row["partition"], row["committed_offset"]) for row in told] == [("t", 2, 9)]
 
 
-def test_an_offset_of_minus_one_is_none() -> None:
+def test_an_offset_of_minus_one_is_null() -> None:
     (told,) = own(GROUP_STEPS, response(keys.OFFSET_FETCH, 7, topics(committed_offset=-1)))
     assert "committed_offset" not in told
 

@@ -44,7 +44,7 @@ def test_a_produce_request_tells_how_many_and_its_answer_from_where() -> None:
     assert own(PAIRED_ENDS, response(keys.PRODUCE, 9, told)) == [{**PLACE, "first_offset": 40}]
 
 
-def test_only_the_end_of_all_records_is_asked_for() -> None:
+def test_only_the_end_of_all_records_is_requested() -> None:
     assert own(PAIRED_ENDS, listed(request, timestamp=-1)) == [{**PLACE, "is_asked": True}]
     assert own(PAIRED_ENDS, listed(request, timestamp=-2)) == []
     committed = {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}], "isolation_level": 1}

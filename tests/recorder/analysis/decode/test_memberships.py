@@ -38,7 +38,7 @@ def test_a_member_that_joins_says_what_it_wants_has_and_why() -> None:
     }  # fmt: skip
 
 
-def test_the_leader_is_told_all_members_static_ones_by_their_names() -> None:
+def test_the_leaders_answer_names_all_members_static_ones_by_instance() -> None:
     members = [{"member_id": "m"}, {"member_id": "n", "group_instance_id": "i"}]
     told = {"generation_id": 4, "protocol_name": "range", "leader": "m", "member_id": "m", "members": members}
     (row,) = own(GROUP_STEPS, response(keys.JOIN_GROUP, 9, told))
@@ -62,17 +62,17 @@ def test_a_leader_gives_and_a_member_gets_partitions() -> None:
 
 
 @pytest.mark.parametrize("blob", [b"", b"\x00", b"\xff" * 9, GETS + b"more"], ids=["none", "cut", "wild", "longer"])
-def test_what_others_than_consumers_tell_each_other_is_unknown(blob: bytes) -> None:
+def test_assignments_of_other_than_consumers_are_not_read(blob: bytes) -> None:
     assert own(GROUP_STEPS, response(keys.SYNC_GROUP, 3, {"assignment": blob})) == [{"part": "", "error_code": 0}]
 
 
-def test_of_a_group_of_another_type_nothing_is_read() -> None:
+def test_assignments_of_another_group_type_are_not_read() -> None:
     told = {"assignment": GETS, "protocol_type": "connect"}
     assert own(GROUP_STEPS, response(keys.SYNC_GROUP, 5, told)) == [{"part": "", "error_code": 0}]
 
 
 @pytest.mark.parametrize("version", [2, 5], ids=["one", "several"])
-def test_who_leaves_is_told_with_the_answer_to_each(version: int) -> None:
+def test_each_leaving_member_has_its_own_error(version: int) -> None:
     asked = MEMBER | {"members": [{"member_id": "m", "reason": "bye"}, {"member_id": "", "group_instance_id": "i"}]}
     told = {"members": [{"member_id": "m"}, {"member_id": "", "group_instance_id": "i", "error_code": 25}]}
     left = own(GROUP_STEPS, request(keys.LEAVE_GROUP, version, asked))
@@ -105,7 +105,7 @@ def test_a_newer_member_says_what_it_wants_and_has() -> None:
     assert (row["subscription"], row["owned"], row["is_news"]) == (["t", "/a.*/"], [f"{uuid_text(ID)}-1"], True)
 
 
-def test_a_newer_member_is_told_its_epoch_and_its_partitions() -> None:
+def test_an_answer_to_a_newer_member_has_its_epoch_and_partitions() -> None:
     told = {"member_epoch": 3, "assignment": {"topic_partitions": [{"topic_id": ID, "partitions": [0]}]}}
     (row,) = own(HEARTBEAT_ANSWERS, response(keys.CONSUMER_GROUP_HEARTBEAT, 1, told))
     assert row == {"part": "", "generation": 3, "assignment": [f"{uuid_text(ID)}-0"], "error_code": 0}

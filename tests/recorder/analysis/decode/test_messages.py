@@ -21,7 +21,7 @@ def test_blobs_are_opened() -> None:
     assert '"logs"' in row["body"]
 
 
-def test_record_batches_are_told_by_their_headers() -> None:
+def test_record_batches_are_shown_by_their_headers() -> None:
     data = records.write_batch([records.Record(1, value=b"a secret of the user")])
     values = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": data}]}]}
     (row,) = own(MESSAGES, request(0, 9, values))

@@ -76,7 +76,7 @@ def test_the_batch_that_an_answer_cuts_off_has_no_row() -> None:
     assert [row["last_offset"] for row in own(BATCHES, fetched(whole + cut))] == [1]
 
 
-def test_a_damaged_batch_is_a_row_that_says_so_and_the_next_one_is_read() -> None:
+def test_a_damaged_batch_is_a_row_with_its_reason_and_the_next_one_is_read() -> None:
     first, second = (records.write_batch([Record(number, value=b"abc")]) for number in (1, 2))
     found = own(RECORDS, fetched(first[:-3] + b"?" + first[-2:] + second))
     assert [row.get("unread") for row in found] == ["bad_crc", None]
@@ -84,21 +84,21 @@ def test_a_damaged_batch_is_a_row_that_says_so_and_the_next_one_is_read() -> Non
     assert {row["topic"] for row in found} == {"t"}
 
 
-def test_a_bomb_is_a_row_that_says_so() -> None:
+def test_a_bomb_is_a_row_with_its_reason() -> None:
     bomb = records.write_batch([Record(1, value=bytes(80 << 20))], codec=Compression.ZSTD)
     assert len(bomb) < 100_000
     (row,) = own(RECORDS, fetched(bomb))
     assert row["unread"] == "too_large"
 
 
-def test_a_codec_that_is_not_there_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_of_a_missing_codec_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     data = records.write_batch([Record(1, value=b"v" * 200)], codec=Compression.ZSTD)
     monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
     found = own(RECORDS, fetched(data))
     assert [row.get("unread") for row in found] == ["no_codec"]
 
 
-def test_a_producers_records_are_rows_too_and_nobody_knows_their_transactions() -> None:
+def test_a_producers_records_are_rows_with_unknown_transaction_outcomes() -> None:
     values = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": data_of(5, 0)}]}]}
     found = rows(RECORDS, request(0, 9, values))
     assert [(row["offset"], row["producer_id"], row["transaction"]) for row in found] == [
@@ -107,7 +107,7 @@ def test_a_producers_records_are_rows_too_and_nobody_knows_their_transactions() 
     ]
 
 
-def test_a_reader_of_committed_records_is_told_what_was_aborted() -> None:
+def test_a_read_committed_answer_names_the_aborted_transactions() -> None:
     """Two producers write at once; the first one aborts, then commits."""
     data = (
         data_of(1, 0)
@@ -133,7 +133,7 @@ def test_any_other_reader_learns_it_from_the_next_marker() -> None:
     assert found == [(0, ABORTED), (1, ABORTED), (3, COMMITTED), (4, COMMITTED), (6, OPEN), (7, OPEN)]
 
 
-def test_without_a_marker_nobody_knows() -> None:
+def test_a_transaction_without_a_marker_is_unknown() -> None:
     assert fates(fetched(data_of(1, 0), aborted_transactions=None, last_stable_offset=50)) == [
         (0, UNKNOWN),
         (1, UNKNOWN),

@@ -104,7 +104,7 @@ def test_each_reader_of_an_opened_frame_pays_for_it() -> None:
     assert error.value.reason == "too_large"
 
 
-def test_a_frame_that_cannot_be_opened_says_so_to_each_reader() -> None:
+def test_each_reader_of_a_bad_frame_gets_its_error() -> None:
     one = Frame("response", "kafka", 1, 12, FETCHED["frame"][:20])
     for _ in range(2):
         with pytest.raises(Unreadable) as error:

@@ -45,6 +45,6 @@ def test_a_topics_code_has_no_partition(key: int, version: int, array: str) -> N
     assert own(TOPIC_ERRORS, response(key, version, values)) == [{"topic": "t", "error_code": 3}]
 
 
-def test_a_topic_without_a_name_is_told_by_its_id() -> None:
+def test_a_topic_without_a_name_is_shown_by_its_id() -> None:
     values = {"topics": [{"name": None, "topic_id": ID, "error_code": 100}]}
     assert own(TOPIC_ERRORS, response(3, 12, values)) == [{"topic_id": uuid_text(ID), "error_code": 100}]

@@ -33,7 +33,7 @@ def test_markers_of_transactions_are_bytes_but_no_records() -> None:
     assert (row["bytes"], row["records"]) == (len(BATCH) + len(marker), 2)
 
 
-def test_a_topic_without_a_name_is_told_by_its_id() -> None:
+def test_a_topic_without_a_name_is_shown_by_its_id() -> None:
     values = {"topics": [{"topic_id": ID, "partitions": [{"partition": 1, "fetch_offset": 5}]}]}
     (row,) = own(TOPIC_PARTITIONS, request(1, 13, values))
     assert row == {"topic_id": uuid_text(ID), "partition": 1, "fetch_offset": 5}
@@ -48,14 +48,14 @@ def test_offsets_of_minus_one_are_null_and_error_codes_are_not() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 7, 8, 9], ids=["v0", "v7", "v8", "v9"])
-def test_a_group_is_told_wherever_the_version_has_it(version: int) -> None:
+def test_the_group_is_a_column_wherever_the_version_has_it(version: int) -> None:
     topic = {"name": "t", "partition_indexes": [2]}
     values = {"group_id": "g", "topics": [topic], "groups": [{"group_id": "g", "topics": [topic]}]}
     assert own(TOPIC_PARTITIONS, request(9, version, values)) == [{"topic": "t", "partition": 2, "group_id": "g"}]
 
 
 @pytest.mark.parametrize("version", [3, 4], ids=["one", "several"])
-def test_a_transaction_is_told_wherever_the_version_has_it(version: int) -> None:
+def test_the_transaction_is_a_column_wherever_the_version_has_it(version: int) -> None:
     topics = [{"name": "t", "partitions": [0, 1]}]
     values = {
         "transactions": [{"transactional_id": "x", "topics": topics}],

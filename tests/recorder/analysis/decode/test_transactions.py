@@ -29,7 +29,7 @@ def test_partitions_that_join_a_transaction_are_rows_in_both_forms_of_the_reques
     assert own(TRANSACTION_STEPS, request(24, 5, {"transactions": [checked, new]})) == expected
 
 
-def test_other_steps_are_a_row_each() -> None:
+def test_each_other_step_of_a_transaction_is_a_row() -> None:
     committed = PRODUCER | {"group_id": "g", "topics": [{"name": "t", "partitions": []}]}
     asked = {"transactional_id": "x", "transaction_timeout_ms": 60_000}
     rows = own(
@@ -47,7 +47,7 @@ def test_other_steps_are_a_row_each() -> None:
     ]
 
 
-def test_of_produce_requests_transactional_batches_are_rows() -> None:
+def test_transactional_batches_of_produce_requests_are_rows() -> None:
     inside, outside = batch(transactional=True), batch()
     parts = [{"index": 0, "records": inside}, {"index": 1, "records": outside}, {"index": 2, "records": None}]
     asked = {"transactional_id": "x", "topic_data": [{"name": "t", "partition_data": parts}]}

@@ -108,7 +108,7 @@ def test_errors_that_are_rare_short_few_retriable_or_flow_are_no_final_errors(fo
     assert not [one for one in subjects(found["errors"]) if one.startswith(api)]
 
 
-def test_retriable_errors_have_a_threshold_of_their_own_and_flow_is_none(found: Any) -> None:
+def test_retriable_errors_have_their_own_threshold_and_flow_errors_do_not_count(found: Any) -> None:
     assert "Retried: REQUEST_TIMED_OUT" in subjects(found["retriable_errors"])
     assert not [one for one in subjects(found["retriable_errors"]) if one.startswith(("Final", "Flowing"))]
 

@@ -34,7 +34,7 @@ def test_further_aggregates_are_of_all_rows_and_not_of_cases_alone(rows: DataFra
     ]
 
 
-def test_who_has_no_case_is_left_out_of_those_counted(rows: DataFrame) -> None:
+def test_a_subject_without_cases_is_not_counted(rows: DataFrame) -> None:
     found = counted(rows, ["who"], F.col("is_bad"), more={"largest": F.max("size")}).collect()
     assert [(row["who"], row["largest"]) for row in found] == [("a", 9)]
 

@@ -129,7 +129,7 @@ def subjects(findings: list[Finding]) -> set[str]:
     return {one.subject for one in findings}
 
 
-def test_three_rebalances_that_nobody_wanted_within_ten_windows_are_found(found: Any) -> None:
+def test_three_unwanted_rebalances_within_ten_windows_are_found(found: Any) -> None:
     assert subjects(found["rebalances"]) == {"restless", "come and go"}
     (one,) = [one for one in found["rebalances"] if one.subject == "restless"]
     assert (one.measure, "(fenced, lost, unknown)" in one.sentence) == (3, True)
@@ -151,7 +151,7 @@ def test_a_commit_that_stands_still_for_ten_windows_is_found(found: Any) -> None
     assert one.from_ns == round(moment(50).timestamp()) * 10**9
 
 
-def test_a_group_without_members_that_is_behind_is_told_apart(found: Any) -> None:
+def test_a_lagging_group_without_members_is_an_abandoned_one(found: Any) -> None:
     (one,) = found["abandoned"]
     assert (one.subject, one.measure) == ("gone home on t", 4)
 
@@ -163,12 +163,12 @@ def test_a_lag_that_grows_for_ten_windows_is_found(found: Any) -> None:
     assert [piece.exchange for piece in one.evidence] == [3]
 
 
-def test_who_commits_for_each_batch_is_found_and_who_fetches_more_or_commits_seldom_is_not(found: Any) -> None:
+def test_a_consumer_that_commits_after_each_batch_is_found_and_a_moderate_one_is_not(found: Any) -> None:
     (one,) = found["overcommit"]
     assert one.sentence.startswith("careful at 10.0.0.1 commits its offsets 12/s")
 
 
-def test_who_lingers_over_fetches_is_found_by_slow_answers_and_by_pauses(found: Any) -> None:
+def test_a_consumer_slow_over_its_fetches_is_found_by_slow_answers_and_by_pauses(found: Any) -> None:
     sentences = {one.subject: one.sentence for one in found["slow_consumer"]}
     assert sentences == {
         "gulps at 10.0.0.1": "gulps at 10.0.0.1 lingers over 10 % of its Fetches, up to 2.0 s",

@@ -160,7 +160,7 @@ def test_a_sequence_that_leaps_is_found_and_a_retry_a_new_epoch_or_a_gap_of_the_
     assert [piece.at_ns for piece in one.evidence] == [(NOON_MS + 7000) * 1_000_000]
 
 
-def test_a_sequence_that_goes_on_behind_a_refused_batch_is_found_and_one_that_was_under_way_is_not(found: Any) -> None:
+def test_a_sequence_that_continues_after_a_refused_batch_is_found_and_one_in_flight_is_not(found: Any) -> None:
     (one,) = [one for one in found["sequence_gaps"] if one.subject != "app at 10.0.0.1 to gap"]
     assert (one.subject, one.measure) == ("app at 10.0.0.1 to refused", 1)
     assert [piece.at_ns for piece in one.evidence] == [(NOON_MS + 7000) * 1_000_000]
@@ -172,7 +172,7 @@ def test_damaged_batches_are_found_by_where_they_were_damaged(found: Any) -> Non
     assert "Batches sent to damaged that do not match their checksum: 1" in {one.sentence for one in found["bad_crc"]}
 
 
-def test_what_is_much_and_would_shrink_is_found_and_what_is_little_or_random_is_not(found: Any) -> None:
+def test_large_compressible_topics_are_found_and_small_or_random_ones_are_not(found: Any) -> None:
     (one,) = found["uncompressed"]
     assert (one.subject, one.measure) == ("plain", 4.5)
     assert one.sentence.startswith("plain is 32 % of what is written, without compression")
@@ -191,7 +191,7 @@ def test_a_clock_that_is_a_minute_ahead_is_found_and_old_records_are_not(found: 
     assert (one.subject, one.measure) == ("ahead at 10.0.0.1", 90_000)
 
 
-def test_who_reads_the_same_again_is_found(found: Any) -> None:
+def test_a_consumer_that_reads_records_again_is_found(found: Any) -> None:
     (one,) = found["re_reads"]
     assert one.subject == "rewinds at 10.0.0.1 of t"
     assert one.measure == 1

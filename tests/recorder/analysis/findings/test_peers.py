@@ -149,11 +149,11 @@ def test_a_version_that_the_broker_did_not_offer_on_that_connection_is_found(fou
     assert subjects(found["unoffered_version"]) == {"guesses at 10.0.0.1: Fetch v15"}
 
 
-def test_who_asks_for_a_fetch_session_with_each_fetch_is_found_and_who_has_or_wants_none_is_not(found: Any) -> None:
+def test_a_client_that_opens_a_fetch_session_with_each_fetch_is_found_and_others_are_not(found: Any) -> None:
     (one,) = found["no_fetch_session"]
     assert one.subject == "refused"
     assert "ask for a fetch session once more, and name up to 7 partitions each" in one.sentence
 
 
-def test_groups_that_keep_joining_are_told_of_the_newer_protocol_where_they_can_move(found: Any) -> None:
+def test_classic_groups_that_keep_joining_are_found_if_they_can_use_the_newer_protocol(found: Any) -> None:
     assert subjects(found["classic_group"]) == {"movable"}

@@ -62,7 +62,7 @@ def found(captured_once: Any) -> list[Finding]:
     return [*judge(tables, [rule for rule in GROUP_RULES if rule.name == "stale_leader"]).found]
 
 
-def test_only_who_was_told_another_leader_long_before_is_found(found: Any) -> None:
+def test_only_a_client_that_knew_another_leader_long_before_is_found(found: Any) -> None:
     (one,) = [one for one in found if one.subject != "misled at 10.0.0.1: t 0"]
     assert one.subject == "stale at 10.0.0.1: t 0"
     assert one.sentence == (

@@ -42,7 +42,7 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path, text: str, says: st
     assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_or_one_without_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WrongThresholds, match=r"can't be read \(No such file"):
         read(tmp_path / "none.toml", RULES)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")

@@ -59,7 +59,7 @@ def found(tables: Any, spark: SparkSession) -> dict[str, dict[str, Any]]:
     return {name: {one.subject: one for one in judged.found if one.rule == name} for name in NAMES}
 
 
-def test_transactions_that_nobody_adds_to_are_found_until_their_end_the_captures_or_their_timeout(found: Any) -> None:
+def test_idle_transactions_are_found_until_their_end_or_timeout(found: Any) -> None:
     open_ones = found["open_transactions"]
     assert {subject: one.measure for subject, one in open_ones.items()} == {
         "forgotten of app at 10.0.0.1": 179_000,

@@ -48,7 +48,7 @@ def test_each_api_has_its_requests_bytes_and_percentiles(
     assert (produce.response_bytes, produce.p50_ms) == (0, None)
 
 
-def test_what_was_not_answered_or_answered_by_the_proxy_has_no_latency(
+def test_requests_unanswered_or_answered_by_the_proxy_have_no_latency(
     captured: Build, request_row: Build, response_row: Build
 ) -> None:
     rows = [request_row(0), response_row(0, latency_ns=4_000_000), request_row(1), request_row(2)]
@@ -63,7 +63,7 @@ def test_a_lost_request_is_not_counted_but_its_response_is(captured: Build, resp
     assert (row.requests, row.responses, row.request_bytes, row.response_bytes) == (0, 1, 0, 10)
 
 
-def test_apis_that_nobody_knows_are_called_by_their_keys(captured: Build, request_row: Build) -> None:
+def test_unknown_apis_are_named_by_their_keys(captured: Build, request_row: Build) -> None:
     found = by_api(exchanges(captured(request_row(0, api=None, api_key=2000), request_row(1, api=None, api_key=2001))))
     assert set(found) == {"api 2000", "api 2001"}
 

@@ -53,7 +53,7 @@ def test_only_sessions_that_did_not_end_in_order_died(spark: SparkSession) -> No
     assert [row.session for row in losses.sessions_that_died(found).collect()] == ["a"]
 
 
-def test_what_was_left_out_is_known_of_connections_that_have_been_closed(spark: SparkSession) -> None:
+def test_omitted_frames_are_known_of_closed_connections(spark: SparkSession) -> None:
     rows = [{"session": "s", "connection": number, "size": 100, "stored": 40} for number in (1, 1, 2)]
     frames = spark.createDataFrame(rows, SCHEMA)
     found = told(
@@ -68,7 +68,7 @@ def test_what_was_left_out_is_known_of_connections_that_have_been_closed(spark: 
     assert tuple(sums) == (5 + 6, 3, 180)
 
 
-def test_nor_of_one_with_a_gap_of_which_nobody_knows_the_size(spark: SparkSession) -> None:
+def test_omitted_frames_are_unknown_of_a_connection_with_a_gap_of_unknown_size(spark: SparkSession) -> None:
     frames = spark.createDataFrame([{"session": "s", "connection": 1, "size": 9, "stored": 9}], SCHEMA)
     found = told(spark, {"kind": "closed", "frames": 10}, {}, {"frames": 2}, {"connection": None})
     assert tuple(losses.left_out(frames, found).collect()[0]) == (0, 0, 0)
@@ -78,7 +78,7 @@ DETAILS = ["{", "5", "[]", '{"connections":"x"}', '{"lost":5}', '{"lost":{"a":5}
 DETAILS += ['{"lost":{"a":{"requests":"x"}}}', '{"connections":1e999}', '{"connections":4611686018427387903}']
 
 
-def test_whatever_a_gap_says_of_itself_gaps_are_counted(spark: SparkSession) -> None:
+def test_gaps_are_counted_whatever_their_details_hold(spark: SparkSession) -> None:
     """The rows are repeated, so that sums of their values would overflow."""
     rows = [{"frames": (1 << 63) - 1, "bytes": -5, "detail": detail} for detail in DETAILS * 3]
     found = told(spark, *rows, {"frames": 2, "bytes": 3})

@@ -41,7 +41,7 @@ def test_a_timeline_holds_both_ends_in_bins_that_suffice(one: int, other: int) -
 
 
 @given(MOMENTS, st.integers(0, 200 * DAY_NS), MOMENTS)
-def test_each_moment_lies_in_the_bin_that_is_told(first: int, length: int, at: int) -> None:
+def test_each_moment_lies_in_its_bin(first: int, length: int, at: int) -> None:
     line = Timeline.over(first, first + length)
     found = line.bin_of(at)
     inside = min(max(at, line.first_at_ns), line.last_at_ns - 1)

@@ -22,7 +22,7 @@ def test_the_worst_come_first_then_the_largest_share() -> None:
     assert [one.rule for one in Findings(Table(rows)).in_order] == ["a", "b", "c", "d"]
 
 
-def test_what_is_missing_stands_before_everything_else() -> None:
+def test_findings_about_gaps_come_first() -> None:
     """With gaps, all other measures are lower bounds."""
     rows = found("slow", Severity.CRITICAL, 0.9), found("gaps", Severity.NOTICE)
     assert [one.rule for one in Findings(Table(rows)).in_order] == ["gaps", "slow"]

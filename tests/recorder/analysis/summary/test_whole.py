@@ -17,7 +17,7 @@ NAMES = ["lively", "quiet", "nothing", "judged_nowhere", "hostile"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_was_written_is_read(name: str) -> None:
+def test_a_summarys_json_is_read_back(name: str) -> None:
     summary: Summary = getattr(summaries, name)()
     assert of_json(summary.as_json()) == summary
 
@@ -56,6 +56,6 @@ def test_keys_of_later_versions_are_ignored() -> None:
     ],
     ids=["cut", "list", "other report", "later version", "wrong type", "beyond the bounds", "deep"],
 )
-def test_what_is_no_report_is_refused_in_a_sentence(text: str, why: str) -> None:
+def test_json_that_is_no_report_is_refused_with_a_reason(text: str, why: str) -> None:
     with pytest.raises(NoSummary, match=why):
         of_json(text)

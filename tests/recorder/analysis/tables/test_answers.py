@@ -58,7 +58,7 @@ def test_responses_of_0_7_give_their_codes(captured: Build, response_row: Build)
     assert codes(captured(*rows)) == {0: [1], 1: [3, 3], 2: None, 3: [5]}
 
 
-def test_codes_behind_lengths_of_more_than_seven_bits_are_read(captured: Build, response_row: Build) -> None:
+def test_codes_after_lengths_of_more_than_seven_bits_are_read(captured: Build, response_row: Build) -> None:
     """Python gets a body in Arrow's memory, whose bytes count as signed by default."""
     lengths = [0, 1, 126, 127, 128, 200, 16_383, 20_000]
     partitions = [{"partition_index": n, "error_code": n, "records": bytes(n)} for n in lengths]
@@ -87,7 +87,7 @@ def test_a_span_that_says_nothing_may_hide_anything(captured: Build, response_ro
     assert found == {0: (None, "masked"), 1: (None, "masked"), 2: ([3], None), 3: ([3], None)}
 
 
-def test_a_response_has_error_codes_or_a_reason_why_nobody_knows(captured: Build, response_row: Build) -> None:
+def test_a_response_has_error_codes_or_a_reason_why_they_are_unknown(captured: Build, response_row: Build) -> None:
     frame = metadata_response(3)
     rows = [
         response_row(0, frame),
@@ -119,7 +119,7 @@ def test_a_request_is_no_answer(captured: Build, request_row: Build) -> None:
     assert unread(captured(request_row(0))) == {}
 
 
-def test_a_code_at_a_fixed_place_is_what_the_wire_reads_there(captured: Build, response_row: Build) -> None:
+def test_a_code_at_a_fixed_offset_is_the_one_that_the_wire_reads(captured: Build, response_row: Build) -> None:
     """Takes each api and version whose only code has a fixed position, with and without error and throttle time."""
     rows, wanted, waits = [], {}, {}
     for number, ((key, version), _) in enumerate(sorted(fixed().items()) * 2):
@@ -135,7 +135,7 @@ def test_a_code_at_a_fixed_place_is_what_the_wire_reads_there(captured: Build, r
     assert [-1] in wanted.values()
 
 
-def test_a_code_at_a_fixed_place_that_is_not_there_has_its_reason(captured: Build, response_row: Build) -> None:
+def test_a_missing_code_at_a_fixed_offset_has_its_reason(captured: Build, response_row: Build) -> None:
     heartbeat = {"api_key": 12, "api": "Heartbeat", "api_version": 4}
     frame = catalog.encode_response(12, 4, 1, {"error_code": 27})
     rows = [

@@ -65,11 +65,11 @@ def test_an_old_version_to_an_old_broker_is_held_back(captured: Build, made: Bui
     assert fates(captured, made(offers(3)), made(fetch(3))) == {("Fetch", 3): "held_back"}
 
 
-def test_a_client_that_never_asked_for_versions_is_cut(captured: Build, made: Build) -> None:
+def test_a_client_that_never_requested_versions_is_cut(captured: Build, made: Build) -> None:
     assert fates(captured, made(fetch(3))) == {("Fetch", 3): "cut"}
 
 
-def test_where_the_beginning_was_not_seen_nobody_knows(captured: Build, made: Build) -> None:
+def test_a_version_has_the_fate_unsure_if_the_connections_start_is_missing(captured: Build, made: Build) -> None:
     assert fates(captured, made(fetch(3)), events=()) == {("Fetch", 3): "unsure"}
 
 
@@ -78,7 +78,7 @@ def test_a_join_of_version_0_and_apis_between_brokers_are_left_alone(captured: B
     assert set(fates(captured, *rows).values()) == {None}
 
 
-def test_what_a_broker_asks_when_it_copies_has_no_fate(captured: Build, made: Build) -> None:
+def test_requests_of_a_replicating_broker_have_no_fate(captured: Build, made: Build) -> None:
     brokers = [made(fetch(2, replica=3)), made(request(2, 0, {}), sequence=2)]
     clients_own = [made(fetch(1), connection=2), made(request(2, 0, {}), connection=2, sequence=2)]
     told = clients(captured(*brokers, *clients_own, events=[OPENED, OPENED | {"connection": 2}]))

@@ -88,12 +88,12 @@ def test_the_first_consumer_counts_from_the_request_to_its_answer(found: dict[st
     assert told == [(40, 105, "producer", "consumer-1"), (42, 1005, "producer", "consumer-0")]
 
 
-def test_what_was_seen_on_one_side_alone_has_no_delivery(found: dict[str, list[Any]]) -> None:
+def test_a_batch_seen_on_one_side_has_no_delivery_time(found: dict[str, list[Any]]) -> None:
     told = [(row.base_offset, row.delivery_ms, row.producer, row.consumer) for row in found["one side"]]
     assert told == [(40, None, "producer", None), (50, None, None, "consumer-0")]
 
 
-def test_a_topic_that_is_made_anew_has_other_batches_at_the_same_offsets(found: dict[str, list[Any]]) -> None:
+def test_a_topic_that_is_recreated_has_other_batches_at_the_same_offsets(found: dict[str, list[Any]]) -> None:
     assert [row.delivery_ms for row in found["made anew"]] == [1005, 505]
 
 

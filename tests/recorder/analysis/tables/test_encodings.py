@@ -59,7 +59,7 @@ def with_each(message: Any, body: dict[str, Any], chosen: dict[str, Encoding]) -
     return fixed.total + sum(size - fixed.fields[path] for path, size in others.items())
 
 
-def test_of_a_single_message_the_best_is_the_best_of_the_message(captured: Build, made: Build) -> None:
+def test_the_best_encoding_of_a_capture_of_one_message_is_that_messages_best(captured: Build, made: Build) -> None:
     body = metadata({"leader_epoch": -1, "leader_id": 1 << 29}, {"leader_epoch": 3, "leader_id": 7})
     (whole,) = (row for row in encodings(captured(*made(response(METADATA, 12, body)))).collect() if row.path is None)
     assert whole.best_bytes == sizes(must_codec("response", METADATA, 12).message, 12, body, BEST).total

@@ -78,7 +78,7 @@ def test_a_request_that_awaits_nothing_is_one_way_and_not_unanswered(
     assert found[0].answered_at is None
 
 
-def test_an_answer_that_the_proxy_made_is_told_apart(
+def test_an_answer_that_the_proxy_made_is_marked(
     by_exchange: Build, captured: Build, request_row: Build, response_row: Build
 ) -> None:
     found = by_exchange(captured(request_row(0), response_row(0, made_by="proxy", latency_ns=None)))
@@ -111,7 +111,7 @@ def test_an_exchange_across_midnight_is_one(
     assert by_exchange(sources.captured(spark, str(tmp_path)))[0].outcome == "answered"
 
 
-def test_a_request_behind_the_last_answer_of_an_open_connection_may_still_be_answered(
+def test_a_request_after_the_last_answer_of_an_open_connection_may_still_be_answered(
     by_exchange: Build, captured: Build, request_row: Build, response_row: Build
 ) -> None:
     found = by_exchange(captured(request_row(0), response_row(0), request_row(1), request_row(2)))
@@ -119,7 +119,7 @@ def test_a_request_behind_the_last_answer_of_an_open_connection_may_still_be_ans
 
 
 @pytest.mark.parametrize("odd_ns", [0, 1, 999, 500], ids=str)
-def test_the_time_of_a_request_is_told_by_its_answer(
+def test_a_requests_time_is_known_from_its_answer(
     captured: Build, request_row: Build, response_row: Build, odd_ns: int
 ) -> None:
     """It is exact to the microsecond, and includes the transfer."""

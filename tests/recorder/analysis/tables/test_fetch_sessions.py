@@ -175,7 +175,7 @@ def below(capture: Any) -> Rows:
     return by_script(found.orderBy("exchange", "partition", "offset"))
 
 
-def test_records_below_the_position_are_told_though_the_request_left_it_unsaid(below: Rows) -> None:
+def test_records_below_the_position_are_marked_though_the_request_omits_the_position(below: Rows) -> None:
     assert [(row.exchange, row.offset, row.below_position) for row in below[position_left_unsaid]] == [
         (1, 10, True), (1, 11, False), (1, 12, False),
         (2, 13, False), (2, 14, False), (2, 15, False),

@@ -119,12 +119,12 @@ def test_a_member_without_an_id_is_a_newcomer_under_the_id_that_it_is_given(foun
     assert told == [("given", True), ("m", False), ("m", True), ("m", True)]
 
 
-def test_heartbeats_without_news_are_one_row_and_one_with_an_error_is_its_own(found: Any) -> None:
+def test_ordinary_heartbeats_share_one_row_and_one_with_an_error_has_its_own(found: Any) -> None:
     told = [(row.generation, row.times, row.error_code, row.last_at.second) for row in of(found, "alive")]
     assert told == [(3, 5, None, 7), (3, 1, 27, 8), (4, 1, None, 9)]
 
 
-def test_partitions_of_newer_members_have_their_topics_names_where_they_were_told(found: Any) -> None:
+def test_partitions_of_newer_members_have_their_topics_known_names(found: Any) -> None:
     told = [(row.step, row.generation, row.assignment) for row in of(found, "newer")]
     assert told == [("join", 2, ["t-1"]), ("join", 2, [f"{uuid_text(ID[::-1])}-1"])]
 
@@ -139,7 +139,7 @@ def test_an_offset_of_a_transaction_counts_from_its_end_unless_that_aborts(found
     assert told == [(5, 3.005), (6, None), (7, None)]
 
 
-def test_what_a_broker_tells_of_offsets_counts_too(found: Any) -> None:
+def test_offsets_in_offset_fetch_answers_count(found: Any) -> None:
     told = [(row.step, row.topic, row.committed_offset, counts_after(row)) for row in of(found, "asks")]
     assert told == [("fetch_offsets", "t", 8, 4.005)]
 

@@ -39,7 +39,7 @@ def test_a_session_has_its_ends(captured: Build, request_row: Build) -> None:
     assert (row.cause, row.connections, row.gaps) == ("ended", 2, 1)
 
 
-def test_a_session_that_goes_on_has_no_end(captured: Build, request_row: Build) -> None:
+def test_a_session_that_continues_has_no_end(captured: Build, request_row: Build) -> None:
     (row,) = sessions(captured(request_row(0), events=[of_session("started", 0)])).collect()
     assert (row.ended_at, row.cause) == (None, None)
 
@@ -53,9 +53,7 @@ def test_a_connection_has_its_facts_its_ends_and_its_losses(captured: Build, req
     assert (row["closed_at"] - row["opened_at"]).total_seconds() == 8
 
 
-def test_a_connection_with_a_gap_of_unknown_size_has_lost_nobody_knows_how_much(
-    captured: Build, request_row: Build
-) -> None:
+def test_a_connection_with_a_gap_of_unknown_size_has_unknown_losses(captured: Build, request_row: Build) -> None:
     events = [OPENED, GAP, GAP | {"frames": None, "cause": "spool_damaged"}]
     (row,) = connections(captured(request_row(0), events=events)).collect()
     assert (row.gaps, row.frames_lost, row.closed_at) == (2, None, None)
@@ -69,6 +67,6 @@ def test_a_gap_has_its_length_and_one_of_a_session_no_connection(captured: Build
     assert told == [(1, 20, 6, None), (None, None, None, 3)]
 
 
-def test_a_capture_without_events_has_none_of_them(captured: Build, request_row: Build) -> None:
+def test_a_capture_without_events_has_no_happenings(captured: Build, request_row: Build) -> None:
     found = captured(request_row(0))
     assert [table(found).count() for table in (sessions, connections, gaps)] == [0, 0, 0]

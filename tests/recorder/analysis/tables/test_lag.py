@@ -92,7 +92,7 @@ def test_each_window_has_its_last_least_and_largest_lag(found: Any) -> None:
     assert windows == [(100, 50, 50, 50, 50, 1), (200, 150, 50, 50, 150, 1), (300, 150, 150, 150, 150, 0)]
 
 
-def test_windows_without_a_step_go_on_up_to_the_end_of_the_capture(found: Any) -> None:
+def test_windows_without_a_step_continue_up_to_the_end_of_the_capture(found: Any) -> None:
     ends = [round(row.window_end.timestamp() - NOON.timestamp()) for row in found["steady"]]
     assert ends == [20, 30, 40, 50, 60, 70, 80, 80]
     assert told(found["steady"][3:], "lag", "least_lag", "commits") == [(150, 150, 0)] * 5
@@ -114,7 +114,7 @@ def test_a_reader_of_committed_records_is_behind_up_to_the_last_stable_offset(fo
     assert told(found["open"][-1:], "lag", "readable_lag") == [(7, 2)]
 
 
-def test_a_commit_beyond_what_was_told_is_no_lag(found: Any) -> None:
+def test_a_commit_beyond_the_known_log_end_has_no_lag(found: Any) -> None:
     assert {row.lag for row in found["ahead"]} == {0}
 
 
@@ -122,16 +122,16 @@ def test_a_follower_that_is_behind_takes_nothing_back(found: Any) -> None:
     assert {(row.end_offset, row.lag) for row in found["follower"]} == {(20, 0)}
 
 
-def test_an_end_that_nobody_told_for_a_minute_is_stale(found: Any) -> None:
+def test_a_log_end_without_news_for_a_minute_is_stale(found: Any) -> None:
     stale = {round(row.window_end.timestamp() - NOON.timestamp()): row.is_stale for row in found["unmoved"]}
     assert [at for at, is_stale in stale.items() if is_stale] == [70, 80]
 
 
-def test_a_deleted_offset_is_none(found: Any) -> None:
+def test_a_deleted_offset_is_null(found: Any) -> None:
     assert told(found["deleted"], "committed_offset", "lag") == [(3, 4)] * 2 + [(None, None)] * 7
 
 
-def test_what_brokers_tell_is_an_offset_and_no_commit(found: Any) -> None:
+def test_an_offset_in_an_answer_is_not_a_commit(found: Any) -> None:
     assert told(found["told"][:3], "committed_offset", "lag", "commits") == [(None, None, 0), (2, 5, 0), (2, 5, 0)]
 
 
@@ -139,7 +139,7 @@ def test_without_an_end_the_lag_is_not_known(found: Any) -> None:
     assert set(told(found["blind"], "committed_offset", "end_offset", "lag", "lag_ms")) == {(3, None, None, None)}
 
 
-def test_a_topic_that_is_made_anew_begins_anew(found: Any) -> None:
+def test_a_topic_that_is_recreated_begins_anew(found: Any) -> None:
     assert told(found["first"], "lag") == [(40,)] * 3
     assert set(told(found["second"], "end_offset", "lag")) == {(3, 0)}
 

@@ -42,7 +42,7 @@ def test_an_answer_counts_in_the_minute_of_its_request(captured: Build, response
     assert [row.minute.minute for row in latency_buckets(captured(late)).collect()] == [0]
 
 
-def test_whatever_may_have_waited_stands_apart(captured: Build, response_row: Build) -> None:
+def test_long_polls_have_rows_of_their_own(captured: Build, response_row: Build) -> None:
     apis = {1: "Fetch", 11: "JoinGroup", 14: "SyncGroup", 78: "ShareFetch", 12: "Heartbeat"}
     rows = [response_row(at, api_key=key, api=name, api_version=1) for at, (key, name) in enumerate(apis.items())]
     found = {row.api: row.wait for row in latency_buckets(captured(*rows)).collect()}
@@ -55,7 +55,9 @@ def test_sizes_of_gigabytes_add_up(captured: Build, response_row: Build) -> None
     assert [row.bytes for row in latency_buckets(captured(*rows)).collect()] == [4 * largest]
 
 
-def test_what_has_no_latency_is_in_no_bucket(captured: Build, request_row: Build, response_row: Build) -> None:
+def test_an_exchange_without_a_latency_is_in_no_bucket(
+    captured: Build, request_row: Build, response_row: Build
+) -> None:
     rows = [request_row(0), request_row(1, awaits=False), response_row(2, made_by="proxy", latency_ns=None)]
     assert latency_buckets(captured(*rows)).collect() == []
 
@@ -66,12 +68,12 @@ def test_clients_nodes_clusters_and_versions_stand_apart(captured: Build, respon
     assert [row["count"] for row in latency_buckets(captured(*rows)).collect()] == [1] * len(facts)
 
 
-def test_apis_that_nobody_knows_are_called_by_their_keys(captured: Build, response_row: Build) -> None:
+def test_unknown_apis_are_named_by_their_keys(captured: Build, response_row: Build) -> None:
     rows = [response_row(0, api=None, api_key=2000), response_row(1, api=None, api_key=2001)]
     assert {row.api for row in latency_buckets(captured(*rows)).collect()} == {"api 2000", "api 2001"}
 
 
-def test_only_requests_of_the_time_asked_for_count(captured: Build, response_row: Build) -> None:
+def test_only_requests_of_the_requested_time_count(captured: Build, response_row: Build) -> None:
     """Only one end of the first and of the last request lies within that time."""
     rows = [response_row(number, latency_ns=600 * MS, at=NOON + timedelta(seconds=number)) for number in range(1, 5)]
     start = int(NOON.timestamp()) * 10**9

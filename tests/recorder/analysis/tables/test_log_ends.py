@@ -66,13 +66,13 @@ def found(captured_once: Any, spark: Any) -> list[tuple[Any, ...]]:
     return sorted((row.at.minute * 60 + row.at.second, row.end_offset, row.life) for row in ends)
 
 
-def test_ends_are_told_by_fetches_by_what_is_produced_and_by_who_asks_for_the_end(found: Any) -> None:
+def test_log_ends_are_known_from_fetches_produces_and_list_offsets(found: Any) -> None:
     assert [(at, end) for at, end, _ in found] == [
         (1, 30), (11, 40), (11, 42), (20, 50), (30, 60), (31, 61), (41, 3), (42, 62),
     ]  # fmt: skip
 
 
-def test_a_name_means_the_id_that_was_told_last_or_the_first_one(found: Any) -> None:
+def test_a_name_means_its_latest_known_id_or_the_first_one(found: Any) -> None:
     lives = {at: life for at, _, life in found}
     first, second = uuid_text(FIRST), uuid_text(SECOND)
     assert lives == {1: first, 11: first, 20: first, 30: first, 31: first, 41: second, 42: first}

@@ -35,7 +35,7 @@ def states(captured: Build, *rows: Any) -> list[tuple[Any, ...]]:
     return [(row.leader, row.isr, row.was_leader, row.was_isr, row.is_first) for row in found]
 
 
-def test_what_is_told_again_is_no_change(captured: Build, told: Build) -> None:
+def test_a_repeated_state_is_no_change(captured: Build, told: Build) -> None:
     rows = [told(0, 1, 5, [1, 2]), told(1, 1, 5, [2, 1]), told(2, 1, 5, [1]), told(3, 1, 5, [1])]
     assert states(captured, *rows) == [(1, [1, 2], None, None, True), (1, [1], 1, [1, 2], False)]
 

@@ -39,13 +39,13 @@ def test_an_id_that_is_named_later_and_on_another_connection_has_its_name(captur
     assert (row.topic, row.topic_id, row.cluster) == ("t", uuid_text(ID), "c1")
 
 
-def test_an_id_that_is_named_outside_of_the_time_asked_for_has_its_name(captured: Build, made: Build) -> None:
+def test_an_id_named_outside_of_the_requested_time_has_its_name(captured: Build, made: Build) -> None:
     rows = [made(fetch(ID), at_ns=NOON_NS + 5), made(metadata("t", ID, "c1"), at_ns=NOON_NS + 900)]
     (row,) = named(captured(*rows, until_ns=NOON_NS + 100), TOPIC_PARTITIONS).collect()
     assert row.topic == "t"
 
 
-def test_an_id_that_nobody_named_stays_an_id(captured: Build, made: Build) -> None:
+def test_an_id_without_a_name_stays_an_id(captured: Build, made: Build) -> None:
     (row,) = named(captured(made(fetch(OTHER))), TOPIC_PARTITIONS).collect()
     assert (row.topic, row.topic_id) == (None, uuid_text(OTHER))
 

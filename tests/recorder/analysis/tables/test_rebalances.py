@@ -234,13 +234,13 @@ def seconds(row: Any) -> tuple[float, float | None]:
     return round(told[0] or 0, 1), None if told[1] is None else round(told[1], 1)
 
 
-def test_a_rebalance_lasts_from_the_first_who_joins_to_the_last_who_has_its_assignment(found: Any) -> None:
+def test_a_rebalance_lasts_from_the_first_join_to_the_last_assignment(found: Any) -> None:
     first, second, third = found["comes and goes"]
     assert (seconds(first), seconds(second), seconds(third)) == ((0, 0.8), (10, 13.4), (22.1, 22.8))
     assert second.duration_ms == 3400
 
 
-def test_members_reasons_and_causes_are_told(found: Any) -> None:
+def test_members_reasons_and_causes_are_shown(found: Any) -> None:
     told = [(row.generation, row.cause, row.members, row.joined, row.left) for row in found["comes and goes"]]
     assert told == [
         (1, "joined", ["a"], None, []),
@@ -250,7 +250,7 @@ def test_members_reasons_and_causes_are_told(found: Any) -> None:
     assert [row.reasons for row in found["comes and goes"]] == [[], ["need to re-join"], ["bye"]]
 
 
-def test_who_is_absent_and_never_left_is_lost(found: Any) -> None:
+def test_a_member_that_disappears_without_leaving_is_lost(found: Any) -> None:
     assert [(row.cause, row.lost) for row in found["is lost"][1:]] == [("lost", ["b"])]
 
 
@@ -265,16 +265,16 @@ def test_who_is_absent_and_never_left_is_lost(found: Any) -> None:
     ],
     ids=["fenced", "subscription", "partitions", "topic", "moved"],
 )
-def test_what_else_makes_a_group_rebalance(found: Any, group: str, cause: str) -> None:
+def test_each_other_cause_of_a_rebalance_is_found(found: Any, group: str, cause: str) -> None:
     assert found[group][1].cause == cause
 
 
-def test_the_same_again_without_a_sign_is_unknown(found: Any) -> None:
+def test_a_rebalance_without_any_change_has_the_cause_unknown(found: Any) -> None:
     assert found["grows"][2].cause == "unknown"
     assert found["finds its topic"][2].cause == "unknown"
 
 
-def test_partitions_that_were_given_up_are_spread_in_a_follow_up(found: Any) -> None:
+def test_revoked_partitions_are_assigned_in_a_follow_up(found: Any) -> None:
     assert [row.cause for row in found["cooperates"]] == ["joined", "joined", "follow_up"]
 
 
@@ -312,9 +312,9 @@ def test_a_newer_member_that_is_silent_is_lost(found: Any) -> None:
     assert [(row.cause, row.lost) for row in found["newer is lost"][1:]] == [("lost", ["b"])]
 
 
-def test_a_newer_generation_that_nobody_reported_has_no_end(found: Any) -> None:
+def test_a_newer_generation_without_reports_has_no_end(found: Any) -> None:
     assert [row.to_at is None for row in found["newer is overtaken"]] == [True, False]
 
 
-def test_members_of_share_groups_have_what_they_are_told(found: Any) -> None:
+def test_members_of_share_groups_have_their_assigned_partitions(found: Any) -> None:
     assert [(row.cause, *seconds(row)) for row in found["shares"]] == [("joined", 0.1, 0.1)]

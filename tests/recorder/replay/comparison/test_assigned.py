@@ -47,7 +47,7 @@ def test_a_partition_that_one_side_alone_gave_is_a_difference_of_its_group() -> 
     assert [*room.differing()] == [Assigned("g", ("a 0",), ("b 2",))]
 
 
-def test_what_the_replays_own_heartbeats_are_told_counts() -> None:
+def test_assignments_in_answers_to_made_heartbeats_count() -> None:
     room = played(({"a": [0]}, None))
     room.add_target_answer(CONSUMER_GROUP_HEARTBEAT, "g", answer({"a": [0]}, TARGET_IDS))
     assert not [*room.differing()]

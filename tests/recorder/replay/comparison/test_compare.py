@@ -226,7 +226,7 @@ def test_an_answer_that_never_came_is_a_mismatch() -> None:
     assert DifferenceKind.UNANSWERED.is_mismatch
 
 
-def test_of_metadata_the_structure_alone_is_compared_and_errors() -> None:
+def test_only_structure_and_errors_of_metadata_are_compared() -> None:
     other_cluster = metadata(partitions=[])
     other_cluster["brokers"], other_cluster["cluster_id"] = [], "d"
     assert verdict(METADATA, 10, metadata(), other_cluster, Unchanged()).kind is DifferenceKind.SAME
@@ -269,7 +269,7 @@ def test_an_element_of_one_side_alone_is_a_mismatch_of_structure() -> None:
     assert verdict(PRODUCE, 3, produced(), both, Unchanged()) == (DifferenceKind.STRUCTURE, (there,))
 
 
-def test_an_element_whose_name_is_unknown_excuses_one_of_the_target() -> None:
+def test_an_element_with_an_unmapped_name_matches_any_element_of_the_target() -> None:
     assert verdict(PRODUCE, 3, produced(), produced(topic="p-t"), NoCounterparts()).kind is DifferenceKind.SAME
 
 
@@ -341,7 +341,7 @@ def configs(resource: int, **config: Any) -> Values:
     return {"results": [{"error_code": 0, "resource_type": resource, "resource_name": "r", "configs": [one]}]}
 
 
-def test_of_a_brokers_settings_the_structure_alone_is_compared() -> None:
+def test_only_the_structure_of_a_brokers_settings_is_compared() -> None:
     assert (
         verdict(DESCRIBE_CONFIGS, 4, configs(4), configs(4, value="2", name="x"), Unchanged()).kind
         is DifferenceKind.SAME
@@ -364,7 +364,7 @@ def test_a_masked_setting_is_not_compared() -> None:
     )
 
 
-def test_what_a_listing_holds_depends_on_the_nodes_and_is_not_compared() -> None:
+def test_the_entries_of_a_listing_are_not_compared() -> None:
     listed = {"error_code": 0, "groups": [{"group_id": "g", "protocol_type": "consumer"}]}
     assert verdict(LIST_GROUPS, 2, listed, {"error_code": 0, "groups": []}, Unchanged()).kind is DifferenceKind.SAME
 
@@ -379,7 +379,7 @@ def test_records_are_never_compared_answer_by_answer() -> None:
 
 
 @pytest.mark.parametrize(("key", "version"), [(FETCH, 12), (SHARE_FETCH, 1)], ids=["Fetch", "ShareFetch"])
-def test_partitions_without_news_may_be_told_by_one_side_alone(key: int, version: int) -> None:
+def test_unchanged_partitions_may_be_in_one_sides_answer_alone(key: int, version: int) -> None:
     def fetched(*codes: int) -> Values:
         found = [{"partition_index": at, "error_code": code, "records": b""} for at, code in enumerate(codes)]
         named: Values = {"topic": "t"} if key == FETCH else {"topic_id": b"1" * 16}
@@ -401,7 +401,7 @@ def test_null_where_something_was_is_a_mismatch_of_structure() -> None:
     assert verdict(OFFSET_FETCH, 2, topics, topics | {"topics": None}, Unchanged()).kind is DifferenceKind.STRUCTURE
 
 
-def test_what_differs_is_bounded_in_number_and_in_size() -> None:
+def test_a_verdicts_differences_are_bounded_in_number_and_size() -> None:
     recorded = {
         "topics": [{"name": "x" * 5000, "partitions": [{"partition_index": at, "error_code": 0} for at in range(100)]}]
     }
@@ -423,7 +423,7 @@ def test_any_two_answers_have_a_verdict_that_can_be_sent_to_another_process(
     assert pickle.loads(pickle.dumps(verdict)) is verdict
 
 
-def test_what_is_no_number_is_equal_to_its_like_alone() -> None:
+def test_a_nan_equals_only_another_nan() -> None:
     def quotas(value: float) -> Values:
         entity = [{"entity_type": "user", "entity_name": "u"}]
         return {"error_code": 0, "entries": [{"entity": entity, "values": [{"key": "rate", "value": value}]}]}
@@ -464,7 +464,7 @@ def test_a_member_is_met_by_its_id_in_its_own_group() -> None:
     assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m1", "c"), known).kind is DifferenceKind.STRUCTURE
 
 
-def test_where_a_recorded_share_group_had_not_begun_the_target_may_have() -> None:
+def test_a_share_group_not_yet_begun_in_the_recording_may_have_begun_on_the_target() -> None:
     def offsets(start: int) -> Values:
         partition = {"partition_index": 0, "start_offset": start, "leader_epoch": 0, "lag": -1, "error_code": 0}
         topic = {"topic_name": "t", "topic_id": b"1" * 16, "partitions": [partition | {"error_message": None}]}

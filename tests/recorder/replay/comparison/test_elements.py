@@ -19,7 +19,7 @@ ARRAYS = [
 ]
 
 
-def test_every_array_of_structs_of_an_api_that_is_sent_is_told_apart_or_met_by_place_on_purpose() -> None:
+def test_every_array_of_structs_of_a_sent_api_is_matched_by_key_or_listed_as_by_place() -> None:
     for key, kind, path, field in ARRAYS:
         row = ways(key, path)
         for version in set(apis.versions(key)) & set(field.versions):

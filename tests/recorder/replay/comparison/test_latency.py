@@ -25,5 +25,5 @@ def test_members_that_wait_for_each_other_stand_apart() -> None:
     assert [reason_apart(key, {}, {}) for key in (JOIN_GROUP, SYNC_GROUP)] == [JOINS, SYNCS]
 
 
-def test_all_others_say_how_fast_the_cluster_is() -> None:
+def test_responses_of_other_apis_count_for_latency() -> None:
     assert [reason_apart(key, {}, {}) for key in (PRODUCE, HEARTBEAT)] == ["", ""]

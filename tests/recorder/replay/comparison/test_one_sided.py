@@ -97,7 +97,7 @@ def fetched(
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("api_key", [OFFSET_COMMIT, TXN_OFFSET_COMMIT])
 @pytest.mark.parametrize("refusal", [ILLEGAL, UNKNOWN, REBALANCING])
-def test_offsets_behind_a_commit_that_the_target_alone_has_taken_are_no_difference_of_their_own(
+def test_offsets_after_a_commit_that_the_target_alone_has_taken_are_no_difference_of_their_own(
     refusal: int, api_key: int, version: int
 ) -> None:
     assert fetched(played(api_key=api_key), version, {0: -1}, {0: 5}) is DifferenceKind.STRUCTURE
@@ -105,7 +105,7 @@ def test_offsets_behind_a_commit_that_the_target_alone_has_taken_are_no_differen
 
 
 @pytest.mark.parametrize("refusal", [LOADING, ILLEGAL, UNKNOWN, REBALANCING])
-def test_offsets_behind_a_commit_that_the_target_alone_has_refused_are_none_either(refusal: int) -> None:
+def test_offsets_after_a_commit_that_the_target_alone_has_refused_are_none_either(refusal: int) -> None:
     assert fetched(played((0, refusal)), 5, {0: 5}, {0: -1}) is DifferenceKind.SAME
 
 
@@ -134,7 +134,7 @@ def test_other_partitions_and_groups_stay_what_they_are(version: int) -> None:
     assert fetched(room, version, {0: -1}, {0: 5}, group="h") is DifferenceKind.STRUCTURE
 
 
-def test_errors_of_such_partitions_are_compared() -> None:
+def test_errors_of_partitions_with_one_sided_commits_are_compared() -> None:
     assert fetched(played((ILLEGAL, 0)), 5, {0: 5}, {0: 5}, code=LOADING) is DifferenceKind.ERROR
 
 
@@ -161,7 +161,7 @@ def test_the_commit_itself_is_a_difference(refusal: int) -> None:
         assert found.kind is DifferenceKind.ERROR
 
 
-def test_a_commit_that_can_not_be_read_is_lost_without_a_word() -> None:
+def test_an_unreadable_commit_is_dropped_silently() -> None:
     cut = commits(0)
     cut.frame = b""
     OneSidedCommits(names(TARGET)).lost(cut, None)

@@ -48,7 +48,7 @@ def test_an_answer_in_the_recorded_bytes_is_found_as_one_of_equal_values(
     assert verdict(*response, values, values, known) == verdict(*response, values, copy.deepcopy(values), known)
 
 
-def test_what_names_nothing_needs_no_walk() -> None:
+def test_an_answer_that_names_nothing_is_not_walked() -> None:
     assert is_its_own_counterpart(HEARTBEAT, 4, {"throttle_time_ms": 0, "error_code": 0}, Pairs({}))
 
 
@@ -60,7 +60,7 @@ def test_an_offset_that_stands_elsewhere_on_the_target_is_walked_to() -> None:
     assert not is_its_own_counterpart(PRODUCE, PRODUCE_VERSION, answer, moved)
 
 
-def test_what_is_left_out_of_comparisons_is_not_looked_up() -> None:
+def test_fields_that_are_not_compared_are_not_mapped() -> None:
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 9, "records": b""}
     answer = {"error_code": 0, "responses": [{"topic": "a", "partitions": [partition]}]}
     assert is_its_own_counterpart(FETCH, 12, answer, Pairs({}))

@@ -36,7 +36,7 @@ def test_partitions_may_go_to_other_members_than_in_the_recording() -> None:
     assert list(unions.differing()) == []
 
 
-def test_a_partition_that_nobody_reads_or_nobody_read_is_said_with_its_group() -> None:
+def test_a_partition_without_a_reader_is_reported_with_its_group() -> None:
     unions = AssignmentUnions()
     unions.add_recorded("g", assignment_parts(ONE))
     unions.add_replayed("g", assignment_parts(OTHER))

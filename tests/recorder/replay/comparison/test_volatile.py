@@ -40,7 +40,7 @@ def test_every_row_is_of_a_field_that_exists() -> None:
     assert set(SENT) >= STRUCTURE_ONLY
 
 
-def test_what_is_mapped_is_a_value_that_the_cluster_assigns_or_that_names_something_in_it() -> None:
+def test_each_mapped_field_holds_a_value_that_the_cluster_assigned_or_a_name_in_it() -> None:
     epochs = set(EPOCH_OF.values())
     for key in SENT:
         for version in apis.versions(key):
@@ -50,7 +50,7 @@ def test_what_is_mapped_is_a_value_that_the_cluster_assigns_or_that_names_someth
                     assert state[path].what in ASKED, (key, version, path)
 
 
-def test_what_the_cluster_assigns_is_never_compared_as_it_is() -> None:
+def test_values_that_the_cluster_assigns_are_never_compared_unmapped() -> None:
     """Except blobs, whose decoded values are mapped, and values that the group's members agree on."""
     compared_otherwise = {
         ValueKind.MEMBER_METADATA,

@@ -64,7 +64,7 @@ SIZES = st.lists(st.integers(1, 3), min_size=1, max_size=20)
 
 
 @given(SIZES.flatmap(lambda sizes: st.permutations([*enumerate(sizes)])))
-def test_however_far_records_are_from_their_place_none_behind_a_boundary_is_before_it(
+def test_no_record_behind_a_boundary_is_before_it_on_the_target(
     batches: list[tuple[int, int]],
 ) -> None:
     sizes = dict(sorted(batches))
@@ -98,7 +98,7 @@ def test_the_beginning_stays_a_boundary_whichever_record_came_first() -> None:
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=200), st.lists(st.integers(0, 500))
 )
-def test_in_order_a_boundary_is_where_the_record_is(steps: list[tuple[int, int]], asked: list[int]) -> None:
+def test_a_boundary_in_an_ordered_log_is_at_its_record(steps: list[tuple[int, int]], asked: list[int]) -> None:
     found, recorded, target = Differences(), 0, 0
     for step, more in steps:
         found.add(recorded, target)

@@ -74,7 +74,7 @@ def test_records_that_the_target_has_given_ahead_are_not_owed() -> None:
     assert not found.is_owed(fetch(4, 2, None, connection=1))
 
 
-def test_a_batch_that_begins_before_the_offset_asked_for_owes_its_rest() -> None:
+def test_a_batch_that_begins_before_the_requested_offset_owes_its_rest() -> None:
     found = _Consumers()
     found.play(fetch(1, 0, batch(0, 2), connection=1), at_target(batch(0, 3), high=3))
     assert not found.is_owed(fetch(2, 2, batch(0, 3), connection=1))
@@ -113,14 +113,14 @@ def test_a_report_has_one_stream_for_all_consumers_of_a_name() -> None:
     assert found_of(found.streams) == [Stream("host one", "a", 0, equal=8, missing=2)]
 
 
-def test_what_the_target_lacks_when_a_replay_ends_early_is_unread_since_it_might_have_come() -> None:
+def test_records_that_the_target_lacks_are_unread_if_the_replay_ended_early() -> None:
     found = _Consumers()
     found.play(fetch(1, 0, batch(0, 5), connection=1), at_target(batch(0, 3), high=3))
     assert found_of(found.streams) == [Stream("host one", "a", 0, equal=3, missing=2)]
     assert found_of(found.streams, is_whole=False) == [Stream("host one", "a", 0, equal=3, unread=2)]
 
 
-def test_a_consumer_that_goes_on_by_another_connection_has_one_stream() -> None:
+def test_a_consumer_that_continues_on_another_connection_has_one_stream() -> None:
     found = _Consumers()
     found.play(fetch(1, 0, batch(0, 5), connection=1), at_target(batch(0, 9), high=9))
     found.play(fetch(2, 5, batch(5, 4), connection=2), at_target(None, high=9))
@@ -132,7 +132,7 @@ fetches = st.lists(st.tuples(st.none() | st.integers(0, END), st.integers(0, 8),
 
 
 @given(fetches)
-def test_wherever_a_consumer_goes_and_however_much_it_is_given_at_a_time_nothing_differs(
+def test_any_seeks_and_fetch_sizes_give_equal_streams(
     history: list[tuple[int | None, int, int]],
 ) -> None:
     found, at, read = _Consumers(END), 0, 0

@@ -106,7 +106,7 @@ def test_behind_a_produce_the_targets_log_is_as_long_as_its_records(in_pieces: b
     assert found.expected("a", 0, 999) == 5003
 
 
-def test_of_a_deleted_topic_no_offset_is_remembered() -> None:
+def test_no_offset_of_a_deleted_topic_is_remembered() -> None:
     found = offsets(start=3)
     produced(found, 1, 10, 5000, count=3)
     each = commit(2, 12, OFFSET_COMMIT)
@@ -198,7 +198,7 @@ def test_behind_an_answer_whose_bytes_are_missing_the_next_fetch_continues() -> 
     assert asked(found, fetch(2, 777)) == 103
 
 
-def test_an_answer_that_never_came_moves_nobody() -> None:
+def test_an_answer_that_never_came_moves_no_consumer() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))
     play(found, fetch(2, 105, answered=False), at_target(batch(103, 3)))
@@ -240,7 +240,7 @@ def test_without_a_pair_an_offset_stays_within_the_targets_log() -> None:
     assert [asked(found, fetch(1, offset)) for offset in (10, 60, 500)] == [50, 60, 70]
 
 
-def test_what_answers_say_of_the_log_widens_and_narrows_it() -> None:
+def test_answers_widen_and_narrow_the_known_range_of_the_log() -> None:
     found = offsets(start=0, end=10)
     play(found, fetch(1, 3, None), at_target(None, high=20))
     assert asked(found, fetch(2, 50)) == 20
@@ -263,7 +263,7 @@ def test_an_offset_that_the_recording_found_out_of_range_is_not_brought_within_i
     assert asked(found, fetch(3, 500, None)) == 70
 
 
-def test_where_the_target_alone_finds_it_out_of_range_the_consumer_begins_anew() -> None:
+def test_a_consumer_whose_offset_is_out_of_range_on_the_target_alone_begins_anew() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(None, code=1))
     assert found.position(ONE, ("s", 1), "a", 0) is None
@@ -298,7 +298,7 @@ def at_offset(offset: int) -> Values:
     return {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": offset}
 
 
-def test_a_log_may_have_more_records_than_the_recorded_one_had_when_its_end_was_asked_for() -> None:
+def test_a_log_may_have_more_records_than_the_recorded_one_had_when_its_end_was_requested() -> None:
     found = offsets(end=0, first={A0: 0})
     produced(found, 1, 0, 0, count=10)
     each = lists(found, 2, LATEST, 10)
@@ -306,7 +306,7 @@ def test_a_log_may_have_more_records_than_the_recorded_one_had_when_its_end_was_
     assert listed(found, each, 15) == 15
 
 
-def test_a_record_on_its_way_when_the_end_was_asked_for_may_be_behind_it() -> None:
+def test_a_record_on_its_way_when_the_end_was_requested_may_be_behind_it() -> None:
     found = offsets(end=0, first={A0: 0})
     produced(found, 1, 0, 0, count=10)
     each = lists(found, 2, LATEST, 15)
@@ -314,7 +314,7 @@ def test_a_record_on_its_way_when_the_end_was_asked_for_may_be_behind_it() -> No
     assert listed(found, each, 10) == 10
 
 
-def test_a_log_that_lost_a_record_that_was_there_before_its_end_was_asked_for_is_another() -> None:
+def test_a_log_that_lost_a_record_before_its_requested_end_differs() -> None:
     found = offsets(end=0, first={A0: 0})
     produced(found, 1, 0, 0, count=10)
     assert listed(found, lists(found, 2, LATEST, 10), 9) == 10
@@ -375,7 +375,7 @@ def committed(code: int, topic: str = "a") -> Values:
 
 
 @pytest.mark.parametrize("api_key", [OFFSET_COMMIT, TXN_OFFSET_COMMIT])
-def test_a_committed_offset_moves_and_is_expected_as_it_was_told(api_key: int) -> None:
+def test_a_committed_offset_is_mapped_and_expected_as_committed(api_key: int) -> None:
     found = offsets()
     produced(found, 1, 500, 600)
     each = commit(2, 510, api_key)
@@ -428,14 +428,14 @@ def test_topics_by_id_are_the_same_topics() -> None:
     assert asked(found, exchange(2, FETCH, 13, values, None)) == 605
 
 
-def test_all_positions_can_be_asked_for() -> None:
+def test_all_positions_can_be_requested() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))
     assert list(found.positions()) == [(ONE, ("s", 1), A0, Position(105, 103))]
 
 
 @pytest.mark.parametrize("api_key", [OFFSET_COMMIT, TXN_OFFSET_COMMIT], ids=["alone", "in a transaction"])
-def test_an_offset_behind_records_that_are_still_on_their_way_is_committed_as_it_is(api_key: int) -> None:
+def test_an_offset_after_records_that_are_still_on_their_way_is_committed_as_it_is(api_key: int) -> None:
     on_its_way, elsewhere = offsets(end=0, first={A0: 0}), offsets(end=0)
     for found, wanted in ((on_its_way, 10), (elsewhere, 0)):
         values = commit(1, 10, api_key).decoded()
@@ -479,7 +479,7 @@ def offset_fetch(version: int, offset: int, *, topic: str = "a", group: str = "g
 
 
 @pytest.mark.parametrize("version", [3, 8], ids=["one group", "groups"])
-def test_offsets_of_a_transaction_are_asked_for_again_until_the_target_shows_them(version: int) -> None:
+def test_offsets_of_a_transaction_are_requested_again_until_the_target_shows_them(version: int) -> None:
     found = offsets()
     committed_by_transaction(found, 1, 10)
     asks = {"groups": [{"group_id": "g", "topics": None}]} if version >= 8 else {"group_id": "g", "topics": None}

@@ -42,7 +42,7 @@ def test_a_reader_goes_back_to_a_connection_that_it_had() -> None:
     assert back.position == Position(120, 1120)
 
 
-def test_who_seeks_begins_a_reading_of_its_own() -> None:
+def test_a_consumer_that_seeks_is_a_new_reader() -> None:
     readers = Readers()
     one = _read(readers, ONE, 0, 50)
     sought = _read(readers, ONE, 10, 50)
@@ -58,14 +58,14 @@ def test_the_readings_that_a_consumer_begins_are_bounded(monkeypatch: pytest.Mon
     assert len(set(found[3:])) == 1
 
 
-def test_who_began_where_another_waited_is_told_apart_once_both_have_read() -> None:
+def test_readers_that_begin_at_one_offset_are_told_apart_once_both_have_read() -> None:
     readers = Readers()
     one = _read(readers, ONE, 0, 0)
     assert _read(readers, TWO, 0, 50) is one
     assert _read(readers, ONE, 0, 50) is not one
 
 
-def test_behind_an_answer_that_is_missing_any_offset_goes_on() -> None:
+def test_any_offset_continues_after_a_missing_answer() -> None:
     readers = Readers()
     one = readers.reader(ME, ONE, A0, 0)
     readers.move(one, ONE, A0, Position(None, 1050))

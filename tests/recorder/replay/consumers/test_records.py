@@ -113,12 +113,12 @@ def test_a_record_of_the_target_among_equal_ones_is_extra() -> None:
     assert (it.equal, it.missing, it.extra) == (2, 0, 1)
 
 
-def test_what_the_target_has_behind_all_that_was_recorded_is_skipped() -> None:
+def test_records_of_the_target_after_the_last_recorded_one_are_skipped() -> None:
     it = compared(batch_of("a", "b"), batch_of("a", "b", "c", "d"), log_end=4)
     assert (it.equal, it.missing, it.extra, it.unread) == (2, 0, 0, 0)
 
 
-def test_records_before_the_offset_that_was_asked_for_are_skipped() -> None:
+def test_records_before_the_offset_that_was_requested_are_skipped() -> None:
     it = compared(batch_of("a", "b", "c"), batch_of("x", "b", "c"), asked=1)
     assert (it.equal, it.missing, it.extra) == (2, 0, 0)
 
@@ -180,7 +180,7 @@ def test_times_that_the_producer_gave_are_compared() -> None:
     assert compared(batch_of("a"), later, log_end=1).missing == 1
 
 
-def test_what_the_target_still_owes_is_known_while_it_is_fetched() -> None:
+def test_the_records_that_the_target_owes_are_known_during_the_replay() -> None:
     streams = Streams()
     assert not [*streams.owing()]
     streams.add_recorded(ME, "t", 0, batch_of("a", "b"), 0)
@@ -267,7 +267,7 @@ def test_records_that_waited_for_their_time_meet_once_times_do_not_count() -> No
     assert (found(streams).equal, found(streams).missing) == (2, 0)
 
 
-def test_of_streams_in_which_nothing_waits_only_the_counts_are_kept_where_there_are_many() -> None:
+def test_settled_streams_keep_only_their_counts_when_there_are_many() -> None:
     streams = Streams(lambda consumer: "all", most=4)
     for number in range(20):
         streams.add_recorded(number, "t", 0, batch_of("a", "b"), 0)
@@ -279,7 +279,7 @@ def test_of_streams_in_which_nothing_waits_only_the_counts_are_kept_where_there_
     assert sum(one.missing + one.unread for one in every) == 0
 
 
-def test_a_consumer_that_goes_on_is_counted_with_what_it_read_before() -> None:
+def test_a_consumer_that_continues_is_counted_with_what_it_read_before() -> None:
     streams = Streams(most=1)
     for first in range(5):
         for consumer in range(3):

@@ -111,13 +111,13 @@ class Played:
 NOTHING: Given = (b"", [])
 
 
-def test_only_what_was_acquired_counts() -> None:
+def test_only_acquired_records_count() -> None:
     played = Played()
     played((data(0, 4), [(0, 1), (3, 3)]), (data(10, 4), [(10, 11), (13, 13)]))
     assert (played.found.equal, played.found.missing, played.found.extra) == (3, 0, 0)
 
 
-def test_whichever_member_has_a_record_it_is_the_groups() -> None:
+def test_a_record_counts_for_the_group_whichever_member_acquires_it() -> None:
     played = Played()
     played((data(0, 2), [(0, 1)]), NOTHING, "m")
     played(NOTHING, (data(10, 2), [(10, 11)]), "n")
@@ -132,7 +132,7 @@ def test_a_record_that_is_given_again_counts_once() -> None:
     assert (played.found.equal, played.found.extra) == (3, 0)
 
 
-def test_other_records_differ() -> None:
+def test_different_records_are_missing_and_extra() -> None:
     played = Played()
     played((data(0, 2), [(0, 1)]), (data(0, 2, b"x"), [(0, 1)]))
     played((data(2, 1, b"w"), [(2, 2)]), (data(2, 1, b"w"), [(2, 2)]))
@@ -140,7 +140,7 @@ def test_other_records_differ() -> None:
     assert (played.found.equal, played.found.missing, played.found.extra) == (1, 2, 2)
 
 
-def test_what_was_given_back_since_the_target_had_no_more_is_unread_not_missing() -> None:
+def test_records_released_because_the_target_had_no_more_are_unread() -> None:
     played = Played()
     played((data(0, 2), [(0, 1)]), (data(10, 1), [(10, 10)]))
     played(NOTHING, NOTHING)
@@ -196,7 +196,7 @@ def test_a_poll_has_not_waited_in_vain_while_a_produce_that_came_before_the_reco
 
 
 @pytest.mark.parametrize("waits", [True, False], ids=["waits", "does not wait"])
-def test_only_a_poll_that_waits_finds_the_end_behind_a_produce_that_is_answered_meanwhile(waits: bool) -> None:
+def test_only_a_poll_that_waits_finds_the_end_after_a_produce_that_is_answered_meanwhile(waits: bool) -> None:
     played = Played(written_ns=1)
     played((data(0, 1), [(0, 0)]), NOTHING, waits=waits, settles=True)
     assert played.is_owed(NOTHING)

@@ -106,7 +106,7 @@ def test_a_target_that_hangs_up_at_once_is_dialled_once_before_a_request_is_due(
     assert [at for at, _ in found.dialled if 0 < at < 1000] == [750, 755]
 
 
-def test_which_node_takes_a_request_is_not_asked_before_it_is_due() -> None:
+def test_a_requests_coordinator_is_not_looked_up_before_the_request_is_due() -> None:
     recording = Recording()
     reads(recording, 0, 1)
     recording.exchanges(1000, 2, OFFSET_FETCH, 5, {"group_id": "g", "topics": None}, {"topics": []})
@@ -149,7 +149,7 @@ def test_requests_to_one_partition_leave_behind_the_answers_that_the_recording_h
     assert times == {"connection-1": 0, "connection-2": 1, "connection-3": 0}
 
 
-def test_what_awaits_no_answer_is_on_its_way_before_what_followed_it_in_its_partition() -> None:
+def test_a_produce_with_acks_0_is_sent_before_later_ones_of_its_partition() -> None:
     recording = Recording()
     reads(recording, 0, 1, took=3)
     recording.asks(4, 1, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
@@ -160,7 +160,7 @@ def test_what_awaits_no_answer_is_on_its_way_before_what_followed_it_in_its_part
     assert times == {"connection-1": 1, "connection-2": 1, "connection-3": 0}
 
 
-def test_what_awaits_no_answer_does_not_hide_what_others_wrote_since() -> None:
+def test_a_produce_with_acks_0_waits_for_other_clients_earlier_produces() -> None:
     recording = Recording()
     recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
     writes(recording, 1, 2)
@@ -208,7 +208,7 @@ def test_a_request_waits_longer_than_wait_for_others_as_long_as_the_target_answe
     assert withheld(found) == {}
 
 
-def test_what_has_waited_long_is_tried_again_as_long_as_any_other() -> None:
+def test_a_request_that_waited_long_is_retried_as_long_as_any_other() -> None:
     recording = Recording()
     writes(recording, 0, 1)
     reads(recording, 10, 2)
@@ -294,7 +294,7 @@ def test_a_request_waits_no_more_for_what_is_withheld() -> None:
     assert withheld(found) == {Reason.CUT: 1}
 
 
-def test_what_the_options_leave_out_is_neither_sent_nor_counted() -> None:
+def test_requests_outside_the_options_are_neither_sent_nor_counted() -> None:
     recording = Recording()
     reads(recording, 0, 1)
     writes(recording, 1, 1)
@@ -347,7 +347,7 @@ def test_a_punctual_request_is_not_late() -> None:
     assert not found.world.result.lateness
 
 
-def test_lateness_is_said_by_its_cause_answers_on_its_connection() -> None:
+def test_lateness_has_the_cause_of_answers_on_its_connection() -> None:
     recording = Recording()
     reads(recording, 0, 1)
     reads(recording, 50, 1)
@@ -356,7 +356,7 @@ def test_lateness_is_said_by_its_cause_answers_on_its_connection() -> None:
     assert {cause: each.count for cause, each in found.world.result.lateness.items()} == {Cause.OWN_ANSWERS: 1}
 
 
-def test_lateness_is_said_by_its_cause_answers_that_others_wait_for() -> None:
+def test_lateness_has_the_cause_of_answers_that_others_wait_for() -> None:
     recording = Recording()
     writes(recording, 0, 1)
     writes(recording, 50, 2)
@@ -364,7 +364,7 @@ def test_lateness_is_said_by_its_cause_answers_that_others_wait_for() -> None:
     assert {cause: each.count for cause, each in found.world.result.lateness.items()} == {Cause.OTHER_ANSWERS: 1}
 
 
-def test_what_a_request_has_waited_for_made_those_late_too_that_follow_on_its_connection() -> None:
+def test_a_late_requests_cause_also_counts_for_later_requests_of_its_connection() -> None:
     recording = Recording()
     writes(recording, 0, 1)
     reads(recording, 50, 2)
@@ -373,7 +373,7 @@ def test_what_a_request_has_waited_for_made_those_late_too_that_follow_on_its_co
     assert {cause: each.count for cause, each in found.world.result.lateness.items()} == {Cause.OTHER_ANSWERS: 2}
 
 
-def test_lateness_is_said_by_its_cause_a_target_that_reads_slowly() -> None:
+def test_lateness_has_the_cause_of_a_target_that_reads_slowly() -> None:
     recording = Recording()
     reads(recording, 0, 1)
     found = played(recording, Options(), writes=lambda _: 300)
@@ -381,7 +381,7 @@ def test_lateness_is_said_by_its_cause_a_target_that_reads_slowly() -> None:
     assert found.engine.progress.late == 1
 
 
-def test_lateness_is_said_by_its_cause_the_replay_itself() -> None:
+def test_lateness_has_the_cause_of_the_replay_itself() -> None:
     recording = Recording()
     reads(recording, 0, 1)
     found = played(recording, Options(), dials=lambda _: 300)
@@ -460,7 +460,7 @@ def test_an_empty_poll_waits_as_long_as_the_recorded_one_did_by_speed(speed: flo
     assert got.values["max_wait_ms"] == waits
 
 
-def test_a_poll_waits_no_longer_than_its_client_asked_for() -> None:
+def test_a_poll_waits_no_longer_than_its_client_requested() -> None:
     recording = Recording()
     poll(recording, 0, 1, took=1500, wait_ms=500)
     (got,) = played(recording, Options()).asked(FETCH)

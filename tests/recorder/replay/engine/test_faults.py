@@ -157,7 +157,7 @@ def breaking(recording: Recording, key: int, times: int = 1, options: Options = 
     return found
 
 
-def test_a_read_whose_connection_broke_goes_again_on_a_new_one() -> None:
+def test_a_read_whose_connection_broke_is_sent_again_on_a_new_one() -> None:
     recording = Recording()
     reads(recording, 0, 1)
     found = breaking(recording, LIST_OFFSETS)
@@ -166,7 +166,7 @@ def test_a_read_whose_connection_broke_goes_again_on_a_new_one() -> None:
     assert found.world.result.verdict is Verdict.EQUAL
 
 
-def test_a_batch_with_a_producer_goes_again_when_its_connection_broke() -> None:
+def test_a_batch_with_a_producer_is_sent_again_when_its_connection_broke() -> None:
     recording = Recording()
     data = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0)
     given = recording.asks(0, 1, INIT_PRODUCER_ID, 4, {"transactional_id": None})
@@ -236,7 +236,7 @@ def test_a_node_that_refuses_connections_is_dialled_with_pauses_until_wait_is_ov
     assert found.now <= 30 * SECOND
 
 
-def test_of_a_target_that_is_gone_no_request_waits_on_its_own() -> None:
+def test_requests_to_a_dead_target_share_one_wait() -> None:
     recording = Recording()
     for number in range(200):
         reads(recording, 10 * number, number % 2)
@@ -279,7 +279,7 @@ def test_a_node_that_is_back_gets_what_waits_for_it() -> None:
     assert 3000 <= down.asked(LIST_OFFSETS)[0].at <= 6000
 
 
-def test_a_connection_that_never_comes_to_be_keeps_nobody_for_ever() -> None:
+def test_a_connection_that_is_never_established_does_not_block_the_replay_for_ever() -> None:
     recording = Recording()
     reads(recording, 0, 1)
     found = played(recording, Options(speed=None, wait=10 * SECOND), dials=lambda _: 10**9)
@@ -311,7 +311,7 @@ def test_an_answer_that_took_long_in_the_recording_may_take_long() -> None:
     assert found.world.result.verdict is Verdict.EQUAL
 
 
-def test_made_requests_that_nobody_answers_are_given_up_after_wait() -> None:
+def test_unanswered_made_requests_are_abandoned_after_wait() -> None:
     recording = Recording()
     reads(recording, 0, 1, index=3)
 
@@ -406,7 +406,7 @@ def test_memory_is_free_again_when_a_connection_ended_without_its_answers() -> N
 
 
 @pytest.mark.parametrize("most", [1, 1000, 100_000])
-def test_however_little_memory_there_is_all_is_played_as_it_was_recorded(most: int) -> None:
+def test_a_replay_with_little_memory_plays_everything_as_recorded(most: int) -> None:
     """Requests that wait for later responses of the capture must not block these."""
     recording = Recording()
     for connection in range(4):
@@ -420,7 +420,7 @@ def test_however_little_memory_there_is_all_is_played_as_it_was_recorded(most: i
     assert found.engine.memory == 0
 
 
-def test_what_is_read_beyond_memory_keeps_its_place_and_is_loaded_when_it_leaves() -> None:
+def test_a_request_beyond_memory_keeps_its_place_and_is_loaded_when_it_is_sent() -> None:
     """The target takes longer than the replay waits before it reads on; meanwhile one request is in play."""
     recording = Recording()
     first = recording.asks(0, 0, PRODUCE, PRODUCE_VERSION, produce())
@@ -481,7 +481,7 @@ def test_a_replay_that_is_stopped_at_any_moment_ends_at_once_and_sends_nothing_r
     assert totals.recorded >= totals.sent + totals.withheld.total()
 
 
-def test_rows_that_were_read_already_are_not_sent_behind_a_stop() -> None:
+def test_rows_that_were_read_already_are_not_sent_after_a_stop() -> None:
     recording = Recording()
     found = Simulation(recording, answered, MAX, cluster=one_node(TOPICS))
     other = Recording()
@@ -504,7 +504,7 @@ def test_too_many_mismatches_end_the_replay() -> None:
     assert len(found.got) == 3
 
 
-def test_what_was_read_in_the_recording_is_polled_for_until_drain_is_over() -> None:
+def test_recorded_records_are_polled_for_until_drain_is_over() -> None:
     recording = Recording()
     exchange = recording.asks(0, 1, FETCH, FETCH_VERSION, fetch())
     recording.answers(1, exchange, fetched(data=batch(b"v")))
@@ -515,7 +515,7 @@ def test_what_was_read_in_the_recording_is_polled_for_until_drain_is_over() -> N
     assert [stream.unread + stream.missing for stream in found.world.result.streams] == [1]
 
 
-def test_drain_ends_when_all_was_read() -> None:
+def test_drain_ends_when_all_records_were_read() -> None:
     recording = Recording()
     exchange = recording.asks(0, 1, FETCH, FETCH_VERSION, fetch())
     recording.answers(1, exchange, fetched(data=batch(b"v")))
@@ -560,7 +560,7 @@ def test_a_stop_aborts_transactions_that_are_open(when: float) -> None:
     assert (ended.values["producer_id"], ended.values["committed"]) == (99, False)
 
 
-def test_an_end_that_nobody_answers_takes_ten_seconds_at_most() -> None:
+def test_an_unanswered_end_takes_ten_seconds_at_most() -> None:
     recording = Recording()
     transaction(recording)
     cluster = one_node(TOPICS)

@@ -35,7 +35,7 @@ def test_calls_come_in_their_order_and_cancelled_ones_never(script: list[int | t
     assert not len(timers)
 
 
-def test_what_is_cancelled_is_let_go_and_leaves_no_place_behind() -> None:
+def test_a_cancelled_timer_is_released() -> None:
     class Held:
         pass
 

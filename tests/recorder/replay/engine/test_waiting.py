@@ -79,7 +79,7 @@ def test_a_member_that_commits_before_it_rejoins_does_not_wait_for_joins_that_wa
     assert {code for _, got, values in life.answered if got.key == OFFSET_COMMIT for code in codes(values)} == {0}
 
 
-def test_at_max_such_commits_leave_behind_the_newcomers_join_and_before_its_answer():
+def test_at_max_speed_a_commit_during_a_join_leaves_after_the_join_and_before_its_answer():
     life = Life(lived([(0, "start", 0), (1, "start", 100)]), speed=None)
     (committed,) = life.simulation.times(OFFSET_COMMIT)
     newcomers = [(got.at, at) for at, got, _ in life.answered if got.key == JOIN_GROUP and got.channel == 2]
@@ -132,7 +132,7 @@ def interrupted() -> Recording:
 
 @pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
 @pytest.mark.parametrize("elect", [min, max], ids=["the recorded leader", "the follower"])
-def test_whom_the_target_elected_does_not_wait_for_a_leader_that_leaves_behind_the_newcomer(elect, speed):
+def test_an_elected_leader_does_not_wait_for_a_recorded_leader_that_leaves_later(elect, speed):
     life = Life(interrupted(), speed=speed, elect=elect)
     assert life.simulation.now < life.simulation.world.options.wait
     assert set(life.result.totals.withheld) <= {Reason.NO_LEADER}
@@ -141,7 +141,7 @@ def test_whom_the_target_elected_does_not_wait_for_a_leader_that_leaves_behind_t
     assert group.generation >= 2
 
 
-def test_whom_the_recorded_cluster_gave_no_assignment_commits_and_rejoins_without_one():
+def test_a_member_without_a_recorded_assignment_commits_and_rejoins_without_one():
     # the leader's rejoin begins a generation; then the leader crashes before its SyncGroup
     history = [(1, "start", 95), (0, "start", 102), (1, "rejoin", 205), (1, "crash", 207)]
     life = Life(lived(history, seed=185), speed=None, elect=max)

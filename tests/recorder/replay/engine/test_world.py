@@ -32,7 +32,7 @@ def masked(api_key: int, options: Options) -> Withheld | None:
     return refused_anywhere(exchange, options)
 
 
-def test_a_request_that_nobody_asked_for_is_not_missed_for_its_masked_bytes() -> None:
+def test_a_masked_request_that_the_options_withhold_has_the_options_reason() -> None:
     assert masked(INCREMENTAL_ALTER_CONFIGS, Options()) == Withheld(Reason.NEEDS_ADMIN)
     assert masked(INCREMENTAL_ALTER_CONFIGS, Options(admin=True)) == Withheld(Reason.MASKED)
 
@@ -67,7 +67,7 @@ def writes(recording: Recording, at: float) -> None:
     recording.exchanges(at, 2, PRODUCE, PRODUCE_VERSION, produce(), produced())
 
 
-def test_what_uses_a_topic_waits_until_its_leaders_are_known_on_the_target() -> None:
+def test_requests_to_a_topic_wait_until_its_leaders_are_known_on_the_target() -> None:
     recording, target = Recording(), Target(after=10)
     creates(recording, 0)
     writes(recording, 10)
@@ -84,7 +84,7 @@ def test_what_uses_a_topic_waits_until_its_leaders_are_known_on_the_target() -> 
     [(0, 0), (300, 110), (2_000, 110), (20_000, 110)],
     ids=["at once", "a moment", "seconds", "long"],
 )
-def test_what_uses_a_new_topic_leaves_soon_after_its_leaders_are_known(after: float, late: float) -> None:
+def test_requests_to_a_new_topic_leave_soon_after_its_leaders_are_known(after: float, late: float) -> None:
     """`late`: milliseconds, beside the two that the answers to CreateTopics and Metadata take."""
     recording = Recording()
     creates(recording, 0)
@@ -95,7 +95,7 @@ def test_what_uses_a_new_topic_leaves_soon_after_its_leaders_are_known(after: fl
     assert after <= produced_at <= after + 2 + late
 
 
-def test_a_topic_whose_leaders_stay_unknown_is_asked_for_until_wait_is_over() -> None:
+def test_leaders_that_stay_unknown_are_queried_until_wait_is_over() -> None:
     recording = Recording()
     creates(recording, 0)
     writes(recording, 10)
@@ -141,7 +141,7 @@ def test_a_topic_that_was_made_before_the_replay_may_be_deleted_and_none_that_wa
     assert len(simulation.asked(DELETE_TOPICS)) == len(created)
 
 
-def test_what_a_replay_made_of_its_own_is_not_played_from_its_recording_and_not_missed() -> None:
+def test_requests_that_a_replay_made_itself_are_not_replayed_from_its_capture() -> None:
     recording = Recording()
     writes(recording, 0)
     answer = {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "topics": []}
@@ -154,7 +154,7 @@ def test_what_a_replay_made_of_its_own_is_not_played_from_its_recording_and_not_
     assert result.withheld_percent == 0
 
 
-def test_a_principal_without_a_login_is_withheld_at_once_and_says_so() -> None:
+def test_requests_of_a_principal_without_a_login_are_withheld_with_that_reason() -> None:
     recording = Recording()
     recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce(), principal="User:alice")
     recording.asks(0, 2, PRODUCE, PRODUCE_VERSION, produce(1), principal="User:bob")
@@ -172,11 +172,11 @@ def test_a_principal_without_a_login_is_withheld_at_once_and_says_so() -> None:
     [([], [True] * 3), (["*"], [True] * 3), (["User:a"], [True, False, False]), (["a", "b"], [True, True, False])],
     ids=["no logins", "everybody", "one", "two"],
 )
-def test_who_has_a_login_is_played(names: list[str], played: list[bool]) -> None:
+def test_connections_of_principals_with_a_login_are_played(names: list[str], played: list[bool]) -> None:
     assert [*map(has_login(dict.fromkeys(names)), ["User:a", "User:b", None])] == played
 
 
-def test_what_was_recorded_since_the_capture_was_looked_through_is_not_played() -> None:
+def test_requests_recorded_after_the_survey_are_not_played() -> None:
     recording = Recording()
     writes(recording, 0)
     simulation = Simulation(recording, Target(), Options(speed=None), cluster=one_node(("a", 1)))
@@ -230,7 +230,7 @@ def asks_for_offsets(recording: Recording, at: float, found: int) -> None:
     [(REBALANCING, False, -1), (0, True, 5)],
     ids=["the target alone takes it", "the target alone refuses it"],
 )
-def test_a_commit_that_one_cluster_alone_takes_is_one_difference_however_often_its_offset_is_asked_for(
+def test_a_commit_that_one_cluster_alone_takes_is_one_difference_for_all_later_fetches_of_its_offset(
     code: int, refuses: bool, found: int
 ) -> None:
     recording = Recording()
@@ -254,7 +254,7 @@ def test_offsets_that_differ_without_such_a_commit_are_a_difference() -> None:
     assert result.api("OffsetFetch").mismatches.total() == 1
 
 
-def test_offsets_behind_a_commit_that_was_withheld_are_no_difference() -> None:
+def test_offsets_after_a_commit_that_was_withheld_are_no_difference() -> None:
     recording = Recording()
     commits(recording, 0, 5)
     asks_for_offsets(recording, 10, 5)

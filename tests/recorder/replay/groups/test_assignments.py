@@ -26,7 +26,7 @@ def test_the_leader_within_a_connect_assignment_is_the_targets():
     assert found.values == VALUES | {"leader": "target"}
 
 
-def test_bytes_behind_a_newer_connect_assignment_and_its_version_stay():
+def test_bytes_after_a_newer_connect_assignment_and_its_version_stay():
     blob = b"\0\x09" + embedded.encode_blob("ConnectAssignment", 2, VALUES)[2:] + b"newer"
     changed = with_leader(blob, {"r": "target"}.get)
     assert (changed[:2], changed[-5:]) == (b"\0\x09", b"newer")

@@ -52,7 +52,7 @@ def test_a_join_that_the_recording_took_at_once_follows_the_targets_error_79():
     ],
     ids=["heartbeat", "sync", "leave"],
 )
-def test_what_quotes_an_unknown_member_is_withheld(api_key, version, values):
+def test_a_request_of_an_unknown_member_is_withheld(api_key, version, values):
     refusal, _ = Script().asked(recorded(api_key, version, values))
     assert isinstance(refusal, Withheld)
     assert refusal.reason is Reason.NO_MEMBER
@@ -185,7 +185,7 @@ def test_an_exchange_that_can_not_be_read_is_due_and_lost_without_an_error():
     script.groups.lost(cut, None)
 
 
-def test_in_the_place_of_a_lost_sync_a_made_one_asks_for_the_assignment():
+def test_a_made_sync_in_place_of_a_lost_one_asks_for_the_assignment():
     script = Script()
     script.join("r", "t")
     exchange, _ = script.send(SYNC_GROUP, 3, sync("r", 1, "r"), OK | {"assignment": b"r"})

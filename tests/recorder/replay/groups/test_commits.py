@@ -29,7 +29,7 @@ def test_a_known_member_commits_as_the_target_knows_it(api_key, version, values)
     assert (sent["member_id"], sent["generation_id_or_member_epoch"]) == ("t", 7)
 
 
-def test_an_unknown_member_commits_as_nobody_while_the_group_is_empty():
+def test_an_unknown_member_commits_without_an_id_while_the_group_is_empty():
     refusal, sent = Script().asked(recorded(8, 7, COMMIT | {"group_instance_id": "i"}))
     assert refusal is None
     assert (sent["member_id"], sent["generation_id_or_member_epoch"], sent["group_instance_id"]) == ("", -1, None)

@@ -40,7 +40,7 @@ def test_a_member_that_has_not_joined_the_targets_group_is_withheld(version, rea
     assert Script().asked(recorded(68, version, beat("r", 3)))[0] == Withheld(reason, "r")
 
 
-def test_what_an_answer_assigned_is_owned_once():
+def test_partitions_that_an_answer_assigned_are_owned_once():
     script = Script(topics={RECORDED: TARGET})
     given = {"topic_partitions": [{"topic_id": TARGET, "partitions": [4]}]}
     own = [{"topic_id": RECORDED, "partitions": [0]}]
@@ -99,7 +99,7 @@ def test_a_fenced_member_joins_again_and_its_heartbeat_is_sent_again(error, made
     assert script.asked(exchange)[1]["member_epoch"] == 12
 
 
-def test_what_a_lost_heartbeat_confirmed_is_confirmed_again():
+def test_the_next_heartbeat_confirms_what_a_lost_one_had_confirmed():
     script = Script(topics={RECORDED: TARGET})
     given = {"topic_partitions": [{"topic_id": TARGET, "partitions": [4]}]}
     script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9, assignment=given))

@@ -21,7 +21,7 @@ def rejoin(generation: int, *others: str) -> Exchange:
     return answer_to(exchange, joined("r", generation, "r", *others), 60 * SECOND)
 
 
-def test_a_rejoin_that_the_target_told_leaves():
+def test_a_rejoin_requested_by_the_target_is_sent():
     script = Script()
     script.join("r", "t")
     beat(script, "r", 27, 27)
@@ -66,7 +66,7 @@ def test_members_that_the_recording_lost_leave_before_the_others_rejoin():
     assert isinstance(script.asked(exchange)[0], Hold)
 
 
-def test_where_nobody_joined_left_or_was_lost_the_present_generation_is_the_answer():
+def test_a_rejoin_without_a_change_of_members_gets_the_present_generation():
     script = Script()
     script.join("r", "t", elected="t9", on_target=8)
     beat(script, "r", 27, 0)

@@ -97,7 +97,7 @@ def test_a_server_that_does_not_know_the_password_is_refused(final: bytes) -> No
     ],
     ids=["no nonce", "another nonce", "salt", "order", "extension", "number", "negative", "error", "no text"],
 )
-def test_a_first_message_of_a_server_that_is_none_is_refused(first: bytes) -> None:
+def test_a_bad_first_message_of_a_server_is_refused(first: bytes) -> None:
     tokens = scram("sha256", "user", "pencil", "mine")
     next(tokens)
     with pytest.raises(LoginRefused):

@@ -155,7 +155,7 @@ async def nothing(stream: trio.abc.Stream, answer: bytes) -> None:
 
 
 @pytest.mark.parametrize("what", [nonsense, too_long, other_number, half, nothing])
-async def test_a_read_whose_connection_ended_in_disorder_goes_again(what: Callable[..., Any]) -> None:
+async def test_a_read_whose_connection_ended_in_disorder_is_sent_again(what: Callable[..., Any]) -> None:
     async with serving(wrong(what)) as target:
         result = await played(target, MAX)
     assert result.totals.answered == COUNT
@@ -225,7 +225,7 @@ async def test_a_target_with_tls_is_played_to(tmp_path: Path) -> None:
     assert result.verdict is Verdict.EQUAL
 
 
-async def test_a_certificate_of_somebody_else_is_refused_before_anything_is_asked() -> None:
+async def test_another_hosts_certificate_is_refused_before_a_request() -> None:
     server, client = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
     trustme.CA().issue_cert("127.0.0.1").configure_cert(server)
     trustme.CA().configure_trust(client)

@@ -55,7 +55,7 @@ def program(capture: Path, port: int, report: Path) -> Iterator[subprocess.Popen
 
 @pytest.mark.real
 @pytest.mark.parametrize("behind", [0, 20])
-async def test_ctrl_c_ends_a_replay_in_order_and_says_so(behind: int, tmp_path: Path) -> None:
+async def test_ctrl_c_ends_a_replay_in_order_and_is_reported(behind: int, tmp_path: Path) -> None:
     folder, report, broker = capture(tmp_path / "capture"), tmp_path / "report.json", LoopbackBroker()
     async with serving(broker) as target:
         with program(folder, target.bootstrap[0][1], report) as process, trio.fail_after(TOO_LONG):

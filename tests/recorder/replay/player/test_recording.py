@@ -97,7 +97,7 @@ def test_only_the_user_of_the_replay_reads_its_log(tmp_path: Path) -> None:
     ("ends", "cause"),
     [("nothing", "client_closed"), ("end", "broker_closed"), ("reset", "broker_reset")],
 )
-def test_who_ended_a_connection_is_told(tmp_path: Path, ends: str, cause: str) -> None:
+def test_the_event_names_the_side_that_ended_the_connection(tmp_path: Path, ends: str, cause: str) -> None:
     session = kept(tmp_path)
     tape = session.opened(1, "broker:9092", "127.0.0.1:5000", tls=False)
     {"nothing": lambda: None, "end": lambda: tape.came(b""), "reset": tape.broke}[ends]()
@@ -108,7 +108,7 @@ def test_who_ended_a_connection_is_told(tmp_path: Path, ends: str, cause: str) -
     assert [row["cause"] for row in found if row["kind"] == "closed"] == [cause]
 
 
-def test_nodes_are_told_once_with_the_addresses_that_were_dialled(tmp_path: Path) -> None:
+def test_nodes_are_reported_once_with_the_dialled_addresses(tmp_path: Path) -> None:
     session = kept(tmp_path)
     for address in ("a:1", "a:1", "b:1"):
         session.opened(1, address, "127.0.0.1:5000", tls=False).close()
@@ -117,7 +117,7 @@ def test_nodes_are_told_once_with_the_addresses_that_were_dialled(tmp_path: Path
     assert ['"upstream": "a:1"' in row["detail"] for row in found if row["kind"] == "node"] == [True, False]
 
 
-def test_bytes_behind_an_answer_to_no_request_are_said_to_be_missing(tmp_path: Path) -> None:
+def test_bytes_after_a_response_without_a_request_are_reported_as_missing(tmp_path: Path) -> None:
     session = kept(tmp_path)
     tape = session.opened(1, "broker:9092", "127.0.0.1:5000", tls=False)
     tape.came(response(METADATA, 1, NOBODY))
@@ -145,7 +145,9 @@ def test_a_folder_that_goes_away_meanwhile_costs_the_recording_and_nothing_else(
     assert "its end is not in it: the disk failed" in lines
 
 
-def test_a_capture_that_cannot_be_compacted_is_said_to_be_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_capture_that_can_not_be_compacted_is_reported_as_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*_: object, **__: object) -> None:
         raise PermissionError(13, "no", "here")
 
@@ -170,7 +172,7 @@ async def test_a_replay_is_recorded_to_its_end_whatever_ends_it(
     assert len(rows(tmp_path, "frames", "kind")) == 1
 
 
-async def test_nothing_is_kept_where_nobody_asks_for_it() -> None:
+async def test_a_replay_without_a_folder_records_nothing() -> None:
     async with recording(None, WhenFull.DROP) as session:
         assert session is None
 

@@ -31,7 +31,7 @@ def recorded(folder: Path) -> Path:
     near=st.integers(1, 20),
     recent=st.sampled_from([0, 500, 10_000]),
 )
-def test_frames_are_those_of_their_places_in_whatever_order_they_are_asked_for(
+def test_frames_are_those_of_their_places_in_whatever_order_they_are_requested(
     asked: list[tuple[int, int | None]], near: int, recent: int
 ) -> None:
     def place(number: int) -> FramePlace:
@@ -46,7 +46,7 @@ def test_frames_are_those_of_their_places_in_whatever_order_they_are_asked_for(
     assert found == [(FRAMES[one], None if two is None else FRAMES[two]) for one, two in asked]
 
 
-def test_a_frame_that_can_not_be_read_any_more_is_none(tmp_path: Path) -> None:
+def test_a_frame_of_a_file_that_became_unreadable_is_none(tmp_path: Path) -> None:
     (file,) = files(recorded(tmp_path))
     opened = RereadFrames()
     assert opened.frames(FramePlace(file, 0, 3), None) == (FRAMES[3], None)
@@ -54,6 +54,6 @@ def test_a_frame_that_can_not_be_read_any_more_is_none(tmp_path: Path) -> None:
     assert opened.frames(FramePlace(file, 1, 0), FramePlace(file, 2, 0)) == (None, None)
 
 
-def test_a_row_that_its_row_group_does_not_have_is_none(tmp_path: Path) -> None:
+def test_a_row_beyond_its_row_group_is_none(tmp_path: Path) -> None:
     (file,) = files(recorded(tmp_path))
     assert RereadFrames().frames(FramePlace(file, 0, 20), None) == (None, None)

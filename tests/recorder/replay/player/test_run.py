@@ -66,7 +66,7 @@ def test_a_capture_of_several_clusters_is_refused_unless_one_is_named(job: Job, 
     assert surveyed[0].nodes == {20}
 
 
-def test_what_filters_leave_of_one_cluster_knows_no_node_of_another(job: Job, surveyed: list[Survey]) -> None:
+def test_a_filtered_replay_knows_only_the_nodes_of_its_cluster(job: Job, surveyed: list[Survey]) -> None:
     run(replace(job, choice=Choice(job.options, connections=frozenset({1}))))
     assert surveyed[0].nodes == {10}
 
@@ -145,14 +145,16 @@ def test_before_anything_is_written_the_names_of_all_that_is_are_asked_about(
     ]
 
 
-def test_where_nobody_can_be_asked_a_yes_is_wanted(job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_that_writes_needs_yes_without_a_terminal(
+    job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asking(monkeypatch, at_a_terminal=False)
     cluster = Cluster(id="staging")
     with pytest.raises(Refused, match="writes to staging, and nobody is there to ask: right would be --yes"):
         module._ask(job, writing, Prepared(), cluster, Names("", {}, cluster))
 
 
-def test_what_only_reads_asks_nobody(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_that_only_reads_does_not_ask(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, cluster = asking(monkeypatch, at_a_terminal=False), Cluster()
     module._ask(job, Survey(used={"catalog": NameUse(1)}), Prepared(), cluster, Names("", {}, cluster))
     assert not asked
@@ -181,7 +183,7 @@ def overwriting(job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch) -> C
     return replayed
 
 
-def test_whose_offsets_are_overwritten_is_said_before_anybody_is_asked(
+def test_the_groups_with_overwritten_offsets_are_named_before_the_question(
     overwriting: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told: list[str] = []
@@ -191,7 +193,7 @@ def test_whose_offsets_are_overwritten_is_said_before_anybody_is_asked(
     assert [text.count(NOTE) for text in (*told, capsys.readouterr().err)] == [1, 0]
 
 
-def test_whose_offsets_are_overwritten_is_said_once_where_nobody_is_asked(
+def test_the_groups_with_overwritten_offsets_are_named_once_with_yes(
     overwriting: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     overwriting(yes=True)

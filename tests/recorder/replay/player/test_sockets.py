@@ -92,7 +92,7 @@ def test_a_request_has_begun_although_the_socket_is_never_empty(
     trio.run(play)
 
 
-def test_frames_are_told_whole_whatever_pieces_they_came_in() -> None:
+def test_frames_are_reported_whole_whatever_their_cuts() -> None:
     contents = [b"", b"a", bytes(300_000), b"bc"]
     got: list[bytes] = []
 

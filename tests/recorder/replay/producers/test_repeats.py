@@ -56,7 +56,7 @@ def test_records_are_new_unless_a_run_has_them(flags: list[bool]) -> None:
 
 
 @given(st.lists(st.sampled_from([b"1", b"2"]), min_size=1, max_size=6), st.lists(st.sampled_from([b"1", b"2", b"3"])))
-def test_as_many_equal_records_are_retries_as_were_refused(refused: list[bytes], sent: list[bytes]) -> None:
+def test_at_most_as_many_equal_records_are_retries_as_were_refused(refused: list[bytes], sent: list[bytes]) -> None:
     found = never_taken()
     found.refused(PLACE, batch(*refused), asks(1), 100)
     repeated = take(found, batch(*sent), asks(2))
@@ -168,7 +168,7 @@ def test_records_whose_retry_was_taken_are_not_counted_as_forgotten() -> None:
     assert found.forgotten == 0
 
 
-def test_of_a_batch_beyond_the_bound_the_first_records_are_remembered() -> None:
+def test_the_first_records_of_a_batch_beyond_the_bound_are_remembered() -> None:
     found = never_taken(most=2)
     found.refused(PLACE, batch(b"1", b"2", b"3", b"4", b"5"), asks(1), 100)
     assert found.forgotten == 3

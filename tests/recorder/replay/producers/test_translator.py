@@ -403,7 +403,7 @@ def sequences(target: Target) -> list[tuple[int, int, int]]:
     return [(each.producer_id, each.producer_epoch, each.base_sequence) for each in found]
 
 
-def test_batches_behind_a_refused_one_go_again_in_order_and_numbered_anew_before_anything_new() -> None:
+def test_batches_after_a_refused_one_are_resent_in_order_and_renumbered_before_new_ones() -> None:
     target = Target(Broker(other, largest=150))
     target.play(recorded_init(0, PAIR))
     large, second, third, last = (
@@ -423,7 +423,7 @@ def test_batches_behind_a_refused_one_go_again_in_order_and_numbered_anew_before
     assert [number for _, _, number in sequences(target)] == [0, 1, 2]
 
 
-def test_a_batch_that_overtook_an_unanswered_one_goes_again_behind_it() -> None:
+def test_a_batch_that_overtook_an_unanswered_one_is_sent_again_after_it() -> None:
     target = Target(Broker(other))
     target.play(recorded_init(0, PAIR))
     first, second = (
@@ -440,7 +440,7 @@ def test_a_batch_that_overtook_an_unanswered_one_goes_again_behind_it() -> None:
     assert log(target) == [b"1", b"2"]
 
 
-def test_one_that_is_given_up_leaves_the_way_free() -> None:
+def test_an_abandoned_batch_does_not_block_later_ones() -> None:
     target = Target(Broker(other, largest=150))
     target.play(recorded_init(0, PAIR))
     found = [recorded_produce(n, batch(b"x" * (100 if n < 2 else 1), pair=PAIR, sequence=n)) for n in range(1, 4)]
@@ -533,7 +533,7 @@ def test_batches_that_only_the_recording_refused_may_be_repeated_in_one() -> Non
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP], ids=str)
-def test_of_a_retry_that_was_filled_up_only_the_new_records_are_sent(codec: Compression) -> None:
+def test_only_the_new_records_of_an_extended_retry_are_sent(codec: Compression) -> None:
     target = Target(Broker(other))
     target.play(recorded_produce(1, batch(b"1", b"2"), code=6))
     target.play(recorded_produce(2, batch(b"1", b"2", b"3", codec=codec), code=6))
@@ -542,7 +542,7 @@ def test_of_a_retry_that_was_filled_up_only_the_new_records_are_sent(codec: Comp
     assert log(target) == [b"1", b"2", b"3", b"4", b"2", b"4"]
 
 
-def test_of_a_retry_that_was_filled_up_with_many_records_all_new_ones_are_sent() -> None:
+def test_all_new_records_of_a_largely_extended_retry_are_sent() -> None:
     target = Target(Broker(other))
     target.play(recorded_produce(1, batch(b"1", b"2"), code=6))
     target.play(recorded_produce(2, batch(*[b"%d" % number for number in range(1, 20_000)])))
@@ -698,7 +698,7 @@ def joined(number: int, pair: tuple[int, int], name: str = "t") -> Exchange:
 
 
 @pytest.mark.parametrize("code", [45, 47, 59, 90])
-def test_of_a_transaction_that_fails_on_the_target_the_rest_is_withheld_and_the_next_has_a_made_pair(code: int) -> None:
+def test_the_rest_of_a_failed_transaction_is_withheld_and_the_next_has_a_made_pair(code: int) -> None:
     target = Target(Broker(other, has_v2=False), V1)
     target.play(recorded_init(0, PAIR, "t"))
     target.play(joined(1, PAIR))
@@ -715,7 +715,7 @@ def test_of_a_transaction_that_fails_on_the_target_the_rest_is_withheld_and_the_
     assert sequences(target) == [(other(0), 1, 0)]
 
 
-def test_a_transactional_pair_is_made_anew_only_once() -> None:
+def test_a_transactional_pair_is_replaced_only_once() -> None:
     target = Target(Broker(other, has_v2=False), V1)
     target.play(recorded_init(0, PAIR, "t"))
     for number in (10, 20):
@@ -728,7 +728,7 @@ def test_a_transactional_pair_is_made_anew_only_once() -> None:
     assert target.withheld[last.origin].reason is Reason.NO_PRODUCER
 
 
-def test_with_transactions_v2_the_next_pair_begins_another_transaction_even_behind_a_gap() -> None:
+def test_with_transactions_v2_the_next_pair_begins_another_transaction_even_after_a_gap() -> None:
     target = Target(Broker(other))
     target.play(recorded_init(0, PAIR, "t"))
     refused = recorded_produce(1, batch(b"1", pair=PAIR, sequence=0), name="t", version=12)

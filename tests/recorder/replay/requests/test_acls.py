@@ -20,7 +20,7 @@ def test_a_rule_names_what_is_behind_the_prefix(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [1, 4, 6, 7], ids=["any", "cluster", "token", "user"])
-def test_what_has_no_prefix_keeps_its_name(kind: int) -> None:
+def test_a_name_of_a_kind_without_prefix_stays(kind: int) -> None:
     assert ruled("orders", kind)["name"] == "orders"
 
 

@@ -65,7 +65,7 @@ def test_tables_name_nothing_that_is_never_sent() -> None:
     assert unsent == set()
 
 
-def test_what_changes_or_deletes_is_not_read_only() -> None:
+def test_read_only_apis_change_nothing() -> None:
     assert {treatment(key) for key in apis.READ_ONLY} == {Treatment.SENT}
     assert apis.READ_ONLY.isdisjoint(apis.MEMBERSHIP | {PRODUCE})
 
@@ -85,7 +85,7 @@ def test_add_partitions_to_txn_is_the_brokers_own_from_version_4() -> None:
     assert refusal(asked(ADD_PARTITIONS_TO_TXN, 4), Options()) is Reason.NEVER
 
 
-def test_a_version_that_nobody_knows_cant_be_read() -> None:
+def test_an_unknown_version_can_not_be_read() -> None:
     assert refusal(asked(METADATA, 99), Options()) is Reason.OPAQUE
 
 
@@ -99,7 +99,9 @@ def test_a_version_that_nobody_knows_cant_be_read() -> None:
     ],
     ids=["configs", "topics", "deletes", "telemetry"],
 )
-def test_what_changes_the_cluster_is_sent_only_when_told_so(api_key: int, options: Options, reason: Reason) -> None:
+def test_requests_that_change_the_cluster_are_sent_only_with_their_option(
+    api_key: int, options: Options, reason: Reason
+) -> None:
     assert refusal(asked(api_key), Options()) is reason
     assert refusal(asked(api_key), options) is None
 
@@ -118,12 +120,12 @@ def test_only_leaves_out_what_its_patterns_dont_name() -> None:
 
 
 @pytest.mark.parametrize("api_key", [API_VERSIONS, SASL_AUTHENTICATE])
-def test_logins_and_versions_are_made_anew_whatever_is_chosen(api_key: int) -> None:
+def test_logins_and_api_versions_are_made_by_the_replay_whatever_is_chosen(api_key: int) -> None:
     assert refusal(asked(api_key), Options(only=("produce",), read_only=True)) is None
     assert treatment(api_key) is Treatment.REGENERATED
 
 
-def test_the_coordinator_of_share_state_is_asked_for_by_brokers_alone() -> None:
+def test_only_brokers_look_up_the_coordinator_of_share_state() -> None:
     assert of_values(FIND_COORDINATOR, 6, key_type=2, coordinator_keys=["g:i:0"]) is Reason.NEVER
     assert of_values(FIND_COORDINATOR, 6, key_type=0, coordinator_keys=["g"]) is None
     assert of_values(FIND_COORDINATOR, 0, key="g") is None

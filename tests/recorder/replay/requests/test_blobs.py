@@ -60,7 +60,7 @@ def test_fields_of_newer_versions_stay() -> None:
 
 
 @given(st.binary(max_size=60), st.sampled_from([None, "consumer", "connect", "sr"]))
-def test_what_cant_be_read_stays_as_it_is(data: bytes, protocol_type: str | None) -> None:
+def test_an_unreadable_blob_is_not_renamed(data: bytes, protocol_type: str | None) -> None:
     found = subscription(data, "stream", protocol_type)
     assert found == data or b"p-" in found
 

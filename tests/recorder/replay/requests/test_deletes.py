@@ -47,26 +47,26 @@ def test_each_api_that_deletes_is_here() -> None:
 
 
 @pytest.mark.parametrize("api_key", DELETED)
-def test_what_the_replay_did_not_make_is_not_deleted(api_key: int) -> None:
+def test_topics_and_groups_that_the_replay_did_not_make_are_not_deleted(api_key: int) -> None:
     assert refusal(api_key, DELETED[api_key]) is Reason.NEEDS_DELETES
     assert refusal(api_key, DELETED[api_key], Options(deletes=Deletes.NOTHING)) is Reason.NEEDS_DELETES
 
 
 @pytest.mark.parametrize("api_key", DELETED)
-def test_what_the_prefix_names_and_all_when_told_so_is_deleted(api_key: int) -> None:
+def test_topics_and_groups_with_the_prefix_are_deleted_and_all_others_with_their_option(api_key: int) -> None:
     assert refusal(api_key, DELETED[api_key], Options(deletes=Deletes.OWN, prefix="p-")) is None
     assert refusal(api_key, DELETED[api_key], Options(deletes=Deletes.ALL)) is None
 
 
 @pytest.mark.parametrize("api_key", [key for key in DELETED if key != DELETE_ACLS])
-def test_what_the_replay_made_is_deleted(api_key: int) -> None:
+def test_topics_and_groups_that_the_replay_made_are_deleted(api_key: int) -> None:
     kind = ThingKind.TOPIC if api_key in (DELETE_TOPICS, DELETE_RECORDS) else ThingKind.GROUP
     other = ThingKind.GROUP if kind is ThingKind.TOPIC else ThingKind.TOPIC
     assert refusal(api_key, DELETED[api_key], OWN, Thing(kind, "orders")) is None
     assert refusal(api_key, DELETED[api_key], OWN, Thing(other, "orders")) is Reason.NEEDS_DELETES
 
 
-def test_one_topic_too_many_withholds_the_whole() -> None:
+def test_one_topic_that_must_stay_withholds_the_whole_deletion() -> None:
     made = Thing(ThingKind.TOPIC, "orders")
     assert refusal(DELETE_TOPICS, {"topic_names": ["orders", "others"]}, OWN, made) is Reason.NEEDS_DELETES
 
@@ -98,7 +98,7 @@ def test_a_filter_that_meets_more_than_the_prefix_names_deletes_nothing(changed:
     assert refusal(DELETE_ACLS, values, Options(deletes=Deletes.OWN, prefix="p-")) is Reason.NEEDS_DELETES
 
 
-def test_what_deletes_nothing_is_not_refused() -> None:
+def test_a_request_that_deletes_nothing_is_not_refused() -> None:
     assert refusal(METADATA, {"topics": None}) is None
 
 

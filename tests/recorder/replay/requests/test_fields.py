@@ -64,7 +64,7 @@ def test_every_field_of_a_sent_request_that_is_marked_or_called_state_has_a_row(
         assert {path for path in lacking if (api_key, path) not in CLIENTS_OWN} == set()
 
 
-def test_what_clients_make_themselves_has_no_row_and_is_in_a_message() -> None:
+def test_a_value_that_clients_make_has_no_row() -> None:
     for api_key, path in CLIENTS_OWN:
         request = catalog.message("request", api_key)
         assert request
@@ -113,7 +113,7 @@ def test_a_field_means_something_else_in_a_request_than_in_a_response() -> None:
     assert fields.of("response", FETCH, 12)["responses.partitions.log_start_offset"].what is ValueKind.LOG_BOUND
 
 
-def test_apis_that_are_never_sent_and_versions_that_nobody_knows_have_no_rows() -> None:
+def test_unsent_apis_and_unknown_versions_have_no_rows() -> None:
     assert not fields.of("request", VOTE, 0)
     assert not fields.of("request", API_VERSIONS, 3)
     assert not fields.of("request", 3000, 0)

@@ -93,14 +93,16 @@ def test_coordinators_requests_are_narrowed_too() -> None:
     assert narrowed(OFFSET_FETCH, {"groups": groups}, {("h", WHOLE)}) == {"groups": groups[1:]}
 
 
-def test_what_is_named_as_a_whole_is_kept_whole() -> None:
+def test_elements_named_as_a_whole_are_kept_whole() -> None:
     topics = [{"name": name, "assignments": [{"partition_index": 0, "broker_ids": [1]}]} for name in "ab"]
     assert narrowed(CREATE_TOPICS, {"topics": topics}, {("b", WHOLE)}) == {"topics": topics[1:]}
     assert narrowed(DELETE_GROUPS, {"groups_names": ["g", "h"]}, {("h", WHOLE)}) == {"groups_names": ["h"]}
 
 
 @given(shapes, wanted, st.integers(1, 3))
-def test_what_is_divided_is_all_there_once(shape: Shape, partitions: list[tuple[str, list[int]]], homes: int) -> None:
+def test_the_parts_of_a_divided_request_hold_each_element_once(
+    shape: Shape, partitions: list[tuple[str, list[int]]], homes: int
+) -> None:
     values = shape.request(partitions)
     found = divided(shape.api_key, values, Level.PARTITION, lambda _, index: index % homes)
     assert sorted(where for share in found.values() for where in shape.named(share)) == sorted(shape.named(values))
@@ -111,6 +113,6 @@ def test_a_request_that_names_nothing_is_not_divided() -> None:
     assert divided(PRODUCE, {"topic_data": []}, Level.PARTITION, lambda _, index: index) == {}
 
 
-def test_nothing_is_found_in_an_api_that_nobody_knows() -> None:
+def test_no_error_is_found_in_an_unknown_api() -> None:
     assert body("request", 3000).arrays == {}
     assert errors(3000, {"error_code": 3}) == {}

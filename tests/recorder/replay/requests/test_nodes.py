@@ -28,11 +28,11 @@ def test_nodes_of_clusters_of_one_size_are_paired_by_rank(size: int) -> None:
     assert [nodes.stand_ins(7 * i, cluster(size)) for i in range(size)] == [(10 + i,) for i in range(size)]
 
 
-def test_of_three_recorded_nodes_each_goes_to_its_rank_modulo_two() -> None:
+def test_three_recorded_nodes_map_to_two_by_rank_modulo_two() -> None:
     assert [Nodes([1, 2, 3], {}).stand_ins(node, cluster(2)) for node in (1, 2, 3)] == [(10,), (11,), (10,)]
 
 
-def test_of_five_nodes_of_the_target_each_second_stands_for_one_of_two() -> None:
+def test_every_second_of_five_target_nodes_stands_for_one_of_two_recorded_nodes() -> None:
     assert [Nodes([1, 2], {}).stand_ins(node, cluster(5)) for node in (1, 2)] == [(10, 12, 14), (11, 13)]
 
 
@@ -47,5 +47,5 @@ def test_a_node_that_the_recording_does_not_know_has_the_targets_first() -> None
     assert Nodes([1], {}).stand_ins(None, Cluster()) == ()
 
 
-def test_a_replica_on_a_node_that_nobody_knows_stays() -> None:
+def test_a_replica_on_an_unknown_node_is_unchanged() -> None:
     assert Nodes([1], {}).replicas([1, 77], cluster(3)) == [10, 77]

@@ -78,7 +78,7 @@ def test_requests_of_a_group_wait_for_each_other_on_any_connection() -> None:
     assert not _waits(other, join)
 
 
-def test_nobody_on_another_connection_waits_for_a_sync_which_may_wait_for_them() -> None:
+def test_requests_on_other_connections_do_not_wait_for_a_sync() -> None:
     sync, join = _keys(SYNC_GROUP, 5, {"group_id": "g"}, 1), _keys(JOIN_GROUP, 5, {"group_id": "g"}, 2)
     assert not _waits(_keys(HEARTBEAT, 4, {"group_id": "g"}, 2), sync)
     assert _waits(sync, join)
@@ -113,7 +113,7 @@ def test_a_transaction_is_known_by_its_transactional_id_too() -> None:
     assert _waits(commit, init)
 
 
-def test_partitions_join_a_transaction_behind_its_beginning_and_before_its_data() -> None:
+def test_partitions_join_a_transaction_after_its_beginning_and_before_its_data() -> None:
     init = _keys(INIT_PRODUCER_ID, 0, {"transactional_id": "t", "transaction_timeout_ms": 1}, 1)
     quoted = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0, "topics": []}
     joins = _keys(ADD_PARTITIONS_TO_TXN, 0, {f"v3_and_below_{name}": value for name, value in quoted.items()}, 2)
@@ -121,7 +121,7 @@ def test_partitions_join_a_transaction_behind_its_beginning_and_before_its_data(
     assert _waits(_produce(producer=7, connection=3), joins)
 
 
-def test_a_transaction_is_described_behind_what_it_did() -> None:
+def test_a_transaction_is_described_after_what_it_did() -> None:
     ends = _keys(END_TXN, 3, {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0}, 1)
     describes = _keys(DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": ["t"]}, 2)
     assert _waits(describes, ends)
@@ -140,7 +140,7 @@ def test_a_transaction_is_described_behind_what_it_did() -> None:
     ],
     ids=["Fetch", "ListOffsets", "OffsetCommit", "TxnOffsetCommit", "OffsetForLeaderEpoch"],
 )
-def test_what_looks_at_a_partition_waits_for_its_data_and_holds_none_up(
+def test_a_query_of_a_partition_waits_for_its_produces_and_delays_none(
     key: int, version: int, topic: str, partition: str
 ) -> None:
     values: dict[str, Any] = {"topics": [{topic: "orders", "partitions": [{partition: 0}]}]}
@@ -152,7 +152,7 @@ def test_what_looks_at_a_partition_waits_for_its_data_and_holds_none_up(
     assert not _waits(_produce(connection=1), looks)
 
 
-def test_who_reads_what_transactions_committed_waits_for_their_ends() -> None:
+def test_a_read_of_committed_data_waits_for_transactions_ends() -> None:
     ends = _keys(END_TXN, 3, {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0}, 1)
     committed = _keys(OFFSET_FETCH, 5, {"group_id": "g", "topics": None}, 2)
     stable, last = (_keys(LIST_OFFSETS, 5, {"isolation_level": level, "topics": []}, 2) for level in (1, 0))
@@ -162,7 +162,7 @@ def test_who_reads_what_transactions_committed_waits_for_their_ends() -> None:
     assert not _waits(ends, committed)
 
 
-def test_an_init_without_a_transactional_id_holds_nobody_elses_up() -> None:
+def test_an_init_without_a_transactional_id_delays_no_other() -> None:
     one, two = (_keys(INIT_PRODUCER_ID, 3, {"transactional_id": None}, connection) for connection in (1, 2))
     assert not _waits(two, one)
 
@@ -186,7 +186,7 @@ def test_a_topic_is_one_whether_it_is_named_or_quoted_by_its_id() -> None:
     assert _waits(by_id, _produce(connection=1))
 
 
-def test_what_names_a_topic_waits_until_it_is_made() -> None:
+def test_a_request_that_names_a_topic_waits_for_its_creation() -> None:
     made = _keys(CREATE_TOPICS, 5, {"topics": [{"name": "orders"}, {"name": "other"}]}, 1)
     fetch = _keys(FETCH, 11, {"topics": [{"topic": "orders", "partitions": []}]}, 2)
     assert _waits(_produce(connection=2), made)
@@ -194,7 +194,7 @@ def test_what_names_a_topic_waits_until_it_is_made() -> None:
     assert not _waits(_produce(topic="third", connection=2), made)
 
 
-def test_a_topic_is_deleted_behind_what_used_it() -> None:
+def test_a_topic_is_deleted_after_what_used_it() -> None:
     deletes = _keys(DELETE_TOPICS, 3, {"topic_names": ["orders"]}, 2)
     assert _waits(deletes, _produce(connection=1))
     assert not _waits(_produce(connection=1), _produce(partition=1, connection=2))
@@ -205,7 +205,7 @@ def test_a_request_that_can_not_be_read_waits_for_its_connection_alone() -> None
     assert keys(exchange, lambda _: None).waits_for == [("connection", "s", 1)]
 
 
-def test_records_are_deleted_behind_what_read_them() -> None:
+def test_records_are_deleted_after_what_read_them() -> None:
     delete = _keys(DELETE_RECORDS, 1, {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]}, 2)
     of_orders = ({"topics": [{"topic": "orders", "partitions": [{"partition": index}]}]} for index in (0, 1))
     fetch, other = (_keys(FETCH, 11, values, 1) for values in of_orders)
@@ -236,7 +236,7 @@ def test_records_are_deleted_behind_what_read_them() -> None:
         *("transaction", "transactions", "newer group", "share group", "streams group"),
     ],
 )
-def test_what_looks_at_a_topic_comes_behind_its_creation_and_before_its_deletion(
+def test_a_query_of_a_topic_comes_after_its_creation_and_before_its_deletion(
     key: int, version: int, values: dict[str, Any]
 ) -> None:
     looks = _keys(key, version, values, 1)
@@ -244,7 +244,7 @@ def test_what_looks_at_a_topic_comes_behind_its_creation_and_before_its_deletion
     assert _waits(_keys(DELETE_TOPICS, 3, {"topic_names": ["orders"]}, 2), looks)
 
 
-def test_settings_are_read_behind_what_changed_them() -> None:
+def test_settings_are_read_after_what_changed_them() -> None:
     topic, broker = ({"resources": [{"resource_type": kind, "resource_name": "1"}]} for kind in (2, 4))
     changed = _keys(INCREMENTAL_ALTER_CONFIGS, 1, topic, 1)
     assert _waits(_keys(DESCRIBE_CONFIGS, 4, topic, 2), changed)
@@ -263,15 +263,13 @@ def test_settings_are_read_behind_what_changed_them() -> None:
     ],
     ids=["classic", "consumers", "shares", "offsets", "fetch", "acknowledge"],
 )
-def test_what_looks_at_a_group_comes_behind_what_its_members_did(
-    key: int, version: int, values: dict[str, Any]
-) -> None:
+def test_a_query_of_a_group_comes_after_its_members_requests(key: int, version: int, values: dict[str, Any]) -> None:
     looks, joins = _keys(key, version, values, 2), _keys(SHARE_GROUP_HEARTBEAT, 1, {"group_id": "g"}, 1)
     assert _waits(looks, joins)
     assert not _waits(joins, looks)
 
 
-def test_a_share_group_is_described_behind_what_it_acknowledged() -> None:
+def test_a_share_group_is_described_after_what_it_acknowledged() -> None:
     described = _keys(DESCRIBE_SHARE_GROUP_OFFSETS, 0, {"groups": [{"group_id": "g"}]}, 2)
     acknowledge = _keys(SHARE_ACKNOWLEDGE, 1, {"group_id": "g"}, 1)
     assert _waits(described, acknowledge)
@@ -280,7 +278,7 @@ def test_a_share_group_is_described_behind_what_it_acknowledged() -> None:
 
 
 @pytest.mark.parametrize("key", [ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS])
-def test_who_finds_where_a_share_group_begins_waits_for_what_changed_it(key: int) -> None:
+def test_requests_that_show_where_a_share_group_begins_wait_for_its_changes(key: int) -> None:
     changes = _keys(key, 0, {"group_id": "g", "topics": [{"topic_name": "orders"}]}, connection=2)
     joins = _keys(SHARE_GROUP_HEARTBEAT, 1, {"group_id": "g", "member_id": "m", "member_epoch": 0})
     told = {"groups": [{"group_id": "g", "topics": [{"topic_name": "orders", "partitions": [0]}]}]}

@@ -57,7 +57,7 @@ def test_telemetry_is_pushed_under_the_ids_that_the_target_gave(answers: QuotedV
     assert pushed == {"client_instance_id": THEIRS, "subscription_id": 6}
 
 
-def test_telemetry_ids_that_nobody_gave_are_zero(answers: QuotedValues) -> None:
+def test_telemetry_ids_that_were_not_assigned_are_zero(answers: QuotedValues) -> None:
     refused = told(GET_TELEMETRY_SUBSCRIPTIONS, {"client_instance_id": OURS})
     answers.learn(refused, {}, {"error_code": 35, "client_instance_id": THEIRS, "subscription_id": 6})
     pushed = put(answers, PUSH_TELEMETRY, {"client_instance_id": OURS, "subscription_id": 5})
@@ -65,7 +65,7 @@ def test_telemetry_ids_that_nobody_gave_are_zero(answers: QuotedValues) -> None:
     assert put(answers, GET_TELEMETRY_SUBSCRIPTIONS, {"client_instance_id": NO_ID}) == {"client_instance_id": NO_ID}
 
 
-def test_a_protocol_that_no_join_told_stays(answers: QuotedValues) -> None:
+def test_a_protocol_that_no_join_named_stays(answers: QuotedValues) -> None:
     values = {"group_id": "g", "protocol_name": "range"}
     assert put(answers, SYNC_GROUP, dict(values)) == values
 

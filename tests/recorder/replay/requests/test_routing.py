@@ -111,7 +111,7 @@ def test_any_answers_can_be_joined_and_written(api_key: int) -> None:
         assert codec.encode(joined(api_key, values, answers))
 
 
-def test_the_first_error_of_the_whole_and_the_nodes_of_all_answers_are_told() -> None:
+def test_the_joined_answer_has_the_first_error_and_the_nodes_of_all_answers() -> None:
     nodes = [{"node_id": id_, "host": "h", "port": 1} for id_ in (1, 2)]
     answers = [{"error_code": code, "responses": [], "node_endpoints": nodes[code // 70 :]} for code in (0, 70, 71)]
     answer = joined(FETCH, {"topics": []}, answers)
@@ -119,7 +119,7 @@ def test_the_first_error_of_the_whole_and_the_nodes_of_all_answers_are_told() ->
     assert sorted(node["node_id"] for node in answer["node_endpoints"]) == [1, 2]
 
 
-def test_a_partition_that_is_asked_about_again_is_there_once_as_it_was_answered_last() -> None:
+def test_a_partition_that_is_queried_again_is_there_once_with_its_last_answer() -> None:
     def answer(code: int) -> Values:
         return {"responses": [{"name": "a", "partition_responses": [{"index": 0, "error_code": code}]}]}
 
@@ -127,7 +127,7 @@ def test_a_partition_that_is_asked_about_again_is_there_once_as_it_was_answered_
     assert joined(PRODUCE, values, [answer(6), answer(0)]) == answer(0)
 
 
-def test_a_group_of_which_some_partitions_are_asked_about_again_keeps_its_others() -> None:
+def test_a_group_whose_partitions_are_partly_queried_again_keeps_the_others() -> None:
     def answer(*codes: tuple[int, int]) -> Values:
         partitions = [{"partition_index": index, "error_code": code} for index, code in codes]
         return {"groups": [{"group_id": "g", "error_code": 0, "topics": [{"name": "a", "partitions": partitions}]}]}
@@ -137,12 +137,12 @@ def test_a_group_of_which_some_partitions_are_asked_about_again_keeps_its_others
     assert joined(OFFSET_FETCH, values, again) == answer((0, 0), (1, 0), (2, 0))
 
 
-def test_a_topic_that_is_asked_for_again_is_as_it_was_answered_last() -> None:
+def test_a_topic_requested_again_has_its_last_answer() -> None:
     answers = [{"topics": [{"name": "a", "error_code": code, "configs": None}]} for code in (41, 0)]
     assert joined(CREATE_TOPICS, {"topics": [{"name": "a"}]}, answers) == answers[1]
 
 
-def test_what_a_fetch_forgets_goes_to_the_leaders_too() -> None:
+def test_forgotten_partitions_of_a_fetch_go_to_their_leaders() -> None:
     forgotten = [{"topic_id": topic_id("a"), "partitions": [0, 1]}]
     found = routed(FETCH, {"topics": [], "forgotten_topics_data": forgotten}, cluster(2))
     assert [(part.node, part.values["forgotten_topics_data"][0]["partitions"]) for part in found] == [
@@ -167,7 +167,7 @@ def test_a_topic_that_nothing_is_known_of_is_asked_about_first_and_then_its_lead
     assert [part.node for part in routed(FETCH, values, target)] == [11]
 
 
-def test_a_topic_that_the_target_lacks_goes_to_the_mapped_node_which_says_so() -> None:
+def test_a_topic_that_the_target_lacks_goes_to_the_mapped_node() -> None:
     target, values = cluster(2), {"topics": [{"topic": "gone", "partitions": [{"partition": 0}]}]}
     [made] = needed(FETCH, values, target).made
     made.done({"brokers": [], "topics": [{"name": "gone", "error_code": 3, "partitions": []}]})
@@ -183,13 +183,13 @@ def test_nothing_is_learnt_from_an_answer_that_never_came() -> None:
 
 
 @pytest.mark.parametrize("partition", [99, 0], ids=["not there", "without a leader"])
-def test_a_partition_that_has_no_leader_goes_to_the_mapped_node_which_says_so(partition: int) -> None:
+def test_a_partition_without_a_leader_goes_to_the_mapped_node(partition: int) -> None:
     target = cluster(3, leaders={("a", 0): -1})
     values = {"topics": [{"topic": "a", "partitions": [{"partition": partition}]}]}
     assert [part.node for part in routed(FETCH, values, target, node=3)] == [12]
 
 
-def test_records_that_nobody_acknowledges_wait_for_a_leader() -> None:
+def test_records_without_acknowledgements_wait_for_a_leader() -> None:
     target = cluster(3, leaders={("a", 0): -1})
     values = {"topic_data": [{"name": "a", "partition_data": [{"index": 0}]}]}
     assert needed(PRODUCE, values, target, awaits=False)
@@ -198,7 +198,7 @@ def test_records_that_nobody_acknowledges_wait_for_a_leader() -> None:
 # by coordinator
 
 
-def test_a_groups_request_goes_to_its_coordinator_which_is_asked_for_first() -> None:
+def test_a_groups_request_goes_to_its_coordinator_which_is_looked_up_first() -> None:
     target, values = cluster(3), {"group_id": "g", "topics": []}
     [made] = needed(OFFSET_COMMIT, values, target).made
     assert (made.api_key, made.to) == (FIND_COORDINATOR, ToNode())
@@ -207,14 +207,14 @@ def test_a_groups_request_goes_to_its_coordinator_which_is_asked_for_first() -> 
     assert routed(OFFSET_COMMIT, values, target) == [Part(12, values)]
 
 
-def test_a_group_whose_coordinator_is_not_told_goes_to_the_mapped_node_which_refuses_it_itself() -> None:
+def test_a_group_of_an_unknown_coordinator_goes_to_the_mapped_node() -> None:
     target, values = cluster(3), {"group_id": "g", "topics": []}
     [made] = needed(OFFSET_COMMIT, values, target).made
     made.done({"coordinators": [{"key": "g", "node_id": -1, "host": "", "port": -1, "error_code": 30}]})
     assert routed(OFFSET_COMMIT, values, target, node=1) == [Part(10, values)]
 
 
-def test_groups_of_several_coordinators_are_split_and_each_unknown_one_is_asked_for() -> None:
+def test_groups_of_several_coordinators_are_split_and_each_unknown_one_is_looked_up() -> None:
     target = cluster(3)
     target.coordinators = {(GROUP, "g"): 12, (GROUP, "h"): 10}
     found = routed(DELETE_GROUPS, {"groups_names": ["g", "h"]}, target)
@@ -247,7 +247,7 @@ def test_a_transactions_requests_go_to_its_coordinator_and_a_plain_producers_to_
 # controller, united and mapped nodes
 
 
-def test_what_changes_topics_goes_to_the_controller_or_where_none_is_known_to_the_mapped_node() -> None:
+def test_changes_of_topics_go_to_the_controller_or_else_to_the_mapped_node() -> None:
     target = cluster(3)
     target.controller = 12
     values = {"topics": []}
@@ -256,7 +256,7 @@ def test_what_changes_topics_goes_to_the_controller_or_where_none_is_known_to_th
     assert [part.node for part in routed(CREATE_TOPICS, values, target, node=2)] == [11]
 
 
-def test_what_each_node_knows_of_itself_is_asked_of_all_nodes_that_stand_for_the_recorded_one() -> None:
+def test_a_query_of_a_nodes_own_state_goes_to_all_its_stand_ins() -> None:
     found = routed(LIST_GROUPS, {}, cluster(3), node=1, nodes=Nodes([1], {}))
     assert [part.node for part in found] == [10, 11, 12]
     answers = [{"error_code": 0, "throttle_time_ms": 0, "groups": [{"group_id": g}]} for g in "gh"]
@@ -334,7 +334,7 @@ def test_new_partitions_and_reassignments_name_the_targets_nodes_and_a_cancelled
     assert part.values["topics"][0]["partitions"] == [{"replicas": [11]}, {"replicas": None}]
 
 
-def test_who_has_a_session_hears_of_its_end_and_who_leads_what_is_named() -> None:
+def test_nodes_with_a_session_get_a_request_besides_the_named_leaders() -> None:
     named = {"topics": [{"topic": "a"}], "forgotten_topics_data": []}
     empty = {"topics": [], "forgotten_topics_data": []}
     assert with_homes([Part(1, named), Part(2, empty)], [3, 2]) == [Part(1, named), Part(2, empty), Part(3, empty)]

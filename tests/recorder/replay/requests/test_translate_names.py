@@ -176,7 +176,7 @@ def test_a_group_keeps_the_topics_that_the_target_knows_at_any_depth() -> None:
     ],
     ids=["fetch", "share", "member"],
 )
-def test_a_session_goes_on_without_the_topics_that_the_target_lacks(api_key: int, values: Values) -> None:
+def test_a_session_continues_without_the_topics_that_the_target_lacks(api_key: int, values: Values) -> None:
     assert translated(api_key, wire.versions(api_key)[-1], values)[1] is None
 
 
@@ -256,7 +256,7 @@ def test_an_epoch_that_the_target_does_not_tell_is_not_guessed() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
-def test_coordinators_are_asked_for_under_the_prefix(version: int) -> None:
+def test_coordinators_are_looked_up_under_the_prefix(version: int) -> None:
     values = sent(FIND_COORDINATOR, version, {"key": "g", "coordinator_keys": ["g"]}, "p-")
     assert values.get("key", values.get("coordinator_keys")) in ("p-g", ["p-g"])
 

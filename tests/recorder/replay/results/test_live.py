@@ -25,13 +25,13 @@ def shown(*, terminal: bool) -> tuple[str, int]:
         return paper.getvalue(), live.every_ns
 
 
-def test_in_a_pipe_each_is_a_line_that_is_not_broken() -> None:
+def test_progress_in_a_pipe_is_unbroken_lines() -> None:
     written, every_ns = shown(terminal=False)
     assert written.splitlines()[1] == SAID
     assert every_ns == EVERY_NS_IN_A_PIPE
 
 
-def test_on_a_terminal_it_is_drawn_anew() -> None:
+def test_progress_on_a_terminal_is_redrawn() -> None:
     written, every_ns = shown(terminal=True)
     assert "\x1b[1A" in written
     assert every_ns == EVERY_NS
@@ -41,7 +41,7 @@ def test_on_a_terminal_it_is_drawn_anew() -> None:
 @pytest.mark.parametrize(
     "now", [Progress(), NOW, replace(NOW, position_ns=9 * 10**18)], ids=["begun", "amid", "beyond"]
 )
-def test_it_fits(now: Progress, width: int) -> None:
+def test_the_live_progress_fits_the_terminal(now: Progress, width: int) -> None:
     looks.check(looks.drawn([drawn(now)], width), width)
 
 
@@ -49,7 +49,7 @@ WAITS = {"the target's answer to JoinGroup": 2, "what Heartbeat lacks": 1, "a": 
 SAID_OF_WAITS = "waits for the target's answer to JoinGroup (2); a; b and 1 more"
 
 
-def test_what_is_waited_for_stands_behind_the_counts() -> None:
+def test_the_awaited_answers_follow_the_counts() -> None:
     paper = StringIO()
     with LiveProgress(Console(file=paper, width=40)) as live:
         live.show(NOW, WAITS)
@@ -57,7 +57,7 @@ def test_what_is_waited_for_stands_behind_the_counts() -> None:
 
 
 @pytest.mark.parametrize("width", looks.WIDTHS)
-def test_what_is_waited_for_fits_a_terminal(width: int) -> None:
+def test_the_awaited_answers_fit_a_terminal(width: int) -> None:
     text = looks.drawn([drawn(NOW, WAITS)], width)
     looks.check(text, width)
     assert " ".join(text.split()).endswith(SAID_OF_WAITS)

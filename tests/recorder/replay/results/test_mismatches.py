@@ -30,7 +30,7 @@ def test_the_targets_answer_is_kept_without_secrets() -> None:
     assert found.replayed == found.recorded
 
 
-def test_a_difference_of_a_secret_says_only_that_there_is_one() -> None:
+def test_a_difference_of_a_secret_shows_no_value() -> None:
     assert results.secret_mismatch().differences == (
         Difference("results[2 orders].configs[sasl.jaas.config].value", "masked", "masked"),
     )
@@ -52,14 +52,14 @@ def test_an_answer_that_may_hold_secrets_and_cannot_be_read_is_not_kept(answer: 
     assert (found.octets, found.size_bytes) == (b"", len(answer))
 
 
-def test_a_long_answer_is_kept_in_part_and_says_so() -> None:
+def test_a_long_answer_is_kept_in_part_and_marked() -> None:
     found = of_answer(METADATA, b"x" * (mismatches.MOST_BYTES + 1)).replayed
     assert found is not None
     assert found.is_cut
     assert (len(found.octets), found.size_bytes) == (mismatches.MOST_BYTES, mismatches.MOST_BYTES + 1)
 
 
-def test_an_answer_that_is_missing_is_none() -> None:
+def test_a_missing_answer_is_none() -> None:
     assert results.produce_mismatch().replayed is None
 
 

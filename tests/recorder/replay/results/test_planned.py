@@ -20,7 +20,7 @@ def of(plan: Plan, width: int = 160) -> str:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_it_fits_and_gives_a_terminal_no_orders(width: int) -> None:
+def test_the_plan_fits_and_does_not_control_the_terminal(width: int) -> None:
     evil = (Touched(TEXT, 1, is_written=True),)
     plan = replace(results.plan(), topics=evil, groups=evil, transactions=evil, options=(TEXT,))
     plan.made[TEXT] = plan.requests[TEXT] = 1
@@ -29,7 +29,7 @@ def test_it_fits_and_gives_a_terminal_no_orders(width: int) -> None:
     check(of(plan, width), width)
 
 
-def test_it_says_what_goes_where() -> None:
+def test_the_plan_says_how_many_requests_go_to_which_node() -> None:
     rows = [line.split("  ") for line in of(results.plan()).splitlines()]
     assert ["Produce", "180", "000", "60", "211", "60", "300", "60", "261", "-"] in [
         " ".join(row).split() for row in rows
@@ -44,18 +44,18 @@ def test_nodes_that_have_no_room_are_named() -> None:
     assert "later" in text.split("no room here for")[0]
 
 
-def test_nothing_was_sent_is_said_first() -> None:
+def test_the_summary_first_says_that_nothing_was_sent() -> None:
     said = next(line for line in of(results.plan()).splitlines() if line.startswith("Nothing"))
     assert said.split(". ")[1] == "288 244 requests would be; 27 (less than 0.01 %) would be withheld."
 
 
-def test_what_would_keep_it_from_beginning_stands_before_all_tables() -> None:
+def test_refusals_come_before_all_tables() -> None:
     plan = replace(results.plan(), refusals=("group g has members",), notes=("would create 1 topic (t)",))
     text = of(plan)
     assert text.index("refused: group g has members") < text.index("note: would create") < text.index("Produce")
 
 
-def test_what_is_only_withheld_by_choice_is_no_share() -> None:
+def test_requests_withheld_by_choice_are_no_share() -> None:
     plan = replace(results.plan(), withheld=Counter({("AlterConfigs", Reason.NEEDS_ADMIN.value): 6}))
     assert "288 244 requests would be; 6 (by choice) would be withheld." in of(plan)
 

@@ -84,7 +84,7 @@ def test_both_forms_of_a_file_are_read(tmp_path: Path, before: str) -> None:
     assert report.read(file) == result
 
 
-def test_what_is_worked_out_stands_beside_what_was_counted() -> None:
+def test_a_reports_json_has_derived_values_beside_the_counts() -> None:
     tree = json.loads(report.as_json(results.different()))
     assert (tree["format"], tree["version"]) == ("kafka-wiretap replay report", 1)
     assert (tree["verdict"], tree["exit_code"]) == ("mismatched", 1)
@@ -114,7 +114,7 @@ def test_no_secret_is_in_a_report() -> None:
     assert not [frame for frame in frames if results.SECRET.encode() in frame.octets]
 
 
-def test_keys_of_later_versions_are_passed_over() -> None:
+def test_keys_of_later_versions_are_skipped() -> None:
     tree = json.loads(report.as_json(results.equal())) | {"a later key": {"p50_ns": [1]}}
     assert report.of_json(json.dumps(tree)) == results.equal()
 
@@ -138,7 +138,7 @@ def changed(**values: Any) -> str:
     ],
     ids=["empty", "deep", "long number", "list", "other", "later", "wrong type", "bins", "counts"],
 )
-def test_what_is_no_report_is_refused_with_a_sentence(text: str, said: str) -> None:
+def test_json_that_is_no_replay_report_is_refused_with_a_reason(text: str, said: str) -> None:
     with pytest.raises(report.NoReport, match=said):
         report.of_json(text)
 

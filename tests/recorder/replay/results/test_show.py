@@ -26,12 +26,12 @@ def marks(found: Mismatch) -> dict[str, str]:
     return {row.recorded.strip(" -").partition(":")[0]: row.mark for row in aligned(found, Budget())}
 
 
-def test_what_was_compared_and_what_was_left_out_have_marks_of_their_own() -> None:
+def test_compared_and_ignored_fields_have_different_marks() -> None:
     found = marks(results.commit_mismatch())
     assert (found["error_code"], found["throttle_time_ms"], found["name"]) == (JUDGED, LEFT_OUT, SAME)
 
 
-def test_all_that_differs_is_judged_where_not_all_differences_were_kept() -> None:
+def test_equal_looking_fields_are_judged_if_some_differences_were_not_kept() -> None:
     assert marks(replace(results.commit_mismatch(), more=1))["throttle_time_ms"] == JUDGED
 
 
@@ -66,16 +66,16 @@ def test_a_narrow_terminal_has_one_below_the_other() -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("at", [0, 1, 10])
-def test_it_fits_and_gives_a_terminal_no_orders(at: int, width: int) -> None:
+def test_a_mismatch_fits_and_does_not_control_the_terminal(at: int, width: int) -> None:
     check(drawn(shown(results.hostile(), at + 1, width, Budget()), width), width)
 
 
-def test_an_answer_that_never_came_is_said_and_differs_as_a_whole() -> None:
+def test_an_answer_that_never_came_is_named_and_differs_as_a_whole() -> None:
     assert "(none)" in of(results.produce_mismatch())
     assert {row.mark for row in aligned(results.produce_mismatch(), Budget())} == {JUDGED}
 
 
-def test_an_answer_that_was_not_kept_is_said() -> None:
+def test_an_answer_that_was_not_kept_is_shown_as_such() -> None:
     assert "not kept: it may hold a secret" in of(replace(results.commit_mismatch(), replayed=Frame(b"", 90)))
 
 

@@ -16,7 +16,7 @@ def of(result: Result, width: int = 160, report: str | None = None) -> str:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["equal", "different", "interrupted", "hostile"])
-def test_it_fits_and_gives_a_terminal_no_orders(name: str, width: int) -> None:
+def test_the_summary_fits_and_does_not_control_the_terminal(name: str, width: int) -> None:
     check(of(getattr(results, name)(), width), width)
 
 
@@ -50,7 +50,7 @@ def test_without_a_report_the_command_shows_what_was_recorded() -> None:
     )
 
 
-def test_partitions_withheld_of_requests_that_were_sent_are_told_too() -> None:
+def test_withheld_partitions_of_sent_requests_are_reported() -> None:
     line = next(line for line in of(results.different()).splitlines() if "the target has no such topic" in line)
     assert line.split()[:2] == ["12", "96"]
 
@@ -59,11 +59,11 @@ def test_an_interrupted_replay_says_how_far_it_came() -> None:
     assert "32 % of the recording; interrupted" in of(results.interrupted())
 
 
-def test_what_is_left_open_on_the_target_is_said() -> None:
+def test_the_summary_names_what_is_left_open_on_the_target() -> None:
     assert "transaction billing-7 (EndTxn: no answer)" in of(results.different())
     assert "Left open" not in of(results.equal())
 
 
-def test_records_that_the_target_may_have_twice_are_said() -> None:
+def test_records_that_the_target_may_have_twice_are_reported() -> None:
     assert "Possibly twice on the target: 1 200 records" in of(results.different())
     assert "Possibly twice" not in of(results.equal())

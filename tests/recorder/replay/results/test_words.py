@@ -67,7 +67,7 @@ STREAM = Stream("c", "t", 0, equal=5)
         ),
     ],
 )
-def test_what_differs_is_said_in_a_sentence(
+def test_the_verdict_names_the_differences_in_one_sentence(
     answered: int, differ: int, streams: int, lost: int, groups: int, told: str
 ) -> None:
     found = Result(
@@ -86,7 +86,7 @@ def test_answers_that_are_as_recorded_are_counted(answered: int, told: str) -> N
     assert words.differing(found) == f"{told} as recorded"
 
 
-def test_a_missing_side_is_said() -> None:
+def test_a_missing_side_of_a_difference_is_named_nothing() -> None:
     assert words.difference(Difference("topics[0]", "", "orders")) == "topics[0]: nothing → orders"
 
 
@@ -108,7 +108,7 @@ def test_a_streams_differences_are_counted() -> None:
     assert words.stream(Stream("c", "t", 0, missing=1, unread=2000)) == "1 missing, 2 000 unread"
 
 
-def test_what_a_group_was_given_on_one_side_alone_is_said() -> None:
+def test_partitions_assigned_on_one_side_alone_are_named() -> None:
     assert words.assigned(Assigned("g", ("a 0", "a 1"), ("b 2",))) == "only recorded: a 0, a 1; only replayed: b 2"
     result = replace(results.equal(), max_mismatches=0, assigned=[Assigned("g", ("a 0",))])
     assert "the assignments of 1 group differ; --max-mismatches allows 0" in words.verdict(result)

@@ -302,7 +302,7 @@ def test_a_session_whose_beginning_is_missing_has_what_its_requests_name_or_data
     assert [each["session_epoch"] for each in target.sent] == [0, 1]
 
 
-def test_a_client_that_connects_anew_goes_on_with_its_session() -> None:
+def test_a_client_that_connects_anew_continues_with_its_session() -> None:
     target = Target(1, 0, True)
     target.play(recorded(0, 0, BEGINS, {A0: 0, A1: 0}))
     target.play(recorded(1, 77, 1, {}))
@@ -340,7 +340,7 @@ def test_an_error_that_ended_the_recorded_session_too_is_not_sent_again() -> Non
     assert not target.again
 
 
-def test_what_was_prepared_but_has_not_left_changes_nothing() -> None:
+def test_a_prepared_fetch_that_was_not_sent_changes_no_session() -> None:
     target = Target(1, 0, True)
     target.play(recorded(0, 0, BEGINS, {A0: 0}))
     each = recorded(1, 77, 1, {A1: 0})
@@ -385,7 +385,7 @@ def test_a_session_is_closed_where_it_is_open_and_withheld_where_none_is() -> No
     assert not any(node.sessions for node in target.nodes)
 
 
-def test_a_whole_answer_to_an_incremental_request_loses_what_has_no_news() -> None:
+def test_a_whole_answer_to_an_incremental_request_is_reduced_to_changes() -> None:
     target = Target(1, 0, False)
     target.nodes[0]._write(A0, write_batch([Record(0, 5, None, b"1")]), 1)
     target.play(recorded(0, 0, BEGINS, {B0: 0}))

@@ -134,7 +134,7 @@ def epochs(target: Target) -> list[int]:
     return [each["share_session_epoch"] for each in target.sent]
 
 
-def test_a_session_has_its_own_epochs_and_is_told_only_what_changes() -> None:
+def test_a_share_session_has_its_own_epochs_and_sends_only_changes() -> None:
     target = Target()
     target.play(fetch(0, 0, {A0: [], A1: []}))
     target.play(fetch(1, 1, {B0: []}, forgotten=(A1,)))
@@ -163,7 +163,7 @@ def test_records_that_the_target_gives_later_are_acknowledged_then() -> None:
     assert named(target.sent[2]) == {B0: [(2, 2, [ACCEPT])]}
 
 
-def test_what_another_member_has_on_the_target_is_acknowledged_by_that_one() -> None:
+def test_a_record_that_another_member_acquired_is_acknowledged_by_that_member() -> None:
     target = Target()
     target.play(fetch(0, 0, {A0: []}, {A0: [(100, 100)]}))
     target.play(fetch(1, 0, {A0: []}, connection=2, member="n"), {A0: [(7, 7)]})
@@ -258,7 +258,7 @@ def test_an_error_that_the_recording_has_too_is_not_sent_again() -> None:
     assert target.play(fetch(1, 1, {}, code=122), code=122) is None
 
 
-def test_what_was_prepared_but_has_not_left_changes_nothing() -> None:
+def test_a_prepared_share_fetch_that_was_not_sent_changes_no_session() -> None:
     target = Target()
     each = fetch(0, 0, {A0: []})
     for _ in range(3):
@@ -268,7 +268,7 @@ def test_what_was_prepared_but_has_not_left_changes_nothing() -> None:
     assert target.sessions.nodes(MEMBER) == []
 
 
-def test_a_request_whose_answer_never_came_leaves_no_session_and_its_decisions_go_again() -> None:
+def test_a_request_whose_answer_never_came_leaves_no_session_and_its_decisions_are_sent_again() -> None:
     target = Target()
     target.play(fetch(0, 0, {A0: []}, {A0: [(100, 100)]}), {A0: [(7, 7)]})
     each = fetch(1, 1, {A0: [(100, 100, [REJECT])]})

@@ -27,7 +27,7 @@ def room(prefix: str = "") -> ShareStarts:
     return ShareStarts(names(prefix), begun, {"a": 3}, lambda topic, partition, offset: min(offset + 20, END))
 
 
-def test_the_first_join_waits_until_the_group_was_told_and_partitions_without_a_beginning_are_at_their_ends() -> None:
+def test_the_first_join_waits_until_the_share_groups_offsets_are_set() -> None:
     starts = room("p-")
     needs = asked(starts, joins())
     assert isinstance(needs, AskFirst)

@@ -27,7 +27,7 @@ def test_more_or_fewer_answers_than_parts_are_no_harm(key: int, below: int, abov
         assert through(must_codec("response", key, above), told) == told
 
 
-def test_a_list_of_offsets_and_an_offset_are_told_as_each_other() -> None:
+def test_a_list_of_offsets_and_a_single_offset_are_converted_into_each_other() -> None:
     old = {"topics": [{"partitions": [{"old_style_offsets": [7, 3]}, {"old_style_offsets": []}]}]}
     told = response(LIST_OFFSETS, 0, 1, old, NO_TOPICS)
     assert [one["offset"] for one in told["topics"][0]["partitions"]] == [7, -1]
@@ -36,7 +36,7 @@ def test_a_list_of_offsets_and_an_offset_are_told_as_each_other() -> None:
     assert [one["old_style_offsets"] for one in told["topics"][0]["partitions"]] == [[7], []]
 
 
-def test_defaults_and_sources_of_configs_are_told_as_each_other() -> None:
+def test_default_flags_and_sources_of_configs_are_converted_into_each_other() -> None:
     configs = [{"name": "a", "is_default": True}, {"name": "b", "is_default": False}]
     for resource, own in ((2, 1), (4, 4), (8, 0)):
         old = {"results": [{"resource_type": resource, "configs": configs}]}

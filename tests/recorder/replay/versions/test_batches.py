@@ -76,7 +76,7 @@ def shifted(data: bytes, by: int, budget: Budget | None = None) -> bytes:
 # producers
 
 
-def test_of_a_large_batch_nothing_but_the_header_is_copied() -> None:
+def test_only_the_header_of_a_large_batch_is_copied() -> None:
     data = write_batch([Record(0, value=bytes(1 << 20))], producer_id=77, producer_epoch=3, base_sequence=41)
     for found in (of_versions.renumbered(data, [Numbering(1, 2, 3)]), of_versions.shifted(data, 5)):
         assert isinstance(found, Pieces)
@@ -245,7 +245,7 @@ def test_the_messages_of_magic_1_move_too(codec: Compression, records: list[Reco
     assert [one[1:4] for one in told(data)] == [(one.timestamp + by, one.key, one.value) for one in records]
 
 
-def test_what_has_no_time_gets_none() -> None:
+def test_records_without_a_time_are_not_shifted() -> None:
     for data in (write_message_set([Record(0)], magic=0), write_batch([Record(0)]), write_message_set([Record(0)])):
         assert shifted(data, 1000) == data
 

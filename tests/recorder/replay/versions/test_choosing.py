@@ -101,7 +101,7 @@ def test_brokers_of_4_announce_produce_0_to_2_and_refuse_them() -> None:
     assert choose(PRODUCE, 2, range(12)) == 2, "those of 3.9 take them"
 
 
-def test_topics_are_never_asked_for_in_a_version_that_may_create_them() -> None:
+def test_topics_are_never_requested_in_a_version_that_may_create_them() -> None:
     assert choose(METADATA, 1, range(14)) == 4
     assert choose(METADATA, 1, range(4)) is None
 

@@ -29,7 +29,7 @@ from tests.recorder.replay.crossing import ID, LOGS, NAME, NO_ID, NO_TOPICS, par
 from tests.strategies import must_codec
 
 
-def test_topics_asked_for_by_id_are_asked_for_by_name_before_metadata_12() -> None:
+def test_topics_requested_by_id_are_requested_by_name_before_metadata_12() -> None:
     values = {"topics": [{"topic_id": ID, "name": None}]}
     assert sent(METADATA, 12, 9, values, LOGS)["topics"] == [{"name": NAME}]
     assert sent(METADATA, 12, 10, values, LOGS)["topics"] == [{"name": NAME, "topic_id": NO_ID}]
@@ -44,7 +44,7 @@ def test_all_topics_are_none_named_in_metadata_0_and_null_later() -> None:
     assert sent(METADATA, 0, 4, {"topics": [{"name": "a"}]})["topics"] == [{"name": "a"}]
 
 
-def test_what_a_translator_has_set_for_the_chosen_version_stays() -> None:
+def test_a_value_that_a_translator_set_for_the_chosen_version_stays() -> None:
     values = {"topics": [], "allow_auto_topic_creation": False}
     assert sent(METADATA, 0, 4, values)["allow_auto_topic_creation"] is False
 
@@ -193,7 +193,7 @@ def test_newer_special_offsets_are_withheld(special: int, first: int) -> None:
     assert sent(LIST_OFFSETS, 11, 1, values)
 
 
-def test_a_fetch_session_that_goes_on_is_withheld_before_version_7() -> None:
+def test_a_fetch_session_that_continues_is_withheld_before_version_7() -> None:
     assert withheld(FETCH, 7, 6, {"session_id": 5, "session_epoch": 3}).reason is Reason.NO_CROSSING
     for epoch in (-1, 0):
         assert sent(FETCH, 7, 6, {"session_epoch": epoch})

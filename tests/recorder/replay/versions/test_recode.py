@@ -71,7 +71,7 @@ def test_a_dropped_field_must_be_default_or_ignorable(key: int) -> None:
             assert ignorable or found in (Withheld(Reason.LOST_FIELD, path), Withheld(Reason.NO_CROSSING, path))
 
 
-def test_tags_that_nobody_knows_are_lost_where_there_is_no_room_for_them() -> None:
+def test_unknown_tags_are_lost_where_the_version_has_no_tags() -> None:
     values = {"topics": None, "_tags": {77: b"x"}}
     assert sent(METADATA, 12, 9, values)["_tags"] == {77: b"x"}
     assert withheld(METADATA, 12, 8, values) == Withheld(Reason.LOST_FIELD, "_tags")
@@ -103,19 +103,19 @@ def test_names_become_ids_and_ids_names_by_the_targets_topics(
     assert response(key, last + 1, last, {told: [{"topic_id": ID}]}, NO_TOPICS)[told][0][name] == ""
 
 
-def test_what_a_session_forgets_changes_from_name_to_id_too() -> None:
+def test_forgotten_topics_change_from_name_to_id() -> None:
     values = {"forgotten_topics_data": [{"topic": NAME, "partitions": [1]}]}
     assert sent(FETCH, 12, 13, values, LOGS)["forgotten_topics_data"] == [{"topic_id": ID, "partitions": [1]}]
 
 
-def test_the_offsets_of_a_groups_topics_are_asked_for_by_id_from_version_10_on() -> None:
+def test_the_offsets_of_a_groups_topics_are_requested_by_id_from_version_10_on() -> None:
     by_name = {"groups": [{"group_id": "g", "topics": [{"name": NAME, "partition_indexes": [0]}]}]}
     above = sent(OFFSET_FETCH, 9, 10, by_name, LOGS)
     assert above["groups"][0]["topics"] == [{"topic_id": ID, "partition_indexes": [0]}]
     assert sent(OFFSET_FETCH, 9, 10, {"groups": [{"topics": None}]}, LOGS)["groups"][0]["topics"] is None
 
 
-def test_topics_asked_for_by_name_are_not_asked_for_by_id() -> None:
+def test_topics_requested_by_name_are_not_requested_by_id() -> None:
     assert sent(METADATA, 9, 13, {"topics": [{"name": NAME}]}, LOGS)["topics"] == [{"name": NAME, "topic_id": NO_ID}]
 
 

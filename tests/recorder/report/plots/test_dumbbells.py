@@ -34,7 +34,7 @@ def test_a_line_goes_from_the_first_point_to_the_second_one() -> None:
     ]
 
 
-def test_both_points_are_told_apart_without_colours() -> None:
+def test_both_points_of_a_dumbbell_are_distinguishable_without_colours() -> None:
     _, first, second = (layer["mark"] for layer in dumbbells("p50", PAIRS, OVER)["layer"])
     assert (first["filled"], second["filled"]) == (False, True)
 
@@ -50,7 +50,7 @@ def test_the_axis_is_logarithmic_and_the_same_for_all_plots() -> None:
     assert (x["scale"]["type"], x["scale"]["domain"], x["scale"]["nice"]) == ("log", [0.5, 50.0], False)
 
 
-def test_a_plot_has_no_more_rows_than_can_be_told_apart() -> None:
+def test_a_plot_has_no_more_rows_than_are_distinguishable() -> None:
     spec = dumbbells("p50", [Pair(str(at), 1.0, 1.0) for at in range(MOST_ROWS + 5)], OVER)
     assert len(next(iter(spec["datasets"].values()))) == MOST_ROWS
 

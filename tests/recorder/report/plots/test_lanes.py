@@ -22,7 +22,7 @@ def test_bars_share_one_scale() -> None:
     assert [row["x2"] for row in rows(bars(shown, 1000))] == [1000, 250, 500]
 
 
-def test_what_there_is_of_little_is_seen() -> None:
+def test_a_tiny_value_has_a_visible_bar() -> None:
     shown = [Bar("a", "", (Piece(10**12, "red"),)), Bar("b", "", (Piece(1, "red"), Piece(0, "blue")))]
     assert [row["x2"] for row in rows(bars(shown, 300))] == [300, 1]
 

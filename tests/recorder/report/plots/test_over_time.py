@@ -87,13 +87,13 @@ def test_cells_lie_at_their_time_and_latency_in_the_colour_of_their_number() -> 
     assert found == [(0, 1, 2, HEAT[0]), (180_000, 64, 128, HEAT[-1])]
 
 
-def test_cells_that_have_no_place_are_left_out() -> None:
+def test_heat_cells_outside_the_plot_are_dropped() -> None:
     cells = [HeatCell(0, 0, 1, 5), HeatCell(99, 1, 2, 5), HeatCell(0, 4, 4, 5)]
     assert rows(heat(CANVAS, cells)) == []
 
 
 @given(st.integers(1, 10**12), st.integers(1, 10**12))
-def test_more_is_never_paler(one: int, other: int) -> None:
+def test_a_larger_count_is_never_paler(one: int, other: int) -> None:
     less, more = sorted((one, other))
     assert 0 <= level_of(less, more) <= level_of(more, more) == len(HEAT) - 1
 

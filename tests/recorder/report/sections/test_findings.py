@@ -42,7 +42,7 @@ def test_a_sentence_has_one_full_stop() -> None:
     ],
     ids=["unknown", "goes on", "ended", "1970"],
 )
-def test_when_it_was_is_said(ends: tuple[int | None, int | None], said: str) -> None:
+def test_a_findings_time_is_in_words(ends: tuple[int | None, int | None], said: str) -> None:
     assert words(replace(FOUND, from_ns=ends[0], to_ns=ends[1])).when == said
 
 
@@ -81,7 +81,7 @@ def test_the_only_session_need_not_be_named() -> None:
     assert command.line == "kafka-wiretap inspect show 'my capture' 4/17"
 
 
-def test_a_command_that_nobody_could_type_is_left_out() -> None:
+def test_a_command_too_long_to_type_is_left_out() -> None:
     assert words(replace(FOUND, evidence=(Evidence("x" * 4000, 4),))).commands == ()
 
 

@@ -86,7 +86,7 @@ def test_a_group_has_its_members_topics_and_commits(found: Any) -> None:
     assert (idle.protocol, idle.members, idle.rebalances, idle.commits, idle.last_lag) == (None, None, 0, None, None)
 
 
-def test_lag_is_told_at_the_end_of_each_bin_from_the_first_commit_on(found: Any) -> None:
+def test_lag_is_given_at_the_end_of_each_bin_from_the_first_commit_on(found: Any) -> None:
     busy = of(found, "busy")
     assert busy.lag.values == (None, 60, 60, 60, 60, 60)
     assert (busy.last_lag, busy.most_lag) == (60, 60)
@@ -101,7 +101,7 @@ def test_a_group_that_commits_nothing_more_is_stalled_since_then(found: Any) -> 
     assert of(found, "busy").stalled_from_ns == LINE.begin_ns(2)
 
 
-def test_rebalances_are_told_in_order_with_what_members_said(found: Any) -> None:
+def test_rebalances_are_listed_in_order_with_members_reasons(found: Any) -> None:
     first, last = found.rebalances
     begin = NOON_NS + 3 * SECOND_NS
     assert first == Rebalance("busy", begin, begin + 2 * SECOND_NS, "joined", 2, 4, "one; two")
@@ -113,7 +113,7 @@ def test_only_the_first_groups_stand_on_the_page(found: Any) -> None:
     assert next(one.group for one in found.groups) == "busy"
 
 
-def test_where_no_frame_of_a_group_could_be_read_nothing_is_judged(spark: SparkSession) -> None:
+def test_groups_are_not_judged_if_none_of_their_frames_could_be_read(spark: SparkSession) -> None:
     unread = frame(spark, GROUP_EVENTS.ddl, [{"session": "s", "unread": "omitted"}] * 3)
     nothing = Offsets(frame(spark, COMMIT, []), frame(spark, END, []), frame(spark, LIVES, []))
     made = groups(told(unread, frame(spark, REBALANCES.ddl, []), nothing), LINE)

@@ -46,7 +46,7 @@ def test_the_heat_map_counts_each_answer_that_is_work_once(made: Any) -> None:
     assert all(cell.from_ms <= 2 < cell.to_ms or cell.from_ms <= 8 < cell.to_ms for cell in cells)
 
 
-def test_errors_are_told_by_code_with_flow_behind_and_out_of_the_plot(made: Any) -> None:
+def test_errors_are_listed_by_code_with_flow_errors_last_and_not_plotted(made: Any) -> None:
     found = traffic.failures(made.kept, made.kept_errors, LINE)
     assert [(one.error, one.count, one.share, one.is_flow) for one in found.errors] == [
         ("UNKNOWN_TOPIC_OR_PARTITION", 4, 0.2, False),
@@ -56,7 +56,7 @@ def test_errors_are_told_by_code_with_flow_behind_and_out_of_the_plot(made: Any)
     assert [(one.name, one.values[0]) for one in found.over_time] == [("UNKNOWN_TOPIC_OR_PARTITION", 4)]
 
 
-def test_errors_of_answers_that_nobody_could_read_are_not_judged(tables: Any) -> None:
+def test_errors_of_unreadable_answers_are_not_judged(tables: Any) -> None:
     made = tables(each_second(1, error_codes=None, unread="omitted"))
     found = traffic.failures(made.kept, made.kept_errors, LINE)
     assert found.not_judged == "no answer could be read"
