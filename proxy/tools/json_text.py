@@ -81,7 +81,7 @@ class _Writer:
             return None
         name, value = member
         begun, opened = self._begun(value, depth)
-        if begun is None or not self._allowance.allows(len(inner.line) + len(name)):
+        if begun is None or not self._allowance.try_take(len(inner.line) + len(name)):
             return None
         text = f"{inner.between}{inner.line}{name}{begun}"
         inner.between = self._comma
@@ -103,7 +103,7 @@ class _Writer:
         if isinstance(value, Iterator):
             return '"', value
         text = _written(value)
-        return text if self._allowance.allows(len(text)) else None, None
+        return text if self._allowance.try_take(len(text)) else None, None
 
     def _open(self, members: Iterator[tuple[str, Any]], end: str, depth: int) -> _Open:
         if self._indent is None:
@@ -114,7 +114,7 @@ class _Writer:
         """The parts of a long text, as far as the allowance suffices, and the closing quote."""
         for part in parts:
             text = _written(part)[1:-1]
-            if not self._allowance.allows(len(text)):
+            if not self._allowance.try_take(len(text)):
                 break
             yield text
         yield '"'

@@ -64,7 +64,7 @@ def print_json(tree: Any, budget: Budget, *, most: int | None = None, indent: in
 def print_lines(lines: Iterable[str], budget: Budget) -> None:
     """Prints each line as soon as it is made, until the budget's text is used up."""
     for line in lines:
-        if not budget.text.allows(len(line) + 1):
+        if not budget.text.try_take(len(line) + 1):
             break
         echo(line)
 

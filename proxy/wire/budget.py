@@ -31,10 +31,10 @@ class Allowance:
 
     def take(self, size: int) -> None:
         """Takes `size` bytes. Errors: OverBudget if fewer are left, and at every later call."""
-        if not self.allows(size):
+        if not self.try_take(size):
             raise OverBudget(f"{self.making} makes more than {in_bytes(self.size)}")
 
-    def allows(self, size: int) -> bool:
+    def try_take(self, size: int) -> bool:
         """Takes `size` bytes and returns True if they are left. Otherwise the allowance is used up for good."""
         if size > self.left:
             self.exhaust()
@@ -72,7 +72,7 @@ class Budget:
 class _Free(Allowance):
     """An allowance without a limit, for memory that is bounded otherwise."""
 
-    def allows(self, size: int) -> bool:
+    def try_take(self, size: int) -> bool:
         return True
 
 

@@ -92,7 +92,7 @@ def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget],
         before = frame.shared_results.get(make)
         if before is None:
             before = frame.shared_results[make] = _make(make, frame, budget)
-        elif not budget.values.allows(before.price):
+        elif not budget.values.try_take(before.price):
             raise Unreadable(Unread.TOO_LARGE)
         if before.reason is not None:
             raise Unreadable(before.reason)

@@ -23,13 +23,13 @@ FETCHED = FrameSelector(RESPONSE, (keys.FETCH, keys.SHARE_FETCH))
 _PARTITION = [*t.KEYS, "_topic", "partition"]
 
 
-def batches(captured: Captured, *, offsets: bool = False, of: Decoder = BATCHES) -> DataFrame:
+def batches(captured: Captured, *, offsets: bool = False, decoder: Decoder = BATCHES) -> DataFrame:
     """One row a batch: the columns of BATCHES.
 
     `offsets`: gives the batches of Produce requests their offsets in the log; null if the answer is missing or holds an
-    error. `of`: a decoder with these columns and others.
+    error. `decoder`: one with these columns and others.
     """
-    found = named(captured, of)
+    found = named(captured, decoder)
     return with_offsets(found, captured) if offsets else found
 
 

@@ -57,8 +57,8 @@ DELIVERIES = Table(
 
 def deliveries(captured: Captured) -> DataFrame:
     """One row a batch: the columns of DELIVERIES. Batches that brokers wrote are left out."""
-    produced = batches(captured, offsets=True, of=_PRODUCED_BATCHES)
-    fetched = batches(captured, of=_FETCHED_BATCHES)
+    produced = batches(captured, offsets=True, decoder=_PRODUCED_BATCHES)
+    fetched = batches(captured, decoder=_FETCHED_BATCHES)
     return delivered(produced.unionByName(fetched))
 
 
