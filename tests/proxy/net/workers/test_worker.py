@@ -293,7 +293,7 @@ def restored_limit() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-async def test_it_lets_its_connections_end_if_it_has_no_descriptor_for_a_listener(parent, restored_limit, caplog):
+async def test_a_worker_without_descriptors_for_a_listener_lets_its_connections_end(parent, restored_limit, caplog):
     client = await connected(await parent.hand_over())
     await ping(client)
     sock = bind(Address(HOST, 0))
