@@ -21,7 +21,7 @@ class SharedState:
         spare: finished exchanges that may be reused.
         broker_ignores_opaque: True once too many opaque requests went unanswered: no response to any is expected.
         next_offsets: for each direction, the stream offset at which its next frame starts, as of its last step.
-        max_frames: the allowance of plain frames; see `Side.frames_allowed`.
+        max_frames: how many plain frames a direction may read before it cuts a step (`Side.frames_allowed`).
     """
 
     __slots__ = (

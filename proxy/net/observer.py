@@ -35,7 +35,7 @@ class OpenedConnection:
 class Observer(Protocol):
     """Gets every chunk of a connection before the proxy sends it on.
 
-    Not reported: a discovery query of the proxy that comes back (`brokers.discovery`), which the proxy answers.
+    Not reported: the proxy's own discovery query, if a broker's address leads back to the proxy (`brokers.discovery`).
     """
 
     @property

@@ -1,4 +1,4 @@
-"""The commands of `kafka-wiretap config`: check, show and explain settings, without running a proxy."""
+"""The commands of `kafka-wiretap config` (check, show, reference), which run no proxy."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def reloaded(current: LoadedSettings, new: LoadedSettings) -> ReloadOutcome:
     """The settings `current`, with those changes of `new` that take effect at once.
 
     Args:
-        current: the settings in effect, with the state files that the proxy has claimed and the nodes' ports in them.
-        new: the settings that were read again. They lack both.
+        current: the settings in effect. They include the claimed state files, and the nodes' ports in these files.
+        new: the settings that were read again. They include neither the files nor the ports.
 
     Raises:
         BadSetting: the changes don't fit settings that stay.

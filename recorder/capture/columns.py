@@ -18,7 +18,7 @@ from recorder.capture import frames as c
 
 # bytes of frames in a row group, so that a reader's memory is bounded; a larger frame is a row group of its own
 MAX_BYTES = 64 * 1024 * 1024
-# bytes of frames in a row group without records. It fills slowly, and waits in memory beside the one with records
+# bytes of frames in a row group of the APIs that carry no records: it fills slowly, and waits in memory meanwhile
 MAX_BYTES_WITHOUT_RECORDS = 16 * 1024 * 1024
 # rows in a row group: their numbers take some 300 bytes a row while they wait here
 MAX_ROWS = 100_000

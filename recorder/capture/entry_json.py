@@ -132,6 +132,7 @@ class SavedLogin(TypedDict):
     switches: tuple[list[SavedVerdict], list[SavedVerdict]]
 
 
+# a `Verdict`: direction, offset, token, mechanism, ended
 SavedVerdict = tuple[Annotated[int, Meta(ge=0, le=1)], Count, bool, str | None, bool]
 
 
@@ -214,7 +215,8 @@ class BrokenJson(TypedDict):
     """The beginning of a gap (`ConnectionState.break_off`). Further keys: see `gap.lost_by_api`.
 
     `next_whole`: the number of the first request that was not whole; `offsets`: the ends of the last whole frames, per
-    direction; `behind`: the sum of both. None: unknown, because the compactor's state was lost.
+    direction; `behind`: their sum. Both are None if the compactor's state was lost; `offsets` also in a state that was
+    upgraded from format 1.
     """
 
     reason: str
@@ -260,7 +262,7 @@ class SavedConnectionState(TypedDict):
 class SavedAssembly(TypedDict):
     """All connections of a session (`tracks`), as `Assembly.state` saves them.
 
-    `clock_ns`: wall clock minus monotonic clock; `since_ns`: `Streams.damaged_since_ns`; `closed`: the reader's totals.
+    `clock_ns`: wall clock minus monotonic clock; `since_ns`: `Streams.damaged_since_ns`; `closed`: `ReaderTotals`.
     """
 
     clock_ns: Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]

@@ -135,7 +135,7 @@ class FrameFilter:
     def _decision(
         self, direction: Direction, frame: FrameSpan, head: bytes, is_complete: bool
     ) -> tuple[bool, int | None] | None:
-        """(True if the frame becomes no row, the number of its bytes to keep or None for all); None while undecided.
+        """(True if the frame becomes no row, `_kept_size`); None while the frame is undecided.
 
         `head`: the bytes of the frame that have come.
         """

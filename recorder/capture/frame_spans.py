@@ -2,8 +2,8 @@
 
 Used by the compactor (`streams`) and by `frame_filter`, which need every frame. The conversation could mark every
 frame, but marked frames take its slow path. So the places of the frames are computed from its results: the exchanges
-that began or ended with the chunk, in their order, each with its size. Only frames without an exchange (bare tokens,
-unreadable frames) come as marks.
+that began or ended with the chunk, in their order, each with its size. Marks are read only for frames without an
+exchange (bare tokens, unreadable frames).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class FrameSpan(NamedTuple):
 class ArrivingFrame(NamedTuple):
     """The frame that is arriving in one direction, between two steps.
 
-    `begin`: its stream offset. `left`: its bytes to come; 0: no frame is arriving.
+    `begin`: its stream offset. `left`: its bytes to come; 0: no frame is arriving. `next_request_number`: the number of
+    the first request that begins in the next step.
     """
 
     kind: FrameKind
@@ -121,9 +122,10 @@ def _begun(conversation: Conversation, step: Step, first: int) -> list[Exchange]
             break
         begun.append(exchange)
     begun.reverse()
-    # not in flight: one-way requests, the last of which may still be arriving, and requests given up in this step
-    last = conversation.requests_side.open_exchange
+    # requests that are not in flight: complete one-way requests, and those whose responses are no longer expected
     not_in_flight = [*step.one_way, *step.unanswered]
+    # a one-way request that is still arriving
+    last = conversation.requests_side.open_exchange
     if last is not None and not last.awaits:
         not_in_flight.append(last)
     if not_in_flight:

@@ -172,7 +172,7 @@ UPGRADES: Mapping[int, Upgrade] = {1: lambda table: table}
 
 
 class Origin(NamedTuple):
-    """The recorded exchange that an exchange of a replay replays: session, connection and number, as in its columns."""
+    """The recorded exchange that an exchange of a replay replays. The fields are columns of the recorded frames."""
 
     session: str
     connection: int

@@ -65,7 +65,7 @@ class Gap:
             self._count_request(exchange)
 
     def count_unwritten(self, ended: Iterable[Exchange]) -> None:
-        """Counts exchanges that ended before the gap in bytes that were still kept back: the log may lack them."""
+        """Counts exchanges that ended before the gap. Their last bytes were kept back, so the log may lack them."""
         for exchange in ended:
             if exchange.awaits and exchange is not self._counted_exchange:
                 self._early_responses[exchange.number] = exchange.api or OTHER, exchange.response_size

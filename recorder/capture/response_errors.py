@@ -1,6 +1,6 @@
 """Reads the error codes in a recorded response, and whether the response may have waited on purpose (a long poll).
 
-Used by all readers of a capture, with Spark and without. If bytes of a response are missing, the result says why its
+Used by `inspect` and by `analysis`. If bytes of a response are missing, the result says why its
 errors are unknown.
 """
 

@@ -1,8 +1,8 @@
 """Makes frames of the bytes in log entries, and rows of the frames.
 
 Used by `assembly`. Bytes that the log holds a second time are skipped. If bytes are missing, the connection's record
-breaks off. The log has only the number of the bytes that a setting left out: the conversation gets zeros in their
-place, and they take no memory.
+breaks off. The log has only the number of the bytes that a setting left out: the conversation gets a few zeros in
+their place, so left-out bytes take no memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from recorder.capture.frame_spans import FrameSpan, feed_chunk
 from recorder.capture.rows import RowMaker
 from recorder.capture.spool import Entry, EntryKind
 
-# bytes of a frame that the conversation reads at most: so many left-out ones are fed as zeros, the rest is skipped
+# the most bytes of a frame that the conversation reads. Of left-out bytes it gets this many zeros, and skips the rest
 _HEAD = 16
 
 
@@ -118,6 +118,7 @@ class Streams:
             return None
         seen = here - entry.offset
         if seen <= length:
+            # if the record has resumed within a frame, the entry holds that frame's last byte
             conn.count_lost_frame(entry.direction)
         return seen if seen < length else None
 

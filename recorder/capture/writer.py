@@ -96,7 +96,7 @@ class Log:
         self._direct_limit = DirectWriteLimit()
         self._older_bytes = 0
         self.arrival_times = ArrivalTimes()
-        # when the first item of that group arrived
+        # when the first item of the unfinished group arrived
         self._arrived = 0
         # the inventory of the log so far, and the log's length before the newest segment
         self._inventory = Inventory()
@@ -285,7 +285,7 @@ class Writer:
         segment: the number of the log's newest segment; later items go into it or into a later one.
         idle: True if the thread sleeps; the tap must call `wake` after it has queued an item.
         written: the size of everything that has left the queue: bytes, and ENTRY_COST for each item.
-        written_bytes, written_items: the sizes of the items' bytes, and their number.
+        written_bytes, written_items: the bytes in the items that have left the queue, and the number of these items.
         failed: True while writes fail, and after a fault of the thread.
         ended: True if nothing will be written any more.
     """
@@ -363,7 +363,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            # `closing` is read before each try: one that began before `close` is not the last
+            # `closing` is read before each try: a try that began before `close`, and fails, is repeated
             while not ((closing := self._closing) and not self.queue):
                 if not self.queue:
                     self._wait_for_items()

@@ -2,8 +2,8 @@
 
 A connection above a limit is closed at once, so its client tries another broker or tries again later. Left in the
 backlog, the client would wait for a response that never comes. A limit that is reached is logged once, and again only
-after enough connections have ended (`REARM_BELOW`). The event is a warning at most once a minute: a client can reach a
-limit all day.
+after enough connections have ended (`REARM_BELOW`). Clients can reach a limit all day, so the event of a limit and
+host is a warning at most once a minute.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from logging import DEBUG, INFO, WARNING
 from proxy.log import log
 from proxy.net.log_throttle import LogThrottle
 
-# reaching the limit is logged anew once fewer than this share of it are open, not for each client that comes and goes
+# once fewer connections are open than this share of the limit, reaching the limit is logged again
 REARM_BELOW = 0.9
 
 

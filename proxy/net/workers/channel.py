@@ -70,7 +70,7 @@ class Channel:
                 self._queued = trio.Event()
                 await self._queued.wait()
         except OSError:
-            # `receive` gets this error too
+            # `receive` finds the other side gone, too
             return
         finally:
             self._stopped = True
