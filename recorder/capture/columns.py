@@ -131,7 +131,7 @@ class FrameRows:
         self._masked: dict[int, Spans] = {}
         self._omitted: dict[int, Spans] = {}
         self._notes: dict[int, str] = {}
-        self._spans = 0
+        self._span_count = 0
 
     def __len__(self) -> int:
         return len(self.numbers) // NUMBERS_PER_ROW
@@ -140,7 +140,7 @@ class FrameRows:
         """True if a frame of `size` bytes fits into this row group."""
         rows, shared = len(self), self.shared
         names = rows * (shared.connections.longest + shared.client_ids.longest)
-        is_small = rows < MAX_ROWS and names <= MAX_NAMES and self._spans <= MAX_SPANS
+        is_small = rows < MAX_ROWS and names <= MAX_NAMES and self._span_count <= MAX_SPANS
         return not rows or (is_small and len(self.body) + size <= self._max_bytes)
 
     def correct_newest(self, name: str, value: Any) -> None:
@@ -150,7 +150,7 @@ class FrameRows:
     def set_rare_values(self, stored: int, masked: Spans, omitted: Spans, note: str | None) -> None:
         """Adds the rare values of the newest row. `stored`: how many bytes at the end of `body` are that row's."""
         row = len(self) - 1
-        self._spans += len(masked) + len(omitted)
+        self._span_count += len(masked) + len(omitted)
         if omitted:
             self._omitted[row] = omitted
             self._stored[row] = stored
@@ -198,7 +198,7 @@ class EventRows:
         self.session = session
         self.cluster = cluster
         self._rows: list[tuple[Any, ...]] = []
-        self._details = 0
+        self._detail_characters = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -206,7 +206,7 @@ class EventRows:
     @property
     def is_full(self) -> bool:
         """True if the next event needs another row group."""
-        return len(self) >= MAX_EVENTS or self._details >= MAX_BYTES
+        return len(self) >= MAX_EVENTS or self._detail_characters >= MAX_BYTES
 
     def add(
         self,
@@ -224,7 +224,7 @@ class EventRows:
         """Adds one event. The arguments are its columns; None where they don't apply."""
         at_ns = mono_ns + clock_offset_ns
         at = at_ns // 1000
-        self._details += len(detail or "")
+        self._detail_characters += len(detail or "")
         self._rows.append(
             (self.session, cluster or self.cluster, connection, at, at_ns, mono_ns, kind, cause, frames, size, detail)
         )

@@ -24,7 +24,7 @@ Total = Annotated[int, Meta(ge=0, le=MAX_COUNTED)]
 Time = Annotated[int, Meta(ge=-1, le=MAX_NUMBER)]
 Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Size = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
-Offsets = tuple[Count, Count]
+CountPair = tuple[Count, Count]
 
 
 class InvalidEntryError(ValueError):
@@ -128,7 +128,7 @@ class SavedLogin(TypedDict):
     pending: bool
     mechanism: str | None
     tokens: tuple[bool, bool]
-    counts: Offsets
+    counts: CountPair
     switches: tuple[list[SavedVerdict], list[SavedVerdict]]
 
 
@@ -192,7 +192,7 @@ class ClosedJson(TypedDict):
 
     cause: str
     sequence: NotRequired[Count]
-    offsets: NotRequired[Offsets]
+    offsets: NotRequired[CountPair]
     account: NotRequired[AccountJson]
 
 
@@ -227,7 +227,7 @@ class BrokenJson(TypedDict):
     cut: str | None
     cut_size: NotRequired[Size]
     behind: Count | None
-    offsets: Offsets | None
+    offsets: CountPair | None
 
 
 class SavedConnectionState(TypedDict):
@@ -246,16 +246,16 @@ class SavedConnectionState(TypedDict):
     principal: str | None
     clients: list[tuple[Count, str | None]]
     usual_client: str
-    parts: tuple[Offsets | None, Offsets | None]
+    parts: tuple[CountPair | None, CountPair | None]
     kinds: tuple[FrameKind, FrameKind]
     first_ns: tuple[Time, Time]
-    masks: tuple[list[Offsets], list[Offsets]]
-    omissions: tuple[list[Offsets], list[Offsets]]
+    masks: tuple[list[CountPair], list[CountPair]]
+    omissions: tuple[list[CountPair], list[CountPair]]
     deaf: tuple[bool, bool]
     left_out: NotRequired[tuple[list[Count], list[Count]]]
     unwanted: NotRequired[list[Count]]
     next_entry: Annotated[int, Meta(ge=0, lt=NUMBERS)]
-    reached: Offsets | None
+    reached: CountPair | None
     late: tuple[Annotated[int, Meta(ge=0, le=1)], Annotated[int, Meta(ge=0, le=1)]]
 
 

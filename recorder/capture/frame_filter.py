@@ -113,10 +113,10 @@ class FrameFilter:
         is_continued = direction is Direction.REQUEST and begin == self.undecided
         # a frame that begins in this step, or one whose decision was put off
         if start >= 0 or is_continued:
-            head = (self._undecided_bytes if is_continued else b"") + step.data[max(start, 0) : min(stop, step.stop)]
-            decision = self._decision(direction, frame, head, arrived == end)
+            part = (self._undecided_bytes if is_continued else b"") + step.data[max(start, 0) : min(stop, step.stop)]
+            decision = self._decision(direction, frame, part, arrived == end)
             if decision is None:
-                self.undecided, self._undecided_bytes = begin, head
+                self.undecided, self._undecided_bytes = begin, part
                 return
             if is_continued:
                 self.undecided, self._undecided_bytes = NOWHERE, b""
@@ -133,21 +133,21 @@ class FrameFilter:
             self._omit_from[direction] = NOWHERE
 
     def _decision(
-        self, direction: Direction, frame: FrameSpan, head: bytes, is_complete: bool
+        self, direction: Direction, frame: FrameSpan, part: bytes, is_complete: bool
     ) -> tuple[bool, int | None] | None:
         """(True if the frame becomes no row, `_kept_size`); None while the frame is undecided.
 
-        `head`: the bytes of the frame that have come.
+        `part`: the bytes of the frame that have come.
         """
         if frame.kind is FrameKind.TOKEN:
             return False, None
         if direction is Direction.RESPONSE:
             unwanted = frame.exchange is not None and take_number(self._left_out_responses, frame.exchange.number)
             return unwanted, self._kept_size(HEAD_07 if self._is_kafka07 else RESPONSE_HEAD, unwanted)
-        return self._request_decision(frame.exchange, head, is_complete)
+        return self._request_decision(frame.exchange, part, is_complete)
 
     def _request_decision(
-        self, exchange: Exchange | None, head: bytes, is_complete: bool
+        self, exchange: Exchange | None, part: bytes, is_complete: bool
     ) -> tuple[bool, int | None] | None:
         if exchange is None:
             unwanted = not self._matches(None, "")
@@ -160,9 +160,9 @@ class FrameFilter:
         else:
             if self.selection.body_limit is None and self.selection.client_ids.matches_all:
                 return False, None
-            size = _client_id_size(head, 4 + exchange.request_size)
-            client_id = head[FRAMED_ID_AT : FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID)]
-            if len(head) < FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID) and not is_complete:
+            size = _client_id_size(part, 4 + exchange.request_size)
+            client_id = part[FRAMED_ID_AT : FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID)]
+            if len(part) < FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID) and not is_complete:
                 return None
             unwanted = not self._matches(exchange.api, client_id.decode("utf-8", "replace"))
             head_size = FRAMED_ID_AT if unwanted else FRAMED_ID_AT + size
@@ -171,7 +171,7 @@ class FrameFilter:
         if exchange.api_key == SASL_HANDSHAKE and not self._is_kafka07:
             # all bytes of a handshake are kept: they name the mechanism of the tokens that follow
             return unwanted, None
-        return unwanted, self._kept_size(max(head_size, _end_of_acks(exchange, head)), unwanted)
+        return unwanted, self._kept_size(max(head_size, _end_of_acks(exchange, part)), unwanted)
 
     def _kept_size(self, head_size: int, unwanted: bool) -> int | None:
         """The number of a frame's bytes to keep; None: all."""
@@ -204,18 +204,18 @@ class UnrecordedConnection:
         return self._frames - before, size
 
 
-def _client_id_size(head: bytes, frame_size: int) -> int:
+def _client_id_size(part: bytes, frame_size: int) -> int:
     """The client id's size; 0 if it is null, exceeds the frame, or has not come yet."""
-    size = int.from_bytes(head[FRAMED_SIZE_AT:FRAMED_ID_AT], "big", signed=True) if len(head) >= FRAMED_ID_AT else 0
+    size = int.from_bytes(part[FRAMED_SIZE_AT:FRAMED_ID_AT], "big", signed=True) if len(part) >= FRAMED_ID_AT else 0
     return size if 0 <= size <= frame_size - FRAMED_ID_AT else 0
 
 
-def _end_of_acks(exchange: Exchange, head: bytes) -> int:
+def _end_of_acks(exchange: Exchange, part: bytes) -> int:
     """The offset after `acks` in a Produce request, which pairing reads; 0 for other requests."""
     version = exchange.api_version
     if version is None or exchange.api_key != PRODUCE or exchange.opaque is not None:
         return 0
     try:
-        return acks_at(head, 0, version) + 2
+        return acks_at(part, 0, version) + 2
     except WireError:
         return 0

@@ -55,14 +55,14 @@ class ArrivingFrame(NamedTuple):
 
 
 def feed_chunk(
-    conversation: Conversation, direction: int, chunk: bytes, at_ns: int, arriving: FrameKind
+    conversation: Conversation, direction: int, chunk: bytes, at_ns: int, arriving_kind: FrameKind
 ) -> tuple[Step, list[FrameSpan]]:
     """Feeds a chunk to the conversation. Returns its step, and the spans of the frames that the chunk touches.
 
-    The proxy's own answers that are due with a chunk from the broker have spans too. `arriving`: the kind of the frame
-    that is arriving before the chunk, if there is one.
+    The proxy's own answers that are due with a chunk from the broker have spans too. `arriving_kind`: the kind of the
+    frame that is arriving before the chunk, if there is one.
     """
-    before = ArrivingFrame.between_steps(conversation, direction, arriving)
+    before = ArrivingFrame.between_steps(conversation, direction, arriving_kind)
     if direction:
         step = conversation.responses(chunk, at_ns)
         return step, response_spans(conversation, step, before)

@@ -90,14 +90,14 @@ class Log:
         self._segment_bytes = min(settings.segment, max(settings.spool // 4, 1))
         # the group of items that is being written: the bytes that are not written yet, and the number of its items
         self._unfinished: Buffers = []
-        self._group_size = 0
+        self._group_items = 0
         # the newest segment, opened again for direct I/O; None if the file system has none
         self._direct_file: DirectFile | None = None
         self._direct_limit = DirectWriteLimit()
         self._older_bytes = 0
         self.arrival_times = ArrivalTimes()
         # when the first item of the unfinished group arrived
-        self._arrived = 0
+        self._group_arrived = 0
         # the inventory of the log so far, and the log's length before the newest segment
         self._inventory = Inventory()
         self._log_bytes = 0
@@ -109,7 +109,7 @@ class Log:
         # True once the log's END is written: no segment follows
         self._ended = False
         self._descriptor = -1
-        self._begun = 0.0
+        self._segment_begun = 0.0
         self.clock_offset_ns = 0
         self._begin(1)
 
@@ -132,7 +132,7 @@ class Log:
         size = data_size(group)
         if limited:
             self._check_room(size)
-        self._unfinished, self._group_size, self._arrived = self._encoded(group), len(group), group[0][MONO_NS]
+        self._unfinished, self._group_items, self._group_arrived = self._encoded(group), len(group), group[0][MONO_NS]
         if size >= MIN_DIRECT_BYTES and self._direct_file is not None:
             self._append_direct(self._direct_file)
         return self.resume()
@@ -173,8 +173,8 @@ class Log:
         self._drop_written(self._size() - self._end)
         while self._unfinished:
             self._drop_written(self._writev(self._descriptor, self._unfinished))
-        self.arrival_times.append(self._log_bytes + self._end, self._arrived)
-        return self._group_size
+        self.arrival_times.append(self._log_bytes + self._end, self._group_arrived)
+        return self._group_items
 
     def roll_if_due(self, seconds: float) -> None:
         """Begins the next segment if this one is large or old enough. `seconds`: monotonic time. Raises OSError."""
@@ -182,7 +182,7 @@ class Log:
             return
         # the inventory at its beginning is not counted: it may be larger than a segment should be
         large = self._end - self._start >= self._segment_bytes
-        if large or (self._end > self._start and seconds - self._begun >= self._settings.segment_seconds):
+        if large or (self._end > self._start and seconds - self._segment_begun >= self._settings.segment_seconds):
             self._begin(self.segment + 1)
 
     def clock_jump(self) -> Item | None:
@@ -260,7 +260,7 @@ class Log:
         self._log_bytes = log_bytes
         self.arrival_times.begin(number, log_bytes)
         self._start = self._end = len(encoded)
-        self._begun = time.monotonic()
+        self._segment_begun = time.monotonic()
         self.sum_older_segments()
 
     def _create(self, number: int, encoded: bytes) -> int:
