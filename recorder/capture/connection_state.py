@@ -162,12 +162,6 @@ class ConnectionState:
             self.unusual_client_ids.append((exchange.number, client))
         return client
 
-    def hide_client_id(self, exchange: Exchange) -> None:
-        """Forgets the newest request's client id, whose bytes are masked."""
-        if self.unusual_client_ids and self.unusual_client_ids[-1][0] == exchange.number:
-            self.unusual_client_ids.pop()
-        self.unusual_client_ids.append((exchange.number, None))
-
     def has_usual_client_id(self, number: int) -> bool:
         """True if the request of this exchange had the usual client id; otherwise `unusual_client_ids[0]` has it.
 

@@ -220,12 +220,3 @@ def test_client_ids_of_unanswered_requests_are_forgotten() -> None:
     assert list(one.unusual_client_ids) == [(3, "client-3"), (4, "client-4")]
     assert one.has_usual_client_id(5)
     assert not one.unusual_client_ids
-
-
-def test_a_client_id_that_was_masked_is_nobodys() -> None:
-    one = conn()
-    one.note_client_id(*exchange(one, "one"))
-    asked, frame = exchange(one, "two", 2)
-    one.note_client_id(asked, frame)
-    one.hide_client_id(asked)
-    assert list(one.unusual_client_ids) == [(1, None)]
