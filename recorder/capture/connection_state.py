@@ -191,7 +191,7 @@ class ConnectionState:
                 return exchange
         raise LookupError(f"the proxy can't have answered {correlation_id}")
 
-    def lacks_bytes(self, direction: int) -> bool:
+    def may_have_special_frames(self, direction: int) -> bool:
         """True if a byte of an incomplete frame is masked or omitted, or if a coming frame may become no row."""
         gone = self.left_out[direction] or (direction and self.left_out_responses)
         return bool(self.masks[direction] or self.omissions[direction] or gone)

@@ -150,7 +150,7 @@ def _possible(file: CaptureFile, groups: list[int], where: Any) -> list[int]:
     return [group.id for group in fragment.subset(filter=where).row_groups] if groups else []
 
 
-def rows_of(file: CaptureFile) -> int:
+def row_count(file: CaptureFile) -> int:
     """The number of a file's rows, by its footer. Errors: as of `row_groups`."""
     with _errors_of(file), opened(file.path) as parquet:
         return int(parquet.metadata.num_rows)

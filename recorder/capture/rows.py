@@ -110,7 +110,7 @@ class RowMaker:
             if frame.startswith(usual, CLIENT_ID_SIZE_AT):
                 client = conn.usual_client_id_index
             else:
-                client = self._unusual_client_id_index(conn, exchange, frame)
+                client = self._note_client_id(conn, exchange, frame)
                 usual = conn.usual_client_id_bytes
             numbers += (
                 conn.connection_index,
@@ -247,7 +247,7 @@ class RowMaker:
             self._frame_types[exchange.route.api_and_version | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
         return number
 
-    def _unusual_client_id_index(self, conn: ConnectionState, exchange: Exchange, frame: bytes) -> int:
+    def _note_client_id(self, conn: ConnectionState, exchange: Exchange, frame: bytes) -> int:
         number = self._shared.client_ids.index_of(conn.note_client_id(exchange, frame))
         conn.usual_client_id_index = self._shared.client_ids.index_of(conn.usual_client_id)
         return number
