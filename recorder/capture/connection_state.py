@@ -85,7 +85,7 @@ class ConnectionState:
         # indices into the range's `SharedDictionaries`
         self.connection_index = 0
         self.usual_client_id_index = 0
-        # the following have a value for each direction. The bytes of the frame that is arriving in pieces, if one is
+        # `parts` to `left_out` have a value for each direction. `parts`: the bytes of a frame that arrives in pieces
         self.parts: list[bytearray | None] = [None, None]
         # that frame's kind, and the time of its first byte
         self.kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
@@ -148,9 +148,10 @@ class ConnectionState:
         return None if self.usual_client_id_bytes in (_NO_CLIENT_ID, _ANY_FRAME) else _text(self.usual_client_id_bytes)
 
     def note_client_id(self, exchange: Exchange, frame: bytes) -> str | None:
-        """The client id of a request whose id is not the usual one; None if it is null or unreadable.
+        """The client id of a request whose client id is not the usual one; None if it is null or unreadable.
 
-        Remembers it for the response, or as the usual one if there is none yet.
+        Remembers the client id for the response. While the connection has no usual client id, that of an understood
+        request becomes the usual one instead.
         """
         length = int.from_bytes(frame[CLIENT_ID_SIZE_AT : CLIENT_ID_SIZE_AT + 2], "big", signed=True)
         raw = frame[CLIENT_ID_SIZE_AT : CLIENT_ID_SIZE_AT + 2 + max(length, 0)]

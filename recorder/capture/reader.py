@@ -40,8 +40,8 @@ _FIRST_US, _LAST_US = (
 GROUP, ROW = "_group", "_row"
 # the activity that an allowance's error names
 READING = "reading"
-# row groups that `Bodies` keeps: rows in the order of arrival alternate between a row group with records and one
-# without, and where these end, between two of each
+# the most row groups that `Bodies` keeps. Rows in the order of arrival alternate between a row group with records and
+# one without. Where both end, the next two are needed as well
 MAX_GROUPS = 4
 
 

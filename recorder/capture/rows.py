@@ -248,6 +248,7 @@ class RowMaker:
         return number
 
     def _note_client_id(self, conn: ConnectionState, exchange: Exchange, frame: bytes) -> int:
+        """Notes a client id that is not the usual one. Returns its index."""
         number = self._shared.client_ids.index_of(conn.note_client_id(exchange, frame))
         conn.usual_client_id_index = self._shared.client_ids.index_of(conn.usual_client_id)
         return number

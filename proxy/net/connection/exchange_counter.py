@@ -15,7 +15,7 @@ clock = time.monotonic_ns
 class ExchangeCounter:
     """Counts an exchange once its last chunk is sent. `close` counts the exchanges whose last chunk was not sent.
 
-    While the relay sends a chunk, the attribute of its direction is set. Otherwise both attributes are empty.
+    The relay sets these attributes while it sends a chunk. Otherwise they are empty:
 
     unsent_finished: exchanges whose response ends in the chunk for the client.
     unsent_one_way: exchanges without a response whose request ends in the chunk for the broker.
