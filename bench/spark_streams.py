@@ -22,7 +22,7 @@ from bench import loads, timing
 from bench.contenders import LISTENING, RECORDING, proxy
 from bench.processes import build, running
 from bench.spark_memory import resident
-from recorder.capture.reader import files, rows_of
+from recorder.capture.reader import files, row_count
 
 _BURST = next(load for load in loads.LOADS if load.name == "burst")
 # a segment is published when it is so old; its size would make few of a short run
@@ -67,7 +67,7 @@ def recorded(folder: Path, seconds: float) -> Work:
             loads.run(programs.load, _BURST, way, seconds)
             way.settle()
             spent = processor_seconds(way.pid) - before
-    return Work(sum(map(rows_of, files(folder / "capture"))), spent)
+    return Work(sum(map(row_count, files(folder / "capture"))), spent)
 
 
 def streamed(capture: Path, tiny: Path, cores: int) -> Stream:
@@ -89,7 +89,7 @@ def _of_stream(spark: Any, capture: Path) -> Work:
         before = processor_seconds()
         list(run(spark, Streamed(str(capture), f"{place}/out", f"{place}/checkpoint", every=None)))
         spent = processor_seconds() - before
-    return Work(sum(map(rows_of, files(capture))), spent)
+    return Work(sum(map(row_count, files(capture))), spent)
 
 
 def processor_seconds(pid: int | None = None) -> float:

@@ -15,7 +15,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.framing import unpack_api_and_version
 from proxy.wire.keys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
-# requests that may precede a login; any other request that is understood shows that no login is under way
+# requests before and in a login; any other request that is understood shows that no login is under way
 LOGIN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 
 # a peer may send any of 2**32 APIs and versions; only so many routes are remembered

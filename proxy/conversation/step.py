@@ -20,8 +20,8 @@ class Mark(NamedTuple):
         exchange: None for a token, and for a frame without a readable head.
         begin, end: the stream offsets of the whole frame, its length field included.
         start, stop: the stream offsets of the piece.
-        may_hold_secret: True if the bytes, should they be unreadable, may be a secret: a login may be under way, or
-            this is a late response whose request is no longer known.
+        may_hold_secret: True if unreadable bytes of the frame may be a secret: a login may be under way, or the frame
+            is a late response, whose request is no longer known.
     """
 
     kind: FrameKind

@@ -4,7 +4,7 @@ Used by `connection_recorder`. A bytes entry holds bytes of one direction; a con
 none. Unclassified bytes hold up only their own direction, so each direction has a queue of bytes entries. A frame that
 is searched for secrets holds up everything that arrived after it, in both directions (`holds_all`). A third queue holds
 control entries. The work grows in proportion to the bytes, whatever a peer sends: entries leave at the front of a
-queue, masks apply to its end, and stretches are added in stream order.
+queue, only entries at its end are masked, and stretches are added in stream order.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Backlog:
         """Joins the two newest bytes entries of a direction if both belong to the waiting frame that begins at `start`.
 
         Only the times of a frame's first and last byte are used later. The joined entry has the time of the first byte.
-        The entry with the last byte is never joined, because the frame waits no longer.
+        The entry with the last byte stays apart, because `start` is no longer that frame's.
         """
         stream = self._streams[direction]
         if len(stream) < 2 or stream[-2].offset < start:

@@ -85,7 +85,7 @@ class ConnectionState:
         # indices into the range's `SharedDictionaries`
         self.connection_index = 0
         self.usual_client_id_index = 0
-        # the following have a value for each direction. The bytes of the frame that is arriving in pieces, if one is
+        # `parts` to `left_out` have a value for each direction. `parts`: the bytes of a frame that arrives in pieces
         self.parts: list[bytearray | None] = [None, None]
         # that frame's kind, and the time of its first byte
         self.kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
@@ -148,9 +148,10 @@ class ConnectionState:
         return None if self.usual_client_id_bytes in (_NO_CLIENT_ID, _ANY_FRAME) else _text(self.usual_client_id_bytes)
 
     def note_client_id(self, exchange: Exchange, frame: bytes) -> str | None:
-        """The client id of a request whose id is not the usual one; None if it is null or unreadable.
+        """The client id of a request whose client id is not the usual one; None if it is null or unreadable.
 
-        Remembers it for the response, or as the usual one if there is none yet.
+        Remembers the client id for the response. While the connection has no usual client id, that of an understood
+        request becomes the usual one instead.
         """
         length = int.from_bytes(frame[CLIENT_ID_SIZE_AT : CLIENT_ID_SIZE_AT + 2], "big", signed=True)
         raw = frame[CLIENT_ID_SIZE_AT : CLIENT_ID_SIZE_AT + 2 + max(length, 0)]
@@ -161,12 +162,6 @@ class ConnectionState:
         if exchange.awaits:
             self.unusual_client_ids.append((exchange.number, client))
         return client
-
-    def hide_client_id(self, exchange: Exchange) -> None:
-        """Forgets the newest request's client id, whose bytes are masked."""
-        if self.unusual_client_ids and self.unusual_client_ids[-1][0] == exchange.number:
-            self.unusual_client_ids.pop()
-        self.unusual_client_ids.append((exchange.number, None))
 
     def has_usual_client_id(self, number: int) -> bool:
         """True if the request of this exchange had the usual client id; otherwise `unusual_client_ids[0]` has it.
@@ -197,7 +192,7 @@ class ConnectionState:
                 return exchange
         raise LookupError(f"the proxy can't have answered {correlation_id}")
 
-    def lacks_bytes(self, direction: int) -> bool:
+    def may_have_special_frames(self, direction: int) -> bool:
         """True if a byte of an incomplete frame is masked or omitted, or if a coming frame may become no row."""
         gone = self.left_out[direction] or (direction and self.left_out_responses)
         return bool(self.masks[direction] or self.omissions[direction] or gone)

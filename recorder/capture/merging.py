@@ -32,7 +32,7 @@ from recorder.capture import columns
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.partitions import COMPACTED_TABLES, hidden, hour_folders, range_name
-from recorder.capture.reader import READING, CaptureFile, files, groups_between, row_groups, rows_of
+from recorder.capture.reader import READING, CaptureFile, files, groups_between, row_count, row_groups
 from recorder.capture.remote import size_of
 from recorder.capture.rows import RECORD_APIS
 from recorder.capture.session import SPOOL_FOLDER
@@ -186,7 +186,7 @@ def _bundles(table_name: str, small: Sequence[CaptureFile], file_bytes: int) -> 
     taken: list[CaptureFile] = []
     size = rows = 0
     for file in small:
-        file_size, file_rows = size_of(file.path), rows_of(file)
+        file_size, file_rows = size_of(file.path), row_count(file)
         if taken and (size + file_size > file_bytes or rows + file_rows > FILE_ROWS):
             yield Bundle(table_name, tuple(taken))
             taken, size, rows = [], 0, 0

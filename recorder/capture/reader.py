@@ -40,8 +40,8 @@ _FIRST_US, _LAST_US = (
 GROUP, ROW = "_group", "_row"
 # the activity that an allowance's error names
 READING = "reading"
-# row groups that `Bodies` keeps: rows in the order of arrival alternate between a row group with records and one
-# without, and where these end, between two of each
+# the most row groups that `Bodies` keeps. Rows in the order of arrival alternate between a row group with records and
+# one without. Where both end, the next two are needed as well
 MAX_GROUPS = 4
 
 
@@ -150,7 +150,7 @@ def _possible(file: CaptureFile, groups: list[int], where: Any) -> list[int]:
     return [group.id for group in fragment.subset(filter=where).row_groups] if groups else []
 
 
-def rows_of(file: CaptureFile) -> int:
+def row_count(file: CaptureFile) -> int:
     """The number of a file's rows, by its footer. Errors: as of `row_groups`."""
     with _errors_of(file), opened(file.path) as parquet:
         return int(parquet.metadata.num_rows)

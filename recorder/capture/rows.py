@@ -110,7 +110,7 @@ class RowMaker:
             if frame.startswith(usual, CLIENT_ID_SIZE_AT):
                 client = conn.usual_client_id_index
             else:
-                client = self._unusual_client_id_index(conn, exchange, frame)
+                client = self._note_client_id(conn, exchange, frame)
                 usual = conn.usual_client_id_bytes
             numbers += (
                 conn.connection_index,
@@ -189,22 +189,19 @@ class RowMaker:
         else:
             # `frame` lacks the length field, so the span begins 4 bytes before it
             alone = [FrameSpan(kind, exchange, -4, size)]
-            (self._add_responses if direction else self._add_requests)(conn, frame, alone, mono_ns, group)
-            self._correct(conn, direction, exchange, masked, group)
+            if direction:
+                self._add_responses(conn, frame, alone, mono_ns, group)
+                if exchange.own_answer is not None:
+                    group.correct_newest("frame_type_index", self._frame_type_index(exchange, c.BY_PROXY))
+            elif masked and masked[0][0] <= CLIENT_ID_SIZE_AT:
+                # masked bytes are zeros, which read as an empty client id
+                self._add_requests(conn, frame[:CLIENT_ID_SIZE_AT], alone, mono_ns, group)
+                group.body += memoryview(frame)[CLIENT_ID_SIZE_AT:]
+            else:
+                self._add_requests(conn, frame, alone, mono_ns, group)
         group.set_rare_values(len(frame), masked, omitted, note)
         self.frames += 1
         self.bytes += size
-
-    def _correct(
-        self, conn: ConnectionState, direction: int, exchange: Exchange, masked: Spans, group: FrameRows
-    ) -> None:
-        """Corrects the newest row: the sender of an own answer, and a client id whose bytes are masked."""
-        if direction and exchange.own_answer is not None:
-            group.correct_newest("frame_type_index", self._frame_type_index(exchange, c.BY_PROXY))
-        if not direction and masked and masked[0][0] <= CLIENT_ID_SIZE_AT:
-            # masked bytes are zeros, which read as an empty client id
-            conn.hide_client_id(exchange)
-            group.correct_newest("client_id_index", self._shared.client_ids.index_of(None))
 
     def _find_group(self, mono_ns: int, size: int, carries_records: bool) -> FrameRows:
         if not self._from <= mono_ns < self._until:
@@ -250,7 +247,8 @@ class RowMaker:
             self._frame_types[exchange.route.api_and_version | (_RESPONSE if made_by == c.BY_BROKER else 0)] = number
         return number
 
-    def _unusual_client_id_index(self, conn: ConnectionState, exchange: Exchange, frame: bytes) -> int:
+    def _note_client_id(self, conn: ConnectionState, exchange: Exchange, frame: bytes) -> int:
+        """Notes a client id that is not the usual one. Returns its index."""
         number = self._shared.client_ids.index_of(conn.note_client_id(exchange, frame))
         conn.usual_client_id_index = self._shared.client_ids.index_of(conn.usual_client_id)
         return number

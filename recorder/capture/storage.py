@@ -1,9 +1,9 @@
 """Writes Parquet files, and publishes them so that a crash leaves no visible file half written.
 
 Used by `ranges`, `compaction`, `merging` and `origins`. A file is hidden (its name starts with `.`) until it is whole
-and synced; then it is renamed. If a crash interrupts the files of a segment (a *range*), they are made again, with the
-same names. `merging` may choose other names, so it removes hidden files first (`remove_unpublished`). Folders are made
-and opened by `proxy.files`, which follows no links.
+and synced; then it is renamed. Compaction and merging first remove the hidden files that a crash has left
+(`remove_unpublished`). Compaction then makes all files of the interrupted segment again, with the names that they had.
+Folders are made and opened by `proxy.files`, which follows no links.
 """
 
 from __future__ import annotations

@@ -159,10 +159,10 @@ class Streams:
         data = step.data
         end = len(data)
         run: list[FrameSpan] = []
-        lacks = conn.lacks_bytes(direction)
+        special = conn.may_have_special_frames(direction)
         for frame in spans:
             _, exchange, start, stop = frame
-            if exchange is None or exchange.opaque is not None or start < 0 or stop > end or start == stop or lacks:
+            if exchange is None or exchange.opaque is not None or start < 0 or stop > end or start == stop or special:
                 self.rows.add_run(conn, direction, data, run, mono_ns)
                 run = []
                 self._add_special(conn, direction, step, frame, mono_ns, end - absent)

@@ -15,7 +15,7 @@ clock = time.monotonic_ns
 class ExchangeCounter:
     """Counts an exchange once its last chunk is sent. `close` counts the exchanges whose last chunk was not sent.
 
-    While the relay sends a chunk, the attribute of its direction is set. Otherwise both attributes are empty.
+    The relay sets these attributes while it sends a chunk. Otherwise they are empty:
 
     unsent_finished: exchanges whose response ends in the chunk for the client.
     unsent_one_way: exchanges without a response whose request ends in the chunk for the broker.
@@ -33,7 +33,7 @@ class ExchangeCounter:
     def request_sent(self, step: Step, at_ns: int) -> None:
         """Counts a chunk of requests, which arrived at `at_ns` and has just been sent to the broker."""
         traffic = self._traffic
-        if _sends_of_chunk(step):
+        if _sends_chunk_bytes(step):
             traffic.proxied(Direction.REQUEST, clock() - at_ns)
         if step.one_way:
             traffic.one_way(step.one_way)
@@ -44,7 +44,7 @@ class ExchangeCounter:
     def response_sent(self, step: Step, at_ns: int) -> None:
         """Counts a chunk of responses, which arrived at `at_ns` and has just been sent to the client."""
         traffic, sent_ns = self._traffic, clock()
-        if _sends_of_chunk(step):
+        if _sends_chunk_bytes(step):
             traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
         traffic.finished(step.finished, sent_ns, step.data, self._split_responses.follow(step))
         self.unsent_finished = ()
@@ -61,6 +61,6 @@ class ExchangeCounter:
         self._traffic.one_way(self.unsent_one_way)
 
 
-def _sends_of_chunk(step: Step) -> bool:
+def _sends_chunk_bytes(step: Step) -> bool:
     """False if no byte of the step's chunk is sent: all are held back, or the proxy answers all of its requests."""
     return step.stop > 0 and (not step.to_answer or any(step.outgoing()))

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-# frames up to this size are not counted: most are, and they take less memory than their connection's buffers
+# frames up to this size are not counted: most are so small, and take less memory than their connection's buffers
 COUNTED_ABOVE = 256 * 1024
 
 

@@ -37,13 +37,15 @@ SETTLE_SECONDS = 10.0
 # the longest that a scrape waits for new counts before it shows the last ones. /readyz waits for them too, and probes
 # of Kubernetes wait one second by default
 COUNTS_SECONDS = 0.7
-# beyond the drain, for the workers' recorders to write the rest; less than STOP_SECONDS, which systemd is told
+# the longest that a stop waits for workers to end, beyond the drain: their recorders write the rest. Less than
+# STOP_SECONDS, which systemd is told
 STUCK_SECONDS = RECORDER_SECONDS + 5
-# from a second signal on, instead of STUCK_SECONDS
+# the longest that a stop waits for workers to end, from a second signal on
 HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
-# from a third signal on: for the workers' last counts
+# the longest that a stop waits for workers to send their last counts and end, from a third signal on
 AT_ONCE_SECONDS = 2.0
-# for killed processes to end. A process that waits for a disk that hangs does not end even when killed
+# the longest that a stop waits for killed workers to end. A process that waits for a disk that hangs does
+# not end even when killed
 KILLED_SECONDS = 1.0
 # how often a worker sends its counts, which also shows that it is alive. A killed worker loses what it counted after
 # the last time
@@ -107,7 +109,7 @@ class Supervisor:
 
     @property
     def hanging(self) -> list[WorkerHandle]:
-        """The workers that have been silent for a third of the time after which they are killed."""
+        """The workers that have been silent for two beats, and for a third of the time after which they are killed."""
         living = self.totals.living
         hanging = (worker for worker in living if worker.silent > max(self._max_silence(worker) / 3, 2 * BEAT_SECONDS))
         return sorted(hanging, key=lambda worker: worker.number)
@@ -137,7 +139,10 @@ class Supervisor:
             log(WARNING, "a worker does not answer; the others go on without it")
 
     async def refusals(self, payload: Payload, seconds: float) -> list[str]:
-        """Sends a request to all workers that have joined. Returns the reasons of those that refuse it, each once."""
+        """Sends a request to all workers that have joined. Returns their reasons to refuse it, each once.
+
+        Includes a line for each worker that does not answer within `seconds`.
+        """
         answers = await self._ask_all(payload, seconds)
         lines = [line for number, answer in answers.items() for line in _refusal(number, answer)]
         return [*dict.fromkeys(lines)]
@@ -151,7 +156,10 @@ class Supervisor:
         return answers
 
     async def stop(self, seconds: float, stop: Stop) -> bool:
-        """Stops all workers as urgently as `stop` asks. `seconds`: the drain's. True: all ended without an error."""
+        """Stops all workers as urgently as `stop` asks. `seconds`: how long the drain may take.
+
+        Returns True if all workers have ended, and those that had joined with exit code 0.
+        """
         self._stopping.set()
         async with trio.open_nursery() as nursery:
             with trio.move_on_after(seconds + STUCK_SECONDS) as timeout:

@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, FrameKind
 from proxy.conversation.routes import Routes
@@ -116,6 +118,42 @@ def test_a_masked_request_has_no_client_id_and_neither_has_its_response() -> Non
     _, (answered,) = feed_chunk(conn.conversation, Direction.RESPONSE, call.answer or b"", 2, FrameKind.RESPONSE)
     rows.add_frame(conn, 1, answered.kind, answered.exchange, (call.answer or b"")[4:], 2, 2, [], [], "unknown_api")
     assert [row["client_id"] for row in groups.rows()] == [None, None]
+
+
+def test_a_masked_first_request_does_not_decide_the_usual_client_id_of_its_connection() -> None:
+    groups, rows, conn = made()
+    assert conn.conversation is not None
+    calls = [traffic.call(RNG, traffic.METADATA, number, "one") for number in range(3)]
+    _, (asked,) = feed_chunk(conn.conversation, Direction.REQUEST, calls[0].request, 1, FrameKind.REQUEST)
+    masked = calls[0].request[4:12] + bytes(len(calls[0].request) - 12)
+    rows.add_frame(conn, 0, asked.kind, asked.exchange, masked, 1, 1, [(8, len(masked) - 8)], [], None)
+    for call in calls[1:]:
+        step, found = feed_chunk(conn.conversation, Direction.REQUEST, call.request, 2, FrameKind.REQUEST)
+        rows.add_run(conn, 0, step.data, found, 2)
+    answers = b"".join(call.answer or b"" for call in calls)
+    step, found = feed_chunk(conn.conversation, Direction.RESPONSE, answers, 3, FrameKind.RESPONSE)
+    assert (conn.usual_client_id, list(conn.unusual_client_ids)) == ("one", [(0, None)])
+    rows.add_run(conn, 1, step.data, found, 3)
+    got = groups.rows()
+    assert [row["client_id"] for row in got] == [None, "one", "one"] * 2
+    assert [row["frame"] for row in got[:3]] == [masked, *(call.request[4:] for call in calls[1:])]
+    assert [row["size"] for row in got[:3]] == [len(call.request) - 4 for call in calls]
+
+
+@pytest.mark.parametrize("usual", ["one", ""])
+def test_a_later_masked_request_has_no_client_id_though_its_zeros_read_as_an_empty_one(usual: str) -> None:
+    groups, rows, conn = made()
+    assert conn.conversation is not None
+    first, second = (traffic.call(RNG, traffic.METADATA, number, usual) for number in range(2))
+    step, found = feed_chunk(conn.conversation, Direction.REQUEST, first.request, 1, FrameKind.REQUEST)
+    rows.add_run(conn, 0, step.data, found, 1)
+    _, (asked,) = feed_chunk(conn.conversation, Direction.REQUEST, second.request, 2, FrameKind.REQUEST)
+    masked = second.request[4:12] + bytes(len(second.request) - 12)
+    rows.add_frame(conn, 0, asked.kind, asked.exchange, masked, 2, 2, [(8, len(masked) - 8)], [], None)
+    answers = (first.answer or b"") + (second.answer or b"")
+    step, found = feed_chunk(conn.conversation, Direction.RESPONSE, answers, 3, FrameKind.RESPONSE)
+    rows.add_run(conn, 1, step.data, found, 3)
+    assert [row["client_id"] for row in groups.rows()] == [usual, None] * 2
 
 
 def test_an_answer_of_the_proxy_is_its_own() -> None:
