@@ -60,7 +60,7 @@ class Section(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """The values of a section while its keys are looked up: field -> value; and the key paths of wrong values."""
+    """A section's valid values and stand-ins so far (field -> value); the key paths of wrong and missing values."""
 
     valid: dict[str, Any]
     stand_ins: dict[str, Any]

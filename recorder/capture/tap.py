@@ -309,7 +309,7 @@ class Tap:
         self, recorder: ConnectionRecorder, direction: Direction, offset: int, at_ns: int, step: Step
     ) -> None:
         """Begins a gap at a chunk for which the queue has no room."""
-        # for each direction the end of the written bytes; `drop_kept_back` counts this chunk, which is lost too
+        # for each direction the end of the written bytes. `drop_kept_back` may take this lost chunk for written
         ends = [*recorder.drop_kept_back()]
         ends[direction] = min(ends[direction], offset)
         self._begin_gap(
