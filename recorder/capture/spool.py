@@ -180,18 +180,20 @@ def decode_head(segment: bytes) -> SegmentStart:
     """Decodes the beginning of a segment. Raises DamagedSegmentError, UnknownSpoolError."""
     if len(segment) < _HEAD.size:
         raise DamagedSegmentError("the segment ends within its head")
-    magic, number, length = _HEAD.unpack_from(segment)
+    magic, spool_format, length = _HEAD.unpack_from(segment)
     if magic != MAGIC:
         raise DamagedSegmentError("not a segment of a spool")
     end = _HEAD.size + length
-    crc = crc32c(segment[_HEAD.size if number == 1 else 0 : end])
+    crc = crc32c(segment[_HEAD.size if spool_format == 1 else 0 : end])
     if segment[end : end + _CRC.size] != _CRC.pack(crc):
         raise DamagedSegmentError("the segment's head is torn")
-    if not 1 <= number <= SPOOL_FORMAT:
+    if not 1 <= spool_format <= SPOOL_FORMAT:
         raise UnknownSpoolError(
-            f"spool format {number}, this program knows up to {SPOOL_FORMAT}: compact it where it was made"
+            f"spool format {spool_format}, this program knows up to {SPOOL_FORMAT}: compact it where it was made"
         )
-    return SegmentStart(_head(segment[_HEAD.size : end]), number, end + _CRC.size, 0 if number == 1 else crc)
+    return SegmentStart(
+        _head(segment[_HEAD.size : end]), spool_format, end + _CRC.size, 0 if spool_format == 1 else crc
+    )
 
 
 # the types that JSON's `age_seconds` may have
