@@ -104,7 +104,7 @@ class Conversation:
             spare += exchanges[: MAX_SPARE - len(spare)]
 
     def own_answers_due(self, at_ns: int) -> Step:
-        """The proxy's own answers that are due: those to the oldest requests. They are the edits of an empty step."""
+        """An empty step, whose edits insert the proxy's own answers that are due: those to the oldest requests."""
         return self.responses_side.own_answers_due(at_ns)
 
     def follow(self, verdict: Verdict) -> None:

@@ -163,12 +163,12 @@ def single_process_parts(
 ) -> ClusterParts:
     """Returns the parts of a cluster in a proxy of one process. `reserved`: see `Nodes`."""
     return ClusterParts(
-        make_nodes=lambda serve: Nodes(settings, serve, known_nodes(settings), context.observer, reserved),
+        make_nodes=lambda serve: Nodes(settings, serve, saved_state(settings), context.observer, reserved),
         make_upstreams=partial(Upstreams, settings),
     )
 
 
-def known_nodes(settings: ClusterSettings) -> SavedState:
+def saved_state(settings: ClusterSettings) -> SavedState:
     """Returns the content of the cluster's state file; empty without a file. Blocks. Raises BadSetting."""
     if settings.state is None:
         return SavedState()

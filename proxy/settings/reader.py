@@ -60,7 +60,7 @@ class Section(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """The values of a section while its keys are looked up: field -> value; and the key paths of wrong values."""
+    """A section's valid values and stand-ins so far (field -> value); the key paths of wrong and missing values."""
 
     valid: dict[str, Any]
     stand_ins: dict[str, Any]
@@ -202,14 +202,14 @@ class SettingsReader:
         `name_kind`: the kind of the names; `wrong_places`: a list to which the paths of wrong entries are added.
         """
         entries: dict[Any, Any] = {}
-        written: dict[Any, KeyPath] = {}
+        first_places: dict[Any, KeyPath] = {}
         for name in self._source.names_in(place):
             below = (*place, name)
             self._add_key(below, field.key)
             try:
                 given = self._source.given[below]
                 name_value = self._read_name(name_kind, below, field.key)
-                self._check_distinct(written.setdefault(name_value, below), below)
+                self._check_distinct(first_places.setdefault(name_value, below), below)
                 entries[name_value] = self._read_value(field.key, below, given)
             except (InvalidValue, KeyError):
                 # KeyError: a table in place of a value, which `finish` refuses

@@ -22,7 +22,7 @@ BLOCK = 4096
 BUFFER = 4 * 1024 * 1024
 # pieces of one `pwritev`, the last one not counted; the kernel's limit is 1024 (IOV_MAX)
 MAX_PIECES = 512
-# seconds that the direct write of one group (`Log.append`) may take
+# seconds that the direct write of one group may take. A group: the entries of one `Log.append`
 MAX_WRITE_SECONDS = 0.1
 # bytes of a trial write, which measures the disk's speed
 TRIAL_BYTES = 1024 * 1024

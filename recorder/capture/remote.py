@@ -24,8 +24,8 @@ from recorder.capture import frames as c
 SCHEME = "s3://"
 # how long a request waits for a store that does not answer, and how often it is tried
 _PATIENCE_S, _TRIES = 10, 3
-# bytes that are fetched at a time while a reader goes from page header to page header
-_FETCHED = 1 << 20
+# bytes that are fetched at a time, as a block, while a reader goes from page header to page header
+_BLOCK_BYTES = 1 << 20
 # an error text of AWS's library, around the reason
 _REASON = re.compile(r".*AWS Error (?P<kind>\w+) during \w+ operation: (?P<why>.*?)( \(Request ID: .*)?", re.DOTALL)
 
@@ -97,10 +97,10 @@ class _Blocks(io.RawIOBase):
 
     def readinto(self, target: Any) -> int:
         """Reads the next bytes, at most up to the end of a block; returns their number."""
-        number, begin = divmod(self._at, _FETCHED)
+        number, begin = divmod(self._at, _BLOCK_BYTES)
         if number != self._number and self._at < self._size:
-            self._file.seek(number * _FETCHED)
-            self._number, self._block = number, self._file.read(_FETCHED)
+            self._file.seek(number * _BLOCK_BYTES)
+            self._number, self._block = number, self._file.read(_BLOCK_BYTES)
         chunk = self._block[begin : begin + len(target)] if number == self._number else b""
         target[: len(chunk)] = chunk
         self._at += len(chunk)

@@ -40,7 +40,7 @@ def opened(path: Place) -> Any:
     system, name = file_system_of(path)
     with pq.ParquetFile(name, filesystem=system) as parquet:
         # not `footer.schema`: the schema and the footer refer to each other, so that only the garbage collector frees
-        # them. It does not run for two objects, although a footer of eighty row groups takes 2 MB
+        # them. Two objects do not make the collector run, although a footer of eighty row groups takes 2 MB
         footer, present = parquet.metadata, set(parquet.schema_arrow.names)
     wanted = [*TEXT_COLUMNS, *([c.FRAME] if _has_dictionary(footer, c.FRAME) else [])]
     as_dictionaries = [column for column in wanted if column in present]

@@ -134,7 +134,7 @@ def sessions(folder: Path) -> list[str]:
 
 
 def is_own(folder: Path, session: str) -> bool:
-    """True if the session's folder is missing, or this process's user owns it, and would own its Parquet files."""
+    """True if the session's folder is missing, or its owner is the user of this process."""
     try:
         with open_session(folder, session) as opened:
             return opened.owner == os.geteuid()
@@ -189,7 +189,7 @@ def check_plain_files(folder: Path, session: Folder) -> None:
 def check_can_finish(folder: Path, session: Folder) -> None:
     """Checks that this process may write into the folders that a session's compactor writes. Changes nothing.
 
-    Partitions are not checked: an existing one may be another user's. Errors: FolderError.
+    Partitions are not checked: a write into another user's partition may fail later. Errors: FolderError.
     """
     with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
         _check_may_write(session)

@@ -48,9 +48,9 @@ _SPAN = struct.Struct(">II")
 NUMBERS = 1 << 16
 # the number of an entry in a log whose entries have none
 UNNUMBERED = -1
-# the largest time in ns and the largest stream offset: the sum of two is still an int64, and a time in the calendar
+# the largest time in ns, and the largest stream offset. The sum of two is an int64; as a time, it is in the year 2262
 MAX_NUMBER = (1 << 62) - 1
-# bytes of an entry at most: chunks are far smaller, and an inventory of three million connections is as large
+# bytes of an entry at most. A chunk, and an inventory of MAX_OPEN connections (below 2 MiB), are far smaller
 MAX_ENTRY = 64 * 1024 * 1024
 
 # characters of a name that stands on every row of a connection or of a segment: it must not fill the memory
@@ -70,7 +70,7 @@ class EntryKind(IntEnum):
     OPENED = 1  # JSON: client, listener, node, upstream, tls, limits of frames
     BYTES = 2  # bytes that arrived at `offset`
     OMITTED = 3  # bytes that arrived at `offset` are left out by a setting; JSON: their number
-    GAP = 4  # a gap begins; JSON: reason, offsets of both directions. Without a connection: connections without entries
+    GAP = 4  # a gap begins; JSON: reason, both offsets. With NO_CONNECTION: counts connections that have no entry
     OWN_ANSWER = 5  # the proxy's own answer, its length field included; `offset` holds the correlation id
     LOGIN = 6  # JSON: a verdict on the frames from `offset` on, or the principal that the broker has accepted
     END_OF_STREAM = 7  # no more bytes come in this direction
@@ -180,18 +180,20 @@ def decode_head(segment: bytes) -> SegmentStart:
     """Decodes the beginning of a segment. Raises DamagedSegmentError, UnknownSpoolError."""
     if len(segment) < _HEAD.size:
         raise DamagedSegmentError("the segment ends within its head")
-    magic, number, length = _HEAD.unpack_from(segment)
+    magic, spool_format, length = _HEAD.unpack_from(segment)
     if magic != MAGIC:
         raise DamagedSegmentError("not a segment of a spool")
     end = _HEAD.size + length
-    crc = crc32c(segment[_HEAD.size if number == 1 else 0 : end])
+    crc = crc32c(segment[_HEAD.size if spool_format == 1 else 0 : end])
     if segment[end : end + _CRC.size] != _CRC.pack(crc):
         raise DamagedSegmentError("the segment's head is torn")
-    if not 1 <= number <= SPOOL_FORMAT:
+    if not 1 <= spool_format <= SPOOL_FORMAT:
         raise UnknownSpoolError(
-            f"spool format {number}, this program knows up to {SPOOL_FORMAT}: compact it where it was made"
+            f"spool format {spool_format}, this program knows up to {SPOOL_FORMAT}: compact it where it was made"
         )
-    return SegmentStart(_head(segment[_HEAD.size : end]), number, end + _CRC.size, 0 if number == 1 else crc)
+    return SegmentStart(
+        _head(segment[_HEAD.size : end]), spool_format, end + _CRC.size, 0 if spool_format == 1 else crc
+    )
 
 
 # the types that JSON's `age_seconds` may have

@@ -120,7 +120,7 @@ class Tap:
         )
         recorder.cluster_and_listener, recorder.checkpoint_segment = (facts.cluster, facts.listener), self._seen_segment
         self._apply_selection(recorder)
-        if self._waiting > self._control_limit:
+        if self._queue_size > self._control_limit:
             self._break_off(recorder, c.GAP_FULL, facts.at_ns)
         else:
             self._put_opened(recorder)
@@ -146,7 +146,7 @@ class Tap:
         if recorder is None:
             del self._unrecorded[connection]
             return
-        if recorder.unwritten_opened is not None and self._waiting > self._control_limit:
+        if recorder.unwritten_opened is not None and self._queue_size > self._control_limit:
             self._count_unlogged(recorder)
             return
         self._put_opened(recorder)
@@ -193,11 +193,11 @@ class Tap:
     @property
     def must_wait(self) -> bool:
         """True if the traffic must wait until there is room in the queue."""
-        return self._waits and not self._writer.ended and self._waiting > self._settings.queue
+        return self._waits and not self._writer.ended and self._queue_size > self._settings.queue
 
     def when_not_full(self, call: Callable[[], None]) -> None:
         """Calls `call`, in any thread, once the queue is half empty."""
-        self._writer.call_when(lambda: self._waiting <= self._settings.queue // 2, call)
+        self._writer.call_when(lambda: self._queue_size <= self._settings.queue // 2, call)
 
     def flush(self) -> None:
         """Blocks until all queued entries are written, or a write has failed."""
@@ -217,7 +217,7 @@ class Tap:
             "gaps": self._gaps,
             "left_out_frames": self._left_out["frames"],
             "left_out_bytes": self._left_out["bytes"],
-            "queue_bytes": self._waiting,
+            "queue_bytes": self._queue_size,
             "spool_bytes": self._writer.log.spool_bytes,
             "failed": float(self._writer.failed or self._writer.hangs),
             **self._compactor_metrics.counters(),
@@ -309,7 +309,7 @@ class Tap:
         self, recorder: ConnectionRecorder, direction: Direction, offset: int, at_ns: int, step: Step
     ) -> None:
         """Begins a gap at a chunk for which the queue has no room."""
-        # for each direction the end of the written bytes; `drop_kept_back` counts this chunk, which is lost too
+        # for each direction the end of the written bytes. `drop_kept_back` may take this lost chunk for written
         ends = [*recorder.drop_kept_back()]
         ends[direction] = min(ends[direction], offset)
         self._begin_gap(
@@ -338,7 +338,7 @@ class Tap:
     def _go_on_in_gap(self, recorder: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
         gap.count_ended(step.finished, step.one_way)
         self._dropped += size
-        has_room = not self._writer.ended and self._waiting <= self._settings.queue // 2
+        has_room = not self._writer.ended and self._queue_size <= self._settings.queue // 2
         if step.cause is None and has_room:
             state = recorder.conversation.boundary_state()
             if state is not None:
@@ -380,7 +380,7 @@ class Tap:
             self._unlogged = dict.fromkeys(self._unlogged, 0)
 
     @property
-    def _waiting(self) -> int:
+    def _queue_size(self) -> int:
         return self._queued - self._writer.written
 
     def _put_all(self, items: list[Item]) -> None:

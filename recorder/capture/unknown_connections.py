@@ -1,4 +1,4 @@
-"""Connections whose opening is lost, as long as no checkpoint repeats it.
+"""Connections whose opening is lost, until a checkpoint repeats the opening.
 
 Used by `assembly`. A log may name many connections of which it has no further entry, so only a few values are kept of
 each. A connection becomes a `ConnectionState` while one of its entries is processed.
@@ -54,8 +54,8 @@ class UnknownConnections(dict[int, _Connection]):
         broken = conn.broken
         if conn.conversation is not None or conn.opening or conn.sequence or broken is None:
             return False
-        # `behind`: bytes recorded before the break. 0: none, so the connection is new; None: unknown; more: too much is
-        # known to be kept here
+        # `behind`: bytes recorded before the break. 0: none, so the connection is new. None: unknown. Above 0: more is
+        # known than `_Connection` holds
         if broken["behind"] or broken["reason"] != GAP_DAMAGE:
             return False
         reached = None if conn.reached is None else (conn.reached[0], conn.reached[1])

@@ -251,7 +251,7 @@ class Nodes:
     def _upstream_of(self, node: Node) -> Address | None:
         """The address to dial for a node; None: its broker advertises an address that can't be dialled.
 
-        A bootstrap server's for `own_node`, and if the broker advertises the proxy itself (as in a sidecar).
+        The first bootstrap server for `own_node`, and for a broker that advertises the proxy itself (as in a sidecar).
         """
         address = node.address
         if address in self.own_listeners or node.node_id == self._map.own_node:

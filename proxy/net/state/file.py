@@ -1,8 +1,8 @@
 """The state file: the nodes that were seen, their brokers' addresses, and the ports that the kernel picked for them.
 
-A port that follows from the settings is not in the file: it follows from them again at the next start. The cluster's
-id shows later if another cluster answers. The file names its owner, so that no proxy takes over the nodes of another
-listener or another cluster. It is JSON, and is replaced as a whole:
+A port that follows from the settings is not in the file: it follows from them again at the next start. If a
+response's cluster id is not the saved one, another cluster answers. The file names its owner, so that no proxy takes
+over the nodes of another listener or another cluster. It is JSON, and is replaced as a whole:
 {"format": 2, "listener": "127.0.0.1:19092", "upstream": ["broker-1:9092"], "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
  "nodes": {"1": {"upstream": "broker-1:9092"}, "2": {"upstream": "broker-2:9092", "port": 40123}}}
 
@@ -56,7 +56,7 @@ class KnownNode:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a file, by the settings of a cluster: its bootstrap listener and its bootstrap servers."""
+    """The owner of a state file: a proxy's cluster, known by its bootstrap listener and its bootstrap servers."""
 
     listener: Address
     upstream: tuple[Address, ...]

@@ -29,7 +29,7 @@ from proxy.net.blocking import open_process
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing, drop
-from proxy.net.cluster import Cluster, ClusterParts, ProxyContext, Serve, known_nodes
+from proxy.net.cluster import Cluster, ClusterParts, ProxyContext, Serve, saved_state
 from proxy.net.reloading import READ_SECONDS, ReadSettings, ReloadedSettings
 from proxy.net.server import Proxy, Ready, ignore_ready, run_proxy
 from proxy.net.sockets.tls import ClusterCredentials
@@ -92,7 +92,7 @@ class PublishedNodes(Nodes):
         publish: Callable[[], None],
         descriptors_per_listener: int,
     ) -> None:
-        super().__init__(settings, serve, known_nodes(settings), None, reserved)
+        super().__init__(settings, serve, saved_state(settings), None, reserved)
         self._publish = publish
         self.descriptors_per_listener = descriptors_per_listener
 

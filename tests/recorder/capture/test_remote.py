@@ -135,7 +135,7 @@ STEPS = st.lists(
 def test_blocks_read_as_the_whole_file_does(data: bytes, steps: list[tuple[int, int, int]]) -> None:
     whole = io.BytesIO(data)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(remote, "_FETCHED", 16)
+        patched.setattr(remote, "_BLOCK_BYTES", 16)
         blocks = io.BufferedReader(remote._Blocks(Sized(data)), 1)
         for whence, offset, count in steps:
             at = -min(offset, len(data)) if whence == io.SEEK_END else offset
