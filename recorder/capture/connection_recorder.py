@@ -82,14 +82,14 @@ class ConnectionRecorder:
         self.gap: Gap | None = None
         # the log's segment for which the last checkpoint was written
         self.checkpoint_segment = 0
-        # the exchange whose response was arriving when the last gap ended, and was counted as lost
+        # the exchange whose response was arriving when the last gap ended: that gap has counted the response as lost
         self.counted_exchange: Exchange | None = None
         # per direction: bytes before this stream offset belong to the last gap; 0 once that offset is reached
         self.resume_at = [0, 0]
         # exchanges that ended in bytes that are kept back
         self.ended_unwritten: list[Exchange] = []
         self._backlog = Backlog()
-        # the following lists have a value for each direction. The stream offset from which on bytes must wait
+        # each list below has a value for each direction. `_barrier`: the stream offset from which on bytes must wait
         self._barrier = [NOWHERE, NOWHERE]
         # the mark of the frame at the barrier, if the frame waits to be searched for secrets
         self._waiting_marks: list[Mark | None] = [None, None]
@@ -218,7 +218,7 @@ class ConnectionRecorder:
     def _note_accepted(self, accepted: Accepted | None, offset: int) -> None:
         """Notes an accepted principal, if there is one.
 
-        The principal counts from stream offset `offset` of the broker's direction on, and from the client's next bytes.
+        Responses belong to this principal from stream offset `offset` on, requests from the client's next bytes on.
         """
         if accepted is None:
             return
