@@ -147,7 +147,7 @@ class ConnectionRecorder:
             if mark.begin < mark.end and self.resume_at[direction] <= mark.begin < self._unframed_from[direction]:
                 self._mask(mark, direction, step)
         if self._unframed_from[direction] != NOWHERE:
-            self._mask_all(direction, self._unframed_from[direction], NOWHERE)
+            self._mask_stretch(direction, self._unframed_from[direction], NOWHERE)
             self._barrier[direction] = NOWHERE
         for omission in omissions:
             self._leave_out(omission, direction, at_ns)
@@ -178,7 +178,7 @@ class ConnectionRecorder:
         items = self._release()
         head = redaction.UNFRAMED_HEADS[self.conversation.dialect]
         for direction in Direction:
-            self._mask_all(direction, self._barrier[direction] + head, NOWHERE)
+            self._mask_stretch(direction, self._barrier[direction] + head, NOWHERE)
         for pending in self._backlog.release((NOWHERE, NOWHERE), (False, False)):
             pending.kind = int(self._leftover_kinds[pending.direction])
             items += pending.items(self.connection)
@@ -242,7 +242,7 @@ class ConnectionRecorder:
         if rule.searched and mark.end != self._masked_until[direction]:
             self._search(mark, direction, step, rule)
         else:
-            self._mask_all(direction, max(mark.begin + rule.head, mark.start), mark.stop)
+            self._mask_stretch(direction, max(mark.begin + rule.head, mark.start), mark.stop)
 
     def _search(self, mark: Mark, direction: Direction, step: Step, rule: redaction.Rule) -> None:
         """Searches a piece of a frame for secrets. The frame waits for its last piece; then the secrets are masked."""
@@ -279,10 +279,10 @@ class ConnectionRecorder:
 
     def _mask_whole(self, mark: Mark, direction: Direction, head: int) -> None:
         """Masks a frame except for its first `head` bytes. The frame's later bytes are masked when they come."""
-        self._mask_all(direction, mark.begin + head, mark.end)
+        self._mask_stretch(direction, mark.begin + head, mark.end)
         self._masked_until[direction] = mark.end
 
-    def _mask_all(self, direction: Direction, start: int, stop: int) -> None:
+    def _mask_stretch(self, direction: Direction, start: int, stop: int) -> None:
         if start < stop:
             self._backlog.mask(direction, [(start, stop)])
 
