@@ -28,8 +28,8 @@ class Side(ABC):
         bytes_left: the number of bytes to come of the *open frame*, in which the last chunk ended; 0: no frame is open.
         open_exchange: the exchange of the open frame; None if it has none. `open_begin`: the frame's stream offset.
         without_exchange: the number of frames without an exchange so far: tokens and unreadable ones.
-        frames_allowed: the rest of the allowance, in plain frames. Several steps may use it up: only cutting a step
-            (`Step.cut_at`) refills it.
+        frames_allowed: the *allowance*: how many plain frames may still be read before a step is cut (`Step.cut_at`).
+            Other frames count as several. Only a cut resets the allowance to `max_frames`, not the end of a step.
     """
 
     direction: Direction
@@ -91,7 +91,7 @@ class Side(ABC):
         return step
 
     def _spend(self, step: Step, at: int) -> None:
-        """Charges for a call of `_frames` or `_token` that left bytes. Cuts the step if the allowance is used up."""
+        """Charges `special_cost` for a call of `_frames` or `_token`. Cuts the step if the allowance is used up."""
         self.frames_allowed -= self.special_cost
         if self.frames_allowed <= 0 and at < len(step.data) and step.cause is None:
             step.cut_at(at)
@@ -159,7 +159,7 @@ class Side(ABC):
         """Marks the frame at `data[at:stop]`, of which the step may hold only the beginning."""
         begin, end = step.offset + at, step.offset + stop
         piece_stop = step.offset + min(stop, len(step.data))
-        # the frame's first piece decides for all: a login that ends before the last piece unmasks none of it
+        # holds for the frame's later pieces, too, even if the login ends before they come
         self._open_may_hold_secret = self._may_hold_secret(kind)
         step.marks.append(Mark(kind, exchange, begin, end, begin, piece_stop, self._open_may_hold_secret))
 
@@ -168,7 +168,7 @@ class Side(ABC):
         return self.shared.login.pending or exchange.is_unidentified
 
     def _may_hold_secret(self, kind: FrameKind) -> bool:
-        """True if a frame of this kind, should it be unreadable, may be a secret: while a login may be under way."""
+        """True if an opaque frame of this kind may be a secret now, because a login may be under way."""
         return self.shared.login.pending
 
     def _leave_open(
@@ -249,7 +249,7 @@ class Side(ABC):
         self.offset, self.held, self.held_at = state["offset"], base64.b64decode(state["held"]), state["held_at"]
         self.bytes_left, self.open_begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
         self._marked, self.without_exchange = state["marked"], state["others"]
-        # only the compactor restores states, from a log whose secrets are masked
+        # has no effect: only the compactor restores states, and the compactor masks nothing
         self._open_may_hold_secret = self._may_hold_secret(self._kind)
         self.open_exchange = open_exchange
         self.shared.next_offsets[self.direction] = self.next_offset

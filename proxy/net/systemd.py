@@ -1,7 +1,7 @@
 """Notifies systemd of the proxy's state, if systemd asks for that: sd_notify(3), sd_watchdog_enabled(3).
 
-A notification is a datagram of a few lines to the socket that systemd names. The existing library lacks the
-watchdog. The first notification that fails is logged; the traffic goes on.
+A notification is a datagram of a few lines to the socket that systemd names: no library is needed. The
+first notification that fails is logged; the traffic goes on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Systemd:
 
     def stopping(self, seconds: float) -> None:
         """Notifies: the stop takes `seconds` at most. Without this, systemd may kill the process sooner."""
-        # systemd reads no larger number
+        # systemd ignores a number of more than 64 bits
         self._notify("STOPPING=1", f"EXTEND_TIMEOUT_USEC={int(min(seconds * USEC, 2**63))}")
 
     async def keep_alive(self) -> None:

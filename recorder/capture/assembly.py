@@ -55,7 +55,9 @@ NOTHING_COUNTED: dict[str, Any] = {"early": [], "requests": {}, "responses": {}}
 
 
 class Assembly:
-    """All connections of a session, as the log describes them. Call `begin_range` before the first entry.
+    """All connections of a session, as the log describes them.
+
+    The rows of one segment are a *range*: call `begin_range` before the first entry of each segment.
 
     Attributes:
         invalid_bytes: the size of this segment's entries with a right checksum and impossible contents.
@@ -317,7 +319,7 @@ class Assembly:
         fields = decoded(entry)
         numbers = dict(fields["open"])
         ended = sorted({*self.connections, *self.unknown} - numbers.keys())
-        # without totals, an unknown connection may have rows already; read before `adopt` replaces the totals
+        # set before `adopt` replaces the totals: without totals, an unknown connection may have rows already
         is_new = self._reader_totals.totals is not None
         self._close_unseen(ended, self._reader_totals.adopt(fields["closed"]), entry.mono_ns)
         for connection, number in numbers.items():

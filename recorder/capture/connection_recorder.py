@@ -82,14 +82,14 @@ class ConnectionRecorder:
         self.gap: Gap | None = None
         # the log's segment for which the last checkpoint was written
         self.checkpoint_segment = 0
-        # the exchange whose response was arriving when the last gap ended, and was counted as lost
+        # the exchange whose response was arriving when the last gap ended: that gap has counted the response as lost
         self.counted_exchange: Exchange | None = None
         # per direction: bytes before this stream offset belong to the last gap; 0 once that offset is reached
         self.resume_at = [0, 0]
         # exchanges that ended in bytes that are kept back
         self.ended_unwritten: list[Exchange] = []
         self._backlog = Backlog()
-        # the following lists have a value for each direction. The stream offset from which on bytes must wait
+        # each list below has a value for each direction. `_barrier`: the stream offset from which on bytes must wait
         self._barrier = [NOWHERE, NOWHERE]
         # the mark of the frame at the barrier, if the frame waits to be searched for secrets
         self._waiting_marks: list[Mark | None] = [None, None]
@@ -147,7 +147,7 @@ class ConnectionRecorder:
             if mark.begin < mark.end and self.resume_at[direction] <= mark.begin < self._unframed_from[direction]:
                 self._mask(mark, direction, step)
         if self._unframed_from[direction] != NOWHERE:
-            self._mask_all(direction, self._unframed_from[direction], NOWHERE)
+            self._mask_stretch(direction, self._unframed_from[direction], NOWHERE)
             self._barrier[direction] = NOWHERE
         for omission in omissions:
             self._leave_out(omission, direction, at_ns)
@@ -178,7 +178,7 @@ class ConnectionRecorder:
         items = self._release()
         head = redaction.UNFRAMED_HEADS[self.conversation.dialect]
         for direction in Direction:
-            self._mask_all(direction, self._barrier[direction] + head, NOWHERE)
+            self._mask_stretch(direction, self._barrier[direction] + head, NOWHERE)
         for pending in self._backlog.release((NOWHERE, NOWHERE), (False, False)):
             pending.kind = int(self._leftover_kinds[pending.direction])
             items += pending.items(self.connection)
@@ -218,7 +218,7 @@ class ConnectionRecorder:
     def _note_accepted(self, accepted: Accepted | None, offset: int) -> None:
         """Notes an accepted principal, if there is one.
 
-        The principal counts from stream offset `offset` of the broker's direction on, and from the client's next bytes.
+        Responses belong to this principal from stream offset `offset` on, requests from the client's next bytes on.
         """
         if accepted is None:
             return
@@ -242,7 +242,7 @@ class ConnectionRecorder:
         if rule.searched and mark.end != self._masked_until[direction]:
             self._search(mark, direction, step, rule)
         else:
-            self._mask_all(direction, max(mark.begin + rule.head, mark.start), mark.stop)
+            self._mask_stretch(direction, max(mark.begin + rule.head, mark.start), mark.stop)
 
     def _search(self, mark: Mark, direction: Direction, step: Step, rule: redaction.Rule) -> None:
         """Searches a piece of a frame for secrets. The frame waits for its last piece; then the secrets are masked."""
@@ -279,10 +279,10 @@ class ConnectionRecorder:
 
     def _mask_whole(self, mark: Mark, direction: Direction, head: int) -> None:
         """Masks a frame except for its first `head` bytes. The frame's later bytes are masked when they come."""
-        self._mask_all(direction, mark.begin + head, mark.end)
+        self._mask_stretch(direction, mark.begin + head, mark.end)
         self._masked_until[direction] = mark.end
 
-    def _mask_all(self, direction: Direction, start: int, stop: int) -> None:
+    def _mask_stretch(self, direction: Direction, start: int, stop: int) -> None:
         if start < stop:
             self._backlog.mask(direction, [(start, stop)])
 

@@ -2,11 +2,11 @@
 
 Used by `connection_recorder`. Secrets are bare login tokens, and the fields of known messages that the `.kafka` files
 mark `secret`. Opaque frames are masked whole, except for their heads, in three cases: while a login may be under way,
-if their API may carry secrets, and if they may be no Kafka frames at all. Bytes after the end of framing are masked.
+if their API may carry secrets, and if they may be no Kafka frames at all. Bytes that belong to no frame are masked.
 Values of Kafka configs that are known to be no passwords are not masked (`proxy.wire.plain_settings`).
 
-Masking replaces values by zeros and keeps their lengths, so that a masked frame can still be decoded. A frame with more
-bytes than its message counts as unreadable, because the surplus may be a secret.
+Masking replaces values by zeros and keeps their lengths, so that a masked frame can still be decoded. If a frame has
+bytes after its message, the frame counts as unreadable, because these bytes may be a secret.
 Source: Kafka's own `toString` masking, docs/proxy.md "Secrets".
 """
 
@@ -36,7 +36,7 @@ HEADS = {
     FrameKind.BYTES: TOKEN_HEAD,
 }
 
-# bytes at the beginning of an unframed rest that are not masked: Kafka 0.7 has no secrets
+# bytes that belong to no frame: how many stay unmasked at their beginning. Kafka 0.7 has no secrets
 UNFRAMED_HEADS = {Dialect.KAFKA: 0, Dialect.KAFKA_07: REQUEST_HEAD}
 
 

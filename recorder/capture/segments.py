@@ -16,18 +16,18 @@ from recorder.capture import spool
 from recorder.capture.direct_io import BUFFER, MIN_DIRECT_BYTES, DirectFile, is_cached
 from recorder.capture.spool import Entry, EntryKind, SegmentStart, UnknownSpoolError
 
-# matches where an entry is likely, at the fields after its checksum and length: kind, direction, any number, few
-# spans, and a connection that is small or -1. It is a lookahead, so that matches may overlap
+# matches where an entry is likely, at the fields after its checksum and length: kind, direction, entry number
+# (any), few spans, and a connection that is small or -1. It is a lookahead, so that matches may overlap
 _LIKELY = re.compile(rb"(?=[\x01-\x%02x][\x00\x01]..\x00...(?:\x00{3}|\xff{3}))" % max(EntryKind), re.DOTALL)
 # the bytes of an entry before the fields that _LIKELY matches, and the bytes that it matches
 _BEFORE, _WITHIN = 8, 11
 # bytes of the first stretch that is searched for an entry; each next stretch is twice as long
 _STRETCH = 4096
-# limits for one segment: how many damaged places are skipped, and how often its size is read in the search for entries.
-# Real damage is in few places, and a forged segment must not keep the compactor busy
+# limits for one segment: how many damaged places are skipped, and how many bytes the search for entries checks, in
+# multiples of the segment's size. Real damage is in few places, and a forged segment must not keep the compactor busy
 MAX_PLACES, MAX_READINGS = 256, 4
 
-# a segment's number in names: 1 or more, in eight digits or as many as it needs, and within the limits of heads
+# a segment's number in names: 1 or more, in eight digits or as many as it needs, and below `spool.MAX_NUMBER`
 NUMBER = r"(?!0{8})(?:[0-9]{8}|[1-9][0-9]{8,17})"
 _NAME = re.compile(rf"({NUMBER})\.log")
 
@@ -186,6 +186,6 @@ class SegmentReader:
             )
             return self._direct_file.read(self.position, size)
         except OSError:
-            # some file systems allow to open with O_DIRECT, but not to read. A broken disk fails through the cache too
+            # some file systems allow to open with O_DIRECT, but not to read. If the disk is broken, `os.pread` raises
             self._may_read_direct = False
             return None

@@ -39,7 +39,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # the shortest time between queries that clients cause, in seconds: clients may request any node id
 CLIENT_QUERY_SECONDS = 1.0
 # seconds for which an address that has led back is not dialled for clients; its name may lead elsewhere later. The
-# proxy's own queries don't dial a direct loop either. They dial an indirect one, and an answer shows that it is gone
+# proxy's own queries don't dial a direct loop either. They dial an indirect one: an answer shows that the loop is gone
 LOOP_TTL = 60.0
 # the number of open connections to an address at which it is first checked for a loop; each check after that needs
 # twice as many. A loop of so many connections costs little, and most addresses never have so many

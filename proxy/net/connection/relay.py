@@ -171,7 +171,7 @@ class Relay:
         return Cause.BROKER_LOST if lost.vanished else Cause.BROKER_RESET
 
     def _note_loss(self, lost: PeerLost) -> None:
-        """Notes the loss that a failed send shows. A broken pipe to the broker is no loss: it may close normally."""
+        """Notes the loss that a failed send shows. A broken pipe is no loss of the broker, which may close normally."""
         if lost.stream is self._client:
             self._ending.note_loss(Direction.REQUEST, self._loss_cause(lost))
         elif lost.vanished or isinstance(lost.__cause__, ConnectionResetError):

@@ -58,7 +58,7 @@ class Polling:
             # lets other processes use this processor first
             os.sched_yield()
             events = poll(0, max_events)
-            # asked after the poll: an event that comes while another process has the processor is no hit
+            # measured after the poll, so an event is no hit if another process has had the processor for too long
             late = clock() >= until
             if events and not late:
                 self._credit = min(self._credit + 1, MAX_CREDIT)

@@ -49,7 +49,7 @@ class WatchedSocket:
     async def read(self, on_readable: Callable[[], T | None]) -> T:
         """Calls `on_readable` whenever the socket may be readable, until it returns a value other than None, or raises.
 
-        Returns that value, or raises that error. Other tasks call `on_readable`: that of `Reactor`, mostly.
+        Returns that value, or raises that error. Another task calls `on_readable`, mostly the task of `Reactor`.
         """
         if not self.interest & READ:
             self._set_interest(self.interest | READ)
@@ -86,7 +86,7 @@ class WatchedSocket:
                 self.end_read(outcome.Value(result))
 
     def handle_other(self, flags: int) -> None:
-        """Handles the events that `_turn` does not: all except READ alone while a task waits in `read`."""
+        """Handles the events of `_turn` that are not READ alone, or that come while no task waits in `read`."""
         if flags & ~READ:
             self._end_write(outcome.Value(None))
         if flags & ~WRITE:
@@ -101,7 +101,7 @@ class WatchedSocket:
 
     def end_read(self, result: outcome.Outcome[Any]) -> None:
         """Resumes the task that waits in `read`, if there is one."""
-        # no task waits if `on_readable` has cancelled it
+        # None if `on_readable` has cancelled the reading task
         if self._reader is not None:
             task, self._reader, self.on_readable = self._reader, None, None
             self._resume(task, result)
