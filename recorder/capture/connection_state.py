@@ -16,7 +16,7 @@ from proxy.conversation.exchange import Exchange, FrameKind, OpaqueReason
 from proxy.conversation.routes import Routes
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
-from proxy.wire.headers import CLIENT_ID_SIZE_AT
+from proxy.wire.headers import CLIENT_ID_SIZE_AT, request_header_version
 from proxy.wire.keys import API_VERSIONS
 from recorder.capture.columns import ConnectionColumns, Spans
 from recorder.capture.frame_spans import take_number
@@ -153,6 +153,8 @@ class ConnectionState:
         Remembers the client id for the response. While the connection has no usual client id, that of an understood
         request becomes the usual one instead.
         """
+        if request_header_version(exchange.api_key, exchange.api_version or 0) == 0:
+            frame = frame[:CLIENT_ID_SIZE_AT]
         length = int.from_bytes(frame[CLIENT_ID_SIZE_AT : CLIENT_ID_SIZE_AT + 2], "big", signed=True)
         raw = frame[CLIENT_ID_SIZE_AT : CLIENT_ID_SIZE_AT + 2 + max(length, 0)]
         client = _text(raw) if -1 <= length <= len(raw) - 2 else None

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from logging import ERROR
 from pathlib import Path
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import Cause, Direction
+from proxy.conversation.exchange import Cause, Direction, Exchange
 from proxy.conversation.step import Step
 from proxy.files import Folder
 from proxy.log import log
@@ -258,7 +258,7 @@ class Tap:
         except Exception:
             # a fault of the recorder costs a recording, not a connection
             log(ERROR, "recording of a connection broke off", trace=True, connection=connection)
-            self._break_off(recorder, c.GAP_FAULT, at_ns)
+            self._break_off(recorder, c.GAP_FAULT, at_ns, [*step.finished, *step.one_way])
         if recorder.is_ordinary and recorder.checkpoint_segment == self._seen_segment:
             self._special.discard(connection)
         else:
@@ -316,12 +316,12 @@ class Tap:
             recorder, Gap(recorder.conversation, (ends[0], ends[1]), c.GAP_FULL, at_ns, recorder.counted_exchange)
         )
         assert recorder.gap is not None
-        unwritten, recorder.ended_unwritten = recorder.ended_unwritten, []
-        recorder.gap.count_unwritten(unwritten)
         recorder.gap.count_ended(step.finished, step.one_way)
 
-    def _break_off(self, recorder: ConnectionRecorder, reason: str, at_ns: int) -> None:
+    def _break_off(self, recorder: ConnectionRecorder, reason: str, at_ns: int, ended: Iterable[Exchange] = ()) -> None:
+        """Begins a gap, unless there is one. `ended`: exchanges that ended now, of which the log may have the bytes."""
         if recorder.gap is None:
+            recorder.ended_unwritten += ended
             self._begin_gap(
                 recorder,
                 Gap(recorder.conversation, recorder.drop_kept_back(), reason, at_ns, recorder.counted_exchange),
@@ -329,6 +329,8 @@ class Tap:
 
     def _begin_gap(self, recorder: ConnectionRecorder, gap: Gap) -> None:
         recorder.gap = gap
+        unwritten, recorder.ended_unwritten = recorder.ended_unwritten, []
+        gap.count_unwritten(unwritten)
         self._special.add(recorder.connection)
         self._gaps += 1
         self._dropped += sum(recorder.conversation.offsets) - sum(gap.offsets)
@@ -345,9 +347,7 @@ class Tap:
                 self._end_gap(recorder, gap, state, at_ns)
 
     def _end_gap(self, recorder: ConnectionRecorder, gap: Gap, state: dict[str, Any], at_ns: int) -> None:
-        if recorder.unwritten_opened is not None:
-            self._put_opened(recorder)
-            self._put_gap(recorder, gap)
+        self._put_opened(recorder)
         self._put_unlogged(at_ns)
         left_out_responses = recorder.frame_filter.left_out_responses if recorder.frame_filter is not None else []
         resync = _json({"state": state, "account": gap.account(), "unwanted": left_out_responses})
@@ -360,9 +360,12 @@ class Tap:
         recorder.resume_at = [frame if frame > end else 0 for frame, end in zip(next_frames, arrived, strict=True)]
 
     def _put_opened(self, recorder: ConnectionRecorder) -> None:
+        """Queues the OPENED entry, and the GAP entry of a gap that began before it could be queued."""
         if recorder.unwritten_opened is not None:
             self._put(recorder.unwritten_opened)
             recorder.unwritten_opened = None
+            if recorder.gap is not None:
+                self._put_gap(recorder, recorder.gap)
 
     def _put_gap(self, recorder: ConnectionRecorder, gap: Gap) -> None:
         fields = _json({"reason": gap.reason, "offsets": gap.offsets})

@@ -60,7 +60,7 @@ class Channel:
         self._queued.set()
 
     async def run(self) -> None:
-        """Sends queued messages, until cancelled or the other side is gone."""
+        """Sends queued messages, until cancelled or a message can't be sent, which ends the channel."""
         try:
             while True:
                 while self._queue:
@@ -70,8 +70,9 @@ class Channel:
                 self._queued = trio.Event()
                 await self._queued.wait()
         except OSError:
-            # `receive` finds the other side gone, too
-            return
+            # whatever the error was, both sides now find the other one gone: nothing is sent any more
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
         finally:
             self._stopped = True
             while self._queue:

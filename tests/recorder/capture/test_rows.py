@@ -7,6 +7,8 @@ import pytest
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, FrameKind
 from proxy.conversation.routes import Routes
+from proxy.wire import catalog
+from proxy.wire.keys import CONTROLLED_SHUTDOWN
 from recorder.capture.columns import EventRows, FrameRows, SharedDictionaries
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.frame_spans import feed_chunk
@@ -154,6 +156,16 @@ def test_a_later_masked_request_has_no_client_id_though_its_zeros_read_as_an_emp
     step, found = feed_chunk(conn.conversation, Direction.RESPONSE, answers, 3, FrameKind.RESPONSE)
     rows.add_run(conn, 1, step.data, found, 3)
     assert [row["client_id"] for row in groups.rows()] == [usual, None] * 2
+
+
+def test_a_head_without_a_client_id_does_not_lend_the_bodys_bytes_to_it() -> None:
+    groups, rows, conn = made()
+    assert conn.conversation is not None
+    request = traffic.framed(catalog.encode_request(CONTROLLED_SHUTDOWN, 0, 1, None, {"broker_id": 5}))
+    step, found = feed_chunk(conn.conversation, Direction.REQUEST, request, 1, FrameKind.REQUEST)
+    rows.add_run(conn, 0, step.data, found, 1)
+    assert [(row["api"], row["client_id"]) for row in groups.rows()] == [("ControlledShutdown", None)]
+    assert conn.usual_client_id is None
 
 
 def test_an_answer_of_the_proxy_is_its_own() -> None:

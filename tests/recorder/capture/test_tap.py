@@ -252,21 +252,55 @@ def test_a_gap_says_which_apis_it_lost_and_how_many_bytes(
     player.close(1)
     tap.close()
     compact(tmp_path)
-    names = {3: "Metadata", 12: "Heartbeat", 0: "Produce"}
+    assert_accounts_for_each_api(tmp_path, talk)
+
+
+def assert_accounts_for_each_api(capture: Path, talk: Talk) -> None:
+    """Of each API, the rows and what the gaps lost are together what came: frames and bytes."""
+    names = {3: "Metadata", 12: "Heartbeat", 0: "Produce", 36: "SaslAuthenticate"}
     came, kept, lost = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for counted, rows in ((came, traffic.expected(talk)), (kept, frame_rows(tmp_path))):
+    for counted, rows in ((came, traffic.expected(talk)), (kept, frame_rows(capture))):
         for row in rows:
             counted[names[row["api_key"]], f"{row['kind']}s"] += 1
             counted[names[row["api_key"]], f"{row['kind']}_bytes"] += row["size"]
-    for gap in event_rows(tmp_path, "gap"):
+    for gap in event_rows(capture, "gap"):
         for api, counts in json.loads(gap["detail"])["lost"].items():
             lost.update({(api, kind): count for kind, count in counts.items()})
     assert lost
     assert kept + lost == came
 
 
-def test_a_connection_opened_and_closed_while_the_disk_failed_is_counted(
+def test_a_gap_by_a_fault_names_the_apis_whose_frames_were_kept_back(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(5)
+    beat = traffic.call(rng, traffic.HEARTBEAT, 1, "client")
+    login = traffic.call(rng, traffic.SASL_AUTHENTICATE, 2, "client")
+    assert beat.answer is not None
+    assert login.answer is not None
+    parts = beat.request, login.request[:-5], beat.answer, login.request[-5:], login.answer
+    chunks = [
+        traffic.Chunk(Direction(to), data, at) for at, (to, data) in enumerate(zip((0, 0, 1, 0, 1), parts, strict=True))
+    ]
+    talk = Talk(1, [beat, login], chunks=chunks)
+
+    class FaultySearch(list[memoryview]):
+        def feed(self, piece: memoryview) -> None:
+            if self:
+                raise RuntimeError("a bug")
+            self.append(piece)
+
+    monkeypatch.setattr(redaction, "search", lambda *_: FaultySearch())
+    tap = tap_of()
+    Player(tap).all_of([talk])
+    tap.close()
+    compact(tmp_path)
+    assert_accounts_for_each_api(tmp_path, talk)
+
+
+@pytest.mark.parametrize("lost", [0.5, 1], ids=["half", "all"])
+def test_a_connection_opened_and_closed_while_the_disk_failed_is_counted(
+    lost: float, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recorder.capture.tap.MAX_CONTROL_WAITING", 100)
     rng = random.Random(1)
@@ -277,11 +311,11 @@ def test_a_connection_opened_and_closed_while_the_disk_failed_is_counted(
     player.all_of([first])
     player.all_of([unsaid])
     player.open(late)
-    half = len(late.chunks) // 2
-    for chunk in late.chunks[:half]:
+    lost_chunks = round(len(late.chunks) * lost)
+    for chunk in late.chunks[:lost_chunks]:
         player.play(late.connection, chunk)
     mend()
-    for chunk in late.chunks[half:]:
+    for chunk in late.chunks[lost_chunks:]:
         player.play(late.connection, chunk)
     player.close(late.connection)
     tap.close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import resource
 import socket
 import struct
@@ -112,6 +113,17 @@ async def test_sending_to_a_closed_channel_does_not_block(ends):
         ends[0].send({"much": "x" * 1_000_000})
         with trio.fail_after(PATIENCE):
             await ends[0].all_sent()
+
+
+async def test_a_message_that_the_kernel_does_not_take_ends_the_channel_for_both_sides(ends, sockets, monkeypatch):
+    async def refused(*_: object) -> int:
+        raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
+
+    monkeypatch.setattr(ends[0]._socket, "sendmsg", refused)
+    ends[0].send({}, [listening(sockets)])
+    with trio.fail_after(PATIENCE):
+        for channel in ends:
+            assert await channel.receive() is None
 
 
 async def test_bytes_that_are_no_message_end_the_channel():
