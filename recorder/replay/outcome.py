@@ -4,7 +4,7 @@
     Progress   how far a replay is, for the line on the terminal
     Result     what a replay did
 
-Times are nanoseconds; those named `…_at_ns` count since 1970. Names of topics are the recording's.
+Times are nanoseconds; those named `…_at_ns` count since 1970. Names of topics and groups are the recording's.
 """
 
 from __future__ import annotations
@@ -290,6 +290,8 @@ class Result:
         late: how late each request left, 0 for punctual ones; `lateness`: by cause, the part of it in late ones.
         latency: by API. Those that are apart have a name of their own: "Fetch, empty polls".
         assigned: groups whose assignments differ.
+        had_records: topics that the replay produced to and that had records on the target before.
+        had_offsets: groups that had offsets on the target before.
         left_open: transactions and members that the replay could not end on the target, by the target's names, and why.
         possibly_twice: records of which the replay did not recognize retries, so that the target may have them twice.
         mismatches: the first `MOST_MISMATCHES`.
@@ -310,6 +312,8 @@ class Result:
     latency: dict[str, Latency] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
     assigned: list[Assigned] = field(default_factory=list)
+    had_records: tuple[str, ...] = ()
+    had_offsets: tuple[str, ...] = ()
     left_open: list[str] = field(default_factory=list)
     possibly_twice: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)

@@ -57,6 +57,7 @@ class Prepared:
         refusals: why the replay may not begin, in sentences that say what would be right.
         notes: what people should know before they say yes.
         overwritten: groups of the target whose offsets the replay overwrites.
+        filled: topics that the replay produces to and that have records already, by the target's names.
         starts, ends: (target topic, partition) -> first and next offset of its log.
         absent_groups: groups that are played and that the target does not have, by the target's names.
         lacking: topics to create or extend first -> the partitions that they need, by the target's names.
@@ -67,6 +68,7 @@ class Prepared:
     refusals: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     overwritten: list[str] = field(default_factory=list)
+    filled: list[str] = field(default_factory=list)
     starts: dict[tuple[str, int], int] = field(default_factory=dict)
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     absent_groups: set[str] = field(default_factory=set)
@@ -90,6 +92,7 @@ class Preparation:
         yield from self._topics()
         for node, places in sorted(self._led().items()):
             yield from self._ends(node, places)
+        self._find_records()
         for topic, index in self._survey.first_offsets:
             if topic in self._survey.created:
                 # its log will be empty
@@ -237,6 +240,18 @@ class Preparation:
                     offsets = found.get("old_style_offsets") or [found.get("offset", -1)]
                     if not found["error_code"] and offsets[0] >= 0:
                         known[topic["name"], found["partition_index"]] = offsets[0]
+
+    def _find_records(self) -> None:
+        found, topics = self.findings, self._survey.used_topics()
+        produced = {self._names.target(name) for name, use in topics.items() if use.is_produced}
+        filled = {place[0] for place, end in found.ends.items() if end > found.starts.get(place, end)}
+        found.filled = sorted(filled & produced)
+        if found.filled:
+            prefix = "another --prefix" if self._options.prefix else "--prefix"
+            found.notes.append(
+                f"the target already has records in {listed('topic', found.filled)}: consumers may read them, too; "
+                f"{prefix} with --create-topics gives the replay topics of its own"
+            )
 
     def _groups(self) -> Script:
         written = [name for name, found in self._survey.groups.items() if found.is_written]

@@ -174,7 +174,10 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     if found.refusals:
         raise Refused("; ".join(found.refusals))
     found.shift_ms = (time.time_ns() - surveyed.first_wall_ns) // 10**6
-    world = World(job.options, job.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
+    result = _result(job, surveyed, cluster)
+    result.had_records = tuple(map(names.recorded, found.filled))
+    result.had_offsets = tuple(map(names.recorded, found.overwritten))
+    world = World(job.options, job.plays, surveyed, cluster, names, found, result)
     await _play(job, world, target)
     return _told(job, world.result)
 

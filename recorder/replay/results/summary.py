@@ -199,10 +199,10 @@ def _streams(result: Result, width: int) -> RenderableType | None:
         return None
     unlike = [one for one in result.streams if one.differs or one.unread]
     if not unlike:
-        return Text(f"Records read: {words.streams_total(result)} are equal.")
+        return Text(f"Records read: {words.records_read(result)}.")
     rows = [[one.consumer, one.topic, str(one.partition), words.stream(one)] for one in unlike[:MOST_LISTED]]
-    listed = f", the first {MOST_LISTED} of {count(len(unlike))} that are not" if len(unlike) > MOST_LISTED else ""
-    return fitted(f"Records read: {words.streams_total(result)} are equal{listed}", _STREAMS, rows, width)
+    listed = f"; the first {MOST_LISTED}" if len(unlike) > MOST_LISTED else ""
+    return fitted(f"Records read: {words.records_read(result)}{listed}", _STREAMS, rows, width)
 
 
 def _assigned(result: Result, width: int) -> RenderableType | None:

@@ -23,6 +23,7 @@ from recorder.replay.outcome import (
     Target,
     Verdict,
 )
+from recorder.replay.prepare import listed
 from recorder.terminal import count, duration, moment, percent
 
 # so many fit on two lines of a terminal
@@ -65,14 +66,15 @@ def reached(result: Result) -> str:
 
 def verdict(result: Result) -> str:
     """The verdict and its figures, in a sentence."""
+    differs = f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}{had(result)}"
     found = {
         Verdict.EQUAL: equal(result),
-        Verdict.TOLERATED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
-        Verdict.MISMATCHED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
+        Verdict.TOLERATED: differs,
+        Verdict.MISMATCHED: differs,
         Verdict.WITHHELD: f"{percent(result.withheld_percent)} of the requests were withheld; "
         f"--partial allows {percent(result.partial)}",
         Verdict.NOTHING: "no request of the recording was sent",
-        Verdict.UNFINISHED: f"{result.ending}; {differing(result)}",
+        Verdict.UNFINISHED: f"{result.ending}; {differing(result)}{had(result)}",
     }
     return found[result.verdict]
 
@@ -108,6 +110,29 @@ def _unlike(result: Result) -> str:
     *others, last = parts
     subject = f"{', '.join(others)} and {last}" if others else last
     return f"{subject} {'differs' if answers + streams == 1 and not groups else 'differ'}"
+
+
+def had(result: Result) -> str:
+    """The target's records and offsets of before the replay that may explain differences; empty if there are none."""
+    topics = {one.topic for one in result.differing_streams()} & {*result.had_records}
+    answers = result.apis.get("OffsetFetch")
+    groups = result.had_offsets if answers and answers.mismatches else ()
+    parts = [f"records in {listed('topic', topics)}"] if topics else []
+    parts += [f"offsets of {listed('group', groups)}"] if groups else []
+    return f"; before the replay, the target had {' and '.join(parts)}" if parts else ""
+
+
+def records_read(result: Result) -> str:
+    """The number of equal records, and of streams that differ or were not read to their end."""
+    differing = sum(1 for _ in result.differing_streams())
+    unread = sum(1 for one in result.streams if one.unread and not one.differs)
+    if not differing and not unread:
+        return f"{streams_total(result)} are equal"
+    of = f"of {count(len(result.streams), 'stream')}"
+    parts = [f"{count(sum(one.equal for one in result.streams), 'record')} are equal"]
+    parts += [f"{count(differing)} {of} {'differs' if differing == 1 else 'differ'}"] if differing else []
+    parts += [f"{count(unread)} {of} {'was' if unread == 1 else 'were'} not read to the end"] if unread else []
+    return "; ".join(parts)
 
 
 def streams_total(result: Result) -> str:

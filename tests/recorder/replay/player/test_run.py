@@ -17,6 +17,7 @@ from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.names import Names
 from recorder.replay.options import Options
+from recorder.replay.outcome import Result
 from recorder.replay.player import run as module
 from recorder.replay.player.dial import Target
 from recorder.replay.player.run import Job, run
@@ -198,6 +199,24 @@ def test_the_groups_with_overwritten_offsets_are_named_once_with_yes(
 ) -> None:
     overwriting(yes=True)
     assert capsys.readouterr().err.count(NOTE) == 1
+
+
+def test_the_result_has_recorded_names_of_what_the_target_had_before(
+    job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Result] = []
+
+    async def prepare(_: Job, preparation: Preparation, *__: object) -> None:
+        preparation.findings.filled, preparation.findings.overwritten = ["p-orders"], ["p-app"]
+
+    async def play(*_: object) -> None:
+        """Nothing."""
+
+    monkeypatch.setattr(module, "_prepare", prepare)
+    monkeypatch.setattr(module, "_play", play)
+    monkeypatch.setattr(module, "_told", lambda _, result: told.append(result))
+    trio.run(module._replay, replace(job, yes=True, options=Options(prefix="p-")), writing, Target(()))
+    assert (told[0].had_records, told[0].had_offsets) == (("orders",), ("app",))
 
 
 @pytest.mark.parametrize(
