@@ -51,7 +51,9 @@ class Answers:
         elif exchange.awaits:
             self._answered(item, now)
         else:
-            world.counts(exchange).lost += item.left_at is None
+            counts, has_left = world.counts(exchange), item.left_at is not None
+            counts.silent += has_left
+            counts.lost += not has_left
             self._play.settle(item)
 
     def take_unsent(self, item: Item, piece: Piece, now: int) -> None:

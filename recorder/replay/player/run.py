@@ -177,7 +177,7 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     result = _result(job, surveyed, cluster)
     result.had_records = tuple(map(names.recorded, found.filled))
     result.had_offsets = tuple(map(names.recorded, found.overwritten))
-    world = World(job.options, job.plays, surveyed, cluster, names, found, result)
+    world = World(job.options, job.choice.plays, surveyed, cluster, names, found, result)
     await _play(job, world, target)
     return _told(job, world.result)
 
@@ -245,7 +245,7 @@ def _reached(job: Job, cluster: Cluster) -> Reached:
 
 def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> int:
     plan = Plan(_source(job, surveyed), _reached(job, cluster), job.words())
-    world = World(job.options, job.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
+    world = World(job.options, job.choice.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
     with console(stderr=True).status("looking at each request ..."):
         rehearse(job.rows(), world, map(names.target, surveyed.used_topics()), plan)
     if job.options.create_topics and found.lacking:

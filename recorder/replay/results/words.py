@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -135,6 +136,11 @@ def records_read(result: Result) -> str:
     return "; ".join(parts)
 
 
+def by_api(requests: Counter[str]) -> str:
+    """Numbers of requests by API, the highest first."""
+    return ", ".join(f"{api} {count(number)}" for api, number in requests.most_common())
+
+
 def streams_total(result: Result) -> str:
     """The number of equal records, and of streams."""
     return f"{count(sum(one.equal for one in result.streams), 'record')} in {count(len(result.streams), 'stream')}"
@@ -242,7 +248,7 @@ def _side(path: str, value: str) -> str:
 def planned(plan: Plan) -> str:
     """The numbers of requests that would be sent and withheld."""
     sent, withheld = plan.requests.total(), plan.withheld.total()
-    share = percent(plan.withheld_percent) if plan.withheld_percent else "by choice"
+    share = percent(plan.withheld_percent) if plan.withheld_percent else "by design"
     kept = f"; {count(withheld)} ({share}) would be withheld" if withheld else ""
     return f"Nothing was sent. {count(sent, 'request')} would be{kept}."
 
