@@ -8,7 +8,7 @@ transactions that the replay would disturb. It writes nothing but topics, and th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,12 +139,9 @@ class Preparation:
         if not lacking:
             return
         if not self._options.create_topics:
-            self.findings.refusals += [self._sentence(name, count) for name, count in sorted(lacking.items())]
+            self.findings.refusals += self._sentences(lacking)
             return
-        if not self._may_write:
-            self.findings.notes.append(f"would create {listed('topic', lacking)}")
-            return
-        if self.findings.refusals:
+        if not self._may_write or self.findings.refusals:
             return
         yield from self._create(lacking)
         if self.findings.refusals:
@@ -154,7 +151,7 @@ class Preparation:
             if not self._lacking():
                 return
             yield None
-        self.findings.refusals += [self._sentence(name, count) for name, count in sorted(self._lacking().items())]
+        self.findings.refusals += self._sentences(self._lacking())
 
     def _lacking(self) -> dict[str, int]:
         leaders: dict[str, int] = defaultdict(int)
@@ -162,14 +159,15 @@ class Preparation:
             leaders[name] += leader >= 0
         return {name: count for name, count in self._wanted().items() if leaders[name] < count}
 
-    def _sentence(self, name: str, count: int) -> str:
-        has = self._cluster.partitions(name)
-        lack = (
-            f"has {has} of the {count} partitions of topic {name}"
-            if has
-            else f"has no topic {name} ({count} partitions)"
-        )
-        return f"the target {lack}: right would be to make it, or --create-topics"
+    def _sentences(self, lacking: dict[str, int]) -> Iterator[str]:
+        has = {name: self._cluster.partitions(name) for name in lacking}
+        absent = [f"{name}: {count(lacking[name], 'partition')}" for name in lacking if not has[name]]
+        short = [f"{name}: {has[name]} of {lacking[name]}" for name in lacking if has[name]]
+        if absent:
+            yield f"the target lacks {listed('topic', absent)}: right would be to make them, or --create-topics"
+        if short:
+            topics = listed("topic", short)
+            yield f"the target lacks partitions of {topics}: right would be to add them, or --create-topics"
 
     def _creates_topics(self) -> bool:
         return CREATE_TOPICS in self._cluster.any_offered()

@@ -169,14 +169,16 @@ def test_the_recorded_cluster_is_refused_by_its_id() -> None:
 
 def test_a_topic_that_is_missing_is_refused() -> None:
     found, asked = scripted(listing(), Metadata=topic(0))
-    assert found.refusals == ["the target has no topic a (2 partitions): right would be to make it, or --create-topics"]
+    assert found.refusals == [
+        "the target lacks 1 topic (a: 2 partitions): right would be to make them, or --create-topics"
+    ]
     assert CREATE_TOPICS not in asked
 
 
 def test_partitions_that_are_missing_are_refused() -> None:
     found, asked = scripted(listing(), Metadata=topic(1))
     assert found.refusals == [
-        "the target has 1 of the 2 partitions of topic a: right would be to make it, or --create-topics"
+        "the target lacks partitions of 1 topic (a: 1 of 2): right would be to add them, or --create-topics"
     ]
     assert CREATE_PARTITIONS not in asked
 

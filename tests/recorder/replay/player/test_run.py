@@ -120,7 +120,7 @@ def test_each_report_is_written(job: Job, tmp_path: Path, capsys: pytest.Capture
 @pytest.fixture
 def writing() -> Survey:
     return Survey(
-        used={"orders": NameUse(2, True), "catalog": NameUse(1)},
+        used={"orders": NameUse(2, True), "catalog": NameUse(1), "new": NameUse(1, True)},
         groups={"app": NameUse(1, True)},
         transactions={"billing": NameUse(1, True)},
     )
@@ -144,6 +144,16 @@ def test_before_anything_is_written_the_names_of_all_that_is_are_asked_about(
         "The replay writes to cluster staging: 1 topic (p-orders), 1 group (p-app), 1 transactional id (p-billing), "
         "new: 1 topic (p-new), 2 DeleteTopics. Go on?"
     ]
+
+
+@pytest.mark.parametrize("creates", [True, False])
+def test_a_dry_run_names_the_topics_that_the_replay_would_make(
+    job: Job, writing: Survey, creates: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, cluster = replace(job, options=Options(create_topics=creates)), Cluster()
+    module._show_plan(job, writing, Prepared(lacking={"new": 3}), cluster, Names("", {}, cluster))
+    told = capsys.readouterr().out
+    assert ("note: would create 1 topic (new)" in told, "topics created" in told) == (creates, creates)
 
 
 def test_a_replay_that_writes_needs_yes_without_a_terminal(
