@@ -118,7 +118,8 @@ class Answers:
             return
         # where the pause would outlast --wait, the answer counts as it is
         if now + retries.next_pause(item.pause) < (item.deadline or 0):
-            passing = () if answer is exchange.answer else retries.passing(exchange, answer, world.has_new_topics)
+            is_equal = answer is exchange.answer
+            passing = () if is_equal else retries.passing(exchange, answer, world.names, world.has_new_topics)
             if passing:
                 world.forget_moved_coordinators(exchange, item.values, answer)
                 self._play.own.refresh(now)
