@@ -141,6 +141,7 @@ def test_a_commit_far_ahead_leaves_other_producers_records_owed() -> None:
     assert found.lowest("a", 0, 4 * MINUTES) == 100
     assert found.lowest("a", 0, 6 * MINUTES) is None
     assert take(found, batch(b"1"), asks_late(2, MINUTES)) == (Repeated(0, 1, 100),)
+    assert found.lowest("a", 0, 5 * MINUTES) == 100
 
 
 def test_the_lowest_offset_is_that_of_the_first_record_that_still_waits() -> None:
@@ -151,6 +152,23 @@ def test_the_lowest_offset_is_that_of_the_first_record_that_still_waits() -> Non
     take(found, batch(b"1"), asks(3))
     found.settle(PLACE)
     assert found.lowest("a", 0, 3) == 101
+
+
+@given(st.permutations(range(6)), st.lists(st.integers(0, 2), min_size=6, max_size=6), st.booleans())
+def test_the_lowest_offset_is_known_whatever_was_refused_and_retried_first(
+    order: list[int], retried: list[int], is_known: bool
+) -> None:
+    found = Repeats(lambda one, key, length: True)
+    values = [[b"%d" % request, b"also %d" % request] for request in order]
+    for request, each in zip(order, values, strict=True):
+        base = 10 * request if is_known or request else NO_OFFSET
+        found.refused(PLACE, batch(*each), asks(1 + request), base)
+    for request, each in zip(order, values, strict=True):
+        if retried[request]:
+            take(found, batch(*each[: retried[request]]), asks(10 + request))
+    found.settle(PLACE)
+    waiting = [10 * request + retried[request] for request in order if retried[request] < 2 and (is_known or request)]
+    assert found.lowest("a", 0, 20) == min(waiting, default=None)
 
 
 def test_records_whose_clients_have_given_up_are_not_counted_as_forgotten() -> None:
