@@ -128,6 +128,26 @@ def test_records_that_need_no_retry_any_more_leave_room_for_others() -> None:
     assert found.forgotten == 0
 
 
+@pytest.mark.parametrize("ending", ["taken", "forgotten", "deleted", "given up"])
+def test_a_partition_in_which_nothing_is_owed_any_more_takes_no_memory(ending: str) -> None:
+    found = Repeats(lambda one, key, length: True)
+    for partition in range(50):
+        key = PLACE._replace(partition=partition)
+        found.refused(key, batch(b"1"), asks(1), 100)
+        if ending == "taken":
+            take(found, batch(b"1"), asks(2), key)
+            found.settle(key)
+        elif ending == "forgotten":
+            found.forget(key)
+        elif ending == "deleted":
+            found.forget_topic("a")
+        else:
+            assert found.lowest("a", partition, 6 * MINUTES) is None
+            take(found, batch(b"1"), asks_late(2, 6 * MINUTES), key)
+    kept = (found._owed, found._waiting, found._retries, found._refused, found._refused_of, found._kept_back._of)
+    assert not any(kept)
+
+
 def test_a_record_that_comes_again_after_clients_have_given_up_is_new() -> None:
     found = never_taken()
     found.refused(PLACE, batch(b"1"), asks(1), 100)
