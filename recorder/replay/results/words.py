@@ -67,7 +67,7 @@ def reached(result: Result) -> str:
 
 def verdict(result: Result) -> str:
     """The verdict and its figures, in a sentence."""
-    differs = f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}{had(result)}"
+    differs = f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}{had_before(result)}"
     found = {
         Verdict.EQUAL: equal(result),
         Verdict.TOLERATED: differs,
@@ -75,7 +75,7 @@ def verdict(result: Result) -> str:
         Verdict.WITHHELD: f"{percent(result.withheld_percent)} of the requests were withheld; "
         f"--partial allows {percent(result.partial)}",
         Verdict.NOTHING: "no request of the recording was sent",
-        Verdict.UNFINISHED: f"{result.ending}; {differing(result)}{had(result)}",
+        Verdict.UNFINISHED: f"{result.ending}; {differing(result)}{had_before(result)}",
     }
     return found[result.verdict]
 
@@ -113,7 +113,7 @@ def _unlike(result: Result) -> str:
     return f"{subject} {'differs' if answers + streams == 1 and not groups else 'differ'}"
 
 
-def had(result: Result) -> str:
+def had_before(result: Result) -> str:
     """The target's records and offsets of before the replay that may explain differences; empty if there are none."""
     topics = {one.topic for one in result.differing_streams()} & {*result.had_records}
     answers = result.apis.get("OffsetFetch")
