@@ -62,7 +62,7 @@ def test_requests_are_counted_at_each_leader_that_they_go_to_and_once_in_all() -
     assert plan.sent == {("ListOffsets", 10): 1, ("ListOffsets", 11): 2}
 
 
-def test_what_each_connection_makes_anew_is_withheld_by_design() -> None:
+def test_requests_that_each_connection_makes_anew_are_withheld_by_design() -> None:
     recording = Recording()
     recording.asks(0, 1, API_VERSIONS, 0, {})
     recording.asks(1, 1, LIST_OFFSETS, 7, offsets(1))

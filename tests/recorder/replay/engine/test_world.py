@@ -95,7 +95,7 @@ def test_each_exchange_of_the_recording_is_accounted_for() -> None:
     assert result.withheld_percent == 0
 
 
-def test_what_the_options_leave_out_is_not_counted_as_made_anew() -> None:
+def test_requests_that_the_options_leave_out_are_not_counted_as_made_anew() -> None:
     recording = Recording()
     recording.exchanges(0, 1, API_VERSIONS, 0, {}, {"error_code": 0, "api_keys": []})
     recording.exchanges(2, 1, PRODUCE, PRODUCE_VERSION, produce(), produced())

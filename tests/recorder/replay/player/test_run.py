@@ -211,7 +211,7 @@ def test_the_groups_with_overwritten_offsets_are_named_once_with_yes(
     assert capsys.readouterr().err.count(NOTE) == 1
 
 
-def test_the_result_has_recorded_names_of_what_the_target_had_before(
+def test_the_result_has_recorded_names_of_topics_and_groups_that_had_data_before(
     job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Result] = []

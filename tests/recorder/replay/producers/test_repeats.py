@@ -175,7 +175,7 @@ def test_the_lowest_offset_is_that_of_the_first_record_that_still_waits() -> Non
 
 
 @given(st.permutations(range(6)), st.lists(st.integers(0, 2), min_size=6, max_size=6), st.booleans())
-def test_the_lowest_offset_is_known_whatever_was_refused_and_retried_first(
+def test_the_lowest_offset_is_exact_in_any_order_of_refusals_and_retries(
     order: list[int], retried: list[int], is_known: bool
 ) -> None:
     found = Repeats(lambda one, key, length: True)

@@ -90,7 +90,7 @@ def test_the_verdict_names_the_differences_in_one_sentence(
     ],
     ids=["records", "offsets", "both", "neither"],
 )
-def test_the_verdict_names_what_the_target_had_before_where_that_may_be_the_cause(
+def test_the_verdict_names_earlier_records_and_offsets_that_may_explain_differences(
     topic: str, api: str, told: str
 ) -> None:
     found = Result(
