@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,35 +16,36 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
-from proxy.command_line import beginning_with, folders, text
+from proxy.command_line import folders, text
 from proxy.terminal import echo, printable
-from proxy.wire.errors import OverBudget
-from recorder.analysis import master as masters
-from recorder.capture.frames import FRAMES_FOLDER, DamagedFileError, UnknownFormatError
-from recorder.capture.remote import SCHEME, is_url, reason_of
+from recorder.capture.remote import is_url
 from recorder.inspect.options import SINCE, UNTIL, Api, api
 from recorder.missing import missing_table
-from recorder.ready import NoCapture, ready
+from recorder.spark_options import (
+    FORMATS,
+    check_spark,
+    choosing,
+    completing,
+    end_with,
+    for_executors,
+    ns_of,
+    place_of,
+    spark_options,
+)
 from recorder.terminal import cell, console
 
 if TYPE_CHECKING:
     from recorder.analysis.group_and_filter import Filters
     from recorder.analysis.running import Place
 
-# The note on a capture behind a URL: only Spark can list its files.
-_URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
 _DURATION = re.compile(r"\s*0*([1-9][0-9]{0,8})(?:(?-i:([smhd]))|\s+(second|minute|hour|day|week)s?)\s*", re.IGNORECASE)
 _UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day"}
 # A window that is chosen by the capture's length; the value is that of `recorder.analysis.group_and_filter.AUTO`.
 AUTO = "auto"
-# The masters that Spark takes; Spark itself would complain only after its start.
-_MASTER = re.compile(r"local(\[(0*[1-9]\d*|\*)(,\d+)?\]|-cluster\[\d+,\d+,\d+\])?$|(spark|k8s)://|yarn$")
 # The values of `--by`; `recorder.analysis.group_and_filter.BY` maps them to columns.
 BY = ("api", "version", "client_id", "software", "principal", "node", "topic")
-FORMATS = ("parquet", "csv", "json")
 # Characters of output that are kept in memory; more go to a temporary file.
 _IN_MEMORY = 16 << 20
 # Shown on a terminal until the answer is complete.
@@ -71,19 +71,6 @@ class Chosen(NamedTuple):
         return self
 
 
-def _completing(*names: str) -> Callable[..., list[CompletionItem]]:
-    """Returns a shell completion that offers these values."""
-    return lambda _context, _param, begun: beginning_with(begun, names)
-
-
-def _setting(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    pairs = [value.partition("=") for value in values]
-    for name, sign, _ in pairs:
-        if not sign or not name:
-            raise click.BadParameter(f"{name!r} is no setting; right would be --conf spark.executor.memory=2g")
-    return {name: value for name, _, value in pairs}
-
-
 def _duration(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Returns a duration in Spark's notation. Errors: BadParameter."""
     if value in (None, AUTO):
@@ -94,53 +81,6 @@ def _duration(_context: click.Context, _option: click.Parameter, value: str | No
     return f"{found[1]} {_UNITS[found[2]]}" if found[2] else value
 
 
-def _master(_context: click.Context, _option: click.Parameter, value: str) -> str:
-    if not _MASTER.match(value) or not _has_address(value):
-        raise click.BadParameter(f"{value!r} is no master; right would be local[*], local[2] or spark://HOST:PORT")
-    return value
-
-
-def _has_address(value: str) -> bool:
-    """True for a master without an address (local, yarn), and for one whose addresses all have a host and a port."""
-    try:
-        masters.addresses(value)
-    except masters.NoMaster:
-        return False
-    return True
-
-
-def choosing(of: Sequence[str]) -> Callable[..., tuple[str, ...]]:
-    """Returns the callback of an option that takes some of these names, separated by commas."""
-
-    def chosen(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
-        for name in names:
-            if name not in of:
-                raise click.BadParameter(f"{name!r} is nothing to ask by; right would be {', '.join(of)}")
-        return names
-
-    return chosen
-
-
-_SPARK = (
-    click.option(
-        "--master",
-        default="local[*]",
-        show_default=True,
-        callback=_master,
-        type=text,
-        shell_complete=_completing("local[*]", "local[2]", "local-cluster[2,1,1024]", "spark://"),
-        help="Where Spark runs: local[N], local[*], local-cluster[N,CORES,MIB], or a cluster: spark://HOST:PORT.",
-    ),
-    click.option(
-        "--conf",
-        multiple=True,
-        callback=_setting,
-        type=text,
-        metavar="NAME=VALUE",
-        help="A Spark setting. Repeatable. Lists of processes show it, so put no secrets here.",
-    ),
-)
 _RUNNING = (
     click.option("--out", metavar="DIR", shell_complete=folders, help="Write the tables here, one folder each."),
     click.option(
@@ -156,20 +96,11 @@ _RUNNING = (
 )
 
 
-def spark_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that say where and how Spark runs."""
-    return _with(_SPARK, command)
-
-
 def _running(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of a command whose answer is rows: Spark's options, and those of the output."""
-    return _with((*_SPARK, *_RUNNING), command)
-
-
-def _with(options: Sequence[Callable[..., Any]], command: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(options):
+    for option in reversed(_RUNNING):
         command = option(command)
-    return command
+    return spark_options(command)
 
 
 @click.command(short_help="Answer questions about a capture on Spark: latency and errors by API.")
@@ -180,14 +111,14 @@ def _with(options: Sequence[Callable[..., Any]], command: Callable[..., None]) -
     show_default=True,
     callback=choosing(BY),
     metavar="NAMES",
-    shell_complete=_completing(*BY),
+    shell_complete=completing(*BY),
     help=f"Group by these, with commas between: {', '.join(BY)}. An exchange counts once for each of its topics.",
 )
 @click.option(
     "--window",
     callback=_duration,
     metavar="DURATION",
-    shell_complete=_completing(AUTO, "10 seconds", "1 minute", "5 minutes", "1 hour"),
+    shell_complete=completing(AUTO, "10 seconds", "1 minute", "5 minutes", "1 hour"),
     help='Answer for each stretch of time, such as "1 minute". auto: 5 s, or 1 minute from 10 minutes on.',
 )
 @SINCE
@@ -255,7 +186,7 @@ def analyze(
 
 @click.command(short_help="Ask a capture in SQL: its tables are views of Spark's.")
 @click.argument("folder", shell_complete=folders)
-@click.argument("query", nargs=-1, required=True, type=text, shell_complete=_completing("tables", "describe"))
+@click.argument("query", nargs=-1, required=True, type=text, shell_complete=completing("tables", "describe"))
 @click.option("--markdown", is_flag=True, help="`tables` with all columns, as docs/tables.md.")
 @_running
 def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: dict[str, str], **output: Any) -> None:
@@ -297,71 +228,12 @@ def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
     return None
 
 
-def check_spark() -> None:
-    """Checks that Spark can run here. Errors: ClickException that names what is missing."""
-    from recorder.analysis.java import missing
-
-    lack = missing()
-    if lack:
-        raise click.ClickException(lack)
-
-
 def _place(folder: str, master: str, conf: dict[str, str], chosen: Chosen) -> tuple[Place, list[str]]:
     """As `place_of`; also checks that the output folder is free. Errors: UsageError if it is not."""
     found = place_of(folder, master, conf)
     if chosen.out and not chosen.overwrite:
         _check_free(for_executors(chosen.out))
     return found
-
-
-def place_of(folder: str, master: str, conf: dict[str, str]) -> tuple[Place, list[str]]:
-    """Returns the capture's place, with its frames compacted, and notes on what is missing.
-
-    Errors: UsageError for an unreachable master, before anything is written; NoCapture.
-    """
-    check_reached(master)
-    folder = for_executors(folder)
-    notes = ready(Path(folder)) if not is_url(folder) else [_URL_NOTE]
-    from recorder.analysis.running import Place
-
-    return Place(folder, master, conf, _files(folder)), notes
-
-
-def check_reached(asked: str) -> None:
-    """Errors: UsageError if a standalone cluster's master can't be reached."""
-    try:
-        masters.check(asked)
-    except masters.NoMaster as error:
-        why = f"no Spark master answers at {printable(error)}"
-        raise click.UsageError(f"{why}; right would be the address that its web page shows, or local[*]") from error
-
-
-def _files(folder: str) -> dict[str, list[str]] | None:
-    """Returns the capture's files by table; None if only Spark can list them. Errors: NoCapture."""
-    if is_url(folder) and not folder.startswith(SCHEME):
-        return None
-    from recorder.analysis.scan import files_in
-
-    try:
-        found = files_in(folder)
-    except (OSError, UnknownFormatError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else error
-        raise NoCapture(f"{printable(folder)} can't be read: {printable(str(reason))}") from error
-    if not found[FRAMES_FOLDER]:
-        raise NoCapture(f"{printable(folder)} holds no frames: right would be s3://BUCKET/FOLDER with a frames folder")
-    return found
-
-
-def for_executors(place: str) -> str:
-    """Returns an absolute path, because executors may run in another folder. A URL stays as it is.
-
-    Errors: UsageError for a name that is not UTF-8, which Java can't open.
-    """
-    try:
-        place.encode()
-    except UnicodeEncodeError:
-        raise click.UsageError(f"{place!r}: Spark takes no name that is not UTF-8") from None
-    return place if is_url(place) else str(Path(place).absolute())
 
 
 def _check_free(out: str) -> None:
@@ -379,26 +251,6 @@ def _check_table(name: str) -> Any:
     if name not in SOURCES:
         raise click.UsageError(f"{name!r} is no table; right would be {', '.join(SOURCES)}")
     return SOURCES[name].table
-
-
-def ns_of(moment: Any, place: Place) -> int | None:
-    """Returns a `--since` or `--until` in ns since 1970; None if the option is not set.
-
-    Errors: UsageError for a time relative to the last frame, if only Spark can list the files; ClickException if the
-    last frame can't be read.
-    """
-    if moment is None:
-        return None
-    from recorder.capture.reader import last_ns
-    from recorder.capture.remote import place_at
-
-    if place.files is None and moment.ns is None:
-        raise click.UsageError("behind a URL the last frame's time is not known; right would be 2026-11-21T13:48")
-    try:
-        found: int = moment.resolved(lambda: last_ns(place_at(place.folder)))
-    except (DamagedFileError, UnknownFormatError, OverBudget, OSError) as error:
-        raise click.ClickException(f"{printable(str(error))}; without it the last frame's time is not known") from error
-    return found
 
 
 def _analyzed(place: Place, question: Any, chosen: Chosen) -> Any:
@@ -493,11 +345,3 @@ def _end(place: Place, chosen: Chosen) -> None:
         echo()
         echo(f"tables written to {printable(for_executors(chosen.out))}")
     end_with(place.broken)
-
-
-def end_with(broken: Mapping[str, str]) -> None:
-    """Names the unreadable files, each with its reason. Exits with code 1 if there are any."""
-    for file, why in broken.items():
-        echo(f"Error: left out: {file} can't be read: {why}", err=True)
-    if broken:
-        sys.exit(1)

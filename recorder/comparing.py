@@ -17,7 +17,7 @@ from rich.text import Text
 
 from proxy.command_line import folders
 from proxy.terminal import echo, printable
-from recorder import analyze, reporting
+from recorder import reporting, spark_options
 from recorder.report.listings import UNKNOWN, Cell, Listing
 from recorder.terminal import Column, cell, console, fitted
 
@@ -44,7 +44,7 @@ _BEFORE, _AFTER, _TO = " before", " after", " \N{RIGHTWARDS ARROW} "
     help="The difference up to which two latencies, shares or rates are the same.",
 )
 @reporting.THRESHOLDS
-@analyze.spark_options
+@spark_options.spark_options
 def compare(
     before: str,
     after: str,
@@ -72,9 +72,9 @@ def compare(
     """
     form = form or (reporting.form_of(output) if output else None)
     reporting.check_output(output, form)
-    analyze.check_spark()
+    spark_options.check_spark()
     own = reporting.own_thresholds(thresholds)
-    places = [analyze.place_of(folder, master, conf) for folder in (before, after)]
+    places = [spark_options.place_of(folder, master, conf) for folder in (before, after)]
     sides = _sides([place for place, _ in places], (before, after), own)
     told = [_with_notes(side, place, notes) for side, (place, notes) in zip(sides, places, strict=True)]
     from recorder.analysis.change.whole import changes
@@ -86,7 +86,7 @@ def compare(
         reporting.write(_rendered(found, form), output)
     if output is not None:
         _tell(found, output)
-    analyze.end_with({file: why for place, _ in places for file, why in place.broken.items()})
+    spark_options.end_with({file: why for place, _ in places for file, why in place.broken.items()})
 
 
 def _sides(places: list[Any], named: tuple[str, ...], own: dict[str, float]) -> list[Any]:

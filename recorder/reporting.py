@@ -15,7 +15,7 @@ import click
 
 from proxy.command_line import folders
 from proxy.terminal import echo, printable
-from recorder import analyze
+from recorder import spark_options
 from recorder.inspect.options import SINCE, UNTIL
 from recorder.report import files
 from recorder.report.files import CantReport
@@ -30,7 +30,7 @@ def _list_rules(context: click.Context, _option: click.Parameter, wanted: bool) 
     """Prints the page docs/findings.md and exits."""
     if not wanted or context.resilient_parsing:
         return
-    analyze.check_spark()
+    spark_options.check_spark()
     from recorder.analysis.findings.listing import page
 
     for line in page():
@@ -73,7 +73,7 @@ def output_options(usual: str) -> Callable[[Command], Command]:
 @click.option(
     "--rules", is_flag=True, is_eager=True, expose_value=False, callback=_list_rules, help="List the rules, and exit."
 )
-@analyze.spark_options
+@spark_options.spark_options
 def report(
     folder: str,
     output: Path | None,
@@ -99,16 +99,16 @@ def report(
     """
     form = form or (form_of(output) if output else "markdown")
     check_output(output, form)
-    analyze.check_spark()
+    spark_options.check_spark()
     own = own_thresholds(thresholds)
-    place, notes = analyze.place_of(folder, master, conf)
-    found = _summary(place, folder, analyze.ns_of(since, place), analyze.ns_of(until, place), own)
+    place, notes = spark_options.place_of(folder, master, conf)
+    found = _summary(place, folder, spark_options.ns_of(since, place), spark_options.ns_of(until, place), own)
     missing = replace(found.coverage.missing, notes=[*notes, *left_out(place)])
     found = replace(found, coverage=replace(found.coverage, missing=missing))
     write(_rendered(found, form, folder), output)
     if output is not None:
         _tell(found, output)
-    analyze.end_with(place.broken)
+    spark_options.end_with(place.broken)
 
 
 def form_of(output: Path) -> str:

@@ -21,11 +21,11 @@ from rich.status import Status
 from proxy.command_line import folders
 from proxy.schema.kinds import TIMES
 from proxy.terminal import echo, printable
-from recorder.analyze import FORMATS, check_reached, check_spark, choosing, for_executors, spark_options
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME, is_url
 from recorder.capture.session import SPOOL_FOLDER
 from recorder.ready import NoCapture, check_is_capture, ready
+from recorder.spark_options import FORMATS, check_reached, check_spark, choosing, for_executors, spark_options
 from recorder.terminal import console, count
 
 # Columns that a stream can group by: frames have them without their bodies.

@@ -15,10 +15,11 @@ import click
 
 from proxy.command_line import folders
 from proxy.terminal import echo, printable
-from recorder.analyze import analyze, check_spark, sql
+from recorder.analyze import analyze, sql
 from recorder.comparing import compare
 from recorder.report.files import put_whole
 from recorder.reporting import report
+from recorder.spark_options import check_spark
 from recorder.stream import stream
 
 ZIP, PROGRAM = "kafka_wiretap.zip", "kafka_wiretap_main.py"

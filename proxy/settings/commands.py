@@ -37,11 +37,11 @@ def check(file: Path | None) -> None:
     try:
         result = read(file)
     except BadSetting as error:
-        raise _failed(*error.lines) from error
+        raise _failed(file, *error.lines) from error
     wrong = [*result.error_lines, *(line for tls in result.cluster_tls for line in wrong_files(*tls))]
     loaded = result.loaded
     if wrong or loaded is None:
-        raise _failed(*wrong)
+        raise _failed(file, *wrong)
     for risk in risks(loaded):
         echo(f"warning: {risk}")
     for note in notes(loaded):
@@ -60,7 +60,7 @@ def show(file: Path | None, toml: bool) -> None:
     try:
         effective = load(file).effective
     except BadSetting as error:
-        raise _failed(*error.lines) from error
+        raise _failed(file, *error.lines) from error
     wide = None if toml else width()
     for line in as_file(effective) if toml else listing(effective):
         for part in folded(line, wide):
@@ -75,8 +75,11 @@ def reference() -> None:
     click.echo(reference(), nl=False)
 
 
-def _failed(*lines: str) -> click.exceptions.Exit:
+def _failed(file: Path | None, *lines: str) -> click.exceptions.Exit:
     """Prints the lines to standard error. Returns the exit, for the caller to raise."""
+    if file is None:
+        command = f"kafka-wiretap config {click.get_current_context().info_name}"
+        echo(f"only the environment was read; for a file: {command} wiretap.toml", err=True)
     for line in lines:
         echo(line, err=True)
     return click.exceptions.Exit(EXIT_WRONG)

@@ -11,7 +11,7 @@ import click
 
 from proxy.command_line import folders
 from proxy.terminal import echo, harmless_json
-from recorder import analyze
+from recorder import spark_options
 from recorder.inspect.options import SINCE, UNTIL
 from recorder.terminal import console
 
@@ -28,7 +28,7 @@ _LIMIT = 20
 )
 @click.option("--format", "form", type=click.Choice(["json"]), help="All of it as one JSON object.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=_LIMIT, show_default=True, help="Rows on a terminal.")
-@analyze.spark_options
+@spark_options.spark_options
 def encodings(
     folder: str,
     since: Any,
@@ -52,16 +52,16 @@ def encodings(
     All fields, for other programs:   kafka-wiretap encodings capture --format json
     One by one, on Spark:             kafka-wiretap analyze capture --table encodings
     """
-    analyze.check_spark()
-    place, _ = analyze.place_of(folder, master, conf)
-    within = analyze.ns_of(since, place), analyze.ns_of(until, place)
+    spark_options.check_spark()
+    place, _ = spark_options.place_of(folder, master, conf)
+    within = spark_options.ns_of(since, place), spark_options.ns_of(until, place)
     with console(stderr=True).status("Spark is starting ...") as status:
         found = _study(place, within, not no_times, lambda step: status.update(f"timing {step} ..."))
     if form == "json":
         echo(harmless_json(json.dumps(found.as_json())))
     else:
         _show(found, limit)
-    analyze.end_with(place.broken)
+    spark_options.end_with(place.broken)
 
 
 def _study(place: Any, within: tuple[int | None, int | None], with_times: bool, say: Callable[[str], None]) -> Any:

@@ -19,7 +19,7 @@ from proxy.command_line import folders, text
 from proxy.limited_files import UnusableFile, text_of
 from proxy.schema.addresses import Address
 from proxy.terminal import echo, printable
-from recorder import analyze, reporting
+from recorder import reporting, spark_options
 from recorder.export.message import Mode
 from recorder.export.refused import CantExport
 from recorder.inspect.options import SINCE, UNTIL
@@ -131,7 +131,7 @@ def _pair(written: str, where: str) -> tuple[str, str]:
 @reporting.THRESHOLDS
 @SINCE
 @UNTIL
-@analyze.spark_options
+@spark_options.spark_options
 def export(
     folder: str,
     topic: str,
@@ -172,17 +172,17 @@ def export(
 
     form = Form(source or source_of(str(Path(folder).absolute())), Mode(mode), key, key_mapper is not None)
     own = reporting.own_thresholds(thresholds)
-    analyze.check_spark()
-    place, _ = analyze.place_of(folder, master, conf)
+    spark_options.check_spark()
+    place, _ = spark_options.place_of(folder, master, conf)
     publisher = Publisher(bootstrap, topic, {**producer_config, **producer}, form.mode is Mode.BINARY)
     with _at_work(f"looking for {topic} at {bootstrap} ..."):
         publisher.check()
-    found = _findings(place, analyze.ns_of(since, place), analyze.ns_of(until, place), own)
+    found = _findings(place, spark_options.ns_of(since, place), spark_options.ns_of(until, place), own)
     messages = [form.message(one) for one in found.in_order]
     with _at_work(f"publishing {count(len(messages), 'finding')} to {topic} ..."):
         partitions = publisher.publish(messages)
     _tell(found, topic, partitions)
-    analyze.end_with(place.broken)
+    spark_options.end_with(place.broken)
 
 
 def _at_work(doing: str) -> Status:

@@ -4,7 +4,7 @@
     Progress   how far a replay is, for the line on the terminal
     Result     what a replay did
 
-Times are nanoseconds; those named `…_at_ns` count since 1970. Names of topics are the recording's.
+Times are nanoseconds; those named `…_at_ns` count since 1970. Names of topics and groups are the recording's.
 """
 
 from __future__ import annotations
@@ -49,6 +49,13 @@ class Verdict(StrEnum):
     WITHHELD = "too much withheld"
     NOTHING = "nothing sent"
     UNFINISHED = "unfinished"
+
+
+class Unanswered(StrEnum):
+    """Why a request that was sent counts neither as answered nor as lost."""
+
+    SILENT = "acks=0: brokers don't answer it"
+    NOT_AWAITED = "the recorded client hung up first, or the replay ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +162,7 @@ class ApiCounts:
         recorded: those that the options choose: sent, withheld, and what a replay that ended early left over.
         answered: of those sent; `retried`: sent once more, not counted in `sent`.
         lost: sent requests whose answer never came, or that never left though they need none.
+        silent: sent requests that need no answer.
         withheld: by reason; `partitions`: parts withheld of requests that were sent, by reason.
         mismatches: answers that differ, by kind as the comparison names it. One answer counts once.
     """
@@ -163,6 +171,7 @@ class ApiCounts:
     sent: int = 0
     answered: int = 0
     lost: int = 0
+    silent: int = 0
     retried: int = 0
     withheld: Counter[str] = field(default_factory=Counter)
     partitions: Counter[str] = field(default_factory=Counter)
@@ -170,11 +179,17 @@ class ApiCounts:
 
     def add(self, other: ApiCounts) -> None:
         """Adds the counts of another API."""
-        for name in ("recorded", "sent", "answered", "lost", "retried"):
+        for name in ("recorded", "sent", "answered", "lost", "silent", "retried"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.withheld += other.withheld
         self.partitions += other.partitions
         self.mismatches += other.mismatches
+
+    @property
+    def unanswered(self) -> Counter[str]:
+        """Sent requests that count neither as answered nor as lost, by reason."""
+        others = self.recorded - self.withheld.total() - self.answered - self.lost - self.silent
+        return +Counter({Unanswered.SILENT.value: self.silent, Unanswered.NOT_AWAITED.value: others})
 
 
 @dataclass(slots=True)
@@ -290,6 +305,8 @@ class Result:
         late: how late each request left, 0 for punctual ones; `lateness`: by cause, the part of it in late ones.
         latency: by API. Those that are apart have a name of their own: "Fetch, empty polls".
         assigned: groups whose assignments differ.
+        had_records: topics that the replay produced to and that had records on the target before.
+        had_offsets: groups that had offsets on the target before.
         left_open: transactions and members that the replay could not end on the target, by the target's names, and why.
         possibly_twice: records of which the replay did not recognize retries, so that the target may have them twice.
         mismatches: the first `MOST_MISMATCHES`.
@@ -310,6 +327,8 @@ class Result:
     latency: dict[str, Latency] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
     assigned: list[Assigned] = field(default_factory=list)
+    had_records: tuple[str, ...] = ()
+    had_offsets: tuple[str, ...] = ()
     left_open: list[str] = field(default_factory=list)
     possibly_twice: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
@@ -361,6 +380,13 @@ class Result:
         # called after each answer: only the counts that are needed are summed
         answers = sum(one.mismatches.total() + one.lost for one in self.apis.values())
         return answers + sum(1 for _ in self.differing_streams()) + len(self.assigned)
+
+    def unanswered(self) -> Iterator[tuple[str, Counter[str]]]:
+        """Reasons for which requests were sent and have no answer, each with the requests by API."""
+        for reason in Unanswered:
+            apis = +Counter({name: counts.unanswered[reason] for name, counts in self.apis.items()})
+            if apis:
+                yield reason.value, apis
 
     def differing_streams(self) -> Iterator[Stream]:
         """Streams of records that differ."""

@@ -35,6 +35,7 @@ class Reason(StrEnum):
 
     NEVER = "never sent by a replay"
     OF_A_REPLAY = "made by the replay that was recorded"
+    MADE_ANEW = "each connection of the replay sends its own"
     NEEDS_ADMIN = "changes the cluster (--admin)"
     NEEDS_DELETES = "deletes (--deletes)"
     NEEDS_TELEMETRY = "telemetry (--telemetry)"
@@ -68,8 +69,8 @@ class Reason(StrEnum):
 # Reasons that follow from the options, or that hold in every replay: --partial does not count them.
 BY_CHOICE = frozenset(
     {
-        *(Reason.NEVER, Reason.OF_A_REPLAY, Reason.NEEDS_ADMIN, Reason.NEEDS_DELETES, Reason.NEEDS_TELEMETRY),
-        *(Reason.READ_ONLY, Reason.PRODUCE_ONLY, Reason.NOT_CHOSEN),
+        *(Reason.NEVER, Reason.OF_A_REPLAY, Reason.MADE_ANEW, Reason.NEEDS_ADMIN, Reason.NEEDS_DELETES),
+        *(Reason.NEEDS_TELEMETRY, Reason.READ_ONLY, Reason.PRODUCE_ONLY, Reason.NOT_CHOSEN),
     }
 )
 

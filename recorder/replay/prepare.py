@@ -8,7 +8,7 @@ transactions that the replay would disturb. It writes nothing but topics, and th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,7 @@ class Prepared:
         refusals: why the replay may not begin, in sentences that say what would be right.
         notes: what people should know before they say yes.
         overwritten: groups of the target whose offsets the replay overwrites.
+        filled: topics that the replay produces to and that have records already, by the target's names.
         starts, ends: (target topic, partition) -> first and next offset of its log.
         absent_groups: groups that are played and that the target does not have, by the target's names.
         lacking: topics to create or extend first -> the partitions that they need, by the target's names.
@@ -67,6 +68,7 @@ class Prepared:
     refusals: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     overwritten: list[str] = field(default_factory=list)
+    filled: list[str] = field(default_factory=list)
     starts: dict[tuple[str, int], int] = field(default_factory=dict)
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     absent_groups: set[str] = field(default_factory=set)
@@ -90,6 +92,7 @@ class Preparation:
         yield from self._topics()
         for node, places in sorted(self._led().items()):
             yield from self._ends(node, places)
+        self._find_records()
         for topic, index in self._survey.first_offsets:
             if topic in self._survey.created:
                 # its log will be empty
@@ -136,12 +139,9 @@ class Preparation:
         if not lacking:
             return
         if not self._options.create_topics:
-            self.findings.refusals += [self._sentence(name, count) for name, count in sorted(lacking.items())]
+            self.findings.refusals += self._sentences(lacking)
             return
-        if not self._may_write:
-            self.findings.notes.append(f"would create {listed('topic', lacking)}")
-            return
-        if self.findings.refusals:
+        if not self._may_write or self.findings.refusals:
             return
         yield from self._create(lacking)
         if self.findings.refusals:
@@ -151,7 +151,7 @@ class Preparation:
             if not self._lacking():
                 return
             yield None
-        self.findings.refusals += [self._sentence(name, count) for name, count in sorted(self._lacking().items())]
+        self.findings.refusals += self._sentences(self._lacking())
 
     def _lacking(self) -> dict[str, int]:
         leaders: dict[str, int] = defaultdict(int)
@@ -159,14 +159,15 @@ class Preparation:
             leaders[name] += leader >= 0
         return {name: count for name, count in self._wanted().items() if leaders[name] < count}
 
-    def _sentence(self, name: str, count: int) -> str:
-        has = self._cluster.partitions(name)
-        lack = (
-            f"has {has} of the {count} partitions of topic {name}"
-            if has
-            else f"has no topic {name} ({count} partitions)"
-        )
-        return f"the target {lack}: right would be to make it, or --create-topics"
+    def _sentences(self, lacking: dict[str, int]) -> Iterator[str]:
+        has = {name: self._cluster.partitions(name) for name in lacking}
+        absent = [f"{name}: {count(lacking[name], 'partition')}" for name in lacking if not has[name]]
+        short = [f"{name}: {has[name]} of {lacking[name]}" for name in lacking if has[name]]
+        if absent:
+            yield f"the target lacks {listed('topic', absent)}: right would be to make them, or --create-topics"
+        if short:
+            topics = listed("topic", short)
+            yield f"the target lacks partitions of {topics}: right would be to add them, or --create-topics"
 
     def _creates_topics(self) -> bool:
         return CREATE_TOPICS in self._cluster.any_offered()
@@ -237,6 +238,18 @@ class Preparation:
                     offsets = found.get("old_style_offsets") or [found.get("offset", -1)]
                     if not found["error_code"] and offsets[0] >= 0:
                         known[topic["name"], found["partition_index"]] = offsets[0]
+
+    def _find_records(self) -> None:
+        found, topics = self.findings, self._survey.used_topics()
+        produced = {self._names.target(name) for name, use in topics.items() if use.is_produced}
+        filled = {place[0] for place, end in found.ends.items() if end > found.starts.get(place, end)}
+        found.filled = sorted(filled & produced)
+        if found.filled:
+            prefix = "another --prefix" if self._options.prefix else "--prefix"
+            found.notes.append(
+                f"the target already has records in {listed('topic', found.filled)}: consumers may read them, too; "
+                f"{prefix} with --create-topics gives the replay topics of its own"
+            )
 
     def _groups(self) -> Script:
         written = [name for name, found in self._survey.groups.items() if found.is_written]

@@ -34,8 +34,11 @@ def rehearse(rows: Iterable[Happening], world: World, topics: Iterable[str], pla
     """
     rehearsal = _Rehearsal(world, topics)
     for row in rows:
-        if isinstance(row, RequestRecorded) and world.plays(row.exchange):
-            _count(plan, row.exchange, rehearsal.goes(row.exchange))
+        if isinstance(row, RequestRecorded):
+            if world.plays(row.exchange):
+                _count(plan, row.exchange, rehearsal.goes(row.exchange))
+            elif world.is_made_anew(row.exchange):
+                _count(plan, row.exchange, Withheld(Reason.MADE_ANEW))
 
 
 def _count(plan: Plan, exchange: Exchange, found: set[Node] | Withheld) -> None:

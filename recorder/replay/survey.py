@@ -56,10 +56,11 @@ Name = str | bytes
 
 @dataclass(slots=True)
 class NameUse:
-    """A name in the recording: how many requests name it, and whether one of them writes."""
+    """A name in the recording: how many requests name it, whether one of them writes, whether one is a Produce."""
 
     requests: int = 0
     is_written: bool = False
+    is_produced: bool = False
 
 
 @dataclass(slots=True)
@@ -126,6 +127,7 @@ class Survey:
                 both = named.setdefault(known, NameUse())
                 both.requests += found.requests
                 both.is_written |= found.is_written
+                both.is_produced |= found.is_produced
         return named
 
     def touched(self, names: dict[str, NameUse], prefix: Callable[[str], str]) -> tuple[Touched, ...]:
@@ -206,29 +208,29 @@ def _add_request(found: Survey, row: RequestRecorded, withheld: Withheld | None)
 
 def _add_names(found: Survey, exchange: Exchange) -> None:
     key, version, frame = exchange.api_key, exchange.version, exchange.frame or b""
-    # all APIs that are not known to read only
-    is_written = key not in READ_ONLY
     names = _project("request", key, version, frame, request_head(frame).body)
     for name in names["topic_name"] | names["topic_id"]:
         if key not in _OWN_TOPICS and any(name.encode() if isinstance(name, str) else name):
-            _count(found.used, name, is_written)
+            _count(found.used, name, key)
     for name in names["group_id"]:
-        _count(found.groups, name, is_written)
+        _count(found.groups, name, key)
         if key in _COMMITS:
             found.committing.add(name)
     for name in names["transactional_id"]:
-        _count(found.transactions, name, is_written)
+        _count(found.transactions, name, key)
     for name, index in _indices(key, version, frame, request_head(frame).body):
         known = found.topic_ids.get(name) if isinstance(name, bytes) else name
         if known:
             found.topics[known] = max(found.topics.get(known, 0), index + 1)
 
 
-def _count(names: dict[Any, NameUse], name: Any, is_written: bool) -> None:
+def _count(names: dict[Any, NameUse], name: Any, key: int) -> None:
     if name:
         one = names.setdefault(name, NameUse())
         one.requests += 1
-        one.is_written |= is_written
+        # all APIs that are not known to read only
+        one.is_written |= key not in READ_ONLY
+        one.is_produced |= key == PRODUCE
 
 
 def _add_answer(found: Survey, row: AnswerRecorded) -> None:

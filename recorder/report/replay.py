@@ -43,6 +43,7 @@ def html(result: Result, path: str) -> str:
         latency_plots=latency_plots(result),
         lateness=sorted(result.lateness.items(), key=lambda item: -item[1].most_ns),
         withheld=[*_withheld(result)],
+        unanswered=[*result.unanswered()],
         streams=[one for one in result.streams if one.differs or one.unread][:MOST_ROWS],
         groups=groups,
         commands=[words.command(result, group.number, path) for group in groups],
@@ -59,7 +60,7 @@ def _figures(result: Result) -> Iterator[Figure]:
     yield Figure("answers differ", count(differ), words.kinds(result), _bad(differ))
     withheld = totals.withheld.total()
     unplayable = result.withheld_percent
-    beside = percent(unplayable) if unplayable else "by the options" if withheld else ""
+    beside = percent(unplayable) if unplayable else "by design" if withheld else ""
     yield Figure("withheld", count(withheld), beside, "warn" if unplayable else "")
     if streams:
         equal = sum(one.equal for one in streams)
@@ -112,5 +113,4 @@ def _withheld(result: Result) -> Iterator[tuple[str, int, int, str]]:
     totals = result.totals
     for reason, _ in (totals.withheld + totals.partitions).most_common(MOST_ROWS):
         apis = Counter({api: counts.withheld[reason] for api, counts in result.apis.items() if counts.withheld[reason]})
-        named = ", ".join(f"{api} {count(number)}" for api, number in apis.most_common())
-        yield reason, totals.withheld[reason], totals.partitions[reason], named
+        yield reason, totals.withheld[reason], totals.partitions[reason], words.by_api(apis)

@@ -25,7 +25,7 @@ from cloudevents.core.bindings import kafka as binding
 from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
 
 from proxy.wire.keys import FETCH, PRODUCE
-from recorder import analyze
+from recorder import spark_options
 from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.finding import Finding, Findings, Severity
@@ -75,7 +75,7 @@ def run(capture: Path, topic: str, bootstrap: str, *options: str) -> Result:
     """Runs the command with findings made by hand, without Spark."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commands, "_findings", lambda *_: Findings(found=Table((*BY_HAND,))))
-        patch.setattr(analyze, "check_spark", lambda: None)
+        patch.setattr(spark_options, "check_spark", lambda: None)
         return run_command("export", capture, "--cloudevents", topic, "--bootstrap", bootstrap, *options)
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from py4j.protocol import Py4JError
 
 from proxy.wire.error_paths import Unread
-from recorder import analyze
+from recorder import analyze, spark_options
 from recorder.analysis.group_and_filter import Filters, Question
 from recorder.analysis.report import Report
 from recorder.analysis.running import Place, as_click_errors, ask
@@ -72,7 +72,7 @@ def test_analyze_on_an_empty_folder_prints_one_line(tmp_path: Path) -> None:
 def test_analyze_says_first_what_is_missing_then_what_could_be_read_and_then_the_rest(
     captured: Path, analyzed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analyze, "ready", lambda folder: ["a proxy is still recording session x"])
+    monkeypatch.setattr(spark_options, "ready", lambda folder: ["a proxy is still recording session x"])
     said = [" ".join(line.split()) for line in run("analyze", captured).stdout.splitlines() if line.strip()]
     assert said[:11] == [
         "What is missing",

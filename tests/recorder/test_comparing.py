@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy.wire.keys import HEARTBEAT
-from recorder import analyze, comparing
+from recorder import comparing, spark_options
 from recorder.comparing import compare
 from tests import hostile_text
 from tests.recorder.analysis.by_exchange import Talk
@@ -42,7 +42,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return [sides.monday(), sides.tuesday()]
 
     monkeypatch.setattr(comparing, "_sides", answer)
-    monkeypatch.setattr(analyze, "check_spark", lambda: None)
+    monkeypatch.setattr(spark_options, "check_spark", lambda: None)
     return questions
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from recorder import analyze, reporting
+from recorder import reporting, spark_options
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.finding import Finding, Findings, Severity
 from recorder.analysis.summary.whole import Summary, of_json
@@ -37,7 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return FOUND
 
     monkeypatch.setattr(reporting, "_summary", answer)
-    monkeypatch.setattr(analyze, "check_spark", lambda: None)
+    monkeypatch.setattr(spark_options, "check_spark", lambda: None)
     return questions
 
 

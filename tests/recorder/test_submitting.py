@@ -111,7 +111,7 @@ def exit_now() -> Any:
 def test_an_unreachable_master_is_reported_before_anything_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("recorder.analyze.check_spark", lambda: None)
+    monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     name, *rest = command

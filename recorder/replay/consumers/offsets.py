@@ -28,11 +28,11 @@ from recorder.replay import partitions
 from recorder.replay.consumers.differences import Differences
 from recorder.replay.consumers.pending import PendingOffsets
 from recorder.replay.consumers.produced_offsets import offset_pairs
-from recorder.replay.consumers.readers import Connection, Consumer, Position, Reader, Readers
+from recorder.replay.consumers.readers import Consumer, Position, Reader, Readers
 from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
 from recorder.replay.partitions import PartitionEntry, TopicPartition
-from recorder.replay.plan import NO_OFFSET, Exchange, Origin, Peer, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import NO_OFFSET, Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.versions.batches import shifted
 
 OUT_OF_RANGE = 1
@@ -167,14 +167,6 @@ class Offsets:
         """The target's offset for a recorded commit of a recorded group: the one that was committed in its place."""
         kept = self._committed.get((group, (topic, partition)))
         return kept.target if kept and kept.recorded == recorded else self.expected(topic, partition, recorded)
-
-    def position(self, peer: Peer, connection: Connection, topic: str, partition: int) -> Position | None:
-        """The position of the consumer on this connection; None if it has read nothing."""
-        return self._readers.position(peer, connection, (topic, partition))
-
-    def positions(self) -> Iterator[tuple[Peer, Connection, TopicPartition, Position]]:
-        """The positions of all consumers."""
-        return self._readers.positions()
 
     def consumer(self, origin: Origin, place: TopicPartition) -> Consumer | None:
         """The consumer of a partition in a Fetch in flight; None if the Fetch does not ask for it."""

@@ -14,7 +14,6 @@ target may have given less or more to the earlier one, and their records must no
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
@@ -111,18 +110,6 @@ class Readers:
         """A topic was deleted: nobody goes on in its log."""
         for key in [key for key in self._read if key[1][0] == topic]:
             del self._read[key]
-
-    def position(self, peer: Peer, connection: Connection, place: TopicPartition) -> Position | None:
-        """The position of the reader on this connection; None if it has read nothing."""
-        found = self._of(peer, place).get(connection)
-        return found.position if found else None
-
-    def positions(self) -> Iterator[tuple[Peer, Connection, TopicPartition, Position]]:
-        """The positions of all readers."""
-        for (peer, place), read in self._read.items():
-            for connection, reader in read.items():
-                if reader.position is not None:
-                    yield peer, connection, place, reader.position
 
     def _new(self, peer: Peer, connection: Connection, seeks: int = 0) -> Reader:
         return Reader(Consumer(peer, next(self._numbers)), connection, seeks)

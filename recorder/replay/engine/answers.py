@@ -51,7 +51,9 @@ class Answers:
         elif exchange.awaits:
             self._answered(item, now)
         else:
-            world.counts(exchange).lost += item.left_at is None
+            counts, has_left = world.counts(exchange), item.left_at is not None
+            counts.silent += has_left
+            counts.lost += not has_left
             self._play.settle(item)
 
     def take_unsent(self, item: Item, piece: Piece, now: int) -> None:
@@ -116,7 +118,8 @@ class Answers:
             return
         # where the pause would outlast --wait, the answer counts as it is
         if now + retries.next_pause(item.pause) < (item.deadline or 0):
-            passing = () if answer is exchange.answer else retries.passing(exchange, answer, world.has_new_topics)
+            is_equal = answer is exchange.answer
+            passing = () if is_equal else retries.passing(exchange, answer, world.names, world.has_new_topics)
             if passing:
                 world.forget_moved_coordinators(exchange, item.values, answer)
                 self._play.own.refresh(now)

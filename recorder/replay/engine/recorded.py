@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.engine.play import Play
-from recorder.replay.plan import Exchange, FramePlace
+from recorder.replay.plan import Exchange, FramePlace, Reason, Withheld
 from recorder.replay.requests.apis import LONG_POLLS, NOTED_WHEN_DUE
 from recorder.replay.requests.order import Order, keys_of_answer
 from recorder.replay.stream import AnswerRecorded, ConnectionClosed, Happening, RequestRecorded
@@ -49,6 +49,9 @@ class Recorded:
     def _ask(self, exchange: Exchange, now: int) -> None:
         play = self._play
         if not play.world.plays(exchange):
+            if play.world.is_made_anew(exchange):
+                play.world.counts(exchange).recorded += 1
+                play.world.withhold(exchange, Withheld(Reason.MADE_ANEW))
             return
         lane = play.lane(exchange.connection)
         item = Item(exchange, self._order.keys(exchange), lane, play.due(exchange.first_ns))

@@ -115,7 +115,7 @@ class World:
     """The rooms of one replay.
 
     Args:
-        plays: False for exchanges that the options leave out, and for those that each connection makes anew.
+        chooses: False for exchanges that the options leave out.
         result: counts what is found.
 
     Attributes:
@@ -125,7 +125,7 @@ class World:
     def __init__(
         self,
         options: Options,
-        plays: Callable[[Exchange], bool],
+        chooses: Callable[[Exchange], bool],
         survey: Survey,
         cluster: Cluster,
         names: Names,
@@ -133,7 +133,7 @@ class World:
         result: Result,
     ) -> None:
         self.options, self.cluster, self.names, self.result = options, cluster, names, result
-        self.first_ns, self.last_ns, self._plays = survey.first_ns, survey.last_ns, plays
+        self.first_ns, self.last_ns, self._chooses = survey.first_ns, survey.last_ns, chooses
         self.has_new_topics = bool(prepared.lacking)
         self._topics = dict.fromkeys(survey.used_topics())
         self._nodes = Nodes(survey.nodes, options.nodes)
@@ -182,8 +182,12 @@ class World:
     # before a request leaves
 
     def plays(self, exchange: Exchange) -> bool:
-        """False for exchanges that the options leave out, and for those recorded after the survey."""
-        return exchange.at_ns <= self.last_ns and self._plays(exchange)
+        """False for exchanges that the options leave out, that are made anew, or recorded after the survey."""
+        return exchange.at_ns <= self.last_ns and self._chooses(exchange) and not is_regenerated(exchange)
+
+    def is_made_anew(self, exchange: Exchange) -> bool:
+        """True for an exchange that the options choose and that each connection of the replay makes anew."""
+        return is_regenerated(exchange) and self._chooses(exchange)
 
     def refused(self, exchange: Exchange) -> Withheld | None:
         """Why an exchange is withheld, by its head."""

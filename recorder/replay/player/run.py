@@ -174,7 +174,10 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     if found.refusals:
         raise Refused("; ".join(found.refusals))
     found.shift_ms = (time.time_ns() - surveyed.first_wall_ns) // 10**6
-    world = World(job.options, job.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
+    result = _result(job, surveyed, cluster)
+    result.had_records = tuple(map(names.recorded, found.filled))
+    result.had_offsets = tuple(map(names.recorded, found.overwritten))
+    world = World(job.options, job.choice.plays, surveyed, cluster, names, found, result)
     await _play(job, world, target)
     return _told(job, world.result)
 
@@ -203,8 +206,9 @@ def _written(surveyed: Survey, names: Names, found: Prepared) -> str:
     changes = {api: number for api, number in surveyed.sent.items() if _changes(api)}
     kinds = {"topic": surveyed.used_topics(), "group": surveyed.groups, "transactional id": surveyed.transactions}
     written = {
-        what: [names.target(name) for name, one in each.items() if one.is_written] for what, each in kinds.items()
+        what: {names.target(name) for name, one in each.items() if one.is_written} for what, each in kinds.items()
     }
+    written["topic"] -= found.lacking.keys()
     parts = [listed(what, each) for what, each in written.items() if each]
     parts += [f"new: {listed('topic', found.lacking)}"] if found.lacking else []
     return ", ".join([*parts, *(f"{number} {api}" for api, number in sorted(changes.items()))])
@@ -242,17 +246,18 @@ def _reached(job: Job, cluster: Cluster) -> Reached:
 
 def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> int:
     plan = Plan(_source(job, surveyed), _reached(job, cluster), job.words())
-    world = World(job.options, job.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
+    world = World(job.options, job.choice.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
     with console(stderr=True).status("looking at each request ..."):
         rehearse(job.rows(), world, map(names.target, surveyed.used_topics()), plan)
-    if job.options.create_topics and found.lacking:
+    creates = [f"would create {listed('topic', found.lacking)}"] if job.options.create_topics and found.lacking else []
+    if creates:
         # one request creates all topics, another one adds partitions
         plan.made[CREATION] = len({bool(cluster.partitions(name)) for name in found.lacking})
     plan.topics = surveyed.touched(surveyed.used_topics(), names.target)
     plan.groups = surveyed.touched(surveyed.groups, names.target)
     plan.transactions = surveyed.touched(surveyed.transactions, names.target)
     plan.refusals = (*found.refusals, *_too_much_withheld(job, max(surveyed.withheld_percent, plan.withheld_percent)))
-    plan.notes = (*found.notes, *_overwritten(found))
+    plan.notes = (*creates, *found.notes, *_overwritten(found))
     screen = console()
     for part in planned(plan, screen.width):
         screen.print(part)

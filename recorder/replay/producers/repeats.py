@@ -12,12 +12,13 @@ requests are forgotten. Their retries would be sent, so the target may have them
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import chain, compress, islice, repeat, takewhile
+from itertools import chain, compress, count, islice, repeat, takewhile
 from typing import NamedTuple
 
 from proxy.wire import WireError, records
@@ -58,12 +59,14 @@ class _Refused:
 
     Attributes:
         at_ns: the recorded time of the refusal, or of the last retry.
+        order: the target's offset of the first record (NO_OFFSET: unknown), and a number of its own.
         owed: the records, in the order of their offsets.
         waiting: how many of them may still be retried; `first`: the number of the first one.
     """
 
     key: Key
     at_ns: int
+    order: tuple[int, int]
     owed: list[_Owed] = field(default_factory=list)
     waiting: int = 0
     first: int = 0
@@ -73,7 +76,7 @@ class _Refused:
         return at_ns - self.at_ns >= _RETRYING_NS
 
     def lowest(self) -> int:
-        """The target's offset of the first record that may still be retried; NO_OFFSET: unknown."""
+        """The target's offset of the first record that may still be retried."""
         while self.owed[self.first].by is None:
             self.first += 1
         return self.owed[self.first].offset
@@ -92,6 +95,54 @@ class _Owed:
     offset: int
     by: Exchange | None
     refused: _Refused
+
+
+class _KeptBack:
+    """Requests whose records keep commits back, by partition: in the order of their offsets on the target."""
+
+    def __init__(self) -> None:
+        self._of: dict[TopicPartition, list[_Refused]] = {}
+
+    def add(self, refused: _Refused) -> None:
+        """Adds a request, unless it is there or its offsets are unknown."""
+        if refused.order[0] == NO_OFFSET:
+            return
+        kept = self._of.setdefault(refused.key.place, [])
+        at = bisect_left(kept, refused.order, key=_order)
+        if refused not in kept[at : at + 1]:
+            kept.insert(at, refused)
+
+    def drop(self, refused: _Refused) -> None:
+        """Drops a request, if it is there."""
+        kept = self._of.get(refused.key.place, [])
+        at = bisect_left(kept, refused.order, key=_order)
+        if refused in kept[at : at + 1]:
+            del kept[at]
+            self._forget_empty(refused.key.place)
+
+    def lowest(self, place: TopicPartition, at_ns: int) -> int | None:
+        """The lowest offset of records that may still be retried at a recorded time; None: there are none."""
+        kept = self._of.get(place, [])
+        given_up = sum(1 for _ in takewhile(lambda each: each.is_given_up(at_ns), kept))
+        if given_up:
+            del kept[:given_up]
+            self._forget_empty(place)
+        lowest: int | None = None
+        for each in kept:
+            # those behind it are higher
+            if lowest is not None and lowest <= each.order[0]:
+                break
+            if not each.is_given_up(at_ns):
+                lowest = each.lowest() if lowest is None else min(lowest, each.lowest())
+        return lowest
+
+    def _forget_empty(self, place: TopicPartition) -> None:
+        if not self._of[place]:
+            del self._of[place]
+
+
+def _order(refused: _Refused) -> tuple[int, int]:
+    return refused.order
 
 
 class _Retry(NamedTuple):
@@ -117,8 +168,8 @@ class Repeats:
         # the oldest first
         self._refused: OrderedDict[_Refused, None] = OrderedDict()
         self._refused_of: dict[Key, OrderedDict[_Refused, None]] = {}
-        # those that keep commits back
-        self._kept_back: dict[TopicPartition, OrderedDict[_Refused, None]] = {}
+        self._kept_back = _KeptBack()
+        self._numbers = count()
         self._waiting = Counter[Key]()
         self._count = 0
         self.forgotten = 0
@@ -198,15 +249,12 @@ class Repeats:
 
     def lowest(self, topic: str, partition: int, at_ns: int) -> int | None:
         """The target's lowest offset of records whose retries may still come, at a recorded time; None: none may."""
-        kept_back = self._kept_back.get((topic, partition), OrderedDict[_Refused, None]())
         # other producers may play far behind this time: their records are still owed
-        while kept_back and next(iter(kept_back)).is_given_up(at_ns):
-            kept_back.popitem(last=False)
-        found = (each.lowest() for each in kept_back if not each.is_given_up(at_ns))
-        return min((offset for offset in found if offset != NO_OFFSET), default=None)
+        return self._kept_back.lowest((topic, partition), at_ns)
 
     def _add(self, key: Key, found: list[bytes], exchange: Exchange, base: int) -> None:
-        refused = _Refused(key, exchange.answered_ns or exchange.at_ns, waiting=len(found))
+        order = max(base, NO_OFFSET), next(self._numbers)
+        refused = _Refused(key, exchange.answered_ns or exchange.at_ns, order, waiting=len(found))
         owed = self._owed.setdefault(key, {})
         for place, digest in enumerate(found):
             one = _Owed(digest, NO_OFFSET if base < 0 else base + place, exchange, refused)
@@ -214,17 +262,16 @@ class Repeats:
             owed.setdefault(digest, []).append(one)
         self._refused[refused] = None
         self._refused_of.setdefault(key, OrderedDict())[refused] = None
-        self._kept_back.setdefault(key.place, OrderedDict())[refused] = None
+        self._kept_back.add(refused)
         self._waiting[key] += len(found)
         self._count += len(found)
 
     def _tried_again(self, refused: _Refused, at_ns: int) -> None:
         """The client still retries the records of a request at a recorded time: it becomes the youngest one."""
-        key = refused.key
         refused.at_ns = max(refused.at_ns, at_ns)
-        for oldest_first in (self._refused, self._refused_of[key], self._kept_back[key.place]):
-            oldest_first[refused] = None
+        for oldest_first in (self._refused, self._refused_of[refused.key]):
             oldest_first.move_to_end(refused)
+        self._kept_back.add(refused)
 
     def _drop(self, found: Iterable[_Owed]) -> None:
         """Drops records that wait. A request counts until all of its records are dropped."""
@@ -255,8 +302,7 @@ class Repeats:
         del self._refused[refused], self._refused_of[key][refused]
         if not self._refused_of[key]:
             del self._refused_of[key]
-        kept_back = self._kept_back[key.place]
-        kept_back.pop(refused, None)
+        self._kept_back.drop(refused)
         self._count -= len(refused.owed)
 
     def _drop_given_up(self, key: Key, at_ns: int) -> None:

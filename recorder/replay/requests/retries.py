@@ -6,6 +6,8 @@ know a new topic yet. Errors of producers and members are not here: their rooms 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from proxy.wire.keys import (
     DESCRIBE_GROUPS,
     FETCH,
@@ -17,7 +19,9 @@ from proxy.wire.keys import (
     OFFSET_FETCH,
     SHARE_FETCH,
 )
+from recorder.replay.names import Names
 from recorder.replay.plan import Exchange, Values
+from recorder.replay.requests.layout import ElementKey
 from recorder.replay.requests.routing import errors
 
 FIRST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 2 * 10**9
@@ -52,8 +56,8 @@ def is_passing(api_key: int, answer: Values) -> bool:
     return any(code in PASSING for code in errors(api_key, answer).values())
 
 
-def passing(exchange: Exchange, answer: Values, new_topics: bool = False) -> set[tuple[str | bytes, int] | None]:
-    """The partitions (None: the whole answer) with errors that pass and that the recorded answer lacks.
+def passing(exchange: Exchange, answer: Values, names: Names, new_topics: bool = False) -> set[ElementKey | None]:
+    """The partitions (None: the whole answer) with errors that pass and that the recorded answer does not have there.
 
     Args:
         answer: the target's, in the recorded version's shape.
@@ -62,8 +66,17 @@ def passing(exchange: Exchange, answer: Values, new_topics: bool = False) -> set
     found = errors(exchange.api_key, answer)
     if not found:
         return set()
-    recorded = exchange.answer
-    same = set(errors(exchange.api_key, recorded).values()) if recorded is not None else set()
+    recorded = errors(exchange.api_key, exchange.answer or {})
+    same = {(_named(where, names.topic), code) for where, code in recorded.items()}
     codes = PASSING | NEW_TOPIC if new_topics else PASSING
     codes = codes | STARTING if exchange.api_key == SHARE_FETCH else codes
-    return {where for where, code in found.items() if code in codes and code not in same}
+    return {
+        where
+        for where, code in found.items()
+        if code in codes and (_named(where, names.recorded_topic), code) not in same
+    }
+
+
+def _named(where: ElementKey | None, name: Callable[[str | bytes], str | None]) -> tuple[str | None, int] | None:
+    """An element's key with the recorded name in place of the target's, or of a topic's id."""
+    return None if where is None else (name(where[0]), where[1])

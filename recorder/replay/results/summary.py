@@ -47,6 +47,7 @@ _LATENESS = (
     Column("p99", True),
     Column("most", True),
 )
+_UNANSWERED = (Column("requests", True), Column("reason"), Column("APIs", rank=1))
 _REASONS = (Column("requests", True), Column("parts", True, rank=2), Column("reason"), Column("APIs", rank=1))
 _STREAMS = (Column("consumer", rank=1), Column("topic"), Column("partition", True, rank=2), Column("records", least=16))
 _ASSIGNED = (Column("group"), Column("partitions and tasks", least=30))
@@ -73,6 +74,7 @@ def summary(result: Result, width: int, report: str | None = None) -> Iterator[R
         _possibly_twice,
         _apis,
         _withheld,
+        _unanswered,
         _latency,
         _lateness,
         _streams,
@@ -154,11 +156,16 @@ def withheld_table(requests: dict[tuple[str, str], int], partitions: Counter[str
     rows = [
         [
             *(_unless_zero(by_reason[reason], "bold yellow"), _unless_zero(partitions[reason], "bold yellow")),
-            *(reason, ", ".join(f"{api} {count(often)}" for api, often in apis.get(reason, Counter()).most_common())),
+            *(reason, words.by_api(apis.get(reason, Counter()))),
         ]
         for reason, _ in (by_reason + partitions).most_common()
     ]
     return fitted("Withheld", _REASONS, rows, width) if rows else None
+
+
+def _unanswered(result: Result, width: int) -> RenderableType | None:
+    rows = [[count(apis.total()), reason, words.by_api(apis)] for reason, apis in result.unanswered()]
+    return fitted("Sent, without an answer", _UNANSWERED, rows, width) if rows else None
 
 
 def _latency(result: Result, width: int) -> RenderableType | None:
@@ -199,10 +206,10 @@ def _streams(result: Result, width: int) -> RenderableType | None:
         return None
     unlike = [one for one in result.streams if one.differs or one.unread]
     if not unlike:
-        return Text(f"Records read: {words.streams_total(result)} are equal.")
+        return Text(f"Records read: {words.records_read(result)}.")
     rows = [[one.consumer, one.topic, str(one.partition), words.stream(one)] for one in unlike[:MOST_LISTED]]
-    listed = f", the first {MOST_LISTED} of {count(len(unlike))} that are not" if len(unlike) > MOST_LISTED else ""
-    return fitted(f"Records read: {words.streams_total(result)} are equal{listed}", _STREAMS, rows, width)
+    listed = f"; the first {MOST_LISTED}" if len(unlike) > MOST_LISTED else ""
+    return fitted(f"Records read: {words.records_read(result)}{listed}", _STREAMS, rows, width)
 
 
 def _assigned(result: Result, width: int) -> RenderableType | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from recorder.replay.outcome import (
     Target,
     Verdict,
 )
+from recorder.replay.prepare import listed
 from recorder.terminal import count, duration, moment, percent
 
 # so many fit on two lines of a terminal
@@ -65,14 +67,15 @@ def reached(result: Result) -> str:
 
 def verdict(result: Result) -> str:
     """The verdict and its figures, in a sentence."""
+    differs = f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}{had_before(result)}"
     found = {
         Verdict.EQUAL: equal(result),
-        Verdict.TOLERATED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
-        Verdict.MISMATCHED: f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}",
+        Verdict.TOLERATED: differs,
+        Verdict.MISMATCHED: differs,
         Verdict.WITHHELD: f"{percent(result.withheld_percent)} of the requests were withheld; "
         f"--partial allows {percent(result.partial)}",
         Verdict.NOTHING: "no request of the recording was sent",
-        Verdict.UNFINISHED: f"{result.ending}; {differing(result)}",
+        Verdict.UNFINISHED: f"{result.ending}; {differing(result)}{had_before(result)}",
     }
     return found[result.verdict]
 
@@ -108,6 +111,34 @@ def _unlike(result: Result) -> str:
     *others, last = parts
     subject = f"{', '.join(others)} and {last}" if others else last
     return f"{subject} {'differs' if answers + streams == 1 and not groups else 'differ'}"
+
+
+def had_before(result: Result) -> str:
+    """The target's records and offsets of before the replay that may explain differences; empty if there are none."""
+    topics = {one.topic for one in result.differing_streams()} & {*result.had_records}
+    answers = result.apis.get("OffsetFetch")
+    groups = result.had_offsets if answers and answers.mismatches else ()
+    parts = [f"records in {listed('topic', topics)}"] if topics else []
+    parts += [f"offsets of {listed('group', groups)}"] if groups else []
+    return f"; before the replay, the target had {' and '.join(parts)}" if parts else ""
+
+
+def records_read(result: Result) -> str:
+    """The number of equal records, and of streams that differ or were not read to their end."""
+    differing = sum(1 for _ in result.differing_streams())
+    unread = sum(1 for one in result.streams if one.unread and not one.differs)
+    if not differing and not unread:
+        return f"{streams_total(result)} are equal"
+    of = f"of {count(len(result.streams), 'stream')}"
+    parts = [f"{count(sum(one.equal for one in result.streams), 'record')} are equal"]
+    parts += [f"{count(differing)} {of} {'differs' if differing == 1 else 'differ'}"] if differing else []
+    parts += [f"{count(unread)} {of} {'was' if unread == 1 else 'were'} not read to the end"] if unread else []
+    return "; ".join(parts)
+
+
+def by_api(requests: Counter[str]) -> str:
+    """Numbers of requests by API, the highest first."""
+    return ", ".join(f"{api} {count(number)}" for api, number in requests.most_common())
 
 
 def streams_total(result: Result) -> str:
@@ -217,7 +248,7 @@ def _side(path: str, value: str) -> str:
 def planned(plan: Plan) -> str:
     """The numbers of requests that would be sent and withheld."""
     sent, withheld = plan.requests.total(), plan.withheld.total()
-    share = percent(plan.withheld_percent) if plan.withheld_percent else "by choice"
+    share = percent(plan.withheld_percent) if plan.withheld_percent else "by design"
     kept = f"; {count(withheld)} ({share}) would be withheld" if withheld else ""
     return f"Nothing was sent. {count(sent, 'request')} would be{kept}."
 

@@ -108,6 +108,16 @@ def test_without_a_file_the_environment_is_checked():
     assert config("check", KRB5_CONFIG="/nowhere", **environment).stdout == "the environment is right: a\n"
 
 
+@pytest.mark.parametrize("command", ["check", "show"])
+def test_without_a_file_a_line_says_that_only_the_environment_was_read(command: str):
+    result = config(command)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        f"only the environment was read; for a file: kafka-wiretap config {command} wiretap.toml",
+        "clusters names no cluster; right would be [clusters.main] with upstream and listen",
+    ]
+
+
 def test_config_show_lists_each_setting_with_its_source():
     lines = config("show", EXAMPLE, KAFKA_WIRETAP_DRAIN="3").stdout.splitlines()
     found = dict(line.split("  ", 1) for line in lines)

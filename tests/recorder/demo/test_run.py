@@ -20,9 +20,11 @@ from rich.console import Console
 from recorder.demo import run as module
 from recorder.demo.children import ChildFailed
 from recorder.demo.steady import CLIENTS
+from tests.recorder.running import run
 
 pytestmark = pytest.mark.timeout(600)
 MARK = "WIRETAP_TEST_MARK"
+README = Path(__file__).parents[3] / "README.md"
 PROGRAM = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"
 
 
@@ -116,6 +118,9 @@ def test_without_java_the_demo_records_summarizes_and_says_what_is_missing(tmp_p
     assert "What to try next" in output
     assert "The analysis and the report are missing: no Java found" in output
     assert "other clients, all the time" not in output, "what only a report is about takes nobody's time"
+    ids = re.findall(r"kafka-wiretap inspect show capture (\S+)", README.read_text())
+    shown = [run("inspect", "show", tmp_path / "capture", each).exit_code for each in ids]
+    assert shown == [0, 0], "the README's ids hold in the demo's capture"
 
 
 @pytest.mark.real

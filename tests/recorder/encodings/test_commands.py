@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recorder import analyze
+from recorder import spark_options
 from recorder.analysis import running
 from recorder.analysis.questions.encodings import Answer
 from tests.recorder.encodings.test_study import ROWS
@@ -34,7 +34,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         return Answer(ROWS, {"masked": 3})
 
     monkeypatch.setattr(running, "ask", ask)
-    monkeypatch.setattr(analyze, "check_spark", lambda: None)
+    monkeypatch.setattr(spark_options, "check_spark", lambda: None)
     return found
 
 

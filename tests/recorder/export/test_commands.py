@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from recorder import analyze
+from recorder import spark_options
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.finding import Finding, Findings, Severity
 from recorder.export import commands, publisher
@@ -41,7 +41,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(Publisher, "check", lambda self: None)
     monkeypatch.setattr(Publisher, "publish", publish)
     monkeypatch.setattr(commands, "_findings", lambda *_: Findings(found=Table((FINDING,))))
-    monkeypatch.setattr(analyze, "check_spark", lambda: None)
+    monkeypatch.setattr(spark_options, "check_spark", lambda: None)
     return found
 
 
@@ -107,14 +107,14 @@ def test_a_folder_that_is_no_capture_is_reported_before_the_cluster_is_contacted
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "PATIENCE", 0.5)
-    monkeypatch.setattr(analyze, "check_spark", lambda: None)
+    monkeypatch.setattr(spark_options, "check_spark", lambda: None)
     assert refused(tmp_path / "nowhere", *WHERE).endswith("/nowhere does not exist")
 
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])
 def test_a_cluster_that_does_not_answer_is_one_line(capture: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     monkeypatch.setattr(publisher, "PATIENCE", 0.5)
-    monkeypatch.setattr(analyze, "check_spark", lambda: None)
+    monkeypatch.setattr(spark_options, "check_spark", lambda: None)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{bound.getsockname()[1]}"

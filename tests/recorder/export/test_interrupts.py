@@ -27,7 +27,7 @@ EXPORT = f"""
 import signal, sys
 from collections import Counter
 from proxy.cli import main
-from recorder import analyze
+from recorder import spark_options
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.finding import Finding, Findings, Severity
 from recorder.export import commands
@@ -52,7 +52,7 @@ def found(*_):
     return Findings(found=Table((one,) * {WANTED}))
 
 commands._findings = found
-analyze.check_spark = lambda: None
+spark_options.check_spark = lambda: None
 sys.modules["recorder.export.publisher"].Publisher = Interrupted
 main(["export", FOLDER, "--cloudevents", "{TOPIC}", "--bootstrap", BOOTSTRAP])
 """

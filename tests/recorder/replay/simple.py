@@ -35,9 +35,9 @@ def listed(index: int = 0) -> Values:
     return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": "a", "partitions": [partition]}]}
 
 
-def list_answer(index: int = 0, offset: int = 7, code: int = 0) -> Values:
+def list_answer(index: int = 0, offset: int = 7, code: int = 0, *, topic: str = "a") -> Values:
     partition = {"partition_index": index, "error_code": code, "timestamp": -1, "offset": offset}
-    return {"topics": [{"name": "a", "partitions": [partition]}]}
+    return {"topics": [{"name": topic, "partitions": [partition]}]}
 
 
 def fetch(index: int = 0, offset: int = 0, *, wait_ms: int = 500) -> Values:

@@ -17,13 +17,14 @@ from proxy.wire.keys import (
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    PRODUCE,
 )
 from recorder.replay.cluster import Cluster
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.prepare import MOST_NAMED, Preparation, Prepared, listed
 from recorder.replay.survey import survey
-from tests.recorder.replay.simple import LIST_VERSION, list_answer
+from tests.recorder.replay.simple import LIST_VERSION, PRODUCE_VERSION, list_answer, produce
 from tests.recorder.replay.simple import listed as listing_of
 from tests.recorder.replay.simulation import EVERYTHING, Recording
 
@@ -74,6 +75,36 @@ def test_a_group_that_commits_nothing_overwrites_nothing() -> None:
     assert prepared(recording, committed=5).overwritten == []
 
 
+@pytest.mark.parametrize(
+    ("key", "first", "end", "prefix", "filled"),
+    [
+        (PRODUCE, 3, 5, "", ["a"]),
+        (PRODUCE, 3, 5, "p-", ["p-a"]),
+        (PRODUCE, 5, 5, "", []),
+        (LIST_OFFSETS, 3, 5, "", []),
+    ],
+    ids=["records", "records of the prefixed topic", "only deleted records", "nothing is produced"],
+)
+def test_topics_that_have_records_before_the_replay_produces_to_them_are_named(
+    key: int, first: int, end: int, prefix: str, filled: list[str]
+) -> None:
+    recording = listing()
+    if key == PRODUCE:
+        recording.asks(9, 1, PRODUCE, PRODUCE_VERSION, produce(topic="a"))
+    found, _ = scripted(
+        recording,
+        Options(prefix=prefix),
+        Metadata=topic(2, name=f"{prefix}a"),
+        # the earliest offsets are asked for first
+        ListOffsets=lambda number: list_answer(1, first if number == 2 else end, topic=f"{prefix}a"),
+    )
+    assert found.filled == filled
+    assert [note.partition(":")[0] for note in found.notes] == [
+        f"the target already has records in 1 topic ({name})" for name in filled
+    ]
+    assert all(("another --prefix" in note) == bool(prefix) for note in found.notes)
+
+
 def test_names_are_counted_and_listed_as_far_as_they_fit_a_sentence() -> None:
     assert listed("group", ["b", "a"]) == "2 groups (a, b)"
     assert listed("group", ["a"]) == "1 group (a)"
@@ -107,9 +138,9 @@ def scripted(
         return preparation.findings, asked
 
 
-def topic(count: int) -> Values:
+def topic(count: int, name: str = "a") -> Values:
     partitions = [{"error_code": 0, "partition_index": index, "leader_id": 1} for index in range(count)]
-    topics = [{"error_code": 0, "name": "a", "topic_id": bytes(16), "partitions": partitions}] if count else []
+    topics = [{"error_code": 0, "name": name, "topic_id": bytes(16), "partitions": partitions}] if count else []
     return {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "cluster_id": "target", "topics": topics}
 
 
@@ -138,14 +169,16 @@ def test_the_recorded_cluster_is_refused_by_its_id() -> None:
 
 def test_a_topic_that_is_missing_is_refused() -> None:
     found, asked = scripted(listing(), Metadata=topic(0))
-    assert found.refusals == ["the target has no topic a (2 partitions): right would be to make it, or --create-topics"]
+    assert found.refusals == [
+        "the target lacks 1 topic (a: 2 partitions): right would be to make them, or --create-topics"
+    ]
     assert CREATE_TOPICS not in asked
 
 
 def test_partitions_that_are_missing_are_refused() -> None:
     found, asked = scripted(listing(), Metadata=topic(1))
     assert found.refusals == [
-        "the target has 1 of the 2 partitions of topic a: right would be to make it, or --create-topics"
+        "the target lacks partitions of 1 topic (a: 1 of 2): right would be to add them, or --create-topics"
     ]
     assert CREATE_PARTITIONS not in asked
 

@@ -62,9 +62,13 @@ def test_topics_that_the_recording_makes_and_kafkas_own_need_not_be_there() -> N
     assert CREATE_TOPICS not in {made.api_key for made in asked}
 
 
-def test_any_other_topic_that_is_lacking_is_refused() -> None:
-    assert prepared(using("there", "lacking"), lambda made: None).refusals == [
-        "the target has no topic lacking (1 partitions): right would be to make it, or --create-topics"
+def test_all_other_topics_that_are_lacking_are_refused_in_a_sentence() -> None:
+    survey = using("there", "lacking", "too", "short")
+    survey.topics = {"too": 3, "short": 4}
+    assert prepared(survey, lambda made: None, cluster=one_node(("there", 1), ("short", 2))).refusals == [
+        "the target lacks 2 topics (lacking: 1 partition, too: 3 partitions): right would be to make them, "
+        "or --create-topics",
+        "the target lacks partitions of 1 topic (short: 2 of 4): right would be to add them, or --create-topics",
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.wire.keys import (
+    API_VERSIONS,
     CREATE_TOPICS,
     FETCH,
     LIST_OFFSETS,
@@ -59,6 +60,15 @@ def test_requests_are_counted_at_each_leader_that_they_go_to_and_once_in_all() -
     plan = rehearsed(recording, three_nodes())
     assert plan.requests == {"ListOffsets": 2}
     assert plan.sent == {("ListOffsets", 10): 1, ("ListOffsets", 11): 2}
+
+
+def test_requests_that_each_connection_makes_anew_are_withheld_by_design() -> None:
+    recording = Recording()
+    recording.asks(0, 1, API_VERSIONS, 0, {})
+    recording.asks(1, 1, LIST_OFFSETS, 7, offsets(1))
+    plan = rehearsed(recording, three_nodes())
+    assert (plan.requests, plan.withheld) == ({"ListOffsets": 1}, {("ApiVersions", Reason.MADE_ANEW.value): 1})
+    assert plan.withheld_percent == 0
 
 
 def test_a_group_goes_to_its_coordinator_where_that_is_known() -> None:

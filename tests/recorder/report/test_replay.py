@@ -87,7 +87,7 @@ def test_a_report_of_a_replay_at_max_speed_has_no_lateness() -> None:
 def test_requests_withheld_by_options_are_no_share_of_unplayable_ones() -> None:
     result = results.equal()
     result.apis = {"CreateTopics": ApiCounts(recorded=100, withheld=Counter({Reason.NEEDS_ADMIN.value: 2}))}
-    assert "withheld2by the options" in Page(html(result, "report.html")).words
+    assert "withheld2by design" in Page(html(result, "report.html")).words
     result.apis["CreateTopics"].withheld = Counter({Reason.MASKED.value: 2})
     assert "withheld22 %" in Page(html(result, "report.html")).words
 

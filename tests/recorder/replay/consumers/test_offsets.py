@@ -10,7 +10,7 @@ from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, 
 from proxy.wire.pieces import LARGE, Pieces
 from proxy.wire.records import Record, read, write_batch
 from recorder.replay.cluster import Cluster
-from recorder.replay.consumers.offsets import EARLIEST, LATEST, Offsets, Position
+from recorder.replay.consumers.offsets import EARLIEST, LATEST, Offsets
 from recorder.replay.consumers.pending import MOST_TRIES
 from recorder.replay.plan import Exchange, Peer, Reason, Resend, Values, Withheld
 from tests.recorder.replay.simulated import TOPIC_IDS, exchange, names
@@ -127,9 +127,9 @@ def test_in_a_deleted_topic_no_consumer_has_a_position() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))
     found.forget_topic("other")
-    assert found.position(ONE, ("s", 1), "a", 0) == Position(105, 103)
+    assert asked(found, fetch(2, 105)) == 103
     found.forget_topic("a")
-    assert list(found.positions()) == []
+    assert asked(found, fetch(3, 105)) == 105
 
 
 def test_a_fetch_in_flight_while_its_topic_is_deleted_moves_no_consumer() -> None:
@@ -138,7 +138,7 @@ def test_a_fetch_in_flight_while_its_topic_is_deleted_moves_no_consumer() -> Non
     found.forget_topic("a")
     assert found.consumer(each.origin, A0) is not None
     found.answered(each, each.decoded(), at_target(None, code=3, high=-1), 0)
-    assert list(found.positions()) == []
+    assert asked(found, fetch(2, 105)) == 105
 
 
 def test_a_commit_in_flight_while_its_topic_is_deleted_is_not_remembered() -> None:
@@ -173,7 +173,6 @@ def test_a_fetch_that_continues_where_the_recorded_answer_ended_continues_where_
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))
     assert asked(found, fetch(2, 105)) == 103
-    assert found.position(ONE, ("s", 1), "a", 0) == Position(105, 103)
 
 
 def test_behind_an_answer_without_records_or_with_an_error_a_consumer_is_where_it_was() -> None:
@@ -266,7 +265,7 @@ def test_an_offset_that_the_recording_found_out_of_range_is_not_brought_within_i
 def test_a_consumer_whose_offset_is_out_of_range_on_the_target_alone_begins_anew() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(None, code=1))
-    assert found.position(ONE, ("s", 1), "a", 0) is None
+    assert asked(found, fetch(2, 105)) == 105
 
 
 def partition(timestamp: int) -> Values:
@@ -426,12 +425,6 @@ def test_topics_by_id_are_the_same_topics() -> None:
     values = {"max_wait_ms": 1, "min_bytes": 1, "isolation_level": 0, "session_id": 0, "forgotten_topics_data": []}
     values |= {"topics": [{"topic_id": TOPIC_IDS["a"], "partitions": [entry]}], "rack_id": ""}
     assert asked(found, exchange(2, FETCH, 13, values, None)) == 605
-
-
-def test_all_positions_can_be_requested() -> None:
-    found = offsets()
-    play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))
-    assert list(found.positions()) == [(ONE, ("s", 1), A0, Position(105, 103))]
 
 
 @pytest.mark.parametrize("api_key", [OFFSET_COMMIT, TXN_OFFSET_COMMIT], ids=["alone", "in a transaction"])

@@ -7,9 +7,11 @@ from collections import Counter
 import pytest
 
 from proxy.wire.keys import (
+    API_VERSIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
     INCREMENTAL_ALTER_CONFIGS,
+    LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
@@ -18,9 +20,10 @@ from proxy.wire.keys import (
 from recorder.replay.engine.world import refused_anywhere
 from recorder.replay.login.logins import has_login
 from recorder.replay.options import Deletes, Options
+from recorder.replay.outcome import Unanswered
 from recorder.replay.plan import CLIENT_ID, Exchange, Origin, Peer, Reason, Withheld
 from recorder.replay.prepare import Prepared
-from tests.recorder.replay.simple import PRODUCE_VERSION, answered, produce, produced
+from tests.recorder.replay.simple import LIST_VERSION, PRODUCE_VERSION, answered, listed, produce, produced
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
 
 ALTER_VERSION, CREATE_VERSION, DELETE_VERSION = 1, 7, 5
@@ -65,6 +68,39 @@ def creates(recording: Recording, at: float) -> None:
 
 def writes(recording: Recording, at: float) -> None:
     recording.exchanges(at, 2, PRODUCE, PRODUCE_VERSION, produce(), produced())
+
+
+def test_each_exchange_of_the_recording_is_accounted_for() -> None:
+    recording = Recording()
+    recording.exchanges(0, 1, API_VERSIONS, 0, {}, {"error_code": 0, "api_keys": []})
+    recording.exchanges(2, 1, PRODUCE, PRODUCE_VERSION, produce(), produced())
+    recording.asks(4, 1, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
+    # its client hangs up before the answer
+    recording.asks(6, 2, LIST_OFFSETS, LIST_VERSION, listed())
+    recording.closes(8, 2)
+    recording.exchanges(9, 1, DELETE_TOPICS, DELETE_VERSION, {"topic_names": ["a"], "timeout_ms": 1}, {"responses": []})
+    simulation = Simulation(recording, lambda got: None if got.key == LIST_OFFSETS else answered(got))
+    result = simulation.run()
+    told = {name: (one.recorded, one.sent, one.answered, +one.withheld) for name, one in result.apis.items()}
+    assert told == {
+        "ApiVersions": (1, 0, 0, {Reason.MADE_ANEW: 1}),
+        "Produce": (2, 2, 1, {}),
+        "ListOffsets": (1, 1, 0, {}),
+        "DeleteTopics": (1, 0, 0, {Reason.NEEDS_DELETES: 1}),
+    }
+    assert dict(result.unanswered()) == {
+        Unanswered.SILENT: {"Produce": 1},
+        Unanswered.NOT_AWAITED: {"ListOffsets": 1},
+    }
+    assert result.withheld_percent == 0
+
+
+def test_requests_that_the_options_leave_out_are_not_counted_as_made_anew() -> None:
+    recording = Recording()
+    recording.exchanges(0, 1, API_VERSIONS, 0, {}, {"error_code": 0, "api_keys": []})
+    recording.exchanges(2, 1, PRODUCE, PRODUCE_VERSION, produce(), produced())
+    simulation = Simulation(recording, answered, Options(only=("Produce",)))
+    assert [*simulation.run().apis] == ["Produce"]
 
 
 def test_requests_to_a_topic_wait_until_its_leaders_are_known_on_the_target() -> None:

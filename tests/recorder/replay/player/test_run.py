@@ -17,6 +17,7 @@ from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.names import Names
 from recorder.replay.options import Options
+from recorder.replay.outcome import Result
 from recorder.replay.player import run as module
 from recorder.replay.player.dial import Target
 from recorder.replay.player.run import Job, run
@@ -119,7 +120,7 @@ def test_each_report_is_written(job: Job, tmp_path: Path, capsys: pytest.Capture
 @pytest.fixture
 def writing() -> Survey:
     return Survey(
-        used={"orders": NameUse(2, True), "catalog": NameUse(1)},
+        used={"orders": NameUse(2, True), "catalog": NameUse(1), "new": NameUse(1, True)},
         groups={"app": NameUse(1, True)},
         transactions={"billing": NameUse(1, True)},
     )
@@ -143,6 +144,16 @@ def test_before_anything_is_written_the_names_of_all_that_is_are_asked_about(
         "The replay writes to cluster staging: 1 topic (p-orders), 1 group (p-app), 1 transactional id (p-billing), "
         "new: 1 topic (p-new), 2 DeleteTopics. Go on?"
     ]
+
+
+@pytest.mark.parametrize("creates", [True, False])
+def test_a_dry_run_names_the_topics_that_the_replay_would_make(
+    job: Job, writing: Survey, creates: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, cluster = replace(job, options=Options(create_topics=creates)), Cluster()
+    module._show_plan(job, writing, Prepared(lacking={"new": 3}), cluster, Names("", {}, cluster))
+    told = capsys.readouterr().out
+    assert ("note: would create 1 topic (new)" in told, "topics created" in told) == (creates, creates)
 
 
 def test_a_replay_that_writes_needs_yes_without_a_terminal(
@@ -198,6 +209,24 @@ def test_the_groups_with_overwritten_offsets_are_named_once_with_yes(
 ) -> None:
     overwriting(yes=True)
     assert capsys.readouterr().err.count(NOTE) == 1
+
+
+def test_the_result_has_recorded_names_of_topics_and_groups_that_had_data_before(
+    job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Result] = []
+
+    async def prepare(_: Job, preparation: Preparation, *__: object) -> None:
+        preparation.findings.filled, preparation.findings.overwritten = ["p-orders"], ["p-app"]
+
+    async def play(*_: object) -> None:
+        """Nothing."""
+
+    monkeypatch.setattr(module, "_prepare", prepare)
+    monkeypatch.setattr(module, "_play", play)
+    monkeypatch.setattr(module, "_told", lambda _, result: told.append(result))
+    trio.run(module._replay, replace(job, yes=True, options=Options(prefix="p-")), writing, Target(()))
+    assert (told[0].had_records, told[0].had_offsets) == (("orders",), ("app",))
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,26 @@ def test_records_that_need_no_retry_any_more_leave_room_for_others() -> None:
     assert found.forgotten == 0
 
 
+@pytest.mark.parametrize("ending", ["taken", "forgotten", "deleted", "given up"])
+def test_a_partition_in_which_nothing_is_owed_any_more_takes_no_memory(ending: str) -> None:
+    found = Repeats(lambda one, key, length: True)
+    for partition in range(50):
+        key = PLACE._replace(partition=partition)
+        found.refused(key, batch(b"1"), asks(1), 100)
+        if ending == "taken":
+            take(found, batch(b"1"), asks(2), key)
+            found.settle(key)
+        elif ending == "forgotten":
+            found.forget(key)
+        elif ending == "deleted":
+            found.forget_topic("a")
+        else:
+            assert found.lowest("a", partition, 6 * MINUTES) is None
+            take(found, batch(b"1"), asks_late(2, 6 * MINUTES), key)
+    kept = (found._owed, found._waiting, found._retries, found._refused, found._refused_of, found._kept_back._of)
+    assert not any(kept)
+
+
 def test_a_record_that_comes_again_after_clients_have_given_up_is_new() -> None:
     found = never_taken()
     found.refused(PLACE, batch(b"1"), asks(1), 100)
@@ -141,6 +161,7 @@ def test_a_commit_far_ahead_leaves_other_producers_records_owed() -> None:
     assert found.lowest("a", 0, 4 * MINUTES) == 100
     assert found.lowest("a", 0, 6 * MINUTES) is None
     assert take(found, batch(b"1"), asks_late(2, MINUTES)) == (Repeated(0, 1, 100),)
+    assert found.lowest("a", 0, 5 * MINUTES) == 100
 
 
 def test_the_lowest_offset_is_that_of_the_first_record_that_still_waits() -> None:
@@ -151,6 +172,23 @@ def test_the_lowest_offset_is_that_of_the_first_record_that_still_waits() -> Non
     take(found, batch(b"1"), asks(3))
     found.settle(PLACE)
     assert found.lowest("a", 0, 3) == 101
+
+
+@given(st.permutations(range(6)), st.lists(st.integers(0, 2), min_size=6, max_size=6), st.booleans())
+def test_the_lowest_offset_is_exact_in_any_order_of_refusals_and_retries(
+    order: list[int], retried: list[int], is_known: bool
+) -> None:
+    found = Repeats(lambda one, key, length: True)
+    values = [[b"%d" % request, b"also %d" % request] for request in order]
+    for request, each in zip(order, values, strict=True):
+        base = 10 * request if is_known or request else NO_OFFSET
+        found.refused(PLACE, batch(*each), asks(1 + request), base)
+    for request, each in zip(order, values, strict=True):
+        if retried[request]:
+            take(found, batch(*each[: retried[request]]), asks(10 + request))
+    found.settle(PLACE)
+    waiting = [10 * request + retried[request] for request in order if retried[request] < 2 and (is_known or request)]
+    assert found.lowest("a", 0, 20) == min(waiting, default=None)
 
 
 def test_records_whose_clients_have_given_up_are_not_counted_as_forgotten() -> None:

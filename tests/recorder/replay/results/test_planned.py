@@ -55,9 +55,9 @@ def test_refusals_come_before_all_tables() -> None:
     assert text.index("refused: group g has members") < text.index("note: would create") < text.index("Produce")
 
 
-def test_requests_withheld_by_choice_are_no_share() -> None:
+def test_requests_withheld_by_design_are_no_share() -> None:
     plan = replace(results.plan(), withheld=Counter({("AlterConfigs", Reason.NEEDS_ADMIN.value): 6}))
-    assert "288 244 requests would be; 6 (by choice) would be withheld." in of(plan)
+    assert "288 244 requests would be; 6 (by design) would be withheld." in of(plan)
 
 
 def test_names_that_are_written_stand_first_and_the_list_ends() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recorder.replay.outcome import Result
+from recorder.replay.outcome import Result, Unanswered
 from recorder.replay.results.summary import summary
 from tests.recorder.replay import some_results as results
 from tests.recorder.replay.drawn import WIDTHS, check, drawn
@@ -53,6 +53,19 @@ def test_without_a_report_the_command_shows_what_was_recorded() -> None:
 def test_withheld_partitions_of_sent_requests_are_reported() -> None:
     line = next(line for line in of(results.different()).splitlines() if "the target has no such topic" in line)
     assert line.split()[:2] == ["12", "96"]
+
+
+def test_requests_that_were_sent_and_have_no_answer_stand_with_their_reason() -> None:
+    result = results.equal()
+    produce, metadata = result.apis["Produce"], result.apis["Metadata"]
+    produce.answered, produce.silent, metadata.answered = produce.answered - 26, 26, metadata.answered - 2
+    lines = [" ".join(line.split()) for line in of(result).splitlines()]
+    at = lines.index("Sent, without an answer")
+    assert lines[at + 2 : at + 4] == [
+        f"26 {Unanswered.SILENT} Produce 26",
+        f"2 {Unanswered.NOT_AWAITED} Metadata 2",
+    ]
+    assert "without an answer" not in of(results.equal())
 
 
 def test_an_interrupted_replay_says_how_far_it_came() -> None:

@@ -80,6 +80,46 @@ def test_the_verdict_names_the_differences_in_one_sentence(
     assert words.differing(found) == told
 
 
+@pytest.mark.parametrize(
+    ("topic", "api", "told"),
+    [
+        ("t", "Fetch", "; before the replay, the target had records in 1 topic (t)"),
+        ("other", "OffsetFetch", "; before the replay, the target had offsets of 1 group (g)"),
+        ("t", "OffsetFetch", "; before the replay, the target had records in 1 topic (t) and offsets of 1 group (g)"),
+        ("other", "Fetch", ""),
+    ],
+    ids=["records", "offsets", "both", "neither"],
+)
+def test_the_verdict_names_earlier_records_and_offsets_that_may_explain_differences(
+    topic: str, api: str, told: str
+) -> None:
+    found = Result(
+        results.SOURCE,
+        results.TARGET,
+        apis={api: ApiCounts(answered=2, mismatches=Counter({"value": 1}))},
+        streams=[replace(STREAM, topic=topic, extra=1), STREAM],
+        had_records=("t",),
+        had_offsets=("g",),
+    )
+    assert words.verdict(found) == (
+        f"1 of 2 answers and 1 of 2 streams of records differ; --max-mismatches allows 0{told}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("streams", "told"),
+    [
+        ([STREAM, STREAM], "10 records in 2 streams are equal"),
+        ([STREAM, replace(STREAM, reordered=2)], "10 records are equal; 1 of 2 streams differs"),
+        ([STREAM, replace(STREAM, unread=2)], "10 records are equal; 1 of 2 streams was not read to the end"),
+        ([replace(STREAM, missing=1, unread=2)] * 2, "10 records are equal; 2 of 2 streams differ"),
+    ],
+    ids=["equal", "reordered", "unread", "missing and unread"],
+)
+def test_streams_that_are_not_equal_are_not_called_equal(streams: list[Stream], told: str) -> None:
+    assert words.records_read(Result(results.SOURCE, results.TARGET, streams=streams)) == told
+
+
 @pytest.mark.parametrize(("answered", "told"), [(0, "0 answers are"), (1, "1 answer is"), (2, "2 answers are")])
 def test_answers_that_are_as_recorded_are_counted(answered: int, told: str) -> None:
     found = Result(results.SOURCE, results.TARGET, apis={"Fetch": ApiCounts(answered=answered)})

@@ -1,0 +1,189 @@
+"""Options and checks that the commands share that ask Spark: where and how Spark runs, and where the capture is.
+
+Modules that need Spark are imported only when they are used: the other commands work without pyspark.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from proxy.command_line import beginning_with, text
+from proxy.terminal import echo, printable
+from proxy.wire.errors import OverBudget
+from recorder.analysis import master as masters
+from recorder.capture.frames import FRAMES_FOLDER, DamagedFileError, UnknownFormatError
+from recorder.capture.remote import SCHEME, is_url, reason_of
+from recorder.ready import NoCapture, ready
+
+if TYPE_CHECKING:
+    from recorder.analysis.running import Place
+
+# The formats of tables that Spark writes.
+FORMATS = ("parquet", "csv", "json")
+# The note on a capture behind a URL: only Spark can list its files.
+_URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
+# The masters that Spark takes; Spark itself would complain only after its start.
+_MASTER = re.compile(r"local(\[(0*[1-9]\d*|\*)(,\d+)?\]|-cluster\[\d+,\d+,\d+\])?$|(spark|k8s)://|yarn$")
+
+
+def completing(*names: str) -> Callable[..., list[CompletionItem]]:
+    """Returns a shell completion that offers these values."""
+    return lambda _context, _param, begun: beginning_with(begun, names)
+
+
+def _setting(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = [value.partition("=") for value in values]
+    for name, sign, _ in pairs:
+        if not sign or not name:
+            raise click.BadParameter(f"{name!r} is no setting; right would be --conf spark.executor.memory=2g")
+    return {name: value for name, _, value in pairs}
+
+
+def _master(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    if not _MASTER.match(value) or not _has_address(value):
+        raise click.BadParameter(f"{value!r} is no master; right would be local[*], local[2] or spark://HOST:PORT")
+    return value
+
+
+def _has_address(value: str) -> bool:
+    """True for a master without an address (local, yarn), and for one whose addresses all have a host and a port."""
+    try:
+        masters.addresses(value)
+    except masters.NoMaster:
+        return False
+    return True
+
+
+def choosing(of: Sequence[str]) -> Callable[..., tuple[str, ...]]:
+    """Returns the callback of an option that takes some of these names, separated by commas."""
+
+    def chosen(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+        for name in names:
+            if name not in of:
+                raise click.BadParameter(f"{name!r} is nothing to ask by; right would be {', '.join(of)}")
+        return names
+
+    return chosen
+
+
+_SPARK = (
+    click.option(
+        "--master",
+        default="local[*]",
+        show_default=True,
+        callback=_master,
+        type=text,
+        shell_complete=completing("local[*]", "local[2]", "local-cluster[2,1,1024]", "spark://"),
+        help="Where Spark runs: local[N], local[*], local-cluster[N,CORES,MIB], or a cluster: spark://HOST:PORT.",
+    ),
+    click.option(
+        "--conf",
+        multiple=True,
+        callback=_setting,
+        type=text,
+        metavar="NAME=VALUE",
+        help="A Spark setting. Repeatable. Lists of processes show it, so put no secrets here.",
+    ),
+)
+
+
+def spark_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that say where and how Spark runs."""
+    for option in reversed(_SPARK):
+        command = option(command)
+    return command
+
+
+def check_spark() -> None:
+    """Checks that Spark can run here. Errors: ClickException that names what is missing."""
+    from recorder.analysis.java import missing
+
+    lack = missing()
+    if lack:
+        raise click.ClickException(lack)
+
+
+def place_of(folder: str, master: str, conf: dict[str, str]) -> tuple[Place, list[str]]:
+    """Returns the capture's place, with its frames compacted, and notes on what is missing.
+
+    Errors: UsageError for an unreachable master, before anything is written; NoCapture.
+    """
+    check_reached(master)
+    folder = for_executors(folder)
+    notes = ready(Path(folder)) if not is_url(folder) else [_URL_NOTE]
+    from recorder.analysis.running import Place
+
+    return Place(folder, master, conf, _files(folder)), notes
+
+
+def check_reached(asked: str) -> None:
+    """Errors: UsageError if a standalone cluster's master can't be reached."""
+    try:
+        masters.check(asked)
+    except masters.NoMaster as error:
+        why = f"no Spark master answers at {printable(error)}"
+        raise click.UsageError(f"{why}; right would be the address that its web page shows, or local[*]") from error
+
+
+def _files(folder: str) -> dict[str, list[str]] | None:
+    """Returns the capture's files by table; None if only Spark can list them. Errors: NoCapture."""
+    if is_url(folder) and not folder.startswith(SCHEME):
+        return None
+    from recorder.analysis.scan import files_in
+
+    try:
+        found = files_in(folder)
+    except (OSError, UnknownFormatError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else error
+        raise NoCapture(f"{printable(folder)} can't be read: {printable(str(reason))}") from error
+    if not found[FRAMES_FOLDER]:
+        raise NoCapture(f"{printable(folder)} holds no frames: right would be s3://BUCKET/FOLDER with a frames folder")
+    return found
+
+
+def for_executors(place: str) -> str:
+    """Returns an absolute path, because executors may run in another folder. A URL stays as it is.
+
+    Errors: UsageError for a name that is not UTF-8, which Java can't open.
+    """
+    try:
+        place.encode()
+    except UnicodeEncodeError:
+        raise click.UsageError(f"{place!r}: Spark takes no name that is not UTF-8") from None
+    return place if is_url(place) else str(Path(place).absolute())
+
+
+def ns_of(moment: Any, place: Place) -> int | None:
+    """Returns a `--since` or `--until` in ns since 1970; None if the option is not set.
+
+    Errors: UsageError for a time relative to the last frame, if only Spark can list the files; ClickException if the
+    last frame can't be read.
+    """
+    if moment is None:
+        return None
+    from recorder.capture.reader import last_ns
+    from recorder.capture.remote import place_at
+
+    if place.files is None and moment.ns is None:
+        raise click.UsageError("behind a URL the last frame's time is not known; right would be 2026-11-21T13:48")
+    try:
+        found: int = moment.resolved(lambda: last_ns(place_at(place.folder)))
+    except (DamagedFileError, UnknownFormatError, OverBudget, OSError) as error:
+        raise click.ClickException(f"{printable(str(error))}; without it the last frame's time is not known") from error
+    return found
+
+
+def end_with(broken: Mapping[str, str]) -> None:
+    """Names the unreadable files, each with its reason. Exits with code 1 if there are any."""
+    for file, why in broken.items():
+        echo(f"Error: left out: {file} can't be read: {why}", err=True)
+    if broken:
+        sys.exit(1)
