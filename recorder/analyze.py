@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 # The note on a capture behind a URL: only Spark can list its files.
 _URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
-_DURATION = re.compile(r"\s*0*([1-9][0-9]{0,8})(?:(?-i:([smhd]))|\s+(second|minute|hour|day|week)s?)\s*", re.IGNORECASE)
-_UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day"}
+_DURATION = re.compile(
+    r"\s*0*([1-9][0-9]{0,8})(?:(?-i:(ms|[smhd]))|\s+(millisecond|second|minute|hour|day|week)s?)\s*", re.IGNORECASE
+)
+_UNITS = {"ms": "millisecond", "s": "second", "m": "minute", "h": "hour", "d": "day"}
 # A window that is chosen by the capture's length; the value is that of `recorder.analysis.group_and_filter.AUTO`.
 AUTO = "auto"
 # The masters that Spark takes; Spark itself would complain only after its start.

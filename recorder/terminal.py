@@ -14,8 +14,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from proxy.command_line import width
-from proxy.terminal import printable
+from proxy.command_line import folded, width
+from proxy.terminal import echo, printable
 
 # The width of tables in a pipe or a file, where there is no terminal's width.
 PIPE_WIDTH = 140
@@ -50,6 +50,12 @@ class Column(NamedTuple):
     style: str = ""
     rank: int = 0
     least: int = 10
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """Prints a line of a command's output; on a terminal a long line is broken between words."""
+    for part in folded(line, width()):
+        echo(part, err=err)
 
 
 # a str is made printable, and never read as markup

@@ -234,7 +234,8 @@ def test_a_duration_is_a_number_and_a_unit(captured: Path, analyzed: list[Any], 
 
 
 @pytest.mark.parametrize(
-    ("window", "of_spark"), [("5s", "5 second"), ("10m", "10 minute"), ("2h", "2 hour"), ("1d", "1 day")]
+    ("window", "of_spark"),
+    [("1500ms", "1500 millisecond"), ("5s", "5 second"), ("10m", "10 minute"), ("2h", "2 hour"), ("1d", "1 day")],
 )
 def test_a_duration_may_be_short(captured: Path, analyzed: list[Any], window: str, of_spark: str) -> None:
     assert run("analyze", captured, "--window", window).exit_code == 0
