@@ -476,7 +476,7 @@ def _show(found: Any, notes: list[str], chosen: Chosen) -> None:
     for line in tables.coverage(found.coverage_by_api, wide):
         screen.print(line)
     screen.print()
-    screen.print(tables.latency_table(found.latency_by_api, wide, found.by))
+    screen.print(tables.latency_table(found.latency_by_api, wide, found.by, found.errors_by_api))
     screen.print()
     if found.errors_by_api:
         screen.print(tables.errors_table(found.errors_by_api, wide, found.by))

@@ -122,10 +122,10 @@ def stream(
 ) -> None:
     """Write latency and errors of the capture in FOLDER by window, each window once, while a proxy records.
 
-    DIR/latency_by_api and DIR/errors_by_api have the columns of `analyze --out`, without `unanswered`. A window is
-    written when exchanges have come that are newer than its end by the watermark. Exchanges that come later for it are
-    counted and left out. Ctrl-C, a kill or a crash lose nothing: the same command goes on from the checkpoint, and ends
-    with the same files. Read the files with Spark, which knows from DIR's logs which ones count.
+    DIR/latency_by_api and DIR/errors_by_api have the columns of `analyze --out`, without `unanswered` and `flow`. A
+    window is written when exchanges have come that are newer than its end by the watermark. Exchanges that come later
+    for it are counted and left out. Ctrl-C, a kill or a crash lose nothing: the same command goes on from the
+    checkpoint, and ends with the same files. Read the files with Spark, which knows from DIR's logs which ones count.
 
     \b
     While it is recorded:  kafka-wiretap stream capture --output windows

@@ -42,7 +42,7 @@ def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     asked: list[tuple[Any, ...]] = []
     row = {"api": "Fetch", "requests": 2000, "responses": 2, "unanswered": 1, "errors": 1}
     row |= {"request_bytes": 1500, "response_bytes": 10, "p50_ms": 1.5, "p95_ms": None, "p99_ms": 2000.0, "wait": None}
-    error = {"api": "Fetch", "error_code": 1, "error": "OFFSET_OUT_OF_RANGE", "retriable": False}
+    error = {"api": "Fetch", "error_code": 1, "error": "OFFSET_OUT_OF_RANGE", "retriable": False, "flow": False}
 
     def answer(*question: Any) -> Report:
         asked.append(question)

@@ -233,7 +233,7 @@ def test_a_run_with_once_that_writes_nothing_says_so(
 def test_the_end_of_one_look_says_what_is_held_back_and_how_to_get_it(
     started: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run("stream", tmp_path / "capture", "--output", "out", "--once", "--window", "90s", "--by", "api,node")
+    run("stream", tmp_path / "capture", "--output", tmp_path / "out", "--once", "--window", "90s", "--by", "api,node")
     newest = [progress("latency_by_api", 3), progress("errors_by_api", 0)]
     tell_held(newest, started[0], ("api", "node"))
     rows, later, command = capsys.readouterr().err.splitlines()

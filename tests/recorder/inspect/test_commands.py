@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy.wire import kafka07
+from proxy.wire.keys import API_VERSIONS, OFFSET_COMMIT
 from recorder.inspect.commands import inspect
 from recorder.inspect.masked import LOGINS, SETTINGS
 
@@ -168,6 +169,35 @@ def test_with_errors_only_those_are_listed(folder: Path) -> None:
     (found,) = objects("exchanges", folder, "--errors")
     assert (found["api"], found["errors"]) == ("Fetch", {"OFFSET_OUT_OF_RANGE": 1})
     assert len(lines("exchanges", folder, "--errors")) == 2
+
+
+@pytest.fixture
+def rebalance(folder: Path, written: Callable[..., None], make_request: Any, make_response: Any) -> Path:
+    """The capture with a normal error, and with a normal error beside another one."""
+    refused = {"error_code": 35, "api_keys": []}
+    rows = [make_request(7, 4, 0, API_VERSIONS, 0), make_response(7.5, 4, 1, API_VERSIONS, 0, values=refused)]
+    both = [{"partition_index": number, "error_code": code} for number, code in enumerate((27, 22))]
+    commit = {"topics": [{"name": "t", "partitions": both}]}
+    rows += [make_request(8, 4, 2, OFFSET_COMMIT, 2), make_response(8.5, 4, 3, OFFSET_COMMIT, 2, values=commit)]
+    written(folder, "frames", rows, first=2)
+    return folder
+
+
+def test_normal_errors_are_called_so_and_left_out_of_the_list_of_errors(rebalance: Path) -> None:
+    assert lines("exchanges", rebalance, "--connection", "4")[1].endswith("app, UNSUPPORTED_VERSION (normal)")
+    result = run("exchanges", rebalance, "--errors")
+    _, fetch, commit = result.stdout.splitlines()
+    assert fetch.endswith("OFFSET_OUT_OF_RANGE")
+    assert commit.endswith("REBALANCE_IN_PROGRESS (normal), ILLEGAL_GENERATION")
+    note = "note: left out: 1 exchange with normal errors only; --all-errors lists them, too\n"
+    assert result.stderr == note
+    assert run("exchanges", rebalance, "--errors", "--json").stderr == note
+
+
+def test_all_errors_are_listed_when_all_are_asked_for(rebalance: Path) -> None:
+    result = run("exchanges", rebalance, "--all-errors", "--json")
+    assert (len(result.stdout.splitlines()), result.stderr) == (3, "")
+    assert "  errors: UNSUPPORTED_VERSION (normal)" in lines("show", rebalance, "4/1")
 
 
 @pytest.fixture
