@@ -25,10 +25,11 @@ from proxy.wire.errors import OverBudget
 from recorder.analysis import master as masters
 from recorder.capture.frames import FRAMES_FOLDER, DamagedFileError, UnknownFormatError
 from recorder.capture.remote import SCHEME, is_url, reason_of
+from recorder.filters import nothing_passes
 from recorder.inspect.options import SINCE, UNTIL, Api, api
 from recorder.missing import missing_table
 from recorder.ready import NoCapture, ready
-from recorder.terminal import cell, console
+from recorder.terminal import cell, console, say
 
 if TYPE_CHECKING:
     from recorder.analysis.group_and_filter import Filters
@@ -248,10 +249,10 @@ def analyze(
 
     only = Filters(apis, clients, topics, *(ns_of(moment, place) for moment in (since, until)))
     if table is not None:
-        _show_table(place, partial(_loaded, name=table, only=only), table, chosen)
+        _show_table(place, partial(_loaded, name=table, only=only), table, chosen, only.options)
     else:
         found = _analyzed(place, Question(tuple(COLUMNS[name] for name in by), window, only), chosen)
-        _show(found, notes, chosen)
+        _show(found, notes, chosen, only)
     _end(place, chosen)
 
 
@@ -422,12 +423,15 @@ def _loaded(found: Any, *, name: str, only: Filters) -> Any:
     return filtered(load(within, name), only)
 
 
-def _show_table(place: Place, made: Callable[[Any], Any], title: str, chosen: Chosen) -> None:
-    """Writes a table to the chosen output.
+def _show_table(
+    place: Place, made: Callable[[Any], Any], title: str, chosen: Chosen, filters: str = "the query"
+) -> None:
+    """Writes a table to the chosen output. `filters`: what a row must pass, for the sentence if none does.
 
     Lines are printed only when all are computed, because `ask` repeats the question after a broken file.
     """
     from recorder.analysis import output
+    from recorder.analysis.report import held
     from recorder.analysis.running import ask
 
     def shown(captured: Any) -> Any:
@@ -436,12 +440,16 @@ def _show_table(place: Place, made: Callable[[Any], Any], title: str, chosen: Ch
             return output.write(found, for_executors(chosen.out), chosen.form or "", overwrite=chosen.overwrite)
         if chosen.form:
             return _kept(output.lines(found, chosen.form))
-        return output.table(found, title, console().width, chosen.limit)
+        rows, more = output.table(found, title, console().width, chosen.limit)
+        return (rows, more) if rows else (None, nothing_passes("row", filters, held(captured)))
 
     with console(stderr=True).status(_STARTING):
         told = ask(place, shown)
     if isinstance(told, tuple):
         found, more = told
+        if found is None:
+            say(more)
+            return
         console().print(found)
         if more:
             console().print(cell(more, "dim"))
@@ -463,7 +471,7 @@ def _kept(lines: Iterable[str]) -> IO[str]:
     return kept
 
 
-def _show(found: Any, notes: list[str], chosen: Chosen) -> None:
+def _show(found: Any, notes: list[str], chosen: Chosen, only: Only) -> None:
     """Shows the losses and the share of readable responses first: counts mean nothing without them."""
     if chosen.form == "json" and not chosen.out:
         echo(json.dumps(_as_json(found, notes), default=str))
@@ -473,6 +481,10 @@ def _show(found: Any, notes: list[str], chosen: Chosen) -> None:
     screen = console()
     wide = screen.width
     screen.print(missing_table(replace(found.missing, notes=notes), wide))
+    if found.held:
+        screen.print()
+        say(nothing_passes("exchange", only.options, found.held))
+        return
     for line in tables.coverage(found.coverage_by_api, wide):
         screen.print(line)
     screen.print()

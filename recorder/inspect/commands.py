@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,10 @@ from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget
 from proxy.wire.normal_errors import is_normal
 from recorder.capture import frames as c
+from recorder.filters import nothing_passes
 from recorder.inspect.options import COUNT, FOLDER, READING_HELP, Shown, filters, shown_id
 from recorder.ready import NoCapture, ready
-from recorder.terminal import console, count
+from recorder.terminal import console, count, say
 
 if TYPE_CHECKING:
     from recorder.inspect.exchanges import Pair
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 SHOWN_BYTES, SHOWN_DUMP = 32, 4096
 # the errors that `exchanges` asks for
 FAULTS, ALL = "faults", "all"
+OPTIONS = {FAULTS: "--errors", ALL: "--all-errors"}
 
 
 @dataclass(slots=True)
@@ -81,7 +84,7 @@ def _made_ready(folder: Path) -> Path:
 
 
 def _note(text: str) -> None:
-    echo(f"note: {text}", err=True)
+    say(f"note: {text}", err=True)
 
 
 def _wanted(folder: Path, budget: int, **given: Any) -> Wanted:
@@ -141,12 +144,13 @@ def frames(folder: Path, limit: int | None, as_json: bool, budget: int, **given:
 
     wanted = _wanted(_made_ready(folder), budget, **given)
     found = islice(rows(folder, wanted, bodies=of_responses, most=budget), limit)
+    none = partial(_none, "frame", folder, wanted, limit, budget)
     if as_json:
-        _list((lines.frame_json(row, budget) for row in found), "no frame to show")
+        _list((lines.frame_json(row, budget) for row in found), none)
     else:
         chosen = layout(lines.FRAME_LAYOUTS, lines.FRAME_TITLES, width())
         cells = (lines.frame_cells(row, budget) for row in found)
-        _list(chosen.lines(cells), "no frame to show", chosen.header)
+        _list(chosen.lines(cells), none, chosen.header)
 
 
 @inspect.command(short_help="List requests with their responses, one exchange a line.")
@@ -169,11 +173,12 @@ def exchanges(folder: Path, limit: int | None, as_json: bool, errors: str | None
     left_out = LeftOut()
     every = pairs(rows(folder, wanted, bodies=of_exchanges, most=budget), most=budget)
     found = islice(_with_errors(every, left_out, only_faults=errors == FAULTS) if errors else every, limit)
+    none = partial(_none, "exchange", folder, wanted, limit, budget, OPTIONS[errors] if errors else None)
     if as_json:
-        _list((json.dumps(lines.exchange_json(pair)) for pair in found), "no exchange to show")
+        _list((json.dumps(lines.exchange_json(pair)) for pair in found), none)
     else:
         chosen = layout(lines.EXCHANGE_LAYOUTS, lines.EXCHANGE_TITLES, width())
-        _list(chosen.lines(map(lines.exchange_cells, found)), "no exchange to show", chosen.header)
+        _list(chosen.lines(map(lines.exchange_cells, found)), none, chosen.header)
     _note_left_out(left_out)
 
 
@@ -235,8 +240,17 @@ def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, reco
     end(form.budget)
 
 
-def _list(lines: Iterable[str], none: str, header: str | None = None) -> None:
-    """Prints the lines. `none`: the note on standard error if there are none."""
+def _none(what: str, folder: Path, wanted: Wanted, limit: int | None, budget: int, flag: str | None = None) -> str:
+    """The note if nothing is listed. `what`: the singular of what is listed. `flag`: a further filter."""
+    from recorder.inspect.summary import held
+
+    if limit == 0:
+        return f"no {what} to show"
+    return nothing_passes(what, " ".join(filter(None, (wanted.options, flag))), held(folder, most=budget))
+
+
+def _list(lines: Iterable[str], none: Callable[[], str], header: str | None = None) -> None:
+    """Prints the lines. `none`: returns the note on standard error if there are none."""
     if header is not None:
         click.echo(header)
     printed = False
@@ -244,4 +258,4 @@ def _list(lines: Iterable[str], none: str, header: str | None = None) -> None:
         echo(line)
         printed = True
     if not printed:
-        _note(none)
+        _note(none())

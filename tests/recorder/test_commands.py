@@ -21,6 +21,7 @@ from recorder.analysis.running import Place, as_click_errors, ask
 from recorder.capture.compactor import Summary
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.merging import CannotMerge, Merged
+from recorder.filters import Held
 from recorder.missing import Gaps, LostOfApi, Missing
 from recorder.terminal import pip_install
 from tests.recorder.running import run
@@ -101,6 +102,18 @@ def test_analyze_prints_both_tables(captured: Path, analyzed: list[Any]) -> None
     words = [line.split() for line in result.stdout.splitlines()]
     assert ["Fetch", "2", "000", "1", "1", "1.5", "kB", "10", "B", "1.50", "2000"] in words
     assert ["Fetch", "OFFSET_OUT_OF_RANGE", "1", "no", "3", "1"] in words
+
+
+def test_analyze_says_what_the_capture_holds_if_nothing_passes_the_filters(
+    captured: Path, analyzed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Report(MISSING, [], [], [], held=Held(0, 10**9, ("Fetch",)))
+    monkeypatch.setattr(analyze, "_analyzed", lambda *_: nothing)
+    *_, sentence = run("analyze", captured, "--client", "nobody", "--api", "fetch").stdout.splitlines()
+    assert sentence == (
+        "no exchange passes --api Fetch --client nobody: the capture holds frames from 1970-01-01 00:00:00 to "
+        "1970-01-01 00:00:01 UTC, of Fetch"
+    )
 
 
 def test_options_of_analyze_reach_the_job(captured: Path, analyzed: list[Any]) -> None:
@@ -275,6 +288,20 @@ def test_lines_of_a_table_are_printed_once_though_a_broken_file_has_it_asked_twi
     with CliRunner().isolation() as (printed, *_):
         analyze._show_table(place, lambda _: Found(), "names", chosen)
     assert printed.getvalue().decode() == 'name\n"a\nb"\nünï\n'
+
+
+def test_a_table_without_rows_is_a_sentence(
+    captured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("recorder.analysis.running.ask", lambda _, question: question(None))
+    monkeypatch.setattr("recorder.analysis.output.table", lambda *_: (None, ""))
+    monkeypatch.setattr("recorder.analysis.report.held", lambda _: Held(0, 0, ("Fetch",)))
+    chosen = analyze.Chosen(None, None, False, 10)
+    for filters, passes in (("--client nobody", "no row passes --client nobody"), ("", "no row")):
+        analyze._show_table(Place(str(captured)), lambda _: None, "names", chosen, filters)
+        assert capsys.readouterr().out == (
+            f"{passes}: the capture holds frames from 1970-01-01 00:00:00 to 1970-01-01 00:00:00 UTC, of Fetch\n"
+        )
 
 
 def test_a_terminal_shows_that_spark_starts_before_a_table(
