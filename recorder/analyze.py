@@ -20,6 +20,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with, folders, text
+from proxy.similar import right_would_be
 from proxy.terminal import echo, printable
 from proxy.wire.errors import OverBudget
 from recorder.analysis import master as masters
@@ -119,7 +120,7 @@ def choosing(of: Sequence[str]) -> Callable[..., tuple[str, ...]]:
         names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
         for name in names:
             if name not in of:
-                raise click.BadParameter(f"{name!r} is nothing to ask by; right would be {', '.join(of)}")
+                raise click.BadParameter(f"{name!r} is nothing to ask by; {right_would_be(name, of)}")
         return names
 
     return chosen
@@ -380,7 +381,7 @@ def _check_table(name: str) -> Any:
     from recorder.analysis.sources import SOURCES
 
     if name not in SOURCES:
-        raise click.UsageError(f"{name!r} is no table; right would be {', '.join(SOURCES)}")
+        raise click.UsageError(f"{name!r} is no table; {right_would_be(name, [*SOURCES])}")
     return SOURCES[name].table
 
 

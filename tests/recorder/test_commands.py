@@ -150,14 +150,19 @@ def test_groupings_and_filters_reach_the_job(captured: Path, analyzed: list[Any]
     ("options", "said"),
     [
         (["--by", "colour"], "'colour' is nothing to ask by; right would be api, version, client_id,"),
+        (
+            ["--by", "client"],
+            "'client' is nothing to ask by; did you mean client_id? There are api, version,",
+        ),
         (["--by", "api,"], "'' is nothing to ask by"),
+        (["--table", "exchange"], "'exchange' is no table; did you mean exchanges? There are frames, exchanges,"),
         (["--table", "moons"], "'moons' is no table; right would be frames, exchanges,"),
         (["--format", "parquet"], "--format parquet needs --out DIR"),
         (["--format", "csv"], "the answers are several tables; right would be --out DIR, or --table NAME"),
         (["--since", "noon"], "'noon' is no time; right would be"),
         (["--api", "fetsch"], "Fetch"),
     ],
-    ids=["by", "by-nothing", "table", "parquet", "csv", "since", "api"],
+    ids=["by", "by-similar", "by-nothing", "table-similar", "table", "parquet", "csv", "since", "api"],
 )
 def test_a_wrong_query_is_reported_with_a_correction(
     captured: Path, analyzed: list[Any], options: list[str], said: str
