@@ -88,6 +88,7 @@ def test_frames_are_lines_below_a_header_without_colours(folder: Path) -> None:
         (["--api", "fetch"], ["1/2", "1/3", "1/6"]),
         (["--api", "1"], ["1/2", "1/3", "1/6"]),
         (["--api", "2000"], ["2/4"]),
+        (["--api", "api 2000"], ["2/4"]),
         (["--api", "Fetch", "--api", "Produce", "--kind", "request"], ["1/2", "1/4", "1/6"]),
         (["--connection", "2", "--kind", "response"], ["2/1", "2/3"]),
         (["--client", "admin"], ["2/0", "2/1", "2/3"]),
@@ -121,6 +122,14 @@ def test_standard_error_says_that_no_line_passes_the_filters(folder: Path, comma
     )
     assert run(command, folder, "--client", "nobody", "--json").stdout == ""
     assert run(command, folder, "--limit", "1").stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["bytes", "Token"])
+def test_a_kind_of_frames_that_lists_show_as_their_api_is_asked_for_as_a_kind(folder: Path, kind: str) -> None:
+    result = run("frames", folder, "--api", kind)
+    assert result.exit_code == 2
+    right = f"right would be inspect frames --kind {kind.lower()}\n"
+    assert result.stderr.endswith(f"'{kind}' is a kind of frames that are of no API; {right}")
 
 
 @pytest.mark.parametrize(
