@@ -253,7 +253,7 @@ def analyze(
         _show_table(place, partial(_loaded, name=table, only=only), table, chosen, only.options)
     else:
         found = _analyzed(place, Question(tuple(COLUMNS[name] for name in by), window, only), chosen)
-        _show(found, notes, chosen, only)
+        _show(found, notes, chosen, only.options)
     _end(place, chosen)
 
 
@@ -472,7 +472,7 @@ def _kept(lines: Iterable[str]) -> IO[str]:
     return kept
 
 
-def _show(found: Any, notes: list[str], chosen: Chosen, only: Only) -> None:
+def _show(found: Any, notes: list[str], chosen: Chosen, filters: str = "") -> None:
     """Shows the losses and the share of readable responses first: counts mean nothing without them."""
     if chosen.form == "json" and not chosen.out:
         echo(json.dumps(_as_json(found, notes), default=str))
@@ -484,7 +484,7 @@ def _show(found: Any, notes: list[str], chosen: Chosen, only: Only) -> None:
     screen.print(missing_table(replace(found.missing, notes=notes), wide))
     if found.held:
         screen.print()
-        say(nothing_passes("exchange", only.options, found.held))
+        say(nothing_passes("exchange", filters, found.held))
         return
     for line in tables.coverage(found.coverage_by_api, wide):
         screen.print(line)
