@@ -5,6 +5,7 @@ The options, both folders and the output file are checked before Spark starts.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -90,13 +91,16 @@ def compare(
 
 
 def _sides(places: list[Any], named: tuple[str, ...], own: dict[str, float]) -> list[Any]:
-    from recorder.analysis.capture_facts import facts
+    from recorder.analysis.capture_facts import STEPS, facts
     from recorder.analysis.running import ask_each
 
-    with console(stderr=True).status("Spark is starting ...") as status:
+    every = STEPS * len(named)
+    with console(stderr=True).status("Spark is starting; a comparison takes a minute or more ...") as status:
+        numbers = itertools.count(1)
 
         def say(step: str) -> None:
-            status.update(cell(f"Spark is at work: {step} ..."))
+            # a side that has a broken file is asked once more
+            status.update(cell(f"Spark is at work, step {min(next(numbers), every)} of {every}: {step} ..."))
 
         questions = [partial(facts, folder=folder, own=own, say=say) for folder in named]
         return ask_each([*zip(places, questions, strict=True)])

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
+from rich.spinner import Spinner
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -29,6 +31,27 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Raises BrokenPipeError, with which the command ends as other tools do when their reader is gone."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    def status(self, status: RenderableType, **options: Any) -> Status:
+        """Shows what is being done, with a spinner and the seconds that have passed."""
+        return _Timed(status, console=self, **options)
+
+
+class _Timed(Status):
+    def __init__(self, status: RenderableType, **options: Any) -> None:
+        super().__init__(status, **options)
+        self._spinner = _TimedSpinner("dots", text=status, style=self.spinner_style, speed=self.speed)
+        self._live.update(self._spinner)
+
+
+class _TimedSpinner(Spinner):
+    # when it was first drawn; `start_time` begins anew with each update
+    since: float | None = None
+
+    def render(self, time: float) -> RenderableType:
+        shown = super().render(time)
+        self.since = time if self.since is None else self.since
+        return Text.assemble(shown, (f" {time - self.since:.0f} s", "dim")) if isinstance(shown, Text) else shown
 
 
 def console(*, stderr: bool = False) -> Console:

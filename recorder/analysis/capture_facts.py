@@ -34,6 +34,8 @@ from recorder.analysis.table_cache import TableCache
 from recorder.analysis.tables.errors import errors
 from recorder.capture import frames as c
 
+# how often `facts` calls `say`
+STEPS = 3
 _NO_FRAMES = "the capture holds no frames"
 
 

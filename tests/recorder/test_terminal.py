@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.status import Status
 
 from recorder.terminal import (
     PIPE_WIDTH,
@@ -63,6 +64,21 @@ def test_foreign_text_in_a_table_is_printable_and_no_markup() -> None:
     paper = StringIO()
     Console(file=paper, width=PIPE_WIDTH).print(made)
     assert paper.getvalue().splitlines()[-1].split() == ["[/red]\\u001b[2J", "[bold]"]
+
+
+def test_a_spinner_shows_the_seconds_since_its_start(on_a_terminal: None) -> None:
+    screen, now = console(stderr=True), 100.0
+    screen.get_time = lambda: now  # type: ignore[method-assign]
+    status = screen.status("Spark is starting ...")
+    assert shown(screen, status).endswith("Spark is starting ... 0 s")
+    now = 112.4
+    assert shown(screen, status).endswith("Spark is starting ... 12 s")
+    status.update(cell("Spark is at work: [rules] ..."))
+    assert shown(screen, status).endswith("Spark is at work: [rules] ... 12 s")
+
+
+def shown(screen: Console, status: Status) -> str:
+    return "".join(piece.text for piece in screen.render(status)).strip()
 
 
 def test_a_title_is_no_markup() -> None:
