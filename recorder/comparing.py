@@ -20,7 +20,7 @@ from proxy.command_line import folders
 from proxy.terminal import echo, printable
 from recorder import analyze, reporting
 from recorder.report.listings import UNKNOWN, Cell, Listing
-from recorder.terminal import Column, cell, console, fitted
+from recorder.terminal import Column, cell, console, fitted, say
 
 # The colours of tones on a terminal; HTML pages use the same tones.
 _STYLES = {"bad": "bold red", "good": "green", "warn": "bold yellow"}
@@ -95,7 +95,7 @@ def _sides(places: list[Any], named: tuple[str, ...], own: dict[str, float]) -> 
     from recorder.analysis.running import ask_each
 
     every = STEPS * len(named)
-    with console(stderr=True).status("Spark is starting; a comparison takes a minute or more ...") as status:
+    with console(stderr=True).status("Spark is starting; this takes a minute or more ...") as status:
         numbers = itertools.count(1)
 
         def say(step: str) -> None:
@@ -173,5 +173,5 @@ def _cell(cells: list[Cell]) -> Text:
 def _tell(found: Any, output: Path) -> None:
     from recorder.report.sections import changes as words
 
-    echo(f"{words.verdict(found)}. {words.lead(found)}")
+    say(f"{words.verdict(found)}. {words.lead(found)}")
     echo(f"comparison written to {printable(output)}")

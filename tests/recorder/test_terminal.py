@@ -103,6 +103,36 @@ def test_the_lines_around_a_narrow_table_are_not_broken() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("GetTelemetrySubscriptions", ["GetTelemetry", "Subscriptions"]),
+        ("JoinGroup, waiting", ["JoinGroup,", "waiting"]),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", ["TRANSACTIONAL_", "ID_", "AUTHORIZATION_", "FAILED"]),
+        ("thermostat-1.local at 10.0.0.1", ["thermostat-1.", "local at", "10.0.0.1"]),
+        ("one\nFORGED as a line", ["one\\nFORGED as a", "line"]),
+        ("a line of\nFORGED", ["a line", "of\\nFORGED"]),
+        ("exactly sixteen, then more", ["exactly sixteen,", "then more"]),
+        ("x" * 20, ["x" * 16, "x" * 4]),
+        ("日本" * 9, ["日本" * 4, "日本" * 4, "日本"]),
+    ],
+)
+def test_names_are_broken_between_words(name: str, lines: list[str]) -> None:
+    made = fitted("title", [Column("name"), Column("n", True)], [[name, "1" * 3]], 20)
+    paper = StringIO()
+    Console(file=paper, width=20).print(made)
+    _, _, first, *others = paper.getvalue().splitlines()
+    assert first.split("111")[0].strip() == lines[0]
+    assert [line.strip() for line in others] == lines[1:]
+
+
+def test_the_widest_names_give_room_first() -> None:
+    made = fitted("title", [Column("a"), Column("b")], [["short name", "a name of many words that is long"]], 30)
+    paper = StringIO()
+    Console(file=paper, width=30).print(made)
+    assert paper.getvalue().splitlines()[2].startswith("short name a name of many")
+
+
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:
     assert console().width == PIPE_WIDTH
 
