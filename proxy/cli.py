@@ -28,6 +28,7 @@ from proxy.settings.load import LoadedSettings, load
 from proxy.settings.options import Flag, flags
 from proxy.settings.reload import ReloadOutcome, reloaded, why_it_waits
 from proxy.settings.sources import CONFIG_VARIABLE
+from proxy.similar import LIKELY, nearest
 from proxy.standard_error import queue_standard_error
 from proxy.terminal import echo, harmless
 
@@ -93,6 +94,14 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, name)
         commands: dict[str, click.Command] = import_module(LAZY_COMMANDS[name][0]).COMMANDS
         return commands[name]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not ctx.resilient_parsing and (near := nearest(args[0], known, likeness=LIKELY)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = {name: command.get_short_help_str(90) for name, command in self.commands.items()}

@@ -18,8 +18,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import click
 
 from proxy.command_line import folders, text
+from proxy.similar import right_would_be
 from proxy.terminal import echo, printable
 from recorder.capture.remote import is_url
+from recorder.filters import nothing_passes
 from recorder.inspect.options import SINCE, UNTIL, Api, api
 from recorder.missing import missing_table
 from recorder.spark_options import (
@@ -33,15 +35,17 @@ from recorder.spark_options import (
     place_of,
     spark_options,
 )
-from recorder.terminal import cell, console
+from recorder.terminal import cell, console, say
 
 if TYPE_CHECKING:
     from recorder.analysis.group_and_filter import Filters
     from recorder.analysis.running import Place
 
 # The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
-_DURATION = re.compile(r"\s*0*([1-9][0-9]{0,8})(?:(?-i:([smhd]))|\s+(second|minute|hour|day|week)s?)\s*", re.IGNORECASE)
-_UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day"}
+_DURATION = re.compile(
+    r"\s*0*([1-9][0-9]{0,8})(?:(?-i:(ms|[smhd]))|\s+(millisecond|second|minute|hour|day|week)s?)\s*", re.IGNORECASE
+)
+_UNITS = {"ms": "millisecond", "s": "second", "m": "minute", "h": "hour", "d": "day"}
 # A window that is chosen by the capture's length; the value is that of `recorder.analysis.group_and_filter.AUTO`.
 AUTO = "auto"
 # The values of `--by`; `recorder.analysis.group_and_filter.BY` maps them to columns.
@@ -177,10 +181,10 @@ def analyze(
 
     only = Filters(apis, clients, topics, *(ns_of(moment, place) for moment in (since, until)))
     if table is not None:
-        _show_table(place, partial(_loaded, name=table, only=only), table, chosen)
+        _show_table(place, partial(_loaded, name=table, only=only), table, chosen, only.options)
     else:
         found = _analyzed(place, Question(tuple(COLUMNS[name] for name in by), window, only), chosen)
-        _show(found, notes, chosen)
+        _show(found, notes, chosen, only.options)
     _end(place, chosen)
 
 
@@ -249,7 +253,7 @@ def _check_table(name: str) -> Any:
     from recorder.analysis.sources import SOURCES
 
     if name not in SOURCES:
-        raise click.UsageError(f"{name!r} is no table; right would be {', '.join(SOURCES)}")
+        raise click.UsageError(f"{name!r} is no table; {right_would_be(name, [*SOURCES])}")
     return SOURCES[name].table
 
 
@@ -272,12 +276,15 @@ def _loaded(found: Any, *, name: str, only: Filters) -> Any:
     return filtered(load(within, name), only)
 
 
-def _show_table(place: Place, made: Callable[[Any], Any], title: str, chosen: Chosen) -> None:
-    """Writes a table to the chosen output.
+def _show_table(
+    place: Place, made: Callable[[Any], Any], title: str, chosen: Chosen, filters: str = "the query"
+) -> None:
+    """Writes a table to the chosen output. `filters`: what a row must pass, for the sentence if none does.
 
     Lines are printed only when all are computed, because `ask` repeats the question after a broken file.
     """
     from recorder.analysis import output
+    from recorder.analysis.report import held
     from recorder.analysis.running import ask
 
     def shown(captured: Any) -> Any:
@@ -286,12 +293,16 @@ def _show_table(place: Place, made: Callable[[Any], Any], title: str, chosen: Ch
             return output.write(found, for_executors(chosen.out), chosen.form or "", overwrite=chosen.overwrite)
         if chosen.form:
             return _kept(output.lines(found, chosen.form))
-        return output.table(found, title, console().width, chosen.limit)
+        rows, more = output.table(found, title, console().width, chosen.limit)
+        return (rows, more) if rows else (None, nothing_passes("row", filters, held(captured)))
 
     with console(stderr=True).status(_STARTING):
         told = ask(place, shown)
     if isinstance(told, tuple):
         found, more = told
+        if found is None:
+            say(more)
+            return
         console().print(found)
         if more:
             console().print(cell(more, "dim"))
@@ -313,7 +324,7 @@ def _kept(lines: Iterable[str]) -> IO[str]:
     return kept
 
 
-def _show(found: Any, notes: list[str], chosen: Chosen) -> None:
+def _show(found: Any, notes: list[str], chosen: Chosen, filters: str = "") -> None:
     """Shows the losses and the share of readable responses first: counts mean nothing without them."""
     if chosen.form == "json" and not chosen.out:
         echo(json.dumps(_as_json(found, notes), default=str))
@@ -323,10 +334,14 @@ def _show(found: Any, notes: list[str], chosen: Chosen) -> None:
     screen = console()
     wide = screen.width
     screen.print(missing_table(replace(found.missing, notes=notes), wide))
+    if found.held:
+        screen.print()
+        say(nothing_passes("exchange", filters, found.held))
+        return
     for line in tables.coverage(found.coverage_by_api, wide):
         screen.print(line)
     screen.print()
-    screen.print(tables.latency_table(found.latency_by_api, wide, found.by))
+    screen.print(tables.latency_table(found.latency_by_api, wide, found.by, found.errors_by_api))
     screen.print()
     if found.errors_by_api:
         screen.print(tables.errors_table(found.errors_by_api, wide, found.by))

@@ -120,7 +120,8 @@ def demo(folder: Path | None, healthy: bool) -> None:
 
     There is nothing to prepare: the cluster is librdkafka's mock of three brokers, and everything listens on loopback.
     Afterwards, also after Ctrl-C, only the capture and its report are left. Three of the clients have a bad habit,
-    which the report finds. The exit code is 1 if Java is missing for the analysis.
+    and so has the mock (it answers acks=0): the report finds them. The exit code is 1 if Java is missing for the
+    analysis.
     """
     from recorder.demo.run import run
 

@@ -5,6 +5,7 @@ The options, both folders and the output file are checked before Spark starts.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ from proxy.command_line import folders
 from proxy.terminal import echo, printable
 from recorder import reporting, spark_options
 from recorder.report.listings import UNKNOWN, Cell, Listing
-from recorder.terminal import Column, cell, console, fitted
+from recorder.terminal import Column, cell, console, fitted, say
 
 # The colours of tones on a terminal; HTML pages use the same tones.
 _STYLES = {"bad": "bold red", "good": "green", "warn": "bold yellow"}
@@ -90,13 +91,16 @@ def compare(
 
 
 def _sides(places: list[Any], named: tuple[str, ...], own: dict[str, float]) -> list[Any]:
-    from recorder.analysis.capture_facts import facts
+    from recorder.analysis.capture_facts import STEPS, facts
     from recorder.analysis.running import ask_each
 
-    with console(stderr=True).status("Spark is starting ...") as status:
+    every = STEPS * len(named)
+    with console(stderr=True).status("Spark is starting; this takes a minute or more ...") as status:
+        numbers = itertools.count(1)
 
         def say(step: str) -> None:
-            status.update(cell(f"Spark is at work: {step} ..."))
+            # a side that has a broken file is asked once more
+            status.update(cell(f"Spark is at work, step {min(next(numbers), every)} of {every}: {step} ..."))
 
         questions = [partial(facts, folder=folder, own=own, say=say) for folder in named]
         return ask_each([*zip(places, questions, strict=True)])
@@ -169,5 +173,5 @@ def _cell(cells: list[Cell]) -> Text:
 def _tell(found: Any, output: Path) -> None:
     from recorder.report.sections import changes as words
 
-    echo(f"{words.verdict(found)}. {words.lead(found)}")
+    say(f"{words.verdict(found)}. {words.lead(found)}")
     echo(f"comparison written to {printable(output)}")

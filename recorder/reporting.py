@@ -19,7 +19,7 @@ from recorder import spark_options
 from recorder.inspect.options import SINCE, UNTIL
 from recorder.report import files
 from recorder.report.files import CantReport
-from recorder.terminal import console
+from recorder.terminal import console, say
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("html", "markdown", "json")
@@ -190,7 +190,7 @@ def _tell(found: Any, output: Path) -> None:
     """Prints the verdict, each finding in a line, and the report's path."""
     from recorder.report.sections.findings import judged, verdict
 
-    echo(f"{verdict(found.findings)}. {judged(found.findings)}")
+    say(f"{verdict(found.findings)}. {judged(found.findings)}")
     for one in found.findings.found:
-        echo(f"  {one.severity.value}: {printable(one.sentence)}")
+        say(f"  {one.severity.value}: {printable(one.sentence)}")
     echo(f"report written to {printable(output)}")

@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with, text
+from proxy.similar import right_would_be
 from proxy.terminal import echo, printable
 from proxy.wire.errors import OverBudget
 from recorder.analysis import master as masters
@@ -68,7 +69,7 @@ def choosing(of: Sequence[str]) -> Callable[..., tuple[str, ...]]:
         names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
         for name in names:
             if name not in of:
-                raise click.BadParameter(f"{name!r} is nothing to ask by; right would be {', '.join(of)}")
+                raise click.BadParameter(f"{name!r} is nothing to ask by; {right_would_be(name, of)}")
         return names
 
     return chosen

@@ -6,6 +6,7 @@ Options become a `Streamed`. Modules that need Spark are imported after the opti
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +27,7 @@ from recorder.capture.remote import SCHEME, is_url
 from recorder.capture.session import SPOOL_FOLDER
 from recorder.ready import NoCapture, check_is_capture, ready
 from recorder.spark_options import FORMATS, check_reached, check_spark, choosing, for_executors, spark_options
-from recorder.terminal import console, count
+from recorder.terminal import console, count, say
 
 # Columns that a stream can group by: frames have them without their bodies.
 BY = ("api", "version", "client_id", "principal", "node")
@@ -42,16 +43,28 @@ _LOOK = 1
 
 def _span(_context: click.Context, option: click.Parameter, value: str) -> str:
     """Returns a duration in Spark's notation, in whole milliseconds. Errors: BadParameter."""
-    found = _SPAN.fullmatch(value)
-    length = round(float(found[1]) * _SECONDS[found[2] or found[3]] * 1000) if found else 0
-    if not length:
+    if not (length := _milliseconds(value)):
         raise click.BadParameter(f"{value!r} is no duration; right would be --{option.name} 10m, or 90s")
     return f"{length} milliseconds"
+
+
+def _span_or_none(_context: click.Context, option: click.Parameter, value: str) -> str:
+    """As `_span`; also takes 0s."""
+    if (length := _milliseconds(value)) is None:
+        raise click.BadParameter(f"{value!r} is no duration; right would be --{option.name} 10m, 90s or 0s")
+    return f"{length} milliseconds"
+
+
+def _milliseconds(value: str) -> int | None:
+    found = _SPAN.fullmatch(value)
+    return round(float(found[1]) * _SECONDS[found[2] or found[3]] * 1000) if found else None
 
 
 def _as_option(span: str) -> str:
     """Returns a duration of `_span` in the option's notation, such as 90s or 10m."""
     length = int(span.split()[0])
+    if not length:
+        return "0s"
     unit = next(name for name in ("d", "h", "m", "s", "ms") if not length % round(_SECONDS[name] * 1000))
     return f"{length // round(_SECONDS[unit] * 1000)}{unit}"
 
@@ -70,8 +83,8 @@ def _as_option(span: str) -> str:
     "--watermark",
     default="10m",
     show_default=True,
-    callback=_span,
-    help="How long a window waits for late segments. Longer than the recorder's segment_age and its lag.",
+    callback=_span_or_none,
+    help="How long a window waits for late segments. While a proxy records: longer than its segment_age and lag.",
 )
 @click.option(
     "--by",
@@ -109,10 +122,10 @@ def stream(
 ) -> None:
     """Write latency and errors of the capture in FOLDER by window, each window once, while a proxy records.
 
-    DIR/latency_by_api and DIR/errors_by_api have the columns of `analyze --out`, without `unanswered`. A window is
-    written when exchanges have come that are newer than its end by the watermark. Exchanges that come later for it are
-    counted and left out. Ctrl-C, a kill or a crash lose nothing: the same command goes on from the checkpoint, and ends
-    with the same files. Read the files with Spark, which knows from DIR's logs which ones count.
+    DIR/latency_by_api and DIR/errors_by_api have the columns of `analyze --out`, without `unanswered` and `flow`. A
+    window is written when exchanges have come that are newer than its end by the watermark. Exchanges that come later
+    for it are counted and left out. Ctrl-C, a kill or a crash lose nothing: the same command goes on from the
+    checkpoint, and ends with the same files. Read the files with Spark, which knows from DIR's logs which ones count.
 
     \b
     While it is recorded:  kafka-wiretap stream capture --output windows
@@ -135,12 +148,13 @@ def stream(
     try:
         with _claim_of(asked, by) as claim:
             claim()
-            echo(_start_line(asked, by), err=True)
+            for line in _start_lines(asked, by):
+                say(line, err=True)
             has_segments = _has_segments(place, once=once)
             claim(write=True)
             if not has_segments:
                 _await_first_segment(place)
-            is_stopped = _run(asked, master, conf)
+            is_stopped = _run(asked, by, master, conf)
     except KeyboardInterrupt:
         is_stopped = True
     if is_stopped:
@@ -231,7 +245,7 @@ def _await_first_segment(place: str) -> None:
         time.sleep(_LOOK)
 
 
-def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
+def _run(asked: Any, by: tuple[str, ...], master: str, conf: dict[str, str]) -> bool:
     """Runs the stream. Returns True if a signal has ended it."""
     from recorder.analysis.running import interrupted_by, opened
     from recorder.analysis.store import blamed
@@ -246,7 +260,9 @@ def _run(asked: Any, master: str, conf: dict[str, str]) -> bool:
         _check_stores(spark, asked)
         status.update("Spark is reading the segments that are there ...")
         with blamed(spark, (asked.folder, asked.output, asked.checkpoint)):
-            tell_all(run(spark, asked, stop), status, is_once=asked.every is None)
+            newest = tell_all(run(spark, asked, stop), status, is_once=asked.every is None)
+    if asked.every is None and not stop.is_set():
+        tell_held(newest, asked, by)
     return stop.is_set()
 
 
@@ -260,8 +276,8 @@ def is_soon_over(asked: Any) -> bool:
     return Place(asked.folder, files=files_in(asked.folder)).size < SMALL_CAPTURE
 
 
-def tell_all(batches: Iterable[Any], status: Status, *, is_once: bool) -> None:
-    """Prints what each batch (a `Progress`) wrote and left out, as it arrives.
+def tell_all(batches: Iterable[Any], status: Status, *, is_once: bool) -> list[Any]:
+    """Prints what each batch (a `Progress`) wrote and left out, as it arrives. Returns each table's newest.
 
     `status`: the terminal's status line until the first output line.
     `is_once`: at the end, also report tables without written rows, because silence would look like success.
@@ -274,18 +290,36 @@ def tell_all(batches: Iterable[Any], status: Status, *, is_once: bool) -> None:
         last[told.table] = told
         if told.written or told.late:
             status.stop()
-            echo(_line(told), err=True)
+            say(_line(told), err=True)
             named.add(told.table)
         elif not named:
             status.update(f"no window is over yet: {count(told.held, 'row')} wait for the watermark ...")
     status.stop()
     if is_once and not last:
-        echo("nothing new: no segment has come since the last look", err=True)
+        say("nothing new: no segment has come since the last look; the windows held back then still are", err=True)
     for told in last.values():
         if is_once and told.table not in named:
-            echo(_line(told), err=True)
+            say(_line(told), err=True)
     if late:
-        echo(f"left out because they came late: {_late(late)}; a longer --watermark waits for them", err=True)
+        say(f"left out because they came late: {_late(late)}; a longer --watermark waits for them", err=True)
+    return [*last.values()]
+
+
+def tell_held(newest: Iterable[Any], asked: Any, by: tuple[str, ...]) -> None:
+    """Prints which windows the watermark holds back at the end of one look, and how to get them.
+
+    They stay unwritten, because a later look may find more of their exchanges, and each window is written once.
+    """
+    held = [told for told in newest if told.held]
+    if not held:
+        return
+    rows = " and ".join(f"{count(told.held, 'row')} of {told.table}" for told in held)
+    after = min(told.watermark for told in held)
+    say(f"held back by the watermark: {rows}, of windows that end after {_clock(after)}", err=True)
+    say(f"A later look writes them when traffic has come that is {_newer(asked)}. If the recording is over:", err=True)
+    grouped = "" if by == ("api",) else f" --by {','.join(by)}"
+    options = f"--window {_as_option(asked.window)}{grouped} --out DIR"
+    echo(f"  kafka-wiretap analyze {shlex.quote(asked.folder)} {options}", err=True)
 
 
 def _check_stores(spark: Any, asked: Any) -> None:
@@ -320,22 +354,31 @@ def _signals() -> Iterator[Event]:
             signal.signal(one, handler)
 
 
-def _start_line(asked: Any, by: tuple[str, ...]) -> str:
-    """Returns the first line of output. Spark may take half a minute to start, and the first window much longer."""
+def _start_lines(asked: Any, by: tuple[str, ...]) -> Iterator[str]:
+    """Yields the first lines of output. Spark may take half a minute to start, and the first window much longer."""
     from recorder.analysis.streaming import QUESTIONS
 
-    length, later = _as_option(asked.window), _as_option(asked.watermark)
-    return (
-        f"starting a stream of {printable(asked.folder)} to {printable(asked.output)}: {', '.join(QUESTIONS)} "
-        f"by {', '.join(by)} in windows of {length}, each written when traffic has come that is {later} newer"
-    )
+    yield f"starting a stream of {printable(asked.folder)} to {printable(asked.output)}"
+    yield f"{', '.join(QUESTIONS)} by {', '.join(by)} in windows of {_as_option(asked.window)}"
+    yield f"a window is written when traffic has come that is {_newer(asked)} than its end"
+
+
+def _newer(asked: Any) -> str:
+    """Returns by how much traffic must be newer than a window's end: "10m newer"."""
+    later = int(asked.watermark.split()[0])
+    return f"{_as_option(asked.watermark)} newer" if later else "newer"
 
 
 def _line(told: Any) -> str:
     at = f"{datetime.now(UTC):%H:%M:%S}"
     late = f"; too late: {_late(told.late)}" if told.late else ""
-    held = f"{told.held:,} wait for the watermark, {told.watermark}"
+    held = f"{count(told.held)} wait; watermark: {_clock(told.watermark)}"
     return f"{at}  {told.table}: {count(told.written, 'row')} written, {held}{late}"
+
+
+def _clock(watermark: str) -> str:
+    """Returns Spark's notation of a watermark as UTC, to the second."""
+    return f"{watermark[:19].replace('T', ' ')} UTC"
 
 
 def _late(rows: int) -> str:

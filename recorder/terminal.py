@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import sys
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
+from rich.spinner import Spinner
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from proxy.command_line import width
-from proxy.terminal import printable
+from proxy.command_line import folded, width
+from proxy.terminal import echo, printable
 
 # The width of tables in a pipe or a file, where there is no terminal's width.
 PIPE_WIDTH = 140
+# Where names are broken into lines: behind blanks; else inside of words, as in GetTelemetry, a-b, a_b, a.b; but not
+# behind an escaped line feed, whose next letters would begin a line after all
+_BLANKS = re.compile(r"(?<=\s)(?=\S)")
+_HUMPS = re.compile(r"(?<=[a-z])(?<!\\[nrt])(?=[A-Z])|(?<=[-_./:,@=])(?=\w)")
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _SECOND = 10**9
 _LONGER = (("h", 3600 * _SECOND), ("min", 60 * _SECOND), ("s", _SECOND))
@@ -30,6 +38,27 @@ class _Console(Console):
         """Raises BrokenPipeError, with which the command ends as other tools do when their reader is gone."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
+    def status(self, status: RenderableType, **options: Any) -> Status:
+        """Shows what is being done, with a spinner and the seconds that have passed."""
+        return _Timed(status, console=self, **options)
+
+
+class _Timed(Status):
+    def __init__(self, status: RenderableType, **options: Any) -> None:
+        super().__init__(status, **options)
+        self._spinner = _TimedSpinner("dots", text=status, style=self.spinner_style, speed=self.speed)
+        self._live.update(self._spinner)
+
+
+class _TimedSpinner(Spinner):
+    # when it was first drawn; `start_time` begins anew with each update
+    since: float | None = None
+
+    def render(self, time: float) -> RenderableType:
+        shown = super().render(time)
+        self.since = time if self.since is None else self.since
+        return Text.assemble(shown, (f" {time - self.since:.0f} s", "dim")) if isinstance(shown, Text) else shown
+
 
 def console(*, stderr: bool = False) -> Console:
     """A console on standard output or error. Colours, bold and dim only on a terminal that may have them."""
@@ -39,7 +68,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class Column(NamedTuple):
-    """A column of a table. Numbers are aligned to the right and never broken; names may be folded.
+    """A column of a table. Numbers are aligned to the right and never broken; names may be folded, between words first.
 
     `rank`: if there is no room for all columns, those of the highest rank are left out first, those of rank 0 never.
     `least`: a column of names is folded to fewer letters only if no other column can be left out.
@@ -50,6 +79,12 @@ class Column(NamedTuple):
     style: str = ""
     rank: int = 0
     least: int = 10
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """Prints a line of a command's output; on a terminal a long line is broken between words."""
+    for part in folded(line, width()):
+        echo(part, err=err)
 
 
 # a str is made printable, and never read as markup
@@ -63,18 +98,21 @@ def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]
     """
     shown = list(range(len(columns)))
     cells = [[_cell(value, column.style) for value, column in zip(row, columns, strict=True)] for row in rows]
-    while _needed(columns, cells, shown) > width and (rank := max(columns[at].rank for at in shown)):
+    longest = {at: max([len(columns[at].title), *(len(row[at]) for row in cells)]) for at in shown}
+    while _total(_capped(columns, longest, 0)) > width and (rank := max(columns[at].rank for at in shown)):
         shown.remove(max(at for at in shown if columns[at].rank == rank))
+        longest = {at: longest[at] for at in shown}
     left_out = [column.title for at, column in enumerate(columns) if at not in shown]
     table = Table(header_style="dim", box=None, pad_edge=False)
     table.padding = (0, 1, 0, 0)
+    widths = _widths(columns, longest, width)
     for at in shown:
         if columns[at].is_number:
             table.add_column(columns[at].title, justify="right", no_wrap=True)
         else:
-            table.add_column(columns[at].title, overflow="fold")
+            table.add_column(_broken(Text(columns[at].title), widths[at]), overflow="fold")
     for row in cells:
-        table.add_row(*(row[at] for at in shown))
+        table.add_row(*(_broken(row[at], widths[at]) for at in shown))
     below = [Text(f"no room here for: {', '.join(left_out)}", "dim italic")] if left_out else []
     return Group(Text(title, "bold"), table, *below)
 
@@ -88,13 +126,44 @@ def _cell(value: Cell, style: str) -> Text:
     return value if isinstance(value, Text) else cell(value, style)
 
 
-def _needed(columns: Sequence[Column], rows: Sequence[Sequence[Text]], shown: Sequence[int]) -> int:
-    """The least width of the shown columns: numbers unbroken, names folded to `least` letters."""
-    widths = []
-    for at in shown:
-        longest = max([len(columns[at].title), *(len(row[at]) for row in rows)])
-        widths.append(longest if columns[at].is_number else min(longest, columns[at].least))
-    return sum(widths) + len(widths) - 1
+def _widths(columns: Sequence[Column], longest: Mapping[int, int], width: int) -> Mapping[int, int]:
+    """The widths of columns that fit into `width` if any can: the widest names are folded first."""
+    caps = range(max(longest.values(), default=0), -1, -1)
+    every = (_capped(columns, longest, cap) for cap in caps)
+    return next((widths for widths in every if _total(widths) <= width), _capped(columns, longest, 0))
+
+
+def _capped(columns: Sequence[Column], longest: Mapping[int, int], cap: int) -> Mapping[int, int]:
+    """The widths of columns whose names take at most `cap` letters, or `least`. `longest`: the widths without a cap."""
+    return {
+        at: wide if columns[at].is_number else min(wide, max(cap, columns[at].least)) for at, wide in longest.items()
+    }
+
+
+def _total(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + len(widths) - 1
+
+
+def _broken(name: Text, width: int) -> Text:
+    """The name in lines of at most `width`, broken at blanks, else at `_HUMPS`, else anywhere."""
+    if len(name) <= width:
+        return name
+    blanks, humps = ([found.start() for found in edges.finditer(name.plain)] for edges in (_BLANKS, _HUMPS))
+    ends, start = [], 0
+    while len(name) - start > width:
+        # a blank at a line's end needs no room
+        start = _last(blanks, start, start + width + 1) or _last(humps, start, start + width) or start + width
+        ends.append(start)
+    lines = name.divide(ends)
+    for line in lines:
+        line.rstrip()
+    return Text("\n").join(lines)
+
+
+def _last(edges: Sequence[int], start: int, end: int) -> int | None:
+    """The last edge behind `start` and up to `end`."""
+    at = bisect_right(edges, end)
+    return edges[at - 1] if at and edges[at - 1] > start else None
 
 
 def size(number: float | None) -> str:

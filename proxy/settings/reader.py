@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,9 +22,8 @@ from proxy.schema.kinds import Kind, cut
 from proxy.schema.toml import dotted, toml
 from proxy.settings import wording
 from proxy.settings.sources import GivenValue, Source, SourceKind
+from proxy.similar import nearest
 
-# characters of an unknown name that are compared with the known names
-MAX_COMPARED = 64
 # error lines are cut to so many characters: names and values may have any length
 LONGEST_LINE = 1000
 
@@ -275,4 +273,4 @@ def _stand_in(field: KeyedField) -> Any:
 @lru_cache(maxsize=1024)
 def _nearest(name: str, names: tuple[str, ...]) -> str | None:
     """The one of `names` that is most like `name`; None if none is similar."""
-    return next(iter(get_close_matches(name[:MAX_COMPARED], names, n=1, cutoff=0.5)), None)
+    return nearest(name, names)

@@ -31,9 +31,11 @@ from recorder.analysis.report import missing
 from recorder.analysis.report_decoders import OF_FINDINGS
 from recorder.analysis.summary.finding import Findings
 from recorder.analysis.table_cache import TableCache
-from recorder.analysis.tables.errors import FLOW, errors
+from recorder.analysis.tables.errors import errors
 from recorder.capture import frames as c
 
+# how often `facts` calls `say`
+STEPS = 3
 _NO_FRAMES = "the capture holds no frames"
 
 
@@ -99,8 +101,10 @@ def _read(exchanges: DataFrame) -> dict[str, int]:
 def _errors(exchanges: DataFrame) -> tuple[ErrorFacts, ...]:
     """Returns how many answers hold each code, by API. `errors` has a code once an answer, however often it occurs."""
     name = F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY))).alias(c.API)
-    found = errors(exchanges).groupBy(name, t.ERROR, FLOW).agg(F.count("*").alias(t.EXCHANGES)).collect()
-    return tuple(ErrorFacts(row[c.API] or "unknown", row[t.ERROR], row[t.EXCHANGES], bool(row[FLOW])) for row in found)
+    found = errors(exchanges).groupBy(name, t.ERROR, t.FLOW).agg(F.count("*").alias(t.EXCHANGES)).collect()
+    return tuple(
+        ErrorFacts(row[c.API] or "unknown", row[t.ERROR], row[t.EXCHANGES], bool(row[t.FLOW])) for row in found
+    )
 
 
 def _versions(clients: DataFrame) -> tuple[VersionFacts, ...]:

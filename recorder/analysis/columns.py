@@ -39,6 +39,8 @@ P99_MS = "p99_ms"
 ERROR_CODE = "error_code"
 ERROR = "error"
 RETRIABLE = "retriable"
+# whether an error is a normal step of the protocol, and no fault
+FLOW = "flow"
 COUNT = "count"
 EXCHANGES = "exchanges"
 READ = "read"

@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
-from proxy.wire import apis, kafka07
-from proxy.wire.dialects import Dialect
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.tables.clients import software
 from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
+from recorder.filters import api_name, as_options
 
 TOPIC, SOFTWARE = "topic", "software"
 # Names of `--by`, and their columns.
@@ -61,6 +60,13 @@ class Filters(NamedTuple):
         for condition in (_any(self.apis, _is_api), _any(self.clients, _is_client)):
             found = found if condition is None else found.filter(condition)
         return found
+
+    @property
+    def options(self) -> str:
+        """The filters as options of a command."""
+        return as_options(
+            apis=self.apis, client=self.clients, topic=self.topics, since_ns=self.since_ns, until_ns=self.until_ns
+        )
 
 
 NO_FILTERS = Filters()
@@ -107,13 +113,6 @@ def filtered(found: DataFrame, only: Filters) -> DataFrame:
     has_address = c.CLIENT in found.columns
     clients = _any(only.clients, _is_client if has_address else lambda name: F.col(c.CLIENT_ID) == name)
     return found if clients is None else found.filter(clients)
-
-
-def api_name(key: int, dialect: str | None) -> str:
-    """Returns an API's name as the column API has it."""
-    if dialect == Dialect.KAFKA_07:
-        return kafka07.RequestType(key).api
-    return apis.api_name(key) or f"api {key}"
 
 
 def _topics(captured: Captured) -> DataFrame:

@@ -42,9 +42,14 @@ def lines(found: DataFrame, form: str) -> Iterator[str]:
         yield json.dumps(_plain(row)) if form == "json" else _csv(map(_text, row))
 
 
-def table(found: DataFrame, title: str, width: int, limit: int) -> tuple[RenderableType, str]:
-    """Returns the first `limit` rows as a table, and a line about further rows; the line is empty if there are none."""
+def table(found: DataFrame, title: str, width: int, limit: int) -> tuple[RenderableType | None, str]:
+    """Returns the first `limit` rows as a table, and a line about further rows; the line is empty if there are none.
+
+    None: there is no row at all.
+    """
     rows = found.limit(limit + 1).collect()
+    if not rows:
+        return None, ""
     kinds = dict(found.dtypes)
     columns = [Column(name, kinds[name] in _NUMBERS, rank=at) for at, name in enumerate(found.columns)]
     cells = [[_text(value)[:_CELL] for value in row] for row in rows[:limit]]

@@ -20,6 +20,7 @@ from recorder.analysis.table_cache import persisted
 from recorder.analysis.tables.exchanges import doubtful, exchanges
 from recorder.analysis.tables.lag import SECOND_NS, window_ns
 from recorder.capture import frames as c
+from recorder.filters import Held
 from recorder.missing import Gaps, LostOfApi, Missing
 
 Rows = list[dict[str, Any]]
@@ -42,13 +43,17 @@ ASKED = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The losses, and the rows of each table. `by`: the columns by which latency and errors are grouped."""
+    """The losses, and the rows of each table. `by`: the columns by which latency and errors are grouped.
+
+    `held`: what the capture holds, if no exchange passed the question's filters.
+    """
 
     missing: Missing
     coverage_by_api: Rows
     latency_by_api: Rows
     errors_by_api: Rows
     by: tuple[str, ...] = (c.API,)
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,15 @@ def report(capture: Captured, question: Question = BY_API, *, output: Output | N
             "errors_by_api": errors_by_api(kept, by=by, window=window),
         }
         rows = {name: _collected(table, name, output) for name, table in tables.items()}
-        return Report(missing(capture.frames, capture.events, output), **rows, by=by)
+        nothing = None if rows["latency_by_api"] else held(capture)
+        return Report(missing(capture.frames, capture.events, output), **rows, by=by, held=nothing)
+
+
+def held(captured: Captured) -> Held:
+    """Returns what the capture holds, whatever time is chosen. Runs a Spark job."""
+    name = F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY)))
+    first, last, apis = captured.frames.agg(F.min(c.AT_NS), F.max(c.AT_NS), F.collect_set(name)).collect()[0]
+    return Held(first, last, tuple(apis))
 
 
 def _window(exchanges: DataFrame) -> str | None:

@@ -25,11 +25,12 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 
+from proxy.similar import right_would_be
 from recorder.analysis import job
 from recorder.analysis.bodies import Captured
 from recorder.analysis.group_and_filter import NoMatch
 from recorder.analysis.scan import files_in
-from recorder.analysis.sources import captured
+from recorder.analysis.sources import SOURCES, captured
 from recorder.analysis.store import StoreGone, check_found
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME, is_url, place_at, reason_of, size_of
@@ -41,6 +42,8 @@ SMALL_CAPTURE, TINY_CAPTURE = 1_000_000_000, 4_000_000
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*")
 # In Spark's log after it gave up a standalone cluster; the exception that it raises then is about something else.
 _NO_MASTER = "All masters are unresponsive"
+# Spark's message about a table that it does not know
+_NO_TABLE = re.compile(r"The table or view (`.+`) cannot be found")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 Files = Mapping[str, Sequence[str]]
 Answer = TypeVar("Answer")
@@ -205,8 +208,11 @@ def as_click_errors(log: Path) -> Iterator[None]:
 
 
 def _question(error: Any) -> str:
-    """Returns Spark's message about a wrong question, without Spark's error codes."""
+    """Returns Spark's message about a wrong question, without Spark's error codes. Names similar tables."""
     first = str(error).strip().split("\n", 1)[0]
+    if unknown := _NO_TABLE.search(first):
+        name = unknown[1].replace("`", "")
+        return f"{name!r} is no table; {right_would_be(name, [*SOURCES])}"
     return _CONDITION.sub("", _STATE.sub("", first))
 
 

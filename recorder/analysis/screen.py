@@ -30,7 +30,7 @@ _LATENCY = (
     Column("p99", True),
 )
 _ERRORS = (
-    Column("error", style="red"),
+    Column("error"),
     Column("code", True, rank=2),
     Column("retry", True, rank=3),
     Column("count", True),
@@ -39,9 +39,14 @@ _ERRORS = (
 _UNREAD = (Column("API"), Column("responses", True, rank=1), Column("read", True), Column("not read"))
 
 
-def latency_table(rows: Rows, width: int, by: Sequence[str] = (c.API,)) -> RenderableType:
-    """Returns rows of `latency_by_api` as a table: within a window the busiest first, waiting rows after the others."""
+def latency_table(rows: Rows, width: int, by: Sequence[str] = (c.API,), errors: Rows = ()) -> RenderableType:
+    """Returns rows of `latency_by_api` as a table: within a window the busiest first, waiting rows after the others.
+
+    `errors`: the rows of `errors_by_api`. A count of errors is dim if all of them are normal steps of the protocol.
+    """
     clock = _clock(rows)
+    with_faults = {(_window(row), *_names(row, by)) for row in errors if not row[t.FLOW]}
+    normal = {(_window(row), *_names(row, by)) for row in errors} - with_faults
     requests = Counter[tuple[str, ...]]()
     for row in rows:
         requests[_window(row), *_names(row, by)] += row[t.REQUESTS]
@@ -54,7 +59,7 @@ def latency_table(rows: Rows, width: int, by: Sequence[str] = (c.API,)) -> Rende
             *_start(row, clock, by),
             count(row[t.REQUESTS]),
             _unless_zero(row[t.UNANSWERED]),
-            _unless_zero(row[t.ERRORS], "bold red"),
+            _unless_zero(row[t.ERRORS], "dim" if (_window(row), *_names(row, by)) in normal else "bold red"),
             size(row[t.REQUEST_BYTES]),
             size(row[t.RESPONSE_BYTES]),
             *(milliseconds(row[name]) for name in (t.P50_MS, t.P95_MS, t.P99_MS)),
@@ -65,16 +70,24 @@ def latency_table(rows: Rows, width: int, by: Sequence[str] = (c.API,)) -> Rende
 
 
 def errors_table(rows: Rows, width: int, by: Sequence[str] = (c.API,)) -> RenderableType:
-    """Returns rows of `errors_by_api` as a table: within a window the most frequent first."""
+    """Returns rows of `errors_by_api` as a table: within a window faults first, and the most frequent first."""
     clock = _clock(rows)
+
+    def order(row: Any) -> tuple[Any, ...]:
+        return _window(row), row[t.FLOW], -row[t.COUNT], _names(row, by), row[t.ERROR_CODE]
+
     cells = [
         [
-            *(*_start(row, clock, by), row[t.ERROR], str(row[t.ERROR_CODE]), "yes" if row[t.RETRIABLE] else "no"),
+            *(*_start(row, clock, by), _error(row), str(row[t.ERROR_CODE]), "yes" if row[t.RETRIABLE] else "no"),
             *(count(row[t.COUNT]), count(row[t.EXCHANGES])),
         ]
-        for row in sorted(rows, key=lambda row: (_window(row), -row[t.COUNT], _names(row, by), row[t.ERROR_CODE]))
+        for row in sorted(rows, key=order)
     ]
     return _table(f"Errors by {_titled(by)}", rows, [*_columns(by), *_ERRORS], cells, width)
+
+
+def _error(row: Any) -> Text:
+    return cell(f"{row[t.ERROR]} (normal)", "dim") if row[t.FLOW] else cell(row[t.ERROR], "red")
 
 
 def _titled(by: Sequence[str]) -> str:

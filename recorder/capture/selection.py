@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase, translate
 from functools import partial
 from typing import Annotated, Any
@@ -18,6 +17,7 @@ from typing import Annotated, Any
 from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import Key
 from proxy.schema.kinds import SIZE, Kind, Toml, cut, each, shown, text
+from proxy.similar import nearest
 from proxy.wire.apis import api_keys, api_name
 from proxy.wire.kafka07 import RequestType
 
@@ -52,8 +52,8 @@ def _api(part: Any) -> str:
     known = [*filter(None, map(api_name, api_keys())), *(request_type.api for request_type in RequestType), OTHER]
     names = {name.lower(): name for name in known}
     if not any(fnmatchcase(name, name_pattern.lower()) for name in names):
-        near = get_close_matches(name_pattern.lower(), names, n=1, cutoff=0.5)
-        hint = f", but {names[near[0]]} is" if near else ": `kafka-wiretap wire list` has them all"
+        near = nearest(name_pattern.lower(), names)
+        hint = f", but {names[near]} is" if near else ": `kafka-wiretap wire list` has them all"
         raise InvalidValue(f"has '{cut(name_pattern)}', which is no API{hint}")
     return pattern
 

@@ -37,8 +37,9 @@ _INTERRUPTED = 130
 _LAST_LINES = 12
 # Explanations of unexpected numbers in the tables; the mock causes both.
 _REMARKS = (
-    "ApiVersions with error 35 is ordinary: clients offer their newest version first, the mock knows older ones.",
-    "Connections that end early: the mock answers acks=0, which no broker does, so the proxy ends them as unexpected.",
+    "ApiVersions with error 35 is normal: clients offer their newest version first, the mock knows older ones.",
+    "Connections that end early: the mock answers acks=0, which no broker does, so the proxy ends them as unexpected, "
+    "and the report finds them. --healthy leaves acks=0 out.",
 )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +21,12 @@ from proxy.tools.commands import RECORDS_HELP
 from proxy.tools.output import Incomplete, budget_option, end, print_json, print_lines
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget
+from proxy.wire.normal_errors import is_normal
 from recorder.capture import frames as c
+from recorder.filters import nothing_passes
 from recorder.inspect.options import COUNT, FOLDER, READING_HELP, Shown, filters, shown_id
 from recorder.ready import NoCapture, ready
-from recorder.terminal import console, count
+from recorder.terminal import console, count, say
 
 if TYPE_CHECKING:
     from recorder.inspect.exchanges import Pair
@@ -30,6 +34,20 @@ if TYPE_CHECKING:
 
 # The most bytes that `show` shows by default: of a value, and of a frame in a hex dump.
 SHOWN_BYTES, SHOWN_DUMP = 32, 4096
+# the errors that `exchanges` asks for
+FAULTS, ALL = "faults", "all"
+OPTIONS = {FAULTS: "--errors", ALL: "--all-errors"}
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """Exchanges that are not listed although their response may hold an error.
+
+    `unread`: those whose errors are unknown, by reason. `normal`: those whose errors are normal steps of the protocol.
+    """
+
+    unread: Counter[str] = field(default_factory=Counter)
+    normal: int = 0
 
 
 class WithDefault(click.Group):
@@ -66,7 +84,7 @@ def _made_ready(folder: Path) -> Path:
 
 
 def _note(text: str) -> None:
-    echo(f"note: {text}", err=True)
+    say(f"note: {text}", err=True)
 
 
 def _wanted(folder: Path, budget: int, **given: Any) -> Wanted:
@@ -126,22 +144,25 @@ def frames(folder: Path, limit: int | None, as_json: bool, budget: int, **given:
 
     wanted = _wanted(_made_ready(folder), budget, **given)
     found = islice(rows(folder, wanted, bodies=of_responses, most=budget), limit)
+    none = partial(_none, "frame", folder, wanted, limit, budget)
     if as_json:
-        _list((lines.frame_json(row, budget) for row in found), "no frame to show")
+        _list((lines.frame_json(row, budget) for row in found), none)
     else:
         chosen = layout(lines.FRAME_LAYOUTS, lines.FRAME_TITLES, width())
         cells = (lines.frame_cells(row, budget) for row in found)
-        _list(chosen.lines(cells), "no frame to show", chosen.header)
+        _list(chosen.lines(cells), none, chosen.header)
 
 
 @inspect.command(short_help="List requests with their responses, one exchange a line.")
 @FOLDER
 @filters(kinds=False)
-@click.option("--errors", "only_errors", is_flag=True, help="Only exchanges whose response holds an error.")
-def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool, budget: int, **given: Any) -> None:
+@click.option("--errors", flag_value=FAULTS, help="Only exchanges whose response holds an error that is not normal.")
+@click.option("--all-errors", "errors", flag_value=ALL, help="Only exchanges whose response holds any error.")
+def exchanges(folder: Path, limit: int | None, as_json: bool, errors: str | None, budget: int, **given: Any) -> None:
     """List requests with their responses in the order in which they ended. Requests without an answer come last.
 
-    Each error is named, with how often it occurs in the response. "long poll": the broker may have waited on purpose.
+    Each error is named, with how often it occurs in the response. "(normal)": a normal step of the protocol, such as
+    UNSUPPORTED_VERSION in an answer to ApiVersions. "long poll": the broker may have waited on purpose.
     """
     from recorder.inspect import lines
     from recorder.inspect.exchanges import pairs
@@ -149,27 +170,37 @@ def exchanges(folder: Path, limit: int | None, as_json: bool, only_errors: bool,
     from recorder.inspect.rows import of_exchanges, rows
 
     wanted = _wanted(_made_ready(folder), budget, **given)
-    unread: Counter[str] = Counter()
+    left_out = LeftOut()
     every = pairs(rows(folder, wanted, bodies=of_exchanges, most=budget), most=budget)
-    found = islice(_with_errors(every, unread) if only_errors else every, limit)
+    found = islice(_with_errors(every, left_out, only_faults=errors == FAULTS) if errors else every, limit)
+    none = partial(_none, "exchange", folder, wanted, limit, budget, OPTIONS[errors] if errors else None)
     if as_json:
-        _list((json.dumps(lines.exchange_json(pair)) for pair in found), "no exchange to show")
+        _list((json.dumps(lines.exchange_json(pair)) for pair in found), none)
     else:
         chosen = layout(lines.EXCHANGE_LAYOUTS, lines.EXCHANGE_TITLES, width())
-        _list(chosen.lines(map(lines.exchange_cells, found)), "no exchange to show", chosen.header)
-    if unread:
+        _list(chosen.lines(map(lines.exchange_cells, found)), none, chosen.header)
+    _note_left_out(left_out)
+
+
+def _note_left_out(left_out: LeftOut) -> None:
+    if left_out.normal:
+        _note(f"left out: {count(left_out.normal, 'exchange')} with normal errors only; --all-errors lists them, too")
+    if unread := left_out.unread:
         reasons = ", ".join(f"{why}: {often}" for why, often in unread.most_common())
         whether = "it holds" if unread.total() == 1 else "they hold"
         _note(f"of {count(unread.total(), 'response')} nobody can tell whether {whether} errors ({reasons})")
 
 
-def _with_errors(found: Iterable[Pair], unread: Counter[str]) -> Iterator[Pair]:
-    """The exchanges whose response holds an error. `unread` counts responses with unknown errors, by reason."""
+def _with_errors(found: Iterable[Pair], left_out: LeftOut, *, only_faults: bool) -> Iterator[Pair]:
+    """The exchanges whose response holds an error. `only_faults`: an error that is no normal step of the protocol."""
     for pair in found:
         if pair.reading and pair.reading.unread:
-            unread[pair.reading.unread.value] += 1
+            left_out.unread[pair.reading.unread.value] += 1
         elif pair.reading and pair.reading.codes:
-            yield pair
+            if only_faults and all(is_normal(pair.head[c.API_KEY], code) for code in pair.reading.codes):
+                left_out.normal += 1
+            else:
+                yield pair
 
 
 @inspect.command(short_help="Decode frames and exchanges, or describe a connection.")
@@ -209,8 +240,17 @@ def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, reco
     end(form.budget)
 
 
-def _list(lines: Iterable[str], none: str, header: str | None = None) -> None:
-    """Prints the lines. `none`: the note on standard error if there are none."""
+def _none(what: str, folder: Path, wanted: Wanted, limit: int | None, budget: int, flag: str | None = None) -> str:
+    """The note if nothing is listed. `what`: the singular of what is listed. `flag`: a further filter."""
+    from recorder.inspect.summary import held
+
+    if limit == 0:
+        return f"no {what} to show"
+    return nothing_passes(what, " ".join(filter(None, (wanted.options, flag))), held(folder, most=budget))
+
+
+def _list(lines: Iterable[str], none: Callable[[], str], header: str | None = None) -> None:
+    """Prints the lines. `none`: returns the note on standard error if there are none."""
     if header is not None:
         click.echo(header)
     printed = False
@@ -218,4 +258,4 @@ def _list(lines: Iterable[str], none: str, header: str | None = None) -> None:
         echo(line)
         printed = True
     if not printed:
-        _note(none)
+        _note(none())

@@ -12,6 +12,7 @@ from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.error_paths import Unread
 from proxy.wire.long_polls import Wait
+from proxy.wire.normal_errors import is_normal
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
@@ -82,7 +83,8 @@ def frame_cells(row: Row, most: int = DEFAULT_BUDGET) -> Cells:
     `most`: the limit in bytes of memory for its error codes.
     """
     notes = [row[c.CLIENT_ID] or "", "by proxy" if row[c.MADE_BY] == c.BY_PROXY else ""]
-    notes += [errors_text(row_errors(row, budget=Budget(most))) if row[c.KIND] == c.RESPONSE else "", row[c.NOTE] or ""]
+    reading = row_errors(row, budget=Budget(most)) if row[c.KIND] == c.RESPONSE else None
+    notes += [errors_text(reading, row[c.API_KEY]) if reading else "", row[c.NOTE] or ""]
     notes += ["one-way" if row[c.AWAITS] is False else "", "masked" if row[c.MASKED] else ""]
     cells = _shared_cells(row) | {"frame": short_id(row), "size": size(row[c.SIZE]), "ms": _ms(row[c.LATENCY_NS])}
     return Cells(cells | {"direction": "<-" if row[c.KIND] == c.RESPONSE else "->"}, _joined(notes))
@@ -95,15 +97,23 @@ def exchange_cells(pair: Pair) -> Cells:
     cells = _shared_cells(head) | {"exchange": short_exchange_id(head)}
     cells |= {name: size(row[c.SIZE]) if row else "-" for name, row in (("sent", request), ("received", response))}
     cells["ms"] = _ms(response[c.LATENCY_NS] if response else None)
-    errors = errors_text(pair.reading) if pair.reading else ""
+    errors = errors_text(pair.reading, head[c.API_KEY]) if pair.reading else ""
     return Cells(cells, _joined([head[c.CLIENT_ID] or "", outcome, errors, wait_text(pair)]))
 
 
-def errors_text(reading: ResponseErrors) -> str:
-    """The errors by name, each with its number of occurrences; or why they are unknown."""
+def errors_text(reading: ResponseErrors, api_key: int | None) -> str:
+    """The errors by name, each with its number of occurrences; or why they are unknown.
+
+    An error that is a normal step of the protocol in a response of this api is followed by "(normal)".
+    """
     if reading.unread is not None:
         return UNREAD[reading.unread]
-    return ", ".join(name if often == 1 else f"{name} x{often}" for name, often in error_counts(reading).items())
+    return ", ".join(
+        kafka_error(code).name
+        + ("" if often == 1 else f" x{often}")
+        + (" (normal)" if is_normal(api_key, code) else "")
+        for code, often in Counter(reading.codes).items()
+    )
 
 
 def error_counts(reading: ResponseErrors) -> dict[str, int]:

@@ -40,13 +40,23 @@ _IDS = (
     re.compile(r"(?P<session>)(?P<connection>[0-9]+)/(?P<exchange>e?)(?P<number>[0-9]+)"),
     re.compile(r"(?:(?P<session>[^/]*[^/0-9][^/]*)/)?(?P<connection>[0-9]+)(?P<exchange>)(?P<number>)"),
 )
+# the name of an API that has only a key
+_UNNAMED = re.compile(r"api ([0-9]+)", re.IGNORECASE)
 
 
 def api(value: str) -> Api:
-    """An api by its name (any case, former names too) or by its key. A key is that of any dialect."""
+    """An api by its name (any case, former names too) or by its key. A key is that of any dialect.
+
+    "api 2000" is the name that lists have for a key without a name.
+    """
     asked = names.api_of_07(value)
     if asked is not None:
         return int(asked), c.KAFKA_07
+    if value.lower() in (c.TOKEN, c.UNFRAMED):
+        right = f"right would be inspect frames --kind {value.lower()}"
+        raise click.BadParameter(f"{value!r} is a kind of frames that are of no API; {right}")
+    if unnamed := _UNNAMED.fullmatch(value):
+        value = unnamed[1]
     return api_key(value), None if value.isdigit() else c.KAFKA
 
 

@@ -176,7 +176,7 @@ def _exchange_head(pair: Pair) -> str:
     told = [outcome if latency is None else f"{outcome} after {milliseconds(latency / 1e6)} ms"]
     if pair.outcome is Outcome.UNANSWERED:
         told = [f"{outcome}: no response to it is in the capture"]
-    told += [errors_text(pair.reading) if pair.reading else "", wait_text(pair)]
+    told += [errors_text(pair.reading, pair.head[c.API_KEY]) if pair.reading else "", wait_text(pair)]
     return f"{exchange_id(pair.head)}  {api_name(pair.head)} exchange: {', '.join(filter(None, told))}"
 
 
@@ -229,7 +229,7 @@ def _head(row: Row, form: Form) -> Iterator[str]:
     yield INDENT + ", ".join([*told, in_bytes(row[c.SIZE])])
     if row.get(ORIGIN):
         yield f"{INDENT}replays {printable(row[ORIGIN])}"
-    errors = errors_text(form.reading(row)) if row[c.KIND] == c.RESPONSE else ""
+    errors = errors_text(form.reading(row), row[c.API_KEY]) if row[c.KIND] == c.RESPONSE else ""
     if errors:
         yield f"{INDENT}errors: {errors.removeprefix('errors ')}"
     if row[c.NOTE]:

@@ -15,6 +15,7 @@ from rich.console import RenderableType
 from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.errors import OverBudget, in_bytes
 from recorder.capture import frames as c
+from recorder.filters import Held
 from recorder.inspect.lines import moment
 from recorder.inspect.losses import Losses
 from recorder.inspect.masked import why
@@ -120,6 +121,14 @@ def summarize(folder: Path, notes: Iterable[str] = (), *, most: int = DEFAULT_BU
         found.add_events(events)
     found.gaps.sort(key=lambda gap: gap[c.AT_NS])
     return found
+
+
+def held(folder: Path, *, most: int = DEFAULT_BUDGET) -> Held:
+    """What the capture holds: its times and APIs. `most` and errors: as of `summarize`."""
+    found = summarize(folder, most=most)
+    times = [(one.first_ns, one.last_ns) for one in found.sessions.values()]
+    first_ns, last_ns = min((first for first, _ in times), default=None), max((last for _, last in times), default=None)
+    return Held(first_ns, last_ns, tuple(api for api in found.apis if api not in (c.TOKEN, c.UNFRAMED)))
 
 
 def as_json(found: Summary) -> dict[str, Any]:

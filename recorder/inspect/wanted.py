@@ -12,6 +12,7 @@ import pyarrow.dataset as ds
 
 from recorder.capture import frames as c
 from recorder.capture.reader import hour_may_hold
+from recorder.filters import as_options
 from recorder.inspect.options import Api
 
 
@@ -42,6 +43,19 @@ class Wanted:
             parts.append(ds.field(c.AT_NS) <= self.until_ns)
         given = [part for part in parts if part is not None]
         return reduce(and_, given) if given else None
+
+    @property
+    def options(self) -> str:
+        """The filters as options of a command."""
+        return as_options(
+            session=self.sessions,
+            connection=self.connections,
+            apis=self.apis,
+            kind=self.kinds,
+            client=self.clients,
+            since_ns=self.since_ns,
+            until_ns=self.until_ns,
+        )
 
     def in_hour(self, start_ns: int) -> bool:
         """True if the hour that begins at `start_ns` can hold wanted frames."""

@@ -14,6 +14,7 @@ from recorder.analysis.summary.whole import Summary
 from recorder.report.figure import Figure
 from recorder.report.listings import short
 from recorder.report.sections import findings as words
+from recorder.report.sections.cluster import LATE_IN_SHORT
 from recorder.report.sections.every import sections
 from recorder.terminal import count, duration, moment, size
 
@@ -104,9 +105,8 @@ def _of_cluster(summary: Summary) -> Iterator[Figure]:
         )
     if summary.groups.groups.total:
         behind = sum(one.is_behind for one in summary.groups.groups)
-        yield Figure(
-            "groups", count(summary.groups.groups.total), f"{count(behind)} behind", "warn" if behind else "good"
-        )
+        beside = f"{count(behind)} {LATE_IN_SHORT}"
+        yield Figure("groups", count(summary.groups.groups.total), beside, "warn" if behind else "good")
     real = sum(one.count for one in summary.errors.errors if not one.is_flow)
     if summary.errors.not_judged is None:
         normal = "but normal ones" if summary.errors.errors.rows and not real else ""

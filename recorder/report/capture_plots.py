@@ -22,6 +22,7 @@ from recorder.report.plots.dumbbells import domain, stepped
 from recorder.report.plots.lanes import Bar, Cells, Lane, Piece, Span
 from recorder.report.plots.over_time import Canvas, Line
 from recorder.report.plots.style import BAD, HEAT, HUES, MUTED, REST, WARN, Spec
+from recorder.report.sections.cluster import LATE
 from recorder.report.sections.traffic import label_of, slowest
 from recorder.terminal import count, duration, size
 
@@ -242,10 +243,10 @@ def _groups(summary: Summary) -> Iterator[Plot]:
     if not found.groups.rows:
         return
     behind = [row.group for row in found.groups if row.is_behind]
-    answer = "No group is behind at the end."
+    answer = f"No group is {LATE} at the end."
     if behind:
         names = ", ".join(short(name, 40) for name in behind[:3])
-        answer = f"Behind at the end: {names} ({len(behind)} of {count(len(found.groups), 'group')})."
+        answer = f"{LATE.capitalize()} at the end: {names} ({len(behind)} of {count(len(found.groups), 'group')})."
     shown = [_lane(summary.timeline, row, found.rebalances.rows) for row in found.groups]
     keys = (
         Key("lag, relative to the group's most", HUES[0]),

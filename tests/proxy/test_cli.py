@@ -322,6 +322,12 @@ def test_an_unknown_command_is_not_found():
     assert "No such command 'bogus'" in result.output
 
 
+def test_a_misspelt_command_is_answered_with_the_one_that_is_meant():
+    result = CliRunner().invoke(cli.main, ["analyse", "capture"])
+    assert result.exit_code == 2
+    assert result.output.endswith("Error: No such command 'analyse'. Did you mean 'analyze'?\n")
+
+
 def test_help_of_the_proxy_names_every_flag():
     output = CliRunner().invoke(cli.main, ["proxy", "--help"]).output
     for param in cli.proxy.params:

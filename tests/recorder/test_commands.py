@@ -21,6 +21,7 @@ from recorder.analysis.running import Place, as_click_errors, ask
 from recorder.capture.compactor import Summary
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.merging import CannotMerge, Merged
+from recorder.filters import Held
 from recorder.missing import Gaps, LostOfApi, Missing
 from recorder.terminal import pip_install
 from tests.recorder.running import run
@@ -42,7 +43,7 @@ def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     asked: list[tuple[Any, ...]] = []
     row = {"api": "Fetch", "requests": 2000, "responses": 2, "unanswered": 1, "errors": 1}
     row |= {"request_bytes": 1500, "response_bytes": 10, "p50_ms": 1.5, "p95_ms": None, "p99_ms": 2000.0, "wait": None}
-    error = {"api": "Fetch", "error_code": 1, "error": "OFFSET_OUT_OF_RANGE", "retriable": False}
+    error = {"api": "Fetch", "error_code": 1, "error": "OFFSET_OUT_OF_RANGE", "retriable": False, "flow": False}
 
     def answer(*question: Any) -> Report:
         asked.append(question)
@@ -103,6 +104,18 @@ def test_analyze_prints_both_tables(captured: Path, analyzed: list[Any]) -> None
     assert ["Fetch", "OFFSET_OUT_OF_RANGE", "1", "no", "3", "1"] in words
 
 
+def test_analyze_says_what_the_capture_holds_if_nothing_passes_the_filters(
+    captured: Path, analyzed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Report(MISSING, [], [], [], held=Held(0, 10**9, ("Fetch",)))
+    monkeypatch.setattr(analyze, "_analyzed", lambda *_: nothing)
+    *_, sentence = run("analyze", captured, "--client", "nobody", "--api", "fetch").stdout.splitlines()
+    assert sentence == (
+        "no exchange passes --api Fetch --client nobody: the capture holds frames from 1970-01-01 00:00:00 to "
+        "1970-01-01 00:00:01 UTC, of Fetch"
+    )
+
+
 def test_options_of_analyze_reach_the_job(captured: Path, analyzed: list[Any]) -> None:
     options = ["--master", "spark://host:7077", "--conf", "a.b=c=d", "--window", "1 minute"]
     result = run("analyze", captured, *options, "--out", captured / "out", "--format", "csv")
@@ -137,14 +150,19 @@ def test_groupings_and_filters_reach_the_job(captured: Path, analyzed: list[Any]
     ("options", "said"),
     [
         (["--by", "colour"], "'colour' is nothing to ask by; right would be api, version, client_id,"),
+        (
+            ["--by", "client"],
+            "'client' is nothing to ask by; did you mean client_id? There are api, version,",
+        ),
         (["--by", "api,"], "'' is nothing to ask by"),
+        (["--table", "exchange"], "'exchange' is no table; did you mean exchanges? There are frames, exchanges,"),
         (["--table", "moons"], "'moons' is no table; right would be frames, exchanges,"),
         (["--format", "parquet"], "--format parquet needs --out DIR"),
         (["--format", "csv"], "the answers are several tables; right would be --out DIR, or --table NAME"),
         (["--since", "noon"], "'noon' is no time; right would be"),
         (["--api", "fetsch"], "Fetch"),
     ],
-    ids=["by", "by-nothing", "table", "parquet", "csv", "since", "api"],
+    ids=["by", "by-similar", "by-nothing", "table-similar", "table", "parquet", "csv", "since", "api"],
 )
 def test_a_wrong_query_is_reported_with_a_correction(
     captured: Path, analyzed: list[Any], options: list[str], said: str
@@ -234,7 +252,8 @@ def test_a_duration_is_a_number_and_a_unit(captured: Path, analyzed: list[Any], 
 
 
 @pytest.mark.parametrize(
-    ("window", "of_spark"), [("5s", "5 second"), ("10m", "10 minute"), ("2h", "2 hour"), ("1d", "1 day")]
+    ("window", "of_spark"),
+    [("1500ms", "1500 millisecond"), ("5s", "5 second"), ("10m", "10 minute"), ("2h", "2 hour"), ("1d", "1 day")],
 )
 def test_a_duration_may_be_short(captured: Path, analyzed: list[Any], window: str, of_spark: str) -> None:
     assert run("analyze", captured, "--window", window).exit_code == 0
@@ -274,6 +293,20 @@ def test_lines_of_a_table_are_printed_once_though_a_broken_file_has_it_asked_twi
     with CliRunner().isolation() as (printed, *_):
         analyze._show_table(place, lambda _: Found(), "names", chosen)
     assert printed.getvalue().decode() == 'name\n"a\nb"\nünï\n'
+
+
+def test_a_table_without_rows_is_a_sentence(
+    captured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("recorder.analysis.running.ask", lambda _, question: question(None))
+    monkeypatch.setattr("recorder.analysis.output.table", lambda *_: (None, ""))
+    monkeypatch.setattr("recorder.analysis.report.held", lambda _: Held(0, 0, ("Fetch",)))
+    chosen = analyze.Chosen(None, None, False, 10)
+    for filters, passes in (("--client nobody", "no row passes --client nobody"), ("", "no row")):
+        analyze._show_table(Place(str(captured)), lambda _: None, "names", chosen, filters)
+        assert capsys.readouterr().out == (
+            f"{passes}: the capture holds frames from 1970-01-01 00:00:00 to 1970-01-01 00:00:00 UTC, of Fetch\n"
+        )
 
 
 def test_a_terminal_shows_that_spark_starts_before_a_table(

@@ -148,7 +148,7 @@ def test_a_folders_name_is_no_markup_where_a_terminal_shows_what_is_done(
 
     monkeypatch.setattr("recorder.analysis.running.ask_each", ask_each)
     comparing._sides([None, None], ("before", "[/after]"), {})
-    assert "Spark is at work: rules on [/after] ..." in capsys.readouterr().err
+    assert "Spark is at work, step 2 of 6: rules on [/after] ..." in capsys.readouterr().err
 
 
 def write_heartbeats(folder: Path, latency_ms: int, version: int, *, is_bad: bool, every_s: float) -> None:

@@ -16,9 +16,11 @@ from recorder.analysis.streaming import FORM, Streamed
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.session import SPOOL_FOLDER
 from recorder.ready import NoCapture
-from recorder.stream import is_soon_over, stream, tell_all
+from recorder.stream import is_soon_over, stream, tell_all, tell_held
 from recorder.terminal import console
 from tests.recorder.running import run
+
+NO_DURATIONS = ("soon", "10", "-1m", "1m1")
 
 
 def test_a_folder_that_is_no_capture_is_refused(tmp_path: Path) -> None:
@@ -70,12 +72,24 @@ def test_a_second_stream_with_a_folder_of_the_first_is_refused_at_once(tmp_path:
     assert f"Error: another stream writes to {tmp_path / shared} now: right would be to end it first, " in found.output
 
 
-@pytest.mark.parametrize("option", ["--window", "--watermark", "--trigger"])
-@pytest.mark.parametrize("value", ["0s", "soon", "10", "-1m", "1m1"])
-def test_a_bad_duration_is_refused(option: str, value: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "right"),
+    [
+        *(("--window", value, "10m, or 90s") for value in ("0s", *NO_DURATIONS)),
+        *(("--trigger", value, "10m, or 90s") for value in ("0s", *NO_DURATIONS)),
+        *(("--watermark", value, "10m, 90s or 0s") for value in NO_DURATIONS),
+    ],
+)
+def test_a_bad_duration_is_refused(option: str, value: str, right: str) -> None:
     found = run("stream", "capture", "--output", "out", option, value)
     assert found.exit_code == 2
-    assert f"{value!r} is no duration; right would be {option} 10m, or 90s" in found.output
+    assert f"{value!r} is no duration; right would be {option} {right}" in found.output
+
+
+def test_a_watermark_may_be_nothing(started: list[Any], tmp_path: Path) -> None:
+    found = run("stream", tmp_path / "capture", "--output", tmp_path / "out", "--watermark", "0s")
+    assert [asked.watermark for asked in started] == ["0 milliseconds"]
+    assert "a window is written when traffic has come that is newer than its end" in found.output.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -99,26 +113,36 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "windows", "newer"),
     [
-        ((), "by api in windows of 1m, each written when traffic has come that is 10m newer"),
+        ((), "by api in windows of 1m", "10m newer"),
         (
             ("--by", "api,client_id", "--window", "10s", "--watermark", "90s", "--once"),
-            "by api, client_id in windows of 10s, each written when traffic has come that is 90s newer",
+            "by api, client_id in windows of 10s",
+            "90s newer",
         ),
     ],
     ids=["default", "options"],
 )
 def test_a_stream_says_at_once_what_it_is_starting(
-    started: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], says: str
+    started: list[Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    windows: str,
+    newer: str,
 ) -> None:
     def refuse(_: Path) -> None:
         raise NoCapture("compaction has begun")
 
     monkeypatch.setattr("recorder.stream.ready", refuse)
-    first, last = run("stream", tmp_path / "capture", "--output", tmp_path / "out", *options).output.splitlines()
-    places = f"starting a stream of {tmp_path}/capture to {tmp_path}/out: latency_by_api, errors_by_api "
-    assert (first, last) == (places + says, "Error: compaction has begun")
+    *lines, last = run("stream", tmp_path / "capture", "--output", tmp_path / "out", *options).output.splitlines()
+    assert lines == [
+        f"starting a stream of {tmp_path}/capture to {tmp_path}/out",
+        f"latency_by_api, errors_by_api {windows}",
+        f"a window is written when traffic has come that is {newer} than its end",
+    ]
+    assert last == "Error: compaction has begun"
     assert started == []
 
 
@@ -189,7 +213,10 @@ def progress(table: str, written: int, late: int = 0) -> Progress:
     ("batches", "says"),
     [
         ((), "nothing new: no segment has come since the last look"),
-        ((progress("latency_by_api", 0),), "latency_by_api: 0 rows written, 55 wait for the watermark"),
+        (
+            (progress("latency_by_api", 0),),
+            "latency_by_api: 0 rows written, 55 wait; watermark: 2026-11-21 12:00:00 UTC",
+        ),
         ((progress("latency_by_api", 3), progress("errors_by_api", 0)), "errors_by_api: 0 rows written, 55 wait"),
     ],
     ids=["nothing-new", "all-wait", "one-table-waits"],
@@ -201,6 +228,37 @@ def test_a_run_with_once_that_writes_nothing_says_so(
     found = capsys.readouterr().err
     assert says in found
     assert len(found.splitlines()) == max(len(batches), 1)
+
+
+def test_the_end_of_one_look_says_what_is_held_back_and_how_to_get_it(
+    started: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("stream", tmp_path / "capture", "--output", tmp_path / "out", "--once", "--window", "90s", "--by", "api,node")
+    newest = [progress("latency_by_api", 3), progress("errors_by_api", 0)]
+    tell_held(newest, started[0], ("api", "node"))
+    rows, later, command = capsys.readouterr().err.splitlines()
+    assert rows == (
+        "held back by the watermark: 55 rows of latency_by_api and 55 rows of errors_by_api, "
+        "of windows that end after 2026-11-21 12:00:00 UTC"
+    )
+    assert later.startswith("A later look writes them when traffic has come that is 10m newer.")
+    assert command == f"  kafka-wiretap analyze {tmp_path}/capture --window 90s --by api,node --out DIR"
+
+
+def test_nothing_is_said_to_be_held_back_when_nothing_is(capsys: pytest.CaptureFixture[str]) -> None:
+    told = progress("errors_by_api", 0)._replace(held=0)
+    tell_held([told], Streamed("capture", "out", "checkpoint"), ("api",))
+    assert capsys.readouterr().err == ""
+
+
+def test_on_a_narrow_terminal_no_word_of_a_progress_line_is_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    tell_all((progress("latency_by_api", 0),), nothing_shown(), is_once=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "0 rows written, 55 wait; watermark: 2026-11-21 12:00:00 UTC" in " ".join(" ".join(lines).split())
 
 
 def test_a_continued_stream_reports_only_what_it_writes_itself(capsys: pytest.CaptureFixture[str]) -> None:

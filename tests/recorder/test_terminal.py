@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.status import Status
 
 from recorder.terminal import (
     PIPE_WIDTH,
@@ -65,6 +66,21 @@ def test_foreign_text_in_a_table_is_printable_and_no_markup() -> None:
     assert paper.getvalue().splitlines()[-1].split() == ["[/red]\\u001b[2J", "[bold]"]
 
 
+def test_a_spinner_shows_the_seconds_since_its_start(on_a_terminal: None) -> None:
+    screen, now = console(stderr=True), 100.0
+    screen.get_time = lambda: now  # type: ignore[method-assign]
+    status = screen.status("Spark is starting ...")
+    assert shown(screen, status).endswith("Spark is starting ... 0 s")
+    now = 112.4
+    assert shown(screen, status).endswith("Spark is starting ... 12 s")
+    status.update(cell("Spark is at work: [rules] ..."))
+    assert shown(screen, status).endswith("Spark is at work: [rules] ... 12 s")
+
+
+def shown(screen: Console, status: Status) -> str:
+    return "".join(piece.text for piece in screen.render(status)).strip()
+
+
 def test_a_title_is_no_markup() -> None:
     made = fitted(
         "found [/red] in it", [Column("name"), Column("[/left out]", True, rank=1)], [["x" * 10, "1" * 10]], 12
@@ -85,6 +101,36 @@ def test_the_lines_around_a_narrow_table_are_not_broken() -> None:
         "g",
         "no room here for: something that finds no room",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("GetTelemetrySubscriptions", ["GetTelemetry", "Subscriptions"]),
+        ("JoinGroup, waiting", ["JoinGroup,", "waiting"]),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", ["TRANSACTIONAL_", "ID_", "AUTHORIZATION_", "FAILED"]),
+        ("thermostat-1.local at 10.0.0.1", ["thermostat-1.", "local at", "10.0.0.1"]),
+        ("one\nFORGED as a line", ["one\\nFORGED as a", "line"]),
+        ("a line of\nFORGED", ["a line", "of\\nFORGED"]),
+        ("exactly sixteen, then more", ["exactly sixteen,", "then more"]),
+        ("x" * 20, ["x" * 16, "x" * 4]),
+        ("日本" * 9, ["日本" * 4, "日本" * 4, "日本"]),
+    ],
+)
+def test_names_are_broken_between_words(name: str, lines: list[str]) -> None:
+    made = fitted("title", [Column("name"), Column("n", True)], [[name, "1" * 3]], 20)
+    paper = StringIO()
+    Console(file=paper, width=20).print(made)
+    _, _, first, *others = paper.getvalue().splitlines()
+    assert first.split("111")[0].strip() == lines[0]
+    assert [line.strip() for line in others] == lines[1:]
+
+
+def test_the_widest_names_give_room_first() -> None:
+    made = fitted("title", [Column("a"), Column("b")], [["short name", "a name of many words that is long"]], 30)
+    paper = StringIO()
+    Console(file=paper, width=30).print(made)
+    assert paper.getvalue().splitlines()[2].startswith("short name a name of many")
 
 
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:

@@ -16,9 +16,8 @@ from proxy.wire import keys
 from proxy.wire.long_polls import LONG_POLLS
 from recorder.analysis import columns as t
 from recorder.analysis.findings.counting import at_node, counted, has_any, inside, rates, rule_rows, shares
-from recorder.analysis.findings.rows import CASES, OF, WINDOW
+from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
-from recorder.analysis.tables.errors import FLOW
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 
@@ -34,6 +33,8 @@ STALE = (22, 25, 27)
 # the apis of a login, and of the time before it
 _OF_LOGINS = (keys.SASL_HANDSHAKE, keys.SASL_AUTHENTICATE, keys.API_VERSIONS)
 _CONNECTION = [c.SESSION, c.CONNECTION]
+# the cause of a connection's end (`proxy.conversation.exchange`)
+_UNEXPECTED = "unexpected_response"
 
 RuleFunction = Callable[[Tables], DataFrame]
 
@@ -94,6 +95,22 @@ def unanswered(tables: Tables) -> DataFrame:
     return rule_rows(shares(found), at_node(), {"cause": c.CAUSE})
 
 
+def unexpected(tables: Tables) -> DataFrame:
+    """Connections that the proxy ended because a broker sent a response that no request awaits, by cluster: nothing
+    tells which later response would belong to which request.
+    """
+    ended = tables.connections.filter(F.col(c.CAUSE) == _UNEXPECTED)
+    last = tables.kept.groupBy(*_CONNECTION).agg(F.max_by(c.API, c.EXCHANGE).alias("_last"))
+    with_last = ended.join(last, _CONNECTION, "left").withColumn(WINDOW, F.lit(0))
+    nodes = F.array_sort(F.collect_set(c.NODE))
+    more = {"_api": F.mode("_last"), "_nodes": F.array_join(nodes.cast("array<string>"), ", ")}
+    found = counted(with_last, [c.CLUSTER], at="closed_at", more=more).withColumn(MEASURE, F.col(CASES))
+    named = F.when(F.length("_nodes") > 0, F.col("_nodes"))
+    return rule_rows(
+        found.withColumn(OF, F.lit(None).cast("bigint")), c.CLUSTER, {"api": F.col("_api"), "nodes": named}
+    )
+
+
 def throttled(tables: Tables) -> DataFrame:
     """The share of a client's answers that make it wait, because it exceeded a quota."""
     throttled = inside(tables.exchanges).filter(F.col(t.THROTTLE_MS).isNotNull())
@@ -123,7 +140,7 @@ def _has_readable_codes() -> Column:
 
 
 def _faults(tables: Tables) -> DataFrame:
-    return _settled(tables.errors).filter(~F.coalesce(FLOW, F.lit(False)))
+    return _settled(tables.errors).filter(~F.coalesce(t.FLOW, F.lit(False)))
 
 
 def _settled(errors: DataFrame) -> DataFrame:

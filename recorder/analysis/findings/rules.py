@@ -90,6 +90,19 @@ RULES = (
         "Compare the client's request.timeout.ms with the latency, and the broker's log with the times.",
     ),
     Rule(
+        "unexpected_responses",
+        "Which brokers answer unasked?",
+        answers.unexpected,
+        Severity.WARNING,
+        1,
+        Unit.COUNT,
+        "Connections that ended because a broker of cluster {subject} sent a response that no request awaits: "
+        "{measure}; the last request of most: {api}; nodes: {nodes}",
+        "The broker breaks the protocol: it answers twice, or answers a Produce with acks=0. Upgrade or replace the "
+        "broker, or what stands between it and the proxy. Without the proxy, clients would misread later responses.",
+        _ONCE,
+    ),
+    Rule(
         "denied",
         "Which clients lack a permission?",
         answers.error_rate(answers.DENIED),

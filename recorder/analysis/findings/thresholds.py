@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 from proxy.limited_files import UnusableFile, content_of, tables
+from proxy.similar import nearest
 from proxy.terminal import printable
 
 
@@ -29,8 +29,8 @@ def checked(values: Mapping[str, object], rules: list[str], shown: str) -> dict[
     """The values, if each has the name of a rule and is a number above 0. Errors: WrongThresholds."""
     for name, value in values.items():
         if name not in rules:
-            near = get_close_matches(name, rules, 1)
-            hint = f"; meant is perhaps {near[0]}" if near else f"; rules are {', '.join(rules)}"
+            near = nearest(name, rules)
+            hint = f"; meant is perhaps {near}" if near else f"; rules are {', '.join(rules)}"
             raise WrongThresholds(f"{shown}: there is no rule {printable(name)}{hint}")
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
             raise WrongThresholds(f"{shown}: {name} = {printable(value)} is no number above 0")

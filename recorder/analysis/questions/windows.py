@@ -49,7 +49,7 @@ def latency_in_windows(exchanges: DataFrame, *, window: str, by: Sequence[str] =
 
 
 def errors_in_windows(exchanges: DataFrame, *, window: str, by: Sequence[str] = (c.API,)) -> DataFrame:
-    """Returns the columns of `errors_by_api` per window. Needs ERRORS_NEED and `by`."""
+    """Returns the columns of `errors_by_api` per window, except FLOW. Needs ERRORS_NEED and `by`."""
     each = each_code(exchanges, [F.col(c.AT), *groups(by, None)])
     counted = each.groupBy(_window(window), *by, t.ERROR_CODE).agg(
         F.sum(t.COUNT).alias(t.COUNT), F.count("*").alias(t.EXCHANGES)

@@ -1,12 +1,6 @@
 """The error codes in answers, a row for each code and place: its name, and whether the client may try again.
 
-Some codes are no fault but a normal step of the protocol. `flow` marks them:
-
-    UNSUPPORTED_VERSION   of ApiVersions: the answer says which versions there are
-    MEMBER_ID_REQUIRED    of JoinGroup: the answer gives the member its id
-    GROUP_ID_NOT_FOUND    of ConsumerGroupDescribe: the group is classic, and the client asks DescribeGroups next
-    any api               a rebalance makes members join; a fetch session that is gone is opened anew; an earlier
-                          transaction, or a commit in one, is not done yet
+Some codes are no fault but a normal step of the protocol (`proxy.wire.normal_errors`). `flow` marks them.
 """
 
 from __future__ import annotations
@@ -18,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_codes import ERRORS as CODES
-from proxy.wire.keys import API_VERSIONS, CONSUMER_GROUP_DESCRIBE, JOIN_GROUP
+from proxy.wire.normal_errors import NORMAL, NORMAL_OF
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.decode.topic_errors import TOPIC_ERRORS
@@ -28,12 +22,6 @@ from recorder.analysis.tables.exchanges import EXCHANGES
 from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
 
-# UNSUPPORTED_VERSION, MEMBER_ID_REQUIRED, GROUP_ID_NOT_FOUND: each normal for one api
-_FLOW_OF = {API_VERSIONS: 35, JOIN_GROUP: 79, CONSUMER_GROUP_DESCRIBE: 69}
-# REBALANCE_IN_PROGRESS, CONCURRENT_TRANSACTIONS, FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
-# UNSTABLE_OFFSET_COMMIT, FETCH_SESSION_TOPIC_ID_ERROR
-_FLOW = (27, 51, 70, 71, 88, 106)
-FLOW = "flow"
 _COPIED = (
     *t.KEYS,
     c.CLUSTER,
@@ -56,7 +44,7 @@ ERRORS = Table(
         Declared(t.ERROR_CODE, "smallint", "the code"),
         Declared(t.ERROR, "string", "Kafka's name for it; `ERROR_<code>` for one that is newer than the table"),
         Declared(t.RETRIABLE, "boolean", "whether a client may simply try again"),
-        Declared(FLOW, "boolean", "whether the code is a normal step of the protocol, and no fault"),
+        Declared(t.FLOW, "boolean", "whether the code is a normal step of the protocol, and no fault"),
         Declared("topic", "string", "the topic that has the code; null: none, or one that was never named"),
         Declared("partition", "int", "the partition that has the code; null: none"),
         Declared(t.COUNT, "bigint", "how often the code occurs there"),
@@ -97,7 +85,7 @@ def errors(exchanges: DataFrame) -> DataFrame:
     """
     names = [column.name for column in EXCHANGES.columns if column.name in _COPIED]
     name, retriable = looked_up()
-    described = {t.ERROR: name, t.RETRIABLE: retriable, FLOW: _flow()}
+    described = {t.ERROR: name, t.RETRIABLE: retriable, t.FLOW: is_flow()}
     return each_code(exchanges, [F.col(name) for name in names]).withColumns(described).select(*_OF_ANSWERS)
 
 
@@ -108,10 +96,11 @@ def each_code(exchanges: DataFrame, columns: Sequence[Column]) -> DataFrame:
     return each.withColumn(t.COUNT, count.cast("bigint")).drop(t.ERROR_CODES)
 
 
-def _flow() -> Column:
+def is_flow() -> Column:
+    """Whether ERROR_CODE is a normal step of the protocol in an answer of API_KEY; null if the API is not known."""
     code, key = F.col(t.ERROR_CODE), F.col(c.API_KEY)
-    found = code.isin(*_FLOW)
-    for api_key, of_api in _FLOW_OF.items():
+    found = code.isin(*NORMAL)
+    for api_key, of_api in NORMAL_OF.items():
         found |= (key == api_key) & (code == of_api)
     return found
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from recorder.analysis.change.facts import Facts
-from recorder.analysis.change.judged import ENOUGH, Cases, Change
+from recorder.analysis.change.judged import ENOUGH, LEAST_MS, Cases, Change
 from recorder.analysis.change.rows import FindingChange, LatencyChange
 from recorder.analysis.change.whole import Changes, Verdict
 from recorder.analysis.summary.bounds import Table
@@ -93,8 +93,15 @@ def _captures(found: Changes) -> SectionText:
         name("before", lambda row: row.before, is_name=True),
         name("after", lambda row: row.after, is_name=True),
     )
-    return SectionText(
-        "captures", "The two captures", tuple(lacks), (listing("Side by side", columns, rows, is_small=True),)
+    side_by_side = listing("Side by side", columns, rows, is_small=True)
+    return SectionText("captures", "The two captures", (*lacks, ignored(found.tolerance)), (side_by_side,))
+
+
+def ignored(tolerance: float) -> str:
+    """The sentence on differences that count as none."""
+    return (
+        f"Ignored are differences of up to {percent(100 * tolerance)} (--tolerance). Also ignored: latency's up to "
+        f"{LEAST_MS:g} ms, since threads wake up that late; those of shares of errors that chance explains."
     )
 
 
@@ -109,7 +116,7 @@ _OF_SIDES: dict[str, Callable[[Facts], str]] = {
     "exchanges": lambda side: count(side.exchanges) + _rate(side.exchanges, side.seconds, digits),
     "bytes": lambda side: size(side.bytes) + _rate(side.bytes, side.seconds, size),
     "missing": lambda side: "not complete" if side.missing else "nothing",
-    "clients": lambda side: count(len({one.client_id for one in side.clients})),
+    "client ids": lambda side: count(len({one.client_id for one in side.clients})),
     "findings": lambda side: count(side.findings.found.total),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.cluster import NO_LEADER, Group, TopicTotals
+from recorder.analysis.summary.cluster import BEHIND_MS, NO_LEADER, Group, TopicTotals
 from recorder.analysis.summary.whole import Summary
 from recorder.report.listings import UNKNOWN, bytes_of, clock, id_of, listing, moment_of, name, number, time_of, times
 from recorder.report.sections.section import SectionText, section
@@ -67,6 +67,11 @@ _EVENTS = (
 _OF_CLAUSES = "Clauses are those of the CloudEvents binding for Kafka; an event that breaks several counts with each."
 
 
+# the words for `Group.is_behind`
+_LATE_BY = duration(BEHIND_MS * 10**6)
+LATE, LATE_IN_SHORT = f"behind by {_LATE_BY} or more", f"behind by {_LATE_BY}"
+
+
 def groups(summary: Summary) -> SectionText:
     """The section of groups: their lag, and the causes of their rebalances."""
     found, when = summary.groups, clock(summary.timeline)
@@ -93,7 +98,7 @@ def groups(summary: Summary) -> SectionText:
         name("members say", lambda row: row.reason, is_spare=True),
     )
     behind = [one for one in found.groups if one.is_behind]
-    lead = f"{count(found.groups.total, 'group')}, {count(len(behind))} behind at the end." if found.groups.rows else ""
+    lead = f"{count(found.groups.total, 'group')}, {count(len(behind))} {LATE} at the end." if found.groups.rows else ""
     return section(
         "groups",
         "Groups",

@@ -33,7 +33,7 @@ def clients(summary: Summary) -> SectionText:
     if found.clients.rows:
         cut = sum(row.fate == "cut" for row in found.clients)
         fate = f"; a broker of Kafka 4 would refuse {count(cut)}" if cut else ""
-        lead = f"{count(found.clients.total, 'client')}{fate}."
+        lead = f"{count(found.clients.total, 'client')} by client id, software, principal and host{fate}."
     by_client = listing("By client", columns, found.clients)
     return section("clients", "Clients", found, (lead,), by_client, nothing="No client was seen.")
 

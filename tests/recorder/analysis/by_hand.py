@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -53,9 +54,9 @@ def each_second(count: float, seconds: Iterable[float] = (0, 60), **facts: Any) 
 
 def life(connection: int, opened: float, lasted: float | None, cause: str = "client", **facts: Any) -> list[Row]:
     """The events of a connection."""
-    client = facts.get("client", "10.0.0.1:5000")
+    detail = json.dumps({"client": "10.0.0.1:5000"} | facts)
     own = EVENT | {"connection": connection}
-    rows = [own | {"kind": "opened", "at": NOON + timedelta(seconds=opened), "detail": f'{{"client": "{client}"}}'}]
+    rows = [own | {"kind": "opened", "at": NOON + timedelta(seconds=opened), "detail": detail}]
     if lasted is not None:
         rows.append(own | {"kind": "closed", "at": NOON + timedelta(seconds=opened + lasted), "cause": cause})
     return rows

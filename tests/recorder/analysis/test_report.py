@@ -46,6 +46,14 @@ def test_both_tables_come_of_the_same_exchanges(spark: SparkSession, folder: str
     assert not found.missing
 
 
+def test_when_nothing_passes_the_filters_it_says_what_the_capture_holds(spark: SparkSession, folder: str) -> None:
+    only = Filters(clients=("nobody",), since_ns=int(NOON.timestamp() * 10**9) + 3600 * 10**9)
+    found = report(sources.captured(spark, folder), Question(only=only))
+    assert (found.latency_by_api, found.held and found.held.apis) == ([], ("Metadata",))
+    everything = report(sources.captured(spark, folder))
+    assert everything.held is None
+
+
 def test_analyze_and_inspect_report_the_same_losses(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

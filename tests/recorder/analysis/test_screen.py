@@ -77,7 +77,8 @@ def test_a_terminal_of_80_columns_shows_every_header_and_breaks_no_number() -> N
     screen = Console(width=80, file=paper)
     screen.print(latency_table([latency("OffsetForLeaderEpoch", 1_234_567, **busy, **day)], 80))
     error = {"api": "OffsetForLeaderEpoch", "error_code": 53, "error": "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"}
-    screen.print(errors_table([error | {"retriable": False, "count": 12_345, "exchanges": 12_345} | day], 80))
+    error |= {"flow": False, "retriable": False, "count": 12_345, "exchanges": 12_345}
+    screen.print(errors_table([error | day], 80))
     said = paper.getvalue()
     assert "…" not in said
     headers = "UTC API reqs unansw. errs sent received p50 ms p95 p99"
@@ -87,9 +88,38 @@ def test_a_terminal_of_80_columns_shows_every_header_and_breaks_no_number() -> N
 
 
 def test_the_most_frequent_error_stands_first() -> None:
-    error = {"api": "Fetch", "retriable": True, "exchanges": 1}
+    error = {"api": "Fetch", "retriable": True, "flow": False, "exchanges": 1}
     rows = [error | {"error_code": 6, "error": "A", "count": 1}, error | {"error_code": 1, "error": "B", "count": 3}]
     assert printed(errors_table(rows)) == [["Fetch", "B", "1", "yes", "3", "1"], ["Fetch", "A", "6", "yes", "1", "1"]]
+
+
+def styled(table: Any) -> list[str]:
+    """The printed lines, with the codes of their colours."""
+    paper = StringIO()
+    Console(width=WIDE, file=paper, force_terminal=True, color_system="standard", highlight=False).print(table)
+    return paper.getvalue().splitlines()[2:]
+
+
+RED, DIM = "\x1b[31m", "\x1b[2m"
+
+
+def test_errors_that_are_a_normal_step_of_the_protocol_are_dim_and_stand_behind_faults() -> None:
+    error = {"retriable": False, "exchanges": 1}
+    normal = error | {"api": "ApiVersions", "error_code": 35, "error": "UNSUPPORTED_VERSION", "flow": True, "count": 88}
+    fault = error | {"api": "Fetch", "error_code": 1, "error": "OFFSET_OUT_OF_RANGE", "flow": False, "count": 1}
+    first, last = styled(errors_table([normal, fault]))
+    assert f"{RED}OFFSET_OUT_OF_RANGE" in first
+    assert f"{DIM}UNSUPPORTED_VERSION (normal)" in last
+
+
+def test_a_count_of_normal_errors_alone_is_dim() -> None:
+    day = {"window_start": datetime(2026, 11, 21, 12)}
+    rows = [latency("ApiVersions", 90, errors=88, **day), latency("Fetch", 9, errors=7, **day)]
+    codes = (("ApiVersions", True), ("Fetch", True), ("Fetch", False))
+    errors = [{"api": api, "flow": flow, **day} for api, flow in codes]
+    versions, fetch = styled(screen.latency_table(rows, WIDE, errors=errors))
+    assert f"{DIM}  88" in versions
+    assert "\x1b[1;31m   7" in fetch
 
 
 @pytest.mark.parametrize("width", [40, 60])

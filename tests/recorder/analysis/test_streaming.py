@@ -104,7 +104,7 @@ def in_batch(spark: SparkSession, capture: Path, window: str) -> dict[str, DataF
     found = sources.all_exchanges(sources.captured(spark, str(capture), files))
     known = found.filter(F.col("outcome").isin("answered", "by_proxy", "one_way"))
     latency = latency_by_api(known, window=window).drop("unanswered")
-    return {"latency_by_api": latency, "errors_by_api": errors_by_api(known, window=window)}
+    return {"latency_by_api": latency, "errors_by_api": errors_by_api(known, window=window).drop("flow")}
 
 
 def test_a_capture_that_grows_has_each_window_once_and_as_batch_has_it(

@@ -27,10 +27,11 @@ def test_a_query_joins_tables_by_their_names(captured: Build, request_row: Build
     ("query", "said"),
     [
         ("select colour from connections", "`colour` cannot be resolved. Did you mean one of the following?"),
-        ("select * from moons", "`moons` cannot be found"),
+        ("select * from moons", "'moons' is no table; right would be frames, exchanges,"),
+        ("select * from exchange", "'exchange' is no table; did you mean exchanges? There are frames,"),
         ("selec 1", "Syntax error at or near 'selec'"),
     ],
-    ids=["column", "table", "word"],
+    ids=["column", "table", "similar-table", "word"],
 )
 def test_a_wrong_query_is_one_line_and_the_users_fault(
     captured: Build, request_row: Build, tmp_path: Path, query: str, said: str

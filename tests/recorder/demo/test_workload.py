@@ -14,7 +14,7 @@ import pytest
 from recorder.demo import workload
 from recorder.demo.cluster import start
 from recorder.demo.steady import CLIENTS
-from recorder.demo.workload import HEALTHY, STEPS_ONLY, clients_beside
+from recorder.demo.workload import HEALTHY, STEPS_ONLY, clients_beside, steps_of
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,16 @@ def test_records_of_every_codec_and_acks_go_there_and_back(servers: str) -> None
 @pytest.mark.real
 def test_the_clicks_step_writes_its_records(servers: str) -> None:
     assert workload.clicks(servers).startswith("600 records")
+
+
+@pytest.mark.real
+def test_healthy_steps_ask_for_nothing_that_the_mock_answers_wrongly(servers: str) -> None:
+    told = {name: step(servers) for name, step in steps_of([HEALTHY])[:3]}
+    assert [*told.values()] == [
+        "2010 records, 5 codecs, acks 1, all",
+        "2010 records, 2 groups (all but those with acks=0)",
+        "400 records, codecs none and gzip, acks 1, all, 1 member",
+    ]
 
 
 class Member:

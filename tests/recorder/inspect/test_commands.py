@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy.wire import kafka07
+from proxy.wire.keys import API_VERSIONS, OFFSET_COMMIT
 from recorder.inspect.commands import inspect
 from recorder.inspect.masked import LOGINS, SETTINGS
 
@@ -87,6 +88,7 @@ def test_frames_are_lines_below_a_header_without_colours(folder: Path) -> None:
         (["--api", "fetch"], ["1/2", "1/3", "1/6"]),
         (["--api", "1"], ["1/2", "1/3", "1/6"]),
         (["--api", "2000"], ["2/4"]),
+        (["--api", "api 2000"], ["2/4"]),
         (["--api", "Fetch", "--api", "Produce", "--kind", "request"], ["1/2", "1/4", "1/6"]),
         (["--connection", "2", "--kind", "response"], ["2/1", "2/3"]),
         (["--client", "admin"], ["2/0", "2/1", "2/3"]),
@@ -110,11 +112,24 @@ def test_filters_leave_what_they_name(folder: Path, filters: list[str], ids: lis
     assert [line["id"].split("/", 1)[1] for line in objects("frames", folder, *filters)] == ids
 
 
-@pytest.mark.parametrize(("command", "said"), [("frames", "note: no frame"), ("exchanges", "note: no exchange")])
-def test_standard_error_says_that_no_line_passes_the_filters(folder: Path, command: str, said: str) -> None:
-    assert run(command, folder, "--client", "nobody").stderr.startswith(said)
+@pytest.mark.parametrize(("command", "what"), [("frames", "frame"), ("exchanges", "exchange")])
+def test_standard_error_says_that_no_line_passes_the_filters(folder: Path, command: str, what: str) -> None:
+    result = run(command, folder, "--client", "no body", "--api", "fetch", "--since", "12:00:01")
+    assert result.stderr == (
+        f"note: no {what} passes --api Fetch --client 'no body' --since 2026-11-21T12:00:01: the capture holds frames "
+        "from 2026-11-21 12:00:00 to 2026-11-21 12:00:06 UTC, of DescribeConfigs, Fetch, Metadata, Produce, "
+        "SaslAuthenticate, api 2000\n"
+    )
     assert run(command, folder, "--client", "nobody", "--json").stdout == ""
     assert run(command, folder, "--limit", "1").stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["bytes", "Token"])
+def test_a_kind_of_frames_that_lists_show_as_their_api_is_asked_for_as_a_kind(folder: Path, kind: str) -> None:
+    result = run("frames", folder, "--api", kind)
+    assert result.exit_code == 2
+    right = f"right would be inspect frames --kind {kind.lower()}\n"
+    assert result.stderr.endswith(f"'{kind}' is a kind of frames that are of no API; {right}")
 
 
 @pytest.mark.parametrize(
@@ -171,6 +186,35 @@ def test_with_errors_only_those_are_listed(folder: Path) -> None:
 
 
 @pytest.fixture
+def rebalance(folder: Path, written: Callable[..., None], make_request: Any, make_response: Any) -> Path:
+    """The capture with a normal error, and with a normal error beside another one."""
+    refused = {"error_code": 35, "api_keys": []}
+    rows = [make_request(7, 4, 0, API_VERSIONS, 0), make_response(7.5, 4, 1, API_VERSIONS, 0, values=refused)]
+    both = [{"partition_index": number, "error_code": code} for number, code in enumerate((27, 22))]
+    commit = {"topics": [{"name": "t", "partitions": both}]}
+    rows += [make_request(8, 4, 2, OFFSET_COMMIT, 2), make_response(8.5, 4, 3, OFFSET_COMMIT, 2, values=commit)]
+    written(folder, "frames", rows, first=2)
+    return folder
+
+
+def test_normal_errors_are_called_so_and_left_out_of_the_list_of_errors(rebalance: Path) -> None:
+    assert lines("exchanges", rebalance, "--connection", "4")[1].endswith("app, UNSUPPORTED_VERSION (normal)")
+    result = run("exchanges", rebalance, "--errors")
+    _, fetch, commit = result.stdout.splitlines()
+    assert fetch.endswith("OFFSET_OUT_OF_RANGE")
+    assert commit.endswith("REBALANCE_IN_PROGRESS (normal), ILLEGAL_GENERATION")
+    note = "note: left out: 1 exchange with normal errors only; --all-errors lists them, too\n"
+    assert result.stderr == note
+    assert run("exchanges", rebalance, "--errors", "--json").stderr == note
+
+
+def test_all_errors_are_listed_when_all_are_asked_for(rebalance: Path) -> None:
+    result = run("exchanges", rebalance, "--all-errors", "--json")
+    assert (len(result.stdout.splitlines()), result.stderr) == (3, "")
+    assert "  errors: UNSUPPORTED_VERSION (normal)" in lines("show", rebalance, "4/1")
+
+
+@pytest.fixture
 def heads(tmp_path: Path, written: Callable[..., None], make_request: Any, make_response: Any) -> Path:
     """The rows of a failed exchange that was recorded with `bodies = "head"`."""
     failed = make_response(1, 1, 1, 3, 12, values={"topics": [{"error_code": 3, "name": "t", "partitions": []}]})
@@ -185,7 +229,8 @@ def test_errors_that_were_not_kept_are_not_reported_as_none(heads: Path) -> None
     assert (found["errors"], found["unread"]) == (None, "omitted")
     result = run("exchanges", heads, "--errors")
     assert result.stderr.splitlines() == [
-        "note: no exchange to show",
+        "note: no exchange passes --errors: the capture holds frames from 2026-11-21 12:00:00 to 2026-11-21 12:00:01 "
+        "UTC, of Metadata",
         "note: of 1 response nobody can tell whether it holds errors (omitted: 1)",
     ]
     assert run("exchanges", heads, "--errors", "--json").stderr == result.stderr

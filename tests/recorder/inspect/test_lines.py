@@ -63,7 +63,7 @@ def test_a_request_has_no_errors_to_tell(make_request: Make) -> None:
 
 @pytest.mark.parametrize("why", Unread)
 def test_every_reason_why_errors_are_unknown_has_its_words(why: Unread) -> None:
-    assert errors_text(ResponseErrors([], why)) == UNREAD[why]
+    assert errors_text(ResponseErrors([], why), 1) == UNREAD[why]
     assert errors_json(ResponseErrors([], why)) == {"errors": None, "unread": why.value}
 
 

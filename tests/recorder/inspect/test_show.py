@@ -85,7 +85,7 @@ def test_a_response_that_breaks_off_shows_its_errors_and_how_to_see_its_bytes(ma
     row = {**dict.fromkeys(EMPTY), **whole, "frame": frame}
     broken = Body(None, "can't be decoded: why")
     assert list(as_text(row, broken, text()))[3:] == [
-        "  errors: UNSUPPORTED_VERSION",
+        "  errors: UNSUPPORTED_VERSION (normal)",
         "  (can't be decoded: why)",
         "  its bytes: --format hex",
     ]

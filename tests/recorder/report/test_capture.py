@@ -115,8 +115,11 @@ def test_a_group_that_will_commit_soon_is_not_behind(lag: int, age_ms: float | N
     group = Group("g", last_lag=lag, most_lag=lag, last_lag_ms=age_ms)
     alone = Summary(timeline=Timeline(0, 10**9, 3), groups=Groups(groups=Top((group,), 1)))
     (plot,) = plots(alone)["groups"]
-    assert plot.answer == ("Behind at the end: g (1 of 1 group)." if is_behind else "No group is behind at the end.")
-    assert ("1 behind" in Page(html(alone)).words) is is_behind
+    late = "behind by 10 s or more at the end"
+    assert plot.answer == (f"{late.capitalize()}: g (1 of 1 group)." if is_behind else f"No group is {late}.")
+    words = Page(html(alone)).words
+    assert f"1 group, {int(is_behind)} {late}." in words
+    assert f"{int(is_behind)} behind by 10 s" in words
 
 
 def test_a_section_without_rows_has_a_sentence() -> None:

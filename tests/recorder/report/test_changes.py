@@ -81,6 +81,19 @@ def test_a_capture_beside_itself_says_that_nothing_differs() -> None:
     )
 
 
+def test_the_first_section_says_which_differences_count_as_none_and_why() -> None:
+    captures = sections(changes(Facts(), Facts(), 0.5))[0]
+    assert captures.lead == (
+        "Ignored are differences of up to 50 % (--tolerance). Also ignored: latency's up to 0.1 ms, since threads wake "
+        "up that late; those of shares of errors that chance explains.",
+    )
+
+
+def test_client_ids_are_counted_by_that_name() -> None:
+    (side_by_side,) = sections(found_in("lively"))[0].listings
+    assert "client ids" in [row.what for row in side_by_side.rows]
+
+
 def test_captures_of_few_exchanges_are_too_little_to_tell() -> None:
     few = Facts(frames=2, apis=(sides.work("Fetch", 1, 1, 1, 1),))
     found = changes(few, few)

@@ -79,6 +79,34 @@ def test_no_page_is_wider_than_its_window(browser: Browser, tmp_path: Path, name
     assert found == [*widths]
 
 
+WIDER = "[...document.querySelectorAll('.scroll')].find(one => one.scrollWidth > one.clientWidth + 60)"
+
+
+def edge(tab: Tab, side: str) -> str:
+    """The 16 pixels at the left or right edge of the first table that is wider than its window, as PNG."""
+    corner = f"(box => [box.left, box.right - 16, box.top + scrollY, box.height])({WIDER}.getBoundingClientRect())"
+    left, right, top, height = tab.run(corner)
+    clip = {"x": left if side == "left" else right, "y": top, "width": 16, "height": height, "scale": 1}
+    return str(tab.ask("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"])
+
+
+def has_shadow(tab: Tab, side: str) -> bool:
+    drawn = edge(tab, side)
+    tab.run(f"{WIDER}.style.background = 'none'")
+    plain = edge(tab, side)
+    tab.run(f"{WIDER}.style.background = ''")
+    return drawn != plain
+
+
+def test_shadows_say_on_which_side_a_table_has_more_columns(browser: Browser, lively: Path) -> None:
+    tab = Tab(browser, lively, width=380)
+    assert [has_shadow(tab, side) for side in ("left", "right")] == [False, True]
+    tab.run(f"{WIDER}.scrollLeft = 30")
+    assert [has_shadow(tab, side) for side in ("left", "right")] == [True, True]
+    tab.run(f"{WIDER}.scrollLeft = 10000")
+    assert [has_shadow(tab, side) for side in ("left", "right")] == [True, False]
+
+
 @pytest.mark.parametrize(("width", "shown"), [(380, "narrow"), (1000, "wide")], ids=["phone", "screen"])
 def test_the_wide_or_the_narrow_drawing_is_shown(browser: Browser, lively: Path, width: int, shown: str) -> None:
     tab = Tab(browser, lively, width=width)

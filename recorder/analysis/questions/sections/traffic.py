@@ -27,7 +27,6 @@ from recorder.analysis.summary.traffic import (
     TrafficOfApi,
 )
 from recorder.analysis.table_cache import persisted
-from recorder.analysis.tables.errors import FLOW
 from recorder.capture import frames as c
 from recorder.missing import Missing
 
@@ -149,21 +148,21 @@ def failures(exchanges: DataFrame, found: DataFrame, line: Timeline) -> Errors:
         .agg(
             F.sum(t.COUNT).alias(t.COUNT),
             F.count("*").alias(t.EXCHANGES),
-            F.max(FLOW).alias(FLOW),
+            F.max(t.FLOW).alias(t.FLOW),
             F.max(t.RETRIABLE).alias(t.RETRIABLE),
             F.min(ns(c.AT)).alias("first"),
             F.max(ns(c.AT)).alias("last"),
             F.min_by(example, F.col(c.AT)).alias("example"),
         )
         .join(F.broadcast(answers), [c.API], "left")
-        .orderBy(FLOW, F.desc(t.COUNT), c.API, t.ERROR_CODE)
+        .orderBy(t.FLOW, F.desc(t.COUNT), c.API, t.ERROR_CODE)
     )
     shown, total = firsts(rows, MAX_ROWS)
     listed = [
         ErrorOfApi(
             row[c.API] or "unknown", row[t.ERROR], row[t.ERROR_CODE], row[t.COUNT],
             row[t.EXCHANGES] / row["_answers"] if row["_answers"] else None,
-            bool(row[FLOW]), row[t.RETRIABLE], row["first"], row["last"], None, row["example"],
+            bool(row[t.FLOW]), row[t.RETRIABLE], row["first"], row["last"], None, row["example"],
         )
         for row in shown
     ]  # fmt: skip
@@ -173,7 +172,7 @@ def failures(exchanges: DataFrame, found: DataFrame, line: Timeline) -> Errors:
 
 
 def _errors_over_time(found: DataFrame, line: Timeline) -> Top[Series]:
-    real = found.filter(~F.coalesce(FLOW, F.lit(False))).withColumn(NAME, F.col(t.ERROR))
+    real = found.filter(~F.coalesce(t.FLOW, F.lit(False))).withColumn(NAME, F.col(t.ERROR))
     names, total = top_names(real.groupBy(NAME).agg(F.sum(t.COUNT).alias(t.COUNT)), t.COUNT)
     return _stacked(real, names, total, line, F.sum(t.COUNT))
 

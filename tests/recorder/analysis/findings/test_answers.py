@@ -15,7 +15,7 @@ from tests.recorder.analysis.by_hand import EVENT, Row, each_second, life
 pytestmark = pytest.mark.real
 NAMES = (
     "errors", "retriable_errors", "unanswered", "denied", "unknown_topic", "coordinator_moves", "stale_commit",
-    "login_breaks",
+    "login_breaks", "unexpected_responses",
 )  # fmt: skip
 
 
@@ -50,6 +50,14 @@ def ends(rows: list[Row]) -> list[Row]:
     return [own | {"connection": connection, "at": at} for connection, at in gone]
 
 
+def unasked() -> list[Row]:
+    """The events of connections that a broker's unexpected response ended: ENDED_BY is the node of each."""
+    return [row for number, node in ENDED_BY.items() for row in life(number, 20, 1, "unexpected_response", node=node)]
+
+
+ENDED_BY = {9001: 1, 9002: 2, 9003: 2}
+
+
 def scenario() -> list[Row]:
     """A minute of many clients, each of which does one thing."""
     metadata, commit, sasl = (
@@ -78,6 +86,7 @@ def scenario() -> list[Row]:
         *each_second(1, (30, 31), client_id="expired", connection=7, exchange=lambda at: 100, error_codes=[58], **sasl),
         *each_second(1, (30, 31), client_id="stranger", connection=8, error_codes=[58], **sasl),
         *each_second(1, (31, 32), client_id="stranger", connection=8, exchange=lambda at: 1),
+        *each_second(3, (20, 21), connection=lambda at: 9001 + at, api_key=0, api="Produce"),
     ]  # fmt: skip
 
 
@@ -85,7 +94,8 @@ def scenario() -> list[Row]:
 def found(tables: Any) -> dict[str, list[Finding]]:
     rules = [rule for rule in RULES if rule.name in NAMES]
     exchanges = scenario()
-    judged = judge(tables(exchanges, [*life(1, 0, 60, "request_timeout"), *ends(exchanges)]), rules)
+    events = [*life(1, 0, 60, "request_timeout"), *unasked(), *ends(exchanges)]
+    judged = judge(tables(exchanges, events), rules)
     assert not judged.unjudged.rows
     return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
 
@@ -145,3 +155,12 @@ def test_a_login_that_fails_on_a_connection_in_use_is_found_and_a_first_one_is_n
     (one,) = found["login_breaks"]
     assert one.subject == "expired at 10.0.0.1"
     assert [(piece.connection, piece.exchange) for piece in one.evidence] == [(7, 100)]
+
+
+def test_connections_that_a_response_ended_which_nobody_awaits_are_found_and_others_are_not(found: Any) -> None:
+    (one,) = found["unexpected_responses"]
+    assert one.sentence == (
+        "Connections that ended because a broker of cluster main sent a response that no request awaits: 3; "
+        "the last request of most: Produce; nodes: 1, 2"
+    )
+    assert {piece.connection for piece in one.evidence} <= {*ENDED_BY}

@@ -10,20 +10,29 @@ from pyspark.sql import DataFrame, SparkSession
 from recorder.analysis.questions.errors import errors_by_api
 
 pytestmark = pytest.mark.real
+KEYS = {"ApiVersions": 18}
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def exchanges(spark: SparkSession, *rows: tuple[str | None, list[int] | None]) -> DataFrame:
     schema = "api string, api_key smallint, at timestamp, error_codes array<smallint>"
-    return spark.createDataFrame([(api, 1, NOON, codes) for api, codes in rows], schema)
+    return spark.createDataFrame([(api, KEYS.get(api, 1), NOON, codes) for api, codes in rows], schema)
 
 
 def test_codes_are_counted_and_so_are_the_exchanges_that_hold_them(spark: SparkSession) -> None:
     found = errors_by_api(exchanges(spark, ("Fetch", [6, 6, 1]), ("Fetch", [6]), ("Produce", [6])))
     assert sorted(map(tuple, found.collect())) == [
-        ("Fetch", 1, "OFFSET_OUT_OF_RANGE", False, 1, 1),
-        ("Fetch", 6, "NOT_LEADER_OR_FOLLOWER", True, 3, 2),
-        ("Produce", 6, "NOT_LEADER_OR_FOLLOWER", True, 1, 1),
+        ("Fetch", 1, "OFFSET_OUT_OF_RANGE", False, False, 1, 1),
+        ("Fetch", 6, "NOT_LEADER_OR_FOLLOWER", True, False, 3, 2),
+        ("Produce", 6, "NOT_LEADER_OR_FOLLOWER", True, False, 1, 1),
+    ]
+
+
+def test_a_code_that_only_one_api_has_in_its_normal_course_is_two_rows_of_other_groups(spark: SparkSession) -> None:
+    found = errors_by_api(exchanges(spark, ("ApiVersions", [35]), ("Fetch", [35])), by=())
+    assert sorted((row.flow, row.error, row["count"]) for row in found.collect()) == [
+        (False, "UNSUPPORTED_VERSION", 1),
+        (True, "UNSUPPORTED_VERSION", 1),
     ]
 
 
