@@ -213,7 +213,7 @@ class Stream:
             raise PeerLost(error, self) from error
 
     async def finish(self, seconds: float) -> None:
-        """Sends the end of stream, and waits for the peer's, for `seconds` at most. Then `close` the stream.
+        """Sends the end of stream, and waits for the peer's, for `seconds` at most. The caller then closes the stream.
 
         Without this, closing a socket with unread bytes resets the connection, and bytes that the peer has not read yet
         are lost: for example the last response of a broker that has ended a connection while its client was sending.
@@ -236,7 +236,7 @@ def _as_tuple(chunk: bytes | None) -> tuple[bytes | None]:
 
 
 def _keep_alive(sock: socket.socket, after: float) -> None:
-    """Has the kernel probe a peer that is silent for `after` seconds; lost if silent for `after` seconds more."""
+    """Has the kernel probe a peer that is silent for `after` seconds; about `after` seconds later, the peer is lost."""
     seconds = round(min(max(1.0, after), LONGEST_KEEPALIVE))
     _set_tcp_options(sock, TCP_KEEPIDLE=seconds, TCP_KEEPINTVL=max(1, seconds // PROBES), TCP_KEEPCNT=PROBES)
 
