@@ -61,7 +61,17 @@ class Stream:
     `receive` and `receive_until` let other tasks run at least once in each call; `send` does only if the peer is slow.
     """
 
-    __slots__ = ("_pushback", "_size", "_socket", "_watch", "_woken", "peer", "principal", "sent_slowly", "server_name")
+    __slots__ = (
+        "_pushback",
+        "_size",
+        "_socket",
+        "_watch",
+        "_woken",
+        "peer",
+        "principal",
+        "requested_name",
+        "sent_slowly",
+    )
 
     # True: a peer that has sent its end of stream may still receive
     supports_half_close = True
@@ -84,7 +94,7 @@ class Stream:
         self.sent_slowly = 0
         self.peer = peer
         # from a client's TLS handshake: the name that it asked for (SNI), and the subject of its certificate
-        self.server_name: str | None = None
+        self.requested_name: str | None = None
         self.principal: str | None = None
 
     async def handshake(self, seconds: float) -> None:
