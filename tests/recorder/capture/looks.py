@@ -31,6 +31,10 @@ def session_folder(folder: Path, session: str) -> Path:
     return folder / SPOOL_FOLDER / session
 
 
+def spool_of(folder: Path, tap: Tap) -> Path:
+    return session_folder(folder, tap.session)
+
+
 def segments(folder: Path) -> list[int]:
     """Returns the numbers of the segments in a session's spool folder; none if it is gone."""
     if not folder.exists():

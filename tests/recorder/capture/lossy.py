@@ -15,9 +15,9 @@ from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
 from recorder.missing import Gaps, LostOfApi, Missing
 from tests.recorder.capture import traffic
+from tests.recorder.capture.bad_disk import play_on_a_bad_disk
 from tests.recorder.capture.looks import event_rows, frame_rows, kill
-from tests.recorder.capture.test_tap import play_on_a_bad_disk, some_talks
-from tests.recorder.capture.traffic import Player
+from tests.recorder.capture.traffic import Player, some_talks
 
 CHOSEN = ("Produce", "Metadata")
 

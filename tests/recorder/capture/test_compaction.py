@@ -30,7 +30,6 @@ from tests.recorder.capture.looks import (
 from tests.recorder.capture.traffic import Chunk, Player, Talk
 from tests.sweeps import mostly_long
 
-KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
 # columns that stay the same even if other rows are missing
 OWN = (
     *("connection", "sequence", "exchange", "dialect", "kind", "made_by", "mono_ns", "first_mono_ns"),
@@ -122,7 +121,7 @@ def record(
 def _talk(rng: random.Random, number: int, calls: int) -> Talk:
     if number % 4 == 3:
         return traffic.cut(rng, traffic.old_talk(rng, number, calls), 300)
-    return traffic.cut(rng, traffic.talk(rng, number, rng.randint(1, calls), KINDS), 300)
+    return traffic.cut(rng, traffic.talk(rng, number, rng.randint(1, calls), traffic.KINDS), 300)
 
 
 def size_of(talk: Talk) -> int:
@@ -411,7 +410,7 @@ def test_published_rows_stay_when_the_rest_of_a_session_is_lost(tmp_path: Path) 
 @pytest.mark.parametrize("lock", ["writer.lock", "compactor.lock", "status.json"])
 def test_a_live_session_whose_locks_are_removed_or_spoiled_continues(tmp_path: Path, lock: str) -> None:
     rng = random.Random(1)
-    (talk,) = [traffic.cut(rng, traffic.talk(rng, 0, 40, KINDS), 300)]
+    (talk,) = [traffic.cut(rng, traffic.talk(rng, 0, 40, traffic.KINDS), 300)]
     tap = open_tap(tmp_path, RecordSettings(segment=2500), "s")
     player = Player(tap)
     player.open(talk)

@@ -34,18 +34,13 @@ from tests.recorder.capture.looks import (
     session_folder,
     take_lock,
 )
-from tests.recorder.capture.traffic import Player, Talk
+from tests.recorder.capture.traffic import Player, Talk, some_talks
 from tests.sweeps import examples
 
 TapOf = Callable[..., Tap]
 MIB = 1024 * 1024
 # how often a recording is written to its log, about: the most segments that it may have
 FLUSHES = 25
-KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
-
-
-def some_talks(rng: random.Random, count: int, calls: int, largest: int) -> list[Talk]:
-    return [traffic.cut(rng, traffic.talk(rng, number, calls, KINDS), largest) for number in range(count)]
 
 
 def record(folder: Path, talks: list[Talk], rng: random.Random, **settings: object) -> str:

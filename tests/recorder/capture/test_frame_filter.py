@@ -16,13 +16,12 @@ from recorder.capture.session import RecordSettings
 from recorder.capture.spool import OF_STREAMS
 from recorder.capture.tap import Tap
 from tests.recorder.capture import traffic
+from tests.recorder.capture.bad_disk import play_on_a_bad_disk
 from tests.recorder.capture.looks import event_rows, frame_rows, log_entries, session_folder
-from tests.recorder.capture.test_tap import play_on_a_bad_disk
 from tests.recorder.capture.traffic import Call, Chunk, Player, Talk, framed
 from tests.sweeps import mostly_long
 
 TapOf = Callable[..., Tap]
-KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
 CHOICES: list[dict[str, Any]] = [
     {"bodies": "head"},
     {"bodies": 20},
@@ -43,7 +42,7 @@ OLD_NAMES = ["0.7/produce", "0.7/fetch", "0.7/multifetch", "0.7/multiproduce", "
 
 def some_talks(rng: random.Random, count: int, largest: int) -> list[Talk]:
     calls = 8 if largest == 5 else 25
-    return [traffic.cut(rng, traffic.talk(rng, number, calls, KINDS), largest) for number in range(count)]
+    return [traffic.cut(rng, traffic.talk(rng, number, calls, traffic.KINDS), largest) for number in range(count)]
 
 
 def matches(patterns: tuple[str, ...], name: str) -> bool:

@@ -22,6 +22,7 @@ from proxy.wire.framing import FrameLimits
 from proxy.wire.keys import HEARTBEAT, METADATA, PRODUCE, SASL_AUTHENTICATE
 
 VENDOR = 10_001
+KINDS = (METADATA, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, VENDOR)
 SECRET = b"hunter2-correct-horse"
 
 
@@ -171,6 +172,10 @@ def cut(rng: random.Random, talk: Talk, largest: int, start_ns: int = 1_000_000_
         talk.chunks.append(Chunk(direction, data, at_ns))
         at[direction] += size
     return talk
+
+
+def some_talks(rng: random.Random, count: int, calls: int, largest: int) -> list[Talk]:
+    return [cut(rng, talk(rng, number, calls, KINDS), largest) for number in range(count)]
 
 
 def recording_routes(dialect: Dialect = Dialect.KAFKA) -> Routes:

@@ -1,0 +1,200 @@
+"""Tests of gaps: with the frames that are kept, they account for all that came."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from proxy.conversation.exchange import Direction
+from proxy.log import KeyFormatter
+from proxy.wire.catalog import Search
+from recorder.capture import redaction
+from recorder.capture.compactor import compact
+from recorder.capture.tap import Tap
+from tests.recorder.capture import traffic
+from tests.recorder.capture.bad_disk import play_on_a_bad_disk, stall
+from tests.recorder.capture.looks import event_rows, frame_rows
+from tests.recorder.capture.traffic import Player, Talk, some_talks
+from tests.sweeps import mostly_long
+
+TapOf = Callable[..., Tap]
+
+
+def lost_and_kept(tmp_path: Path, talk: Talk) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """Checks each row of a talk in the capture. Returns the rows and the gaps.
+
+    After a gap, frames are numbered as if those that it cut had ended with it, so their order may differ by those.
+    """
+    wanted = {(row["kind"], row["exchange"]): row for row in traffic.expected(talk)}
+    rows = frame_rows(tmp_path, talk.connection)
+    asked = {row["exchange"] for row in rows if row["kind"] == "request"}
+    for row in rows:
+        want = wanted[row["kind"], row["exchange"]] | {"sequence": row["sequence"]}
+        if row["kind"] == "response" and row["exchange"] not in asked:
+            # only the request tells the client
+            want["client_id"] = None
+        assert {name: row[name] for name in want} == want
+    assert len({row["sequence"] for row in rows}) == len(rows)
+    return rows, [gap for gap in event_rows(tmp_path, "gap") if gap["connection"] == talk.connection]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("seed", mostly_long(range(12), usual=3))
+def test_frames_and_what_gaps_lost_are_together_what_came(
+    seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    talks = some_talks(rng, 2, 40, rng.choice([100, 300, 3000]))
+    talks.append(traffic.cut(rng, traffic.old_talk(rng, 2, 40), rng.choice([100, 300, 3000])))
+    tap = tap_of(queue=6_000, segment=rng.choice([2_000, 1 << 20]))
+    play_on_a_bad_disk(tap, talks, rng, monkeypatch)
+    counters = tap.counters()
+    tap.close()
+    compact(tmp_path)
+    assert counters["gaps"] > 0
+    for talk in talks:
+        rows, gaps = lost_and_kept(tmp_path, talk)
+        came = traffic.expected(talk)
+        assert len(rows) + sum(gap["frames"] for gap in gaps) == len(came)  # type: ignore[misc]
+        kept = sum(len(row["frame"]) + 4 for row in rows)  # type: ignore[arg-type]
+        assert kept + sum(gap["bytes"] for gap in gaps) == sum(map(len, talk.streams()))  # type: ignore[misc]
+        (closed,) = [event for event in event_rows(tmp_path, "closed") if event["connection"] == talk.connection]
+        assert (closed["frames"], closed["bytes"]) == (len(came), sum(map(len, talk.streams())))
+
+
+@pytest.mark.parametrize("seed", mostly_long(range(6), usual=2))
+def test_a_gap_after_logins_names_each_frame_that_it_lost_once(
+    seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames with secrets are kept back, and with them everything else on the connection."""
+    rng = random.Random(seed)
+    tap = tap_of(queue=6_000)
+    play_on_a_bad_disk(tap, some_talks(rng, 3, 120, 300), rng, monkeypatch)
+    tap.close()
+    compact(tmp_path)
+    for gap in event_rows(tmp_path, "gap"):
+        lost = json.loads(gap["detail"])["lost"].values()
+        assert sum(told.get(name, 0) for told in lost for name in ("requests", "responses", "frames")) == gap["frames"]
+
+
+@pytest.mark.parametrize("seed", mostly_long(range(8), usual=3))
+def test_a_gap_says_which_apis_it_lost_and_how_many_bytes(
+    seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 80, (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE)), 400)
+    tap = tap_of(queue=2_000)
+    player = Player(tap)
+    player.open(talk)
+    mend = stall(tap, monkeypatch)
+    for number, chunk in enumerate(talk.chunks):
+        player.play(1, chunk)
+        if number == len(talk.chunks) // 2:
+            mend()
+    mend()
+    player.close(1)
+    tap.close()
+    compact(tmp_path)
+    assert_accounts_for_each_api(tmp_path, talk)
+
+
+def assert_accounts_for_each_api(capture: Path, talk: Talk) -> None:
+    """Of each API, the rows and what the gaps lost are together what came: frames and bytes."""
+    names = {3: "Metadata", 12: "Heartbeat", 0: "Produce", 36: "SaslAuthenticate"}
+    came, kept, lost = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for counted, rows in ((came, traffic.expected(talk)), (kept, frame_rows(capture))):
+        for row in rows:
+            counted[names[row["api_key"]], f"{row['kind']}s"] += 1
+            counted[names[row["api_key"]], f"{row['kind']}_bytes"] += row["size"]
+    for gap in event_rows(capture, "gap"):
+        for api, counts in json.loads(gap["detail"])["lost"].items():
+            lost.update({(api, kind): count for kind, count in counts.items()})
+    assert lost
+    assert kept + lost == came
+
+
+def test_a_gap_by_a_fault_names_the_apis_whose_frames_were_kept_back(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(5)
+    beat = traffic.call(rng, traffic.HEARTBEAT, 1, "client")
+    login = traffic.call(rng, traffic.SASL_AUTHENTICATE, 2, "client")
+    assert beat.answer is not None
+    assert login.answer is not None
+    parts = beat.request, login.request[:-5], beat.answer, login.request[-5:], login.answer
+    chunks = [
+        traffic.Chunk(Direction(to), data, at) for at, (to, data) in enumerate(zip((0, 0, 1, 0, 1), parts, strict=True))
+    ]
+    talk = Talk(1, [beat, login], chunks=chunks)
+
+    class FaultySearch(list[memoryview]):
+        def feed(self, piece: memoryview) -> None:
+            if self:
+                raise RuntimeError("a bug")
+            self.append(piece)
+
+    monkeypatch.setattr(redaction, "search", lambda *_: FaultySearch())
+    tap = tap_of()
+    Player(tap).all_of([talk])
+    tap.close()
+    compact(tmp_path)
+    assert_accounts_for_each_api(tmp_path, talk)
+
+
+@pytest.mark.parametrize("lost", [0.5, 1], ids=["half", "all"])
+def test_a_connection_opened_and_closed_while_the_disk_failed_is_counted(
+    lost: float, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.capture.tap.MAX_CONTROL_WAITING", 100)
+    rng = random.Random(1)
+    first, unsaid, late = some_talks(rng, 3, 20, 500)
+    tap = tap_of(queue=200)
+    player = Player(tap)
+    mend = stall(tap, monkeypatch)
+    player.all_of([first])
+    player.all_of([unsaid])
+    player.open(late)
+    lost_chunks = round(len(late.chunks) * lost)
+    for chunk in late.chunks[:lost_chunks]:
+        player.play(late.connection, chunk)
+    mend()
+    for chunk in late.chunks[lost_chunks:]:
+        player.play(late.connection, chunk)
+    player.close(late.connection)
+    tap.close()
+    compact(tmp_path)
+    (nobody,) = [gap for gap in event_rows(tmp_path, "gap") if gap["connection"] is None]
+    assert nobody["frames"] == len(traffic.expected(unsaid))
+    assert unsaid.connection not in {event["connection"] for event in event_rows(tmp_path, "opened")}
+    rows, gaps = lost_and_kept(tmp_path, late)
+    assert len(rows) + sum(gap["frames"] for gap in gaps) == len(traffic.expected(late))  # type: ignore[misc]
+
+
+def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rng = random.Random(4)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 40, (traffic.SASL_AUTHENTICATE, 12)), 4000)
+    faults = iter([RuntimeError("a bug"), None])
+
+    def faulty(*arguments: object) -> Search:
+        fault = next(faults, None)
+        if fault is not None:
+            raise fault
+        return real(*arguments)  # type: ignore[arg-type]
+
+    real = redaction.search
+    monkeypatch.setattr(redaction, "search", faulty)
+    tap = tap_of()
+    Player(tap).all_of([talk])
+    tap.close()
+    told = [KeyFormatter().format(record) for record in caplog.records]
+    assert " connection=1\n" in told[0]
+    assert "RuntimeError: a bug" in told[0]
+    compact(tmp_path)
+    rows, gaps = lost_and_kept(tmp_path, talk)
+    assert [gap["cause"] for gap in gaps] == ["recorder_fault"]
+    assert len(rows) + gaps[0]["frames"] == len(traffic.expected(talk))  # type: ignore[operator]
