@@ -1,4 +1,4 @@
-"""Fixtures for tests with sockets: a broker, and a clock."""
+"""Fixtures for tests with sockets: brokers, certificates, and clocks."""
 
 import math
 from typing import Any
@@ -9,6 +9,8 @@ from trio.testing import MockClock
 
 from tests.proxy.conversation.script import response
 from tests.proxy.net.cluster import Broker
+from tests.proxy.net.tls_clusters import TlsBroker
+from tests.proxy.net.tls_peers import Certificates, broker_context, certificates
 
 # real seconds without events before time jumps: bytes that the kernel has yet to deliver are no silence
 SILENCE = 0.02
@@ -59,3 +61,22 @@ def withheld(broker: Broker) -> trio.Event:
 
     broker.answer = answer
     return may_answer
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def plain(broker: Broker) -> Broker:
+    """The broker, which speaks no TLS."""
+    return broker
+
+
+@pytest.fixture
+async def secure(nursery: trio.Nursery, signed: Certificates) -> TlsBroker:
+    """A broker that requires a certificate."""
+    broker = TlsBroker(broker_context(signed.broker, signed.ca))
+    await broker.start(nursery)
+    return broker

@@ -26,7 +26,7 @@ from tests.proxy.net.cluster import PING, PONG, Broker
 from tests.proxy.net.peers import HOST, NOWHERE, PATIENCE, Peer
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings
-from tests.proxy.net.tls_peers import Certificates, TlsPeer, certificates, client_context
+from tests.proxy.net.tls_peers import Certificates, TlsPeer, client_context
 
 # a correct client's request after the misbehaviour, and its response
 LAST, ANSWERED = request(HEARTBEAT, 3, 99), response(99, b"pong")
@@ -227,11 +227,6 @@ PLAIN = [cause for cause, (_, how) in MISDEEDS.items() if not how and cause not 
 def test_every_cause_that_a_peer_has_a_say_in_is_tried() -> None:
     assert set(MISDEEDS) | NO_PEERS == set(Cause)
     assert not set(MISDEEDS) & NO_PEERS
-
-
-@pytest.fixture(scope="module")
-def signed(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.mark.parametrize("cause", MISDEEDS)

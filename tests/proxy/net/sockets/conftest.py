@@ -6,12 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from proxy.config.tls import ListenerTls
-from tests.proxy.net.tls_peers import Certificates, Ends, certificates, client_and_proxy, client_context
-
-
-@pytest.fixture(scope="module")
-def signed(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return certificates(tmp_path_factory.mktemp("certificates"))
+from tests.proxy.net.tls_peers import Certificates, Ends, client_and_proxy, client_context
 
 
 @pytest.fixture(params=["1.2", "1.3"])
