@@ -12,6 +12,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MAIN, ClusterSettings
+from proxy.conversation import Cause
 from proxy.net.cluster import Cluster
 from proxy.net.reloading import ReadSettings
 from proxy.net.server import Proxy
@@ -111,6 +112,15 @@ async def closed(proxy: Running, count: int = 1) -> dict[str, int]:
         while sum(proxy.closes().values()) < count:
             await wait_all_tasks_blocked(0.005)
     return proxy.closes()
+
+
+async def ended(proxy: Running, *causes: Cause) -> None:
+    """Returns once a connection has ended for each of these causes."""
+    expected = {cause.value: causes.count(cause) for cause in causes}
+    with trio.fail_after(PATIENCE):
+        while sum(proxy.closes().values()) < len(causes):
+            await wait_all_tasks_blocked(0.005)
+    assert proxy.closes() == expected
 
 
 def stopped(*where: Any) -> None:
