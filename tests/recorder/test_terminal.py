@@ -115,6 +115,7 @@ def test_the_lines_around_a_narrow_table_are_not_broken() -> None:
         ("exactly sixteen, then more", ["exactly sixteen,", "then more"]),
         ("x" * 20, ["x" * 16, "x" * 4]),
         ("日本" * 9, ["日本" * 4, "日本" * 4, "日本"]),
+        ("日本x" * 6, ["日本x" * 3, "日本x" * 3]),
     ],
 )
 def test_names_are_broken_between_words(name: str, lines: list[str]) -> None:
@@ -124,6 +125,14 @@ def test_names_are_broken_between_words(name: str, lines: list[str]) -> None:
     _, _, first, *others = paper.getvalue().splitlines()
     assert first.split("111")[0].strip() == lines[0]
     assert [line.strip() for line in others] == lines[1:]
+
+
+def test_each_name_of_a_very_narrow_table_is_broken_once() -> None:
+    made = fitted("title", [Column("a"), Column("b"), Column("n", True)], [["x" * 12, "y" * 12, "123456"]], 20)
+    paper = StringIO()
+    Console(file=paper, width=20).print(made)
+    rows = [line.split() for line in paper.getvalue().splitlines()[2:]]
+    assert rows == [["xxxxxx", "yyyyyy", "123456"], ["xxxxxx", "yyyyyy"]]
 
 
 def test_the_widest_names_give_room_first() -> None:
