@@ -83,7 +83,7 @@ class Column(NamedTuple):
 
 def say(line: str, *, err: bool = False) -> None:
     """Prints a line of a command's output; on a terminal a long line is broken between words."""
-    for part in folded(line, width()):
+    for part in folded(line, width(err=err)):
         echo(part, err=err)
 
 
