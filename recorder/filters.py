@@ -55,9 +55,14 @@ def _times(since_ns: int | None, until_ns: int | None) -> Iterator[str]:
             yield f"--{option} {written(at_ns)}"
 
 
-def nothing_passes(what: str, options: str, held: Held) -> str:
-    """The sentence in place of an empty list. `what`: the singular of what was listed. `options`: `as_options`."""
+def nothing_passes(what: str, options: str, held: Held | None) -> str:
+    """The sentence in place of an empty list.
+
+    `what`: the singular of what was listed. `options`: `as_options`. `held`: None if that can't be read.
+    """
     passes = f"no {what} passes {options}" if options else f"no {what}"
+    if held is None:
+        return passes
     if held.first_ns is None or held.last_ns is None:
         return f"{passes}: the capture holds no frame"
     named = ", ".join(map(printable, sorted(held.apis)[:_NAMED]))
