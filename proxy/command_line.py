@@ -46,13 +46,13 @@ def beginning_with(begun: str, names: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.lower().startswith(begun.lower())]
 
 
-def width() -> int | None:
-    """The width of lines: the terminal's, or COLUMNS; None for a pipe or a file."""
+def width(*, err: bool = False) -> int | None:
+    """The width of lines on standard output or error: the terminal's, or COLUMNS; None for a pipe or a file."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns):
         return int(columns)
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+        return os.get_terminal_size((sys.stderr if err else sys.stdout).fileno()).columns or None
     except (OSError, ValueError, AttributeError):
         return None
 

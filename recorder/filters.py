@@ -9,6 +9,7 @@ from typing import NamedTuple
 from proxy.terminal import printable
 from proxy.wire import apis, kafka07
 from proxy.wire.dialects import Dialect
+from recorder.moments import written
 from recorder.terminal import count, moment
 
 # How many of the capture's APIs are named.
@@ -51,12 +52,17 @@ def _as_options(values: dict[str, Sequence[object]]) -> Iterator[str]:
 def _times(since_ns: int | None, until_ns: int | None) -> Iterator[str]:
     for option, at_ns in (("since", since_ns), ("until", until_ns)):
         if at_ns is not None:
-            yield f"--{option} {moment(at_ns).replace(' ', 'T')}"
+            yield f"--{option} {written(at_ns)}"
 
 
-def nothing_passes(what: str, options: str, held: Held) -> str:
-    """The sentence in place of an empty list. `what`: the singular of what was listed. `options`: `as_options`."""
+def nothing_passes(what: str, options: str, held: Held | None) -> str:
+    """The sentence in place of an empty list.
+
+    `what`: the singular of what was listed. `options`: `as_options`. `held`: None if that can't be read.
+    """
     passes = f"no {what} passes {options}" if options else f"no {what}"
+    if held is None:
+        return passes
     if held.first_ns is None or held.last_ns is None:
         return f"{passes}: the capture holds no frame"
     named = ", ".join(map(printable, sorted(held.apis)[:_NAMED]))

@@ -83,7 +83,7 @@ class Column(NamedTuple):
 
 def say(line: str, *, err: bool = False) -> None:
     """Prints a line of a command's output; on a terminal a long line is broken between words."""
-    for part in folded(line, width()):
+    for part in folded(line, width(err=err)):
         echo(part, err=err)
 
 
@@ -98,7 +98,7 @@ def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]
     """
     shown = list(range(len(columns)))
     cells = [[_cell(value, column.style) for value, column in zip(row, columns, strict=True)] for row in rows]
-    longest = {at: max([len(columns[at].title), *(len(row[at]) for row in cells)]) for at in shown}
+    longest = {at: max([len(columns[at].title), *(row[at].cell_len for row in cells)]) for at in shown}
     while _total(_capped(columns, longest, 0)) > width and (rank := max(columns[at].rank for at in shown)):
         shown.remove(max(at for at in shown if columns[at].rank == rank))
         longest = {at: longest[at] for at in shown}
@@ -128,9 +128,10 @@ def _cell(value: Cell, style: str) -> Text:
 
 def _widths(columns: Sequence[Column], longest: Mapping[int, int], width: int) -> Mapping[int, int]:
     """The widths of columns that fit into `width` if any can: the widest names are folded first."""
-    caps = range(max(longest.values(), default=0), -1, -1)
-    every = (_capped(columns, longest, cap) for cap in caps)
-    return next((widths for widths in every if _total(widths) <= width), _capped(columns, longest, 0))
+    caps = range(max(longest.values(), default=1), 0, -1)
+    without_least = [column._replace(least=1) for column in columns]
+    every = (_capped(some, longest, cap) for some in (columns, without_least) for cap in caps)
+    return next((widths for widths in every if _total(widths) <= width), _capped(without_least, longest, 1))
 
 
 def _capped(columns: Sequence[Column], longest: Mapping[int, int], cap: int) -> Mapping[int, int]:
@@ -146,7 +147,8 @@ def _total(widths: Mapping[int, int]) -> int:
 
 def _broken(name: Text, width: int) -> Text:
     """The name in lines of at most `width`, broken at blanks, else at `_HUMPS`, else anywhere."""
-    if len(name) <= width:
+    # Rich breaks names of wide letters itself
+    if name.cell_len <= width or name.cell_len > len(name):
         return name
     blanks, humps = ([found.start() for found in edges.finditer(name.plain)] for edges in (_BLANKS, _HUMPS))
     ends, start = [], 0

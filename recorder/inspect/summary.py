@@ -123,9 +123,14 @@ def summarize(folder: Path, notes: Iterable[str] = (), *, most: int = DEFAULT_BU
     return found
 
 
-def held(folder: Path, *, most: int = DEFAULT_BUDGET) -> Held:
-    """What the capture holds: its times and APIs. `most` and errors: as of `summarize`."""
-    found = summarize(folder, most=most)
+def held(folder: Path, *, most: int = DEFAULT_BUDGET) -> Held | None:
+    """What the capture holds: its times and APIs; None if a file can't be read. `most`: as of `summarize`."""
+    found = Summary(most=most)
+    try:
+        for frames in tables(folder, c.FRAMES_FOLDER, _COLUMNS, most=most):
+            found.add(frames)
+    except (OverBudget, c.DamagedFileError, c.UnknownFormatError):
+        return None
     times = [(one.first_ns, one.last_ns) for one in found.sessions.values()]
     first_ns, last_ns = min((first for first, _ in times), default=None), max((last for _, last in times), default=None)
     return Held(first_ns, last_ns, tuple(api for api in found.apis if api not in (c.TOKEN, c.UNFRAMED)))

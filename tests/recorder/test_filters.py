@@ -11,6 +11,7 @@ def test_filters_are_said_as_they_are_typed() -> None:
     said = as_options(apis=[(1, "kafka"), (1, "kafka-0.7"), (2000, None)], client=["my app"], connection=[4])
     assert said == "--api Fetch --api 0.7/fetch --api 'api 2000' --client 'my app' --connection 4"
     assert as_options(until_ns=NOON_NS) == "--until 2026-11-21T12:00:00"
+    assert as_options(since_ns=NOON_NS + 900_000_000) == "--since 2026-11-21T12:00:00.900000"
 
 
 def test_names_from_outside_are_made_printable() -> None:

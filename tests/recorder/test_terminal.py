@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pty
+import termios
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.status import Status
 
+from proxy.command_line import width
 from recorder.terminal import (
     PIPE_WIDTH,
     Column,
@@ -22,6 +26,7 @@ from recorder.terminal import (
     moment,
     percent,
     pip_install,
+    say,
     size,
 )
 
@@ -115,6 +120,7 @@ def test_the_lines_around_a_narrow_table_are_not_broken() -> None:
         ("exactly sixteen, then more", ["exactly sixteen,", "then more"]),
         ("x" * 20, ["x" * 16, "x" * 4]),
         ("日本" * 9, ["日本" * 4, "日本" * 4, "日本"]),
+        ("日本x" * 6, ["日本x" * 3, "日本x" * 3]),
     ],
 )
 def test_names_are_broken_between_words(name: str, lines: list[str]) -> None:
@@ -126,11 +132,34 @@ def test_names_are_broken_between_words(name: str, lines: list[str]) -> None:
     assert [line.strip() for line in others] == lines[1:]
 
 
+def test_each_name_of_a_very_narrow_table_is_broken_once() -> None:
+    made = fitted("title", [Column("a"), Column("b"), Column("n", True)], [["x" * 12, "y" * 12, "123456"]], 20)
+    paper = StringIO()
+    Console(file=paper, width=20).print(made)
+    rows = [line.split() for line in paper.getvalue().splitlines()[2:]]
+    assert rows == [["xxxxxx", "yyyyyy", "123456"], ["xxxxxx", "yyyyyy"]]
+
+
 def test_the_widest_names_give_room_first() -> None:
     made = fitted("title", [Column("a"), Column("b")], [["short name", "a name of many words that is long"]], 30)
     paper = StringIO()
     Console(file=paper, width=30).print(made)
     assert paper.getvalue().splitlines()[2].startswith("short name a name of many")
+
+
+def test_a_line_on_standard_error_is_broken_only_if_that_is_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = " ".join(["words"] * 10)
+    near, far = pty.openpty()
+    termios.tcsetwinsize(far, (24, 20))
+    monkeypatch.setenv("COLUMNS", "")
+    with open(near, "rb"), open(far, "w") as screen, (tmp_path / "log").open("w+") as log:
+        monkeypatch.setattr("sys.stdout", screen)
+        monkeypatch.setattr("sys.stderr", log)
+        say(line, err=True)
+        assert (tmp_path / "log").read_text() == f"{line}\n"
+        assert width() == 20
 
 
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:

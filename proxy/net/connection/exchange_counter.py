@@ -62,5 +62,5 @@ class ExchangeCounter:
 
 
 def _sends_chunk_bytes(step: Step) -> bool:
-    """False if no byte of the step's chunk is sent: all are held back, or the proxy answers all of its requests."""
-    return step.stop > 0 and (not step.to_answer or any(step.outgoing()))
+    """False if no byte of the step's chunk is sent: all are held back, or of requests that the proxy answers."""
+    return step.stop > 0 and (not step.edits or any(step.outgoing()))

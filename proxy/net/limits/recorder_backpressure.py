@@ -10,7 +10,7 @@ from proxy.net.observer import Observer
 
 
 class RecorderBackpressure:
-    """Lets connections wait until an observer takes more. All wait for one event, which the recorder sets."""
+    """Lets connections wait until an observer takes more. All wait for one event, so no thread has to wait."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -30,7 +30,7 @@ class RecorderBackpressure:
             self._freed = None
             freed.set()
 
-        # called in the recorder's thread, or at once
+        # the recorder calls this in its own thread
         def schedule() -> None:
             # trio's loop may have ended meanwhile
             with suppress(trio.RunFinishedError):

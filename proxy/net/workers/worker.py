@@ -131,7 +131,7 @@ class Worker(Proxy):
         return code
 
     async def _send_counts_regularly(self) -> None:
-        """Sends the counts so far, regularly. The parent keeps a killed worker's. A silent worker counts as hung."""
+        """Sends the traffic counted so far, regularly. A killed worker's counts are kept; a hung worker sends none."""
         while True:
             self._parent.tell({"do": "counted", **await self._counts()})
             await trio.sleep(BEAT_SECONDS)

@@ -4,16 +4,21 @@
     format, version       "kafka-wiretap replay report", 1; a later version keeps these keys and adds others
     verdict, exit_code    the verdict (`outcome.Verdict`), and the command's exit code
     differences           answers, streams of records and groups that differ, as --max-mismatches counts them
+    max_mismatches        --max-mismatches; partial: --partial, in percent
     withheld_percent      of the requests that were recorded
     totals                sums of `apis`
     source, target        the capture and the cluster it was played to; options: in words
-    started_at_ns, ...    times since 1970; position_ns: how far in the recording; ending: why it ended there
-    apis                  by name: recorded, sent, answered, lost, retried; withheld, partitions, mismatches by reason
+    started_at_ns,        times since 1970; position_ns: how far in the recording; ending: why it ended there
+    ended_at_ns
+    apis                  by name: recorded, sent, answered, lost, silent (acks=0), retried; by reason: withheld,
+                          partitions, mismatches
     made                  the replay's own requests by purpose
     late, lateness        how late requests left, and each cause's part of that: durations
     latency               by API: durations recorded and replayed
     streams               records by consumer, topic, partition: equal, missing, extra, reordered, unread
     assigned              groups whose assignments differ: only_recorded, only_target
+    had_records           topics that the replay produced to and that had records on the target before
+    had_offsets           groups that had offsets on the target before
     left_open             transactions and members that could not be ended on the target, and why
     possibly_twice        records of which the target may have two, because their retries were not recognized
     mismatches            the first ones: the exchange, the differences, the request and both answers as base64

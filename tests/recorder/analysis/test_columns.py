@@ -23,7 +23,6 @@ MADE_HERE |= {
     "error_code",
     "error",
     "retriable",
-    "flow",
     "count",
     "exchanges",
     "includes_wait",

@@ -124,6 +124,15 @@ def test_standard_error_says_that_no_line_passes_the_filters(folder: Path, comma
     assert run(command, folder, "--limit", "1").stderr == ""
 
 
+def test_an_empty_list_does_not_fail_because_of_a_file_outside_its_time(folder: Path) -> None:
+    later = folder / "frames" / "date=2026-11-21" / "hour=15"
+    later.mkdir()
+    (later / "s-1-1.parquet").write_bytes(b"no parquet")
+    result = run("frames", folder, "--client", "nobody", "--until", "2026-11-21T14:00")
+    assert result.exit_code == 0
+    assert result.stderr == "note: no frame passes --client nobody --until 2026-11-21T14:00:00\n"
+
+
 @pytest.mark.parametrize("kind", ["bytes", "Token"])
 def test_a_kind_of_frames_that_lists_show_as_their_api_is_asked_for_as_a_kind(folder: Path, kind: str) -> None:
     result = run("frames", folder, "--api", kind)

@@ -34,7 +34,7 @@ NUMBER = st.integers(0, 1 << 62)
 DURATIONS = st.lists(NUMBER, max_size=5).map(durations)
 COUNTS = st.dictionaries(TEXT, NUMBER, max_size=3).map(Counter)
 APIS = st.builds(
-    ApiCounts, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, withheld=COUNTS, partitions=COUNTS, mismatches=COUNTS
+    ApiCounts, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, withheld=COUNTS, partitions=COUNTS, mismatches=COUNTS
 )
 FRAMES = st.none() | st.builds(Frame, st.binary(max_size=20), NUMBER)
 MISMATCHES = st.builds(
@@ -58,6 +58,8 @@ RESULTS = st.builds(
     lateness=st.dictionaries(st.sampled_from(Cause), DURATIONS),
     latency=st.dictionaries(TEXT, st.builds(Latency, DURATIONS, DURATIONS, st.booleans()), max_size=2),
     streams=st.lists(st.builds(Stream, TEXT, TEXT, NUMBER, NUMBER, NUMBER, NUMBER), max_size=2),
+    had_records=st.lists(TEXT, max_size=2).map(tuple),
+    had_offsets=st.lists(TEXT, max_size=2).map(tuple),
     mismatches=st.lists(MISMATCHES, max_size=2),
     max_mismatches=NUMBER,
     partial=st.floats(0, 100),
@@ -93,6 +95,12 @@ def test_a_reports_json_has_derived_values_beside_the_counts() -> None:
     late = tree["late"]
     assert late["count"] == sum(number for _, number in late["bins"])
     assert late["p50_ns"] <= late["p95_ns"] <= late["p99_ns"] <= late["most_ns"]
+
+
+def test_the_modules_table_explains_each_key() -> None:
+    tree = json.loads(report.as_json(results.different()))
+    assert report.__doc__ is not None
+    assert [key for key in {**tree, **tree["totals"]} if key not in report.__doc__] == []
 
 
 def test_times_and_sizes_have_their_unit_in_their_key() -> None:
