@@ -49,6 +49,10 @@ class _Moved(NamedTuple):
     is_deleted: bool = False
 
 
+# for a partition that a Produce writes to
+_NOTHING_MOVED = _Moved(NO_OFFSET, NO_OFFSET)
+
+
 class Offsets:
     """The translator of offsets. It comes after that of producers, which needs the recorded bytes.
 
@@ -254,6 +258,8 @@ class Offsets:
         self.learn_repeated(exchange)
         for place, each in self._places(PRODUCE, values):
             self._written.add(place)
+            if exchange.awaits:
+                self._moved.setdefault(exchange.origin, {})[place] = _NOTHING_MOVED
             if self._shift_ms and each.values["records"]:
                 each.values["records"] = shifted(each.values["records"], self._shift_ms)
         return None
@@ -287,7 +293,7 @@ class Offsets:
     # answers
 
     def _fetched(self, exchange: Exchange, values: Values, answer: Values) -> None:
-        target_places = {place: each.values for place, each in self._target_places(FETCH, answer)}
+        target_places = {place: each.values for place, each in self._target_places(exchange, answer)}
         for place, each in target_places.items():
             self._log_is(place, each.get("log_start_offset", -1), each["high_watermark"])
         if exchange.answered_ns is None:
@@ -307,7 +313,7 @@ class Offsets:
 
     def _produced(self, exchange: Exchange, values: Values, answer: Values) -> None:
         lengths, bases = self._sent_lengths(exchange, values), dict[TopicPartition, int]()
-        for place, each in self._target_places(PRODUCE, answer):
+        for place, each in self._target_places(exchange, answer):
             base = each.values["base_offset"]
             if base >= 0 and not each.values["error_code"]:
                 bases[place] = base
@@ -353,13 +359,13 @@ class Offsets:
                     self._pending.add(group, place, moved.recorded, moved.target)
 
     def _deleted(self, exchange: Exchange, values: Values, answer: Values) -> None:
-        for place, each in self._target_places(DELETE_RECORDS, answer):
+        for place, each in self._target_places(exchange, answer):
             self._log_is(place, each.values["low_watermark"], -1)
 
     def _listed(self, exchange: Exchange, values: Values, answer: Values) -> None:
         self._meet_bounds(exchange, answer)
         asked = {place: each.values["timestamp"] for place, each in self._target_requests(LIST_OFFSETS, values)}
-        for place, each in self._target_places(LIST_OFFSETS, answer):
+        for place, each in self._target_places(exchange, answer):
             offset, which = each.values.get("offset", -1), asked.get(place)
             if which in (EARLIEST, LATEST):
                 self._log_is(place, offset if which == EARLIEST else -1, offset if which == LATEST else -1)
@@ -373,7 +379,7 @@ class Offsets:
         told = partitions.in_answer(LIST_OFFSETS, exchange.answer or {})
         theirs = {(self._names.topic(each.topic), each.partition): each.values.get("offset", -1) for each in told}
         asked = self._moved.get(exchange.origin, {})
-        for place, each in self._target_places(LIST_OFFSETS, answer):
+        for place, each in self._target_places(exchange, answer):
             self._bounds.pop(place, None)
             which, least = asked.get(place, (None, 0))[:2]
             recorded, target = theirs.get(place, -1), each.values.get("offset", -1)
@@ -405,8 +411,12 @@ class Offsets:
     def _target_requests(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
         return self._recorded_places(partitions.in_request(api_key, values))
 
-    def _target_places(self, api_key: int, answer: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
-        return self._recorded_places(partitions.in_answer(api_key, answer))
+    def _target_places(self, exchange: Exchange, answer: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
+        """The partitions of the target's answer, without those that were deleted while the request was in flight."""
+        in_flight = self._moved.get(exchange.origin, {})
+        for place, each in self._recorded_places(partitions.in_answer(exchange.api_key, answer)):
+            if place not in in_flight or not in_flight[place].is_deleted:
+                yield place, each
 
     def _recorded_places(self, found: list[PartitionEntry]) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
         for each in found:

@@ -47,9 +47,9 @@ def fetch(
     return exchange(number, FETCH, 11, values, answer, connection=connection, peer=peer)
 
 
-def told(data: bytes | None, *, code: int = 0, high: int = 5000, topic: str = "a") -> Values:
+def told(data: bytes | None, *, code: int = 0, high: int = 5000, start: int = -1, topic: str = "a") -> Values:
     """A response to a Fetch of a-0."""
-    partition = {"partition_index": 0, "error_code": code, "high_watermark": high, "log_start_offset": -1}
+    partition = {"partition_index": 0, "error_code": code, "high_watermark": high, "log_start_offset": start}
     partition |= {"last_stable_offset": -1, "aborted_transactions": None, "preferred_read_replica": -1, "records": data}
     responses = [{"topic": topic, "partitions": [partition]}]
     return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
@@ -74,9 +74,19 @@ def at_target(data: bytes | None, **more: int) -> Values:
 
 
 def produced(
-    found: Offsets, number: int, recorded: int, target: int, count: int = 1, *, in_pieces: bool = False
+    found: Offsets,
+    number: int,
+    recorded: int,
+    target: int,
+    count: int = 1,
+    *,
+    in_pieces: bool = False,
+    forgets: str = "",
 ) -> None:
-    """Both clusters accepted a Produce. `in_pieces`: its batch was changed, and is too large to be copied."""
+    """Both clusters accepted a Produce.
+
+    `in_pieces`: its batch was changed, and is too large to be copied. `forgets`: a topic that is deleted meanwhile.
+    """
     data = batch(0, count, bytes(LARGE)) if in_pieces else batch(0, count)
     entry = {"index": 0, "records": data}
     values = {
@@ -92,6 +102,7 @@ def produced(
 
     each = exchange(number, PRODUCE, 7, values, answer("a", recorded))
     assert found.request(each, each.decoded(), 0) is None
+    found.forget_topic(forgets)
     sent = each.decoded()
     sent["topic_data"][0]["name"] = "p-a"
     if in_pieces:
@@ -139,6 +150,22 @@ def test_a_fetch_in_flight_while_its_topic_is_deleted_moves_no_consumer() -> Non
     assert found.consumer(each.origin, A0) is not None
     found.answered(each, each.decoded(), at_target(None, code=3, high=-1), 0)
     assert asked(found, fetch(2, 105)) == 105
+
+
+def test_a_fetch_in_flight_while_its_topic_is_deleted_tells_nothing_of_the_new_log() -> None:
+    found, each = offsets(), fetch(1, 100)
+    asked(found, each)
+    found.forget_topic("a")
+    found.answered(each, each.decoded(), at_target(None, high=700, start=600), 0)
+    assert found.expected("a", 0, 0) == 0
+    assert found.expected("a", 0, 5000) == 5000
+
+
+def test_a_produce_in_flight_while_its_topic_is_deleted_tells_nothing_of_the_new_log() -> None:
+    found = offsets()
+    produced(found, 1, 10, 500, count=3, forgets="a")
+    assert found.expected("a", 0, 10) == 10
+    assert found.expected("a", 0, 5000) == 5000
 
 
 def test_a_commit_in_flight_while_its_topic_is_deleted_is_not_remembered() -> None:
