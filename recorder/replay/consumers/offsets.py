@@ -8,7 +8,7 @@
     all of these                                                        limited to the target's log, unless the recorded
                                                                         error is 1 (OFFSET_OUT_OF_RANGE). Commits are
                                                                         not, where the recording writes records
-    OffsetCommit, TxnOffsetCommit, DeleteRecords                        not behind refused records whose retries may
+    other Fetch, OffsetCommit, TxnOffsetCommit, DeleteRecords           not behind refused records whose retries may
                                                                         still come: the target has them already
     negative offsets                                                    as recorded: they have a meaning of their own
 
@@ -205,11 +205,13 @@ class Offsets:
             offset = each.values["fetch_offset"]
             reader = self._readers.reader(exchange.peer, exchange.connection, place, offset)
             goes_on = reader.position if reader.is_at(offset) else None
-            if goes_on is None and errors is None:
-                errors = self._recorded_errors(exchange)
-            target = goes_on.target if goes_on else self._found(place, offset, errors or {})
+            if goes_on is None:
+                errors = self._recorded_errors(exchange) if errors is None else errors
+                target, begins_at = self._found(exchange, place, offset, errors), self._beginning(place, offset)
+            else:
+                target, begins_at = goes_on.target, None
             each.values["fetch_offset"] = target
-            moved[place] = _Moved(offset, target, reader, None if goes_on else self._beginning(place, offset))
+            moved[place] = _Moved(offset, target, reader, begins_at)
         return None
 
     def _commit(self, exchange: Exchange, values: Values) -> Refusal | None:
@@ -235,8 +237,7 @@ class Offsets:
                 return None
             if (topic, each.partition) not in self._differences:
                 return Reason.NO_OFFSET
-            found = self._found((topic, each.partition), offset, errors)
-            each.values["offset"] = self._before_unretried(exchange, (topic, each.partition), found)
+            each.values["offset"] = self._found(exchange, (topic, each.partition), offset, errors)
             return None
 
         return None if partitions.drop(exchange, values, reason) else Withheld(Reason.NO_OFFSET)
@@ -268,12 +269,14 @@ class Offsets:
         """The target's offset that the records before a consumer's first one are below."""
         known = self._differences.get(place)
         moved = known.behind_earlier(recorded) if known else None
-        return self._within(place, recorded if moved is None else moved)
+        return recorded if moved is None else moved
 
-    def _found(self, place: TopicPartition, offset: int, errors: Mapping[TopicPartition, int]) -> int:
-        if errors.get(place) != OUT_OF_RANGE:
-            return self.expected(*place, offset)
-        return self._boundary(place, offset)
+    def _found(
+        self, exchange: Exchange, place: TopicPartition, offset: int, errors: Mapping[TopicPartition, int]
+    ) -> int:
+        if errors.get(place) == OUT_OF_RANGE:
+            return self.counterpart(*place, offset)
+        return self._before_unretried(exchange, place, self.expected(*place, offset))
 
     def _before_unretried(self, exchange: Exchange, place: TopicPartition, target: int) -> int:
         """An offset that leaves refused records to be read: the recording may have them behind it, once retried."""

@@ -289,6 +289,14 @@ def test_an_offset_that_the_recording_found_out_of_range_is_not_brought_within_i
     assert asked(found, fetch(3, 500, None)) == 70
 
 
+def test_an_offset_that_the_recording_found_out_of_range_is_so_too_where_producers_stand_in_another_order() -> None:
+    found = offsets(end=0)
+    produced(found, 1, 10, 502, count=2)
+    produced(found, 2, 12, 500, count=2)
+    assert play(found, fetch(3, 14), at_target(None, high=504)) == 504
+    assert asked(found, fetch(4, 20, code=1)) > 504
+
+
 def test_a_consumer_whose_offset_is_out_of_range_on_the_target_alone_begins_anew() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(None, code=1))
