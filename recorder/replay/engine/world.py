@@ -360,6 +360,8 @@ class World:
         recorded = self.names.recorded(name)
         self._producers.forget_topic(recorded)
         self._offsets.forget_topic(recorded)
+        self._shares.forget_topic(recorded)
+        self._shared.forget_topic(recorded)
 
     def retry_known(self, exchange: Exchange) -> None:
         """The recorded answer to a Produce with retries was read, perhaps long after the retries were withheld."""

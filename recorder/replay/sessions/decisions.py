@@ -120,6 +120,13 @@ class Decisions:
         for key in [key for key in self._held if key[0] == member]:
             del self._held[key]
 
+    def forget_topic(self, topic: str) -> None:
+        """The target has deleted a topic, with the records that decisions were about."""
+        for pending in [key for key in self._pending if key[1][0] == topic]:
+            del self._pending[pending]
+        for held in [key for key in self._held if key[1][0] == topic]:
+            del self._held[held]
+
     def undecided(self) -> int:
         """The number of partitions with recorded decisions that never reached the target."""
         return sum(bool(pending) for pending in self._pending.values())

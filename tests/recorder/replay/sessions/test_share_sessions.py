@@ -177,6 +177,18 @@ def test_of_two_records_at_one_offset_neither_is_acknowledged_until_both_offsets
     assert named(target.sent[2]) == {A0: [(7, 7, [RELEASE]), (8, 8, [ACCEPT])]}
 
 
+def test_a_decision_about_a_deleted_record_is_none_about_the_record_that_has_its_offset_now() -> None:
+    target = Target()
+    target.play(fetch(0, 0, {A0: []}, {A0: [(100, 101)]}), {A0: [(7, 7)]})
+    target.play(fetch(1, 1, {A0: [(101, 101, [REJECT])]}))
+    target.sessions.forget_topic("b")
+    assert target.sessions.undecided() == 1
+    target.sessions.forget_topic("a")
+    target.play(fetch(2, 2, {}, {A0: [(101, 101)]}), {A0: [(8, 8)]})
+    target.play(fetch(3, 3, {A0: [(100, 101, [ACCEPT])]}))
+    assert named(target.sent[3]) == {A0: [(8, 8, [ACCEPT])]}
+
+
 def test_a_record_that_another_member_acquired_is_acknowledged_by_that_member() -> None:
     target = Target()
     target.play(fetch(0, 0, {A0: []}, {A0: [(100, 100)]}))
