@@ -149,6 +149,11 @@ class Offsets:
         found = self._boundary((topic, partition), recorded)
         return found if recorded < 0 else self._within((topic, partition), found)
 
+    def boundary(self, topic: str, partition: int, recorded: int) -> int | None:
+        """Where the target has all that the recording has from an offset on; None if no Produce tells."""
+        known = self._differences.get((topic, partition))
+        return known.boundary(recorded) if known else None
+
     def counterpart(self, topic: str, partition: int, recorded: int) -> int:
         """The target's offset of a recorded record of a recorded topic, not limited to the target's log."""
         known = self._differences.get((topic, partition))
@@ -284,8 +289,7 @@ class Offsets:
         return target if lowest is None else min(target, lowest)
 
     def _boundary(self, place: TopicPartition, recorded: int) -> int:
-        known = self._differences.get(place)
-        moved = known.boundary(recorded) if recorded >= 0 and known else None
+        moved = self.boundary(*place, recorded) if recorded >= 0 else None
         return recorded if moved is None else moved
 
     def _within(self, place: TopicPartition, offset: int) -> int:
