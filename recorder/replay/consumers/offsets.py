@@ -8,6 +8,7 @@
     all of these                                                        limited to the target's log, unless the recorded
                                                                         error is 1 (OFFSET_OUT_OF_RANGE). Commits are
                                                                         not, where the recording writes records
+    ... where the recording writes transactions                         not behind the last record of a Produce
     other Fetch, OffsetCommit, TxnOffsetCommit, DeleteRecords           not behind refused records whose retries may
                                                                         still come: the target has them already
     negative offsets                                                    as recorded: they have a meaning of their own
@@ -82,6 +83,8 @@ class Offsets:
         self._readers = Readers()
         self._pending = PendingOffsets(names)
         self._written: set[TopicPartition] = set()
+        # the partitions with markers of transactions, which have no pairs
+        self._marked: set[TopicPartition] = set()
         self._committed: dict[tuple[str, TopicPartition], _Moved] = {}
         # first or last offsets of logs, as both sides last answered ListOffsets
         self._bounds: dict[TopicPartition, _Moved] = {}
@@ -152,7 +155,11 @@ class Offsets:
     def boundary(self, topic: str, partition: int, recorded: int) -> int | None:
         """Where the target has all that the recording has from an offset on; None if no Produce tells."""
         known = self._differences.get((topic, partition))
-        return known.boundary(recorded) if known else None
+        found = known.boundary(recorded) if known else None
+        if known is None or found is None or (topic, partition) not in self._marked:
+            return found
+        # behind the last records known, the recording may have markers that the target has before them
+        return min(found, known.end())
 
     def counterpart(self, topic: str, partition: int, recorded: int) -> int:
         """The target's offset of a recorded record of a recorded topic, not limited to the target's log."""
@@ -192,7 +199,8 @@ class Offsets:
         for each in (self._differences, self._starts, self._ends, self._bounds):
             for place in [place for place in each if place[0] == topic]:
                 del each[place]
-        self._written = {place for place in self._written if place[0] != topic}
+        for written in (self._written, self._marked):
+            written -= {place for place in written if place[0] == topic}
         self._committed = {key: kept for key, kept in self._committed.items() if key[1][0] != topic}
         self._readers.forget_topic(topic)
         self._pending.forget_topic(topic)
@@ -264,6 +272,8 @@ class Offsets:
         self.learn_repeated(exchange)
         for place, each in self._places(PRODUCE, values):
             self._written.add(place)
+            if values.get("transactional_id") is not None:
+                self._marked.add(place)
             if exchange.awaits:
                 self._moved.setdefault(exchange.origin, {})[place] = _NOTHING_MOVED
             if self._shift_ms and each.values["records"]:

@@ -82,6 +82,7 @@ def produced(
     *,
     in_pieces: bool = False,
     forgets: str = "",
+    transaction: str | None = None,
 ) -> None:
     """Both clusters accepted a Produce.
 
@@ -90,7 +91,7 @@ def produced(
     data = batch(0, count, bytes(LARGE)) if in_pieces else batch(0, count)
     entry = {"index": 0, "records": data}
     values = {
-        "transactional_id": None,
+        "transactional_id": transaction,
         "acks": 1,
         "timeout_ms": 1,
         "topic_data": [{"name": "a", "partition_data": [entry]}],
@@ -481,6 +482,22 @@ def unanswered_produce() -> Values:
     entry = {"index": 0, "records": batch(0, 10)}
     topics = [{"name": "a", "partition_data": [entry]}]
     return {"transactional_id": None, "acks": 0, "timeout_ms": 1, "topic_data": topics}
+
+
+@pytest.mark.parametrize(("transaction", "expected"), [("t", 500), (None, 501)])
+def test_a_commit_or_a_fetch_behind_a_marker_leaves_out_no_record_where_the_target_has_the_marker_before(
+    transaction: str | None, expected: int
+) -> None:
+    found = offsets(end=0)
+    # the marker is behind both on the recorded cluster, and between them on the target
+    produced(found, 1, 10, 497, transaction=transaction)
+    produced(found, 2, 11, 499)
+    values = commit(3, 13, OFFSET_COMMIT).decoded()
+    found.request(commit(3, 13, OFFSET_COMMIT), values, 0)
+    assert values["topics"][0]["partitions"][0]["committed_offset"] == expected
+    # another record is on its way, and the target has it already
+    play(found, fetch(4, 10, peer=TWO), at_target(None, high=501))
+    assert asked(found, fetch(5, 13)) == expected
 
 
 def committed_by_transaction(found: Offsets, number: int, offset: int) -> None:
