@@ -79,6 +79,11 @@ class Differences:
         nearest = self.target(recorded)
         return None if nearest is None else max([nearest, *self._ends(recorded, self._around(recorded))])
 
+    def end(self) -> int:
+        """Where the last records of recent pairs end on the target; there is a pair."""
+        recent = range(max(len(self) - RECENT, 0), len(self))
+        return max(self._offsets[each] + self._differences[each] + self._lengths[each] for each in recent)
+
     def boundary(self, recorded: int) -> int | None:
         """Where the target has all that the recording has from an offset on; None without a pair."""
         found = self._behind(recorded)

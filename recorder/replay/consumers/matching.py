@@ -10,16 +10,17 @@ When too many records wait, only sums of them are kept: they tell whether all we
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from enum import IntEnum
 
 from recorder.replay.consumers.digests import MASK, without_time
 
-# an entry is one integer, since millions may wait: timestamp, producer's number, position
-_POSITION_BITS, _PRODUCER_BITS = 48, 32
-_POSITION, _PRODUCER = (1 << _POSITION_BITS) - 1, (1 << _PRODUCER_BITS) - 1
-_TIME_FROM = _POSITION_BITS + _PRODUCER_BITS
+# an entry is one integer, since millions may wait: timestamp, offset, producer's number, position
+_POSITION_BITS, _PRODUCER_BITS, _OFFSET_BITS = 48, 32, 64
+_POSITION, _PRODUCER, _OFFSET = ((1 << bits) - 1 for bits in (_POSITION_BITS, _PRODUCER_BITS, _OFFSET_BITS))
+_OFFSET_FROM = _POSITION_BITS + _PRODUCER_BITS
+_TIME_FROM = _OFFSET_FROM + _OFFSET_BITS
 _TIME_SIGN = 1 << 63
 # the number of producers without id
 NO_PRODUCER = 0
@@ -86,31 +87,36 @@ class Matching:
         self._sums_numbers = True
         self._last_equal = -1  # the target's position
         self._earlier = 0  # such records that wait
+        # how many of them had an equal one, by number
+        self._equal_earlier = Counter[int]()
         # producer's number -> its last equal positions, on both sides
         self._last_of: dict[int, tuple[int, int]] = {}
 
-    def add(self, side: Side, number: int, timestamp: int, producer: int) -> None:
+    def add(self, side: Side, number: int, timestamp: int, producer: int, offset: int = 0) -> None:
         """Takes the next record of a side.
 
         Args:
             producer: a number for a recorded record's producer; NO_PRODUCER or EARLIER for the target's records.
+            offset: the record's, on its side.
         """
         position = self.counts[side]
         self.counts[side] += 1
         if self.sums is not None:
             self._add_to_sums(side, number)
             return
-        entry = _entry(position, producer, timestamp)
+        entry = _entry(position, producer, timestamp, offset)
         other = self.waiting[1 - side].take(number)
         if other is None:
             self.waiting[side].put(number, entry)
             self._earlier += _is_earlier(side, entry)
         else:
             self._earlier -= _is_earlier(Side(1 - side), other)
-            self._pair(*((entry, other) if side is Side.RECORDED else (other, entry)))
+            self._pair(number, *((entry, other) if side is Side.RECORDED else (other, entry)))
 
-    def _pair(self, recorded: int, replayed: int) -> None:
+    def _pair(self, number: int, recorded: int, replayed: int) -> None:
         self.equal += 1
+        if _is_earlier(Side.REPLAYED, replayed):
+            self._equal_earlier[number] += 1
         here, there = recorded & _POSITION, replayed & _POSITION
         self._last_equal = max(self._last_equal, there)
         producer = recorded >> _POSITION_BITS & _PRODUCER
@@ -135,13 +141,24 @@ class Matching:
         """The target's records that the recording has not given."""
         return self.waiting[Side.REPLAYED].count - self._earlier if self.sums is None else max(0, -self.sums[0])
 
-    @property
-    def extra(self) -> int:
-        """The target's records that the recording lacks. Those behind the last equal one count as read ahead."""
-        if self.sums is None:
-            waiting = (entry for _, entry in self.waiting[Side.REPLAYED] if not _is_earlier(Side.REPLAYED, entry))
-            return sum(entry & _POSITION < self._last_equal for entry in waiting)
-        return int(self.is_unlike)
+    def extra(self, stopped_at: int | None = None) -> int:
+        """The target's records that the recording lacks. Those behind the last equal one count as read ahead.
+
+        A record with an equal earlier one is not extra if that one is the counterpart of a recorded record.
+
+        Args:
+            stopped_at: the target's offset from which on the recorded consumer has not read; None: unknown.
+        """
+        if self.sums is not None:
+            return int(self.is_unlike)
+        waiting = Counter(
+            number
+            for number, entry in self.waiting[Side.REPLAYED]
+            if not _is_earlier(Side.REPLAYED, entry)
+            and entry & _POSITION < self._last_equal
+            and (stopped_at is None or _offset(entry) < stopped_at)
+        )
+        return (waiting - self._equal_earlier).total()
 
     @property
     def is_unlike(self) -> bool:
@@ -156,6 +173,7 @@ class Matching:
             return
         waited = self.waiting
         self.waiting = (WaitingRecords(), WaitingRecords())
+        self._equal_earlier.clear()
         for number, entry in waited[Side.RECORDED].in_order():
             self.waiting[Side.RECORDED].put(without_time(number, _timestamp(entry)), entry)
         for number, entry in waited[Side.REPLAYED].in_order():
@@ -165,7 +183,7 @@ class Matching:
                 self.waiting[Side.REPLAYED].put(timeless, entry)
             else:
                 self._earlier -= _is_earlier(Side.REPLAYED, entry)
-                self._pair(recorded, entry)
+                self._pair(timeless, recorded, entry)
 
     def sum_up(self) -> None:
         """Keeps only sums of the records that wait."""
@@ -184,8 +202,13 @@ class Matching:
         return self.counts[Side.RECORDED] - self.counts[Side.REPLAYED]
 
 
-def _entry(position: int, producer: int, timestamp: int) -> int:
-    return (timestamp + _TIME_SIGN << _TIME_FROM) | (producer & _PRODUCER) << _POSITION_BITS | position
+def _entry(position: int, producer: int, timestamp: int, offset: int) -> int:
+    time, place = timestamp + _TIME_SIGN << _TIME_FROM, (offset & _OFFSET) << _OFFSET_FROM
+    return time | place | (producer & _PRODUCER) << _POSITION_BITS | position
+
+
+def _offset(entry: int) -> int:
+    return entry >> _OFFSET_FROM & _OFFSET
 
 
 def _is_earlier(side: Side, entry: int) -> bool:

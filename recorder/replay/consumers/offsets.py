@@ -8,7 +8,8 @@
     all of these                                                        limited to the target's log, unless the recorded
                                                                         error is 1 (OFFSET_OUT_OF_RANGE). Commits are
                                                                         not, where the recording writes records
-    OffsetCommit, TxnOffsetCommit, DeleteRecords                        not behind refused records whose retries may
+    ... where the recording writes transactions                         not behind the last record of a Produce
+    other Fetch, OffsetCommit, TxnOffsetCommit, DeleteRecords           not behind refused records whose retries may
                                                                         still come: the target has them already
     negative offsets                                                    as recorded: they have a meaning of their own
 
@@ -49,6 +50,10 @@ class _Moved(NamedTuple):
     is_deleted: bool = False
 
 
+# for a partition that a Produce writes to
+_NOTHING_MOVED = _Moved(NO_OFFSET, NO_OFFSET)
+
+
 class Offsets:
     """The translator of offsets. It comes after that of producers, which needs the recorded bytes.
 
@@ -78,6 +83,8 @@ class Offsets:
         self._readers = Readers()
         self._pending = PendingOffsets(names)
         self._written: set[TopicPartition] = set()
+        # the partitions with markers of transactions, which have no pairs
+        self._marked: set[TopicPartition] = set()
         self._committed: dict[tuple[str, TopicPartition], _Moved] = {}
         # first or last offsets of logs, as both sides last answered ListOffsets
         self._bounds: dict[TopicPartition, _Moved] = {}
@@ -145,6 +152,15 @@ class Offsets:
         found = self._boundary((topic, partition), recorded)
         return found if recorded < 0 else self._within((topic, partition), found)
 
+    def boundary(self, topic: str, partition: int, recorded: int) -> int | None:
+        """Where the target has all that the recording has from an offset on; None if no Produce tells."""
+        known = self._differences.get((topic, partition))
+        found = known.boundary(recorded) if known else None
+        if known is None or found is None or (topic, partition) not in self._marked:
+            return found
+        # behind the last records known, the recording may have markers that the target has before them
+        return min(found, known.end())
+
     def counterpart(self, topic: str, partition: int, recorded: int) -> int:
         """The target's offset of a recorded record of a recorded topic, not limited to the target's log."""
         known = self._differences.get((topic, partition))
@@ -183,7 +199,8 @@ class Offsets:
         for each in (self._differences, self._starts, self._ends, self._bounds):
             for place in [place for place in each if place[0] == topic]:
                 del each[place]
-        self._written = {place for place in self._written if place[0] != topic}
+        for written in (self._written, self._marked):
+            written -= {place for place in written if place[0] == topic}
         self._committed = {key: kept for key, kept in self._committed.items() if key[1][0] != topic}
         self._readers.forget_topic(topic)
         self._pending.forget_topic(topic)
@@ -201,11 +218,13 @@ class Offsets:
             offset = each.values["fetch_offset"]
             reader = self._readers.reader(exchange.peer, exchange.connection, place, offset)
             goes_on = reader.position if reader.is_at(offset) else None
-            if goes_on is None and errors is None:
-                errors = self._recorded_errors(exchange)
-            target = goes_on.target if goes_on else self._found(place, offset, errors or {})
+            if goes_on is None:
+                errors = self._recorded_errors(exchange) if errors is None else errors
+                target, begins_at = self._found(exchange, place, offset, errors), self._beginning(place, offset)
+            else:
+                target, begins_at = goes_on.target, None
             each.values["fetch_offset"] = target
-            moved[place] = _Moved(offset, target, reader, None if goes_on else self._beginning(place, offset))
+            moved[place] = _Moved(offset, target, reader, begins_at)
         return None
 
     def _commit(self, exchange: Exchange, values: Values) -> Refusal | None:
@@ -231,8 +250,7 @@ class Offsets:
                 return None
             if (topic, each.partition) not in self._differences:
                 return Reason.NO_OFFSET
-            found = self._found((topic, each.partition), offset, errors)
-            each.values["offset"] = self._before_unretried(exchange, (topic, each.partition), found)
+            each.values["offset"] = self._found(exchange, (topic, each.partition), offset, errors)
             return None
 
         return None if partitions.drop(exchange, values, reason) else Withheld(Reason.NO_OFFSET)
@@ -254,6 +272,10 @@ class Offsets:
         self.learn_repeated(exchange)
         for place, each in self._places(PRODUCE, values):
             self._written.add(place)
+            if values.get("transactional_id") is not None:
+                self._marked.add(place)
+            if exchange.awaits:
+                self._moved.setdefault(exchange.origin, {})[place] = _NOTHING_MOVED
             if self._shift_ms and each.values["records"]:
                 each.values["records"] = shifted(each.values["records"], self._shift_ms)
         return None
@@ -262,12 +284,14 @@ class Offsets:
         """The target's offset that the records before a consumer's first one are below."""
         known = self._differences.get(place)
         moved = known.behind_earlier(recorded) if known else None
-        return self._within(place, recorded if moved is None else moved)
+        return recorded if moved is None else moved
 
-    def _found(self, place: TopicPartition, offset: int, errors: Mapping[TopicPartition, int]) -> int:
-        if errors.get(place) != OUT_OF_RANGE:
-            return self.expected(*place, offset)
-        return self._boundary(place, offset)
+    def _found(
+        self, exchange: Exchange, place: TopicPartition, offset: int, errors: Mapping[TopicPartition, int]
+    ) -> int:
+        if errors.get(place) == OUT_OF_RANGE:
+            return self.counterpart(*place, offset)
+        return self._before_unretried(exchange, place, self.expected(*place, offset))
 
     def _before_unretried(self, exchange: Exchange, place: TopicPartition, target: int) -> int:
         """An offset that leaves refused records to be read: the recording may have them behind it, once retried."""
@@ -275,8 +299,7 @@ class Offsets:
         return target if lowest is None else min(target, lowest)
 
     def _boundary(self, place: TopicPartition, recorded: int) -> int:
-        known = self._differences.get(place)
-        moved = known.boundary(recorded) if recorded >= 0 and known else None
+        moved = self.boundary(*place, recorded) if recorded >= 0 else None
         return recorded if moved is None else moved
 
     def _within(self, place: TopicPartition, offset: int) -> int:
@@ -287,7 +310,7 @@ class Offsets:
     # answers
 
     def _fetched(self, exchange: Exchange, values: Values, answer: Values) -> None:
-        target_places = {place: each.values for place, each in self._target_places(FETCH, answer)}
+        target_places = {place: each.values for place, each in self._target_places(exchange, answer)}
         for place, each in target_places.items():
             self._log_is(place, each.get("log_start_offset", -1), each["high_watermark"])
         if exchange.answered_ns is None:
@@ -307,7 +330,7 @@ class Offsets:
 
     def _produced(self, exchange: Exchange, values: Values, answer: Values) -> None:
         lengths, bases = self._sent_lengths(exchange, values), dict[TopicPartition, int]()
-        for place, each in self._target_places(PRODUCE, answer):
+        for place, each in self._target_places(exchange, answer):
             base = each.values["base_offset"]
             if base >= 0 and not each.values["error_code"]:
                 bases[place] = base
@@ -353,13 +376,13 @@ class Offsets:
                     self._pending.add(group, place, moved.recorded, moved.target)
 
     def _deleted(self, exchange: Exchange, values: Values, answer: Values) -> None:
-        for place, each in self._target_places(DELETE_RECORDS, answer):
+        for place, each in self._target_places(exchange, answer):
             self._log_is(place, each.values["low_watermark"], -1)
 
     def _listed(self, exchange: Exchange, values: Values, answer: Values) -> None:
         self._meet_bounds(exchange, answer)
         asked = {place: each.values["timestamp"] for place, each in self._target_requests(LIST_OFFSETS, values)}
-        for place, each in self._target_places(LIST_OFFSETS, answer):
+        for place, each in self._target_places(exchange, answer):
             offset, which = each.values.get("offset", -1), asked.get(place)
             if which in (EARLIEST, LATEST):
                 self._log_is(place, offset if which == EARLIEST else -1, offset if which == LATEST else -1)
@@ -373,7 +396,7 @@ class Offsets:
         told = partitions.in_answer(LIST_OFFSETS, exchange.answer or {})
         theirs = {(self._names.topic(each.topic), each.partition): each.values.get("offset", -1) for each in told}
         asked = self._moved.get(exchange.origin, {})
-        for place, each in self._target_places(LIST_OFFSETS, answer):
+        for place, each in self._target_places(exchange, answer):
             self._bounds.pop(place, None)
             which, least = asked.get(place, (None, 0))[:2]
             recorded, target = theirs.get(place, -1), each.values.get("offset", -1)
@@ -405,8 +428,12 @@ class Offsets:
     def _target_requests(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
         return self._recorded_places(partitions.in_request(api_key, values))
 
-    def _target_places(self, api_key: int, answer: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
-        return self._recorded_places(partitions.in_answer(api_key, answer))
+    def _target_places(self, exchange: Exchange, answer: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
+        """The partitions of the target's answer, without those that were deleted while the request was in flight."""
+        in_flight = self._moved.get(exchange.origin, {})
+        for place, each in self._recorded_places(partitions.in_answer(exchange.api_key, answer)):
+            if place not in in_flight or not in_flight[place].is_deleted:
+                yield place, each
 
     def _recorded_places(self, found: list[PartitionEntry]) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
         for each in found:

@@ -8,7 +8,8 @@ pairs equal ones.
     missing     recorded; the target's log ended without them
     unread      recorded; the target's log had more when the replay ended
     extra       the target's, before the last equal one; not those before the record that the consumer began with,
-                which are read since some that the recording has later stand among them
+                nor those that the recording has where the consumer had stopped: they stand among the others, since
+                producers' records may stand in another order
     reordered   equal, but not in their producer's order
 
 Records that a consumer ignores are skipped: control batches, records before the offset that it asked for (a batch
@@ -97,6 +98,7 @@ class Streams:
     def __init__(
         self,
         named: Callable[[Hashable], Hashable] = lambda consumer: consumer,
+        boundary: Callable[[str, int, int], int | None] = lambda topic, partition, recorded: None,
         *,
         compares_times: bool = True,
         most_waiting: int = MOST_WAITING,
@@ -104,9 +106,12 @@ class Streams:
     ) -> None:
         """`named`: the name under which consumers count together.
 
+        `boundary`: topic, partition, recorded offset -> where the target has all records from there on; None: unknown.
+
         `compares_times`: False if the replay moves timestamps.
         """
-        self._named, self._compares_times, self._most_waiting = named, compares_times, most_waiting
+        self._named, self._boundary = named, boundary
+        self._compares_times, self._most_waiting = compares_times, most_waiting
         self._least = self._most = most
         self._streams: dict[Key, _Stream] = {}
         self._met: dict[Key, StreamCounts] = {}
@@ -181,7 +186,16 @@ class Streams:
         """The counts of each stream. Streams of which only counts were kept are counted together."""
         yield from self._met.values()
         for key, stream in self._streams.items():
-            yield stream.found(key)
+            yield stream.found(key, self._stop(key, stream))
+
+    def forget_topic(self, topic: str) -> None:
+        """The target has deleted a topic: its streams were of the old log."""
+        for stream in [stream for key, stream in self._streams.items() if key[1] == topic]:
+            stream.stopped_at = None
+
+    def _stop(self, key: Key, stream: _Stream) -> int | None:
+        """Where the recorded consumer stopped, on the target; None: unknown."""
+        return None if stream.stopped_at is None else self._boundary(key[1], key[2], stream.stopped_at)
 
     def _stream(self, consumer: Hashable, topic: str, partition: int) -> _Stream:
         key = consumer, topic, partition
@@ -217,6 +231,8 @@ class Streams:
         except WireError:
             stream.unreadable[side] += 1
         stream.in_vain = min(stream.in_vain, stream.matching.owed)
+        if side is Side.RECORDED:
+            stream.stopped_at = max(stream.stopped_at or 0, at)
         return at
 
     def _add_batch(self, stream: _Stream, side: Side, producer_id: int, each: Iterator[_Digest]) -> None:
@@ -322,6 +338,7 @@ class _Stream:
 
     Attributes:
         begins_at: the target's offset that the records before the consumer's first one are below.
+        stopped_at: the recorded offset behind the last record; None: unknown.
         in_vain: owed records that a poll has waited for.
     """
 
@@ -330,6 +347,7 @@ class _Stream:
         self.at: int | None = None
         self.is_at_end = False
         self.begins_at = self.in_vain = 0
+        self.stopped_at: int | None = None
         self.unreadable = [0, 0]
         self._compares_times = compares_times
         self._producers: dict[int, int] = {}
@@ -343,7 +361,7 @@ class _Stream:
             self.matching.forget_times()
         if self._compares_times:
             number = with_time(number, record.timestamp)
-        self.matching.add(side, number, record.timestamp, producer)
+        self.matching.add(side, number, record.timestamp, producer, record.offset)
         return self.matching.waiting_count - waited
 
     def number_of(self, producer_id: int) -> int:
@@ -359,7 +377,8 @@ class _Stream:
     def owed(self) -> Owed:
         return Owed(self.matching.owed, self.at, self.is_at_end)
 
-    def found(self, key: Key) -> StreamCounts:
+    def found(self, key: Key, stopped_at: int | None = None) -> StreamCounts:
+        """The counts. `stopped_at`: the target's offset from which on the recorded consumer has not read."""
         matching = self.matching
         owed = matching.owed + matching.is_unlike
         missing, unread = (owed, 0) if self.is_at_end else (0, owed)
@@ -369,7 +388,7 @@ class _Stream:
             equal=matching.equal,
             missing=missing,
             unread=unread,
-            extra=matching.extra,
+            extra=matching.extra(stopped_at),
             reordered=matching.reordered,
             unreadable=(recorded, replayed),
             is_exact=matching.sums is None,

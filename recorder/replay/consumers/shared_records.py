@@ -110,6 +110,11 @@ class SharedRecords:
         if self._asked.pop(exchange.origin, None) is not None:
             self._add_recorded(exchange)
 
+    def forget_topic(self, topic: str) -> None:
+        """Forgets which offsets of a recorded topic were given: the target has deleted its logs."""
+        self._given_ns = {key: at_ns for key, at_ns in self._given_ns.items() if key[1][0] != topic}
+        self._given = {key: ranges for key, ranges in self._given.items() if key[2][0] != topic}
+
     def _still_written(self, exchange: Exchange, asked: list[TopicPartition]) -> set[TopicPartition]:
         """The places whose records the target may still get: those of recorded answers, this one's too."""
         times = {place: self._given_ns.get((_group(exchange), place)) for place in asked}

@@ -157,7 +157,7 @@ class World:
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
         self.waiting = WaitGraph()
-        self._streams = Streams(counted_as, compares_times=not options.shift_timestamps)
+        self._streams = Streams(counted_as, self._offsets.boundary, compares_times=not options.shift_timestamps)
         self._fetched = FetchedRecords(names, cluster, self._offsets, self._streams)
         self._shared = SharedRecords(names, self._streams, self._is_writing)
         self._naming = NamesTranslator(names, cluster, self._pairs)
@@ -360,6 +360,9 @@ class World:
         recorded = self.names.recorded(name)
         self._producers.forget_topic(recorded)
         self._offsets.forget_topic(recorded)
+        self._shares.forget_topic(recorded)
+        self._shared.forget_topic(recorded)
+        self._streams.forget_topic(recorded)
 
     def retry_known(self, exchange: Exchange) -> None:
         """The recorded answer to a Produce with retries was read, perhaps long after the retries were withheld."""

@@ -104,7 +104,7 @@ _LOOKS = frozenset({FETCH, LIST_OFFSETS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSE
 _READING = _LOOKS | {METADATA, SHARE_FETCH, DESCRIBE_TOPIC_PARTITIONS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS}
 _READING |= _STARTS | {DESCRIBE_SHARE_GROUP_OFFSETS}
 _READING |= {LIST_PARTITION_REASSIGNMENTS, ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, OFFSET_DELETE}
-_READING |= {ADD_PARTITIONS_TO_TXN}
+_READING |= {ADD_PARTITIONS_TO_TXN, SHARE_ACKNOWLEDGE}
 # The answer to any heartbeat may assign a topic that an earlier one subscribed to.
 _ASSIGNED = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
 _SETTINGS = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
@@ -275,10 +275,13 @@ def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str
     for entry in values.get("topics") or values.get("topic_partitions") or values.get("v3_and_below_topics") or inner:
         name = topic(_named(entry))
         _use_topic(found, name)
-        for each in entry.get("partitions") or () if api_key in _LOOKS else ():
+        for each in entry.get("partitions") or () if api_key in _LOOKS | _SHARES else ():
             where = name, each.get("partition", each.get("partition_index"))
-            found.waits_for.append(("partition", *where))
-            found.blocks.append(("look at partition", *where))
+            # where records stand on the target is known once the target has answered what wrote them
+            if api_key in _LOOKS or each["acknowledgement_batches"]:
+                found.waits_for.append(("partition", *where))
+            if api_key in _LOOKS:
+                found.blocks.append(("look at partition", *where))
 
 
 def _partitions(api_key: int, values: Values) -> Iterator[tuple[Values, Values]]:

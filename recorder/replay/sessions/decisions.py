@@ -9,7 +9,7 @@ Offsets are counted one by one: a broker lets a group have some thousand records
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -70,8 +70,11 @@ class Decisions:
         if not held:
             return []
         pending = self._pending.get((member[0], place), OrderedDict())
-        moved = (Decision(offset, self._counterpart(*place, offset), kinds[0]) for offset, kinds in pending.items())
-        return sorted((each for each in moved if each.target in held), key=lambda each: each.target)
+        moved = [Decision(offset, self._counterpart(*place, offset), kinds[0]) for offset, kinds in pending.items()]
+        # two records are never at one offset: where they are on the target is not known yet
+        number = Counter(each.target for each in moved)
+        found = (each for each in moved if each.target in held and number[each.target] == 1)
+        return sorted(found, key=lambda each: each.target)
 
     def renewed(self, member: Member, place: TopicPartition, batches: Iterable[Values]) -> list[Decision]:
         """The decisions that a member can send now, and the records that its recorded request renews.
@@ -116,6 +119,13 @@ class Decisions:
         """A member has no sessions any more."""
         for key in [key for key in self._held if key[0] == member]:
             del self._held[key]
+
+    def forget_topic(self, topic: str) -> None:
+        """The target has deleted a topic, with the records that decisions were about."""
+        for pending in [key for key in self._pending if key[1][0] == topic]:
+            del self._pending[pending]
+        for held in [key for key in self._held if key[1][0] == topic]:
+            del self._held[held]
 
     def undecided(self) -> int:
         """The number of partitions with recorded decisions that never reached the target."""

@@ -244,6 +244,10 @@ class ShareSessions:
                     self._decisions.acquire(flight.member, place, found["first_offset"], found["last_offset"])
         return answer
 
+    def forget_topic(self, topic: str) -> None:
+        """Forgets the records of a recorded topic, which the target has deleted."""
+        self._decisions.forget_topic(topic)
+
     def undecided(self) -> int:
         """The number of partitions with recorded acknowledgements of records that no member has had on the target."""
         return self._decisions.undecided()

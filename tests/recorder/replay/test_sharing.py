@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.keys import METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH
+from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH
+from proxy.wire.records import with_base_offset
 from recorder.replay.cluster import Cluster
-from recorder.replay.options import Options
+from recorder.replay.options import Deletes, Options
 from recorder.replay.outcome import Stream
 from tests.recorder.replay.simple import PRODUCE_VERSION, answered, batch, produce, produced
 from tests.recorder.replay.simulation import EVERYTHING, Answer, Got, Recording, Simulation, Values, one_node
@@ -134,18 +135,44 @@ def test_a_poll_is_not_in_vain_if_a_produce_that_was_requested_later_was_answere
     assert (only.equal, only.missing, only.unread) == (1, 0, 0)
 
 
-def shared_recording(*, polls: int, produced_at: float = 6) -> Recording:
+def test_records_of_a_topic_that_was_deleted_and_created_again_count_whatever_offsets_the_deleted_ones_had() -> None:
+    recorded = shared_recording(polls=0, first_offset=7)
+    deleted, created = ({name: [{"name": "a", "error_code": 0}]} for name in ("responses", "topics"))
+    recorded.exchanges(100, 3, DELETE_TOPICS, 3, {"topic_names": ["a"], "timeout_ms": 1}, deleted)
+    topic = {"name": "a", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    recorded.exchanges(200, 3, CREATE_TOPICS, 4, {"topics": [topic], "timeout_ms": 1, "validate_only": False}, created)
+    named = {"topic_id": RECORDED_ID, "partitions": [{"partition_index": 0}]}
+    asks(recorded, 300, 1, 1, [named], given_record(RECORDED_ID), wait_ms=500)
+
+    def answer(got: Got) -> Answer:
+        if got.key == METADATA:
+            partition = {"error_code": 0, "partition_index": 0, "leader_id": 1}
+            topics = [{"error_code": 0, "name": "a", "topic_id": TARGET_ID, "partitions": [partition]}]
+            return {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "controller_id": 1, "topics": topics}
+        if got.key == SHARE_FETCH:
+            return given_record(TARGET_ID)
+        return {DELETE_TOPICS: deleted, CREATE_TOPICS: created}.get(got.key) or answered(got)
+
+    cluster, options = one_node(("a", 1)), Options(speed=None, admin=True, deletes=Deletes.ALL)
+    cluster.name_topic("a", TARGET_ID)
+    simulation = Simulation(recorded, answer, options, cluster=cluster)
+    simulation.run()
+    (only,) = streams(simulation)
+    assert (only.equal, only.missing, only.unread) == (2, 0, 0)
+
+
+def shared_recording(*, polls: int, produced_at: float = 6, first_offset: int = 0) -> Recording:
     """A Produce of one record, a poll of a share group that gets it, and empty polls.
 
-    `produced_at`: the time of the answer to the Produce.
+    `produced_at`: the time of the answer to the Produce; `first_offset`: of the record.
     """
     found = Recording()
     topic = {"error_code": 0, "name": "a", "topic_id": RECORDED_ID, "partitions": []}
     told = {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "topics": [topic]}
     found.exchanges(0, 9, METADATA, 12, {"topics": None, "allow_auto_topic_creation": False}, told)
     written = found.asks(5, 2, PRODUCE, PRODUCE_VERSION, produce(data=batch(b"v")))
-    found.answers(produced_at, written, produced())
-    given = given_record(RECORDED_ID)
+    found.answers(produced_at, written, produced(base=first_offset))
+    given = given_record(RECORDED_ID, first_offset)
     asks(found, 10, 1, 0, [{"topic_id": RECORDED_ID, "partitions": [{"partition_index": 0}]}], given, wait_ms=500)
     for epoch in range(1, polls + 1):
         asks(found, 100 + 600 * epoch, 1, epoch, [], wait_ms=500)
@@ -153,9 +180,10 @@ def shared_recording(*, polls: int, produced_at: float = 6) -> Recording:
     return found
 
 
-def given_record(topic_id: bytes) -> Values:
-    acquired = [{"first_offset": 0, "last_offset": 0, "delivery_count": 1}]
-    partition = {"partition_index": 0, "error_code": 0, "records": batch(b"v"), "acquired_records": acquired}
+def given_record(topic_id: bytes, offset: int = 0) -> Values:
+    acquired = [{"first_offset": offset, "last_offset": offset, "delivery_count": 1}]
+    data = with_base_offset(batch(b"v"), offset)
+    partition = {"partition_index": 0, "error_code": 0, "records": data, "acquired_records": acquired}
     return {"error_code": 0, "responses": [{"topic_id": topic_id, "partitions": [partition]}]}
 
 

@@ -47,9 +47,9 @@ def fetch(
     return exchange(number, FETCH, 11, values, answer, connection=connection, peer=peer)
 
 
-def told(data: bytes | None, *, code: int = 0, high: int = 5000, topic: str = "a") -> Values:
+def told(data: bytes | None, *, code: int = 0, high: int = 5000, start: int = -1, topic: str = "a") -> Values:
     """A response to a Fetch of a-0."""
-    partition = {"partition_index": 0, "error_code": code, "high_watermark": high, "log_start_offset": -1}
+    partition = {"partition_index": 0, "error_code": code, "high_watermark": high, "log_start_offset": start}
     partition |= {"last_stable_offset": -1, "aborted_transactions": None, "preferred_read_replica": -1, "records": data}
     responses = [{"topic": topic, "partitions": [partition]}]
     return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
@@ -74,13 +74,24 @@ def at_target(data: bytes | None, **more: int) -> Values:
 
 
 def produced(
-    found: Offsets, number: int, recorded: int, target: int, count: int = 1, *, in_pieces: bool = False
+    found: Offsets,
+    number: int,
+    recorded: int,
+    target: int,
+    count: int = 1,
+    *,
+    in_pieces: bool = False,
+    forgets: str = "",
+    transaction: str | None = None,
 ) -> None:
-    """Both clusters accepted a Produce. `in_pieces`: its batch was changed, and is too large to be copied."""
+    """Both clusters accepted a Produce.
+
+    `in_pieces`: its batch was changed, and is too large to be copied. `forgets`: a topic that is deleted meanwhile.
+    """
     data = batch(0, count, bytes(LARGE)) if in_pieces else batch(0, count)
     entry = {"index": 0, "records": data}
     values = {
-        "transactional_id": None,
+        "transactional_id": transaction,
         "acks": 1,
         "timeout_ms": 1,
         "topic_data": [{"name": "a", "partition_data": [entry]}],
@@ -92,6 +103,7 @@ def produced(
 
     each = exchange(number, PRODUCE, 7, values, answer("a", recorded))
     assert found.request(each, each.decoded(), 0) is None
+    found.forget_topic(forgets)
     sent = each.decoded()
     sent["topic_data"][0]["name"] = "p-a"
     if in_pieces:
@@ -139,6 +151,22 @@ def test_a_fetch_in_flight_while_its_topic_is_deleted_moves_no_consumer() -> Non
     assert found.consumer(each.origin, A0) is not None
     found.answered(each, each.decoded(), at_target(None, code=3, high=-1), 0)
     assert asked(found, fetch(2, 105)) == 105
+
+
+def test_a_fetch_in_flight_while_its_topic_is_deleted_tells_nothing_of_the_new_log() -> None:
+    found, each = offsets(), fetch(1, 100)
+    asked(found, each)
+    found.forget_topic("a")
+    found.answered(each, each.decoded(), at_target(None, high=700, start=600), 0)
+    assert found.expected("a", 0, 0) == 0
+    assert found.expected("a", 0, 5000) == 5000
+
+
+def test_a_produce_in_flight_while_its_topic_is_deleted_tells_nothing_of_the_new_log() -> None:
+    found = offsets()
+    produced(found, 1, 10, 500, count=3, forgets="a")
+    assert found.expected("a", 0, 10) == 10
+    assert found.expected("a", 0, 5000) == 5000
 
 
 def test_a_commit_in_flight_while_its_topic_is_deleted_is_not_remembered() -> None:
@@ -260,6 +288,14 @@ def test_an_offset_that_the_recording_found_out_of_range_is_not_brought_within_i
     produced(found, 1, 100, 60)
     assert asked(found, fetch(2, 500, None, code=1)) == 460
     assert asked(found, fetch(3, 500, None)) == 70
+
+
+def test_an_offset_that_the_recording_found_out_of_range_is_so_too_where_producers_stand_in_another_order() -> None:
+    found = offsets(end=0)
+    produced(found, 1, 10, 502, count=2)
+    produced(found, 2, 12, 500, count=2)
+    assert play(found, fetch(3, 14), at_target(None, high=504)) == 504
+    assert asked(found, fetch(4, 20, code=1)) > 504
 
 
 def test_a_consumer_whose_offset_is_out_of_range_on_the_target_alone_begins_anew() -> None:
@@ -446,6 +482,22 @@ def unanswered_produce() -> Values:
     entry = {"index": 0, "records": batch(0, 10)}
     topics = [{"name": "a", "partition_data": [entry]}]
     return {"transactional_id": None, "acks": 0, "timeout_ms": 1, "topic_data": topics}
+
+
+@pytest.mark.parametrize(("transaction", "expected"), [("t", 500), (None, 501)])
+def test_a_commit_or_a_fetch_behind_a_marker_leaves_out_no_record_where_the_target_has_the_marker_before(
+    transaction: str | None, expected: int
+) -> None:
+    found = offsets(end=0)
+    # the marker is behind both on the recorded cluster, and between them on the target
+    produced(found, 1, 10, 497, transaction=transaction)
+    produced(found, 2, 11, 499)
+    values = commit(3, 13, OFFSET_COMMIT).decoded()
+    found.request(commit(3, 13, OFFSET_COMMIT), values, 0)
+    assert values["topics"][0]["partitions"][0]["committed_offset"] == expected
+    # another record is on its way, and the target has it already
+    play(found, fetch(4, 10, peer=TWO), at_target(None, high=501))
+    assert asked(found, fetch(5, 13)) == expected
 
 
 def committed_by_transaction(found: Offsets, number: int, offset: int) -> None:

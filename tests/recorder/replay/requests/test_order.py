@@ -277,6 +277,16 @@ def test_a_share_group_is_described_after_what_it_acknowledged() -> None:
     assert not _waits(_keys(SHARE_FETCH, 1, {"group_id": "g"}, 2), acknowledge)
 
 
+@pytest.mark.parametrize("key", [SHARE_FETCH, SHARE_ACKNOWLEDGE])
+def test_records_are_acknowledged_behind_what_wrote_them(key: int) -> None:
+    one = {"first_offset": 5, "last_offset": 5, "acknowledge_types": [1]}
+    partitions = [{"partition_index": 0, "acknowledgement_batches": [one]}, {"partition_index": 1}]
+    acknowledges = _keys(key, 1, {"group_id": "g", "topics": [{"topic_id": TOPIC_ID, "partitions": partitions}]}, 2)
+    assert _waits(acknowledges, _produce(connection=1))
+    assert not _waits(acknowledges, _produce(partition=1, connection=1))
+    assert not _waits(_produce(connection=1), acknowledges)
+
+
 @pytest.mark.parametrize("key", [ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS])
 def test_requests_that_show_where_a_share_group_begins_wait_for_its_changes(key: int) -> None:
     changes = _keys(key, 0, {"group_id": "g", "topics": [{"topic_name": "orders"}]}, connection=2)

@@ -89,8 +89,11 @@ class Target:
     """One node, and the engine's part for it."""
 
     def __init__(self) -> None:
-        # the target's offsets are 93 below the recorded ones
-        self.sessions = ShareSessions(names("", Cluster()), lambda topic, partition, offset: offset - 93)
+        # recorded offset -> the target's; others are 93 below the recorded ones
+        self.moved: dict[int, int] = {}
+        self.sessions = ShareSessions(
+            names("", Cluster()), lambda topic, partition, offset: self.moved.get(offset, offset - 93)
+        )
         self.sent: list[Values] = []
 
     def play(
@@ -161,6 +164,29 @@ def test_records_that_the_target_gives_later_are_acknowledged_then() -> None:
     assert target.sessions.undecided() == 2
     target.play(acknowledge(2, 2, {B0: [(96, 96, [ACCEPT])]}))
     assert named(target.sent[2]) == {B0: [(2, 2, [ACCEPT])]}
+
+
+def test_of_two_records_at_one_offset_neither_is_acknowledged_until_both_offsets_are_known() -> None:
+    target = Target()
+    target.play(fetch(0, 0, {A0: []}, {A0: [(100, 102)]}), {A0: [(7, 9)]})
+    target.moved = {100: 8}
+    target.play(fetch(1, 1, {A0: [(100, 102, [ACCEPT, RELEASE, REJECT])]}))
+    target.moved = {100: 8, 101: 7}
+    target.play(fetch(2, 2, {}))
+    assert named(target.sent[1]) == {A0: [(9, 9, [REJECT])]}
+    assert named(target.sent[2]) == {A0: [(7, 7, [RELEASE]), (8, 8, [ACCEPT])]}
+
+
+def test_a_decision_about_a_deleted_record_is_none_about_the_record_that_has_its_offset_now() -> None:
+    target = Target()
+    target.play(fetch(0, 0, {A0: []}, {A0: [(100, 101)]}), {A0: [(7, 7)]})
+    target.play(fetch(1, 1, {A0: [(101, 101, [REJECT])]}))
+    target.sessions.forget_topic("b")
+    assert target.sessions.undecided() == 1
+    target.sessions.forget_topic("a")
+    target.play(fetch(2, 2, {}, {A0: [(101, 101)]}), {A0: [(8, 8)]})
+    target.play(fetch(3, 3, {A0: [(100, 101, [ACCEPT])]}))
+    assert named(target.sent[3]) == {A0: [(8, 8, [ACCEPT])]}
 
 
 def test_a_record_that_another_member_acquired_is_acknowledged_by_that_member() -> None:
