@@ -18,7 +18,7 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Verdict
 from recorder.replay.plan import Reason
-from tests.recorder.replay.engine.test_engine import MAX, SECOND, TOPICS, played, reads, withheld, writes
+from tests.recorder.replay.engine.reads_and_writes import MAX, SECOND, TOPICS, played, reads, withheld, writes
 from tests.recorder.replay.simple import (
     FETCH_VERSION,
     LIST_VERSION,
