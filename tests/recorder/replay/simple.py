@@ -51,6 +51,17 @@ def fetched(index: int = 0, data: bytes = b"", code: int = 0) -> Values:
     return {"responses": [{"topic": "a", "partitions": [partition]}]}
 
 
+def metadata(leader: int) -> dict[str, object]:
+    """A Metadata response: this node leads all partitions."""
+    brokers = [{"node_id": node, "host": f"n{node}", "port": 9092, "rack": None} for node in (1, 2)]
+    partitions = [
+        {"error_code": 0, "partition_index": index, "leader_id": leader, "replica_nodes": [1], "isr_nodes": [1]}
+        for index in range(4)
+    ]
+    topic = {"error_code": 0, "name": "a", "topic_id": bytes(16), "partitions": partitions}
+    return {"brokers": brokers, "cluster_id": "target", "controller_id": 1, "topics": [topic]}
+
+
 def answered(got: Got) -> Values | None:
     """Returns a working broker's response to any of these."""
     if got.key == PRODUCE:

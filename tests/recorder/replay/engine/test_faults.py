@@ -1,34 +1,23 @@
-"""Tests of the engine against targets that refuse, break, stay silent or move, and of the end of a replay."""
+"""Tests of the engine against targets that refuse, break, stay silent or move."""
 
 from __future__ import annotations
 
 import itertools
 
-import pytest
-
-from proxy.wire.keys import (
-    END_TXN,
-    FETCH,
-    INIT_PRODUCER_ID,
-    LIST_OFFSETS,
-    METADATA,
-    PRODUCE,
-)
+from proxy.wire.keys import INIT_PRODUCER_ID, LIST_OFFSETS, METADATA, PRODUCE
 from recorder.replay.cluster import Cluster
 from recorder.replay.options import Options
-from recorder.replay.outcome import Ending, Verdict
+from recorder.replay.outcome import Verdict
 from recorder.replay.plan import Reason
 from tests.recorder.replay.engine.reads_and_writes import MAX, SECOND, TOPICS, played, reads, withheld, writes
 from tests.recorder.replay.simple import (
-    FETCH_VERSION,
     LIST_VERSION,
     PRODUCE_VERSION,
     answered,
     batch,
-    fetch,
-    fetched,
     list_answer,
     listed,
+    metadata,
     produce,
     produced,
 )
@@ -43,17 +32,6 @@ def two_nodes() -> Cluster:
     nodes = {1: ("one", 9092), 2: ("two", 9092)}
     leaders = {("a", index): 1 + index % 2 for index in range(4)}
     return Cluster("target", 1, nodes, leaders, offered={1: EVERYTHING, 2: EVERYTHING})
-
-
-def metadata(leader: int) -> dict[str, object]:
-    """A Metadata response: this node leads all partitions."""
-    brokers = [{"node_id": node, "host": f"n{node}", "port": 9092, "rack": None} for node in (1, 2)]
-    partitions = [
-        {"error_code": 0, "partition_index": index, "leader_id": leader, "replica_nodes": [1], "isr_nodes": [1]}
-        for index in range(4)
-    ]
-    topic = {"error_code": 0, "name": "a", "topic_id": bytes(16), "partitions": partitions}
-    return {"brokers": brokers, "cluster_id": "target", "controller_id": 1, "topics": [topic]}
 
 
 # transient errors
@@ -324,251 +302,3 @@ def test_unanswered_made_requests_are_abandoned_after_wait() -> None:
     found.run()
     assert found.engine.finished
     assert found.now < 60 * SECOND
-
-
-# acks=0
-
-
-def silent(recording: Recording, at: float, connection: int) -> None:
-    recording.asks(at, connection, PRODUCE, PRODUCE_VERSION, produce(acks=0), awaits=False)
-
-
-def test_requests_that_await_nothing_are_done_when_they_have_left() -> None:
-    recording = Recording()
-    for at in range(3):
-        silent(recording, at, 1)
-    reads(recording, 5, 1)
-    found = played(recording)
-    assert found.times() == [0, 0, 0, 0]
-    assert found.world.result.totals.sent == 4
-
-
-def test_requests_that_await_nothing_take_no_memory_once_they_have_left() -> None:
-    recording = Recording()
-    for at in range(200):
-        silent(recording, at, 1)
-    found = played(recording, Options(speed=None, memory=20_000))
-    assert len(found.asked(PRODUCE)) == 200
-    assert found.engine.memory == 0
-
-
-def test_a_target_that_closes_on_an_error_of_acks_0_loses_nothing_else() -> None:
-    recording = Recording()
-    for at in range(10):
-        silent(recording, at, 1)
-        reads(recording, at + 0.5, 1, took=0.1)
-
-    def answer(got: Got) -> Answer:
-        if got.key == PRODUCE and len(found.asked(PRODUCE)) % 3 == 1:
-            found.at(got.at, lambda: found.cut(got.channel))
-            return None
-        return metadata(1) if got.key == METADATA else answered(got)
-
-    found = Simulation(recording, answer, MAX, cluster=one_node(TOPICS))
-    found.run()
-    assert found.engine.finished
-    assert found.world.result.totals.answered == 10
-    assert found.world.result.totals.lost == 0
-
-
-# memory
-
-
-def test_no_more_is_read_than_memory_allows() -> None:
-    recording = Recording()
-    for at in range(500):
-        reads(recording, at, 1)
-    most = 50_000
-    simulation = Simulation(recording, answered, Options(speed=None, memory=most), cluster=one_node(TOPICS))
-    peak = 0
-
-    def answer(got: Got) -> Answer:
-        nonlocal peak
-        peak = max(peak, simulation.engine.memory)
-        return answered(got)
-
-    simulation.answer = answer
-    simulation.run()
-    assert len(simulation.got) == 500
-    assert peak < most + 10_000
-    assert simulation.engine.memory == 0
-
-
-def test_memory_is_free_again_when_a_connection_ended_without_its_answers() -> None:
-    recording = Recording()
-    for connection in range(50):
-        recording.asks(connection, connection, PRODUCE, PRODUCE_VERSION, produce(), fault=Reason.CUT)
-        recording.closes(connection + 0.5, connection)
-        reads(recording, connection + 0.6, 1000 + connection)
-    found = played(recording, Options(speed=None, memory=20_000))
-    assert found.engine.memory == 0
-    assert found.world.result.totals.answered == 50
-
-
-@pytest.mark.parametrize("most", [1, 1000, 100_000])
-def test_a_replay_with_little_memory_plays_everything_as_recorded(most: int) -> None:
-    """Requests that wait for later responses of the capture must not block these."""
-    recording = Recording()
-    for connection in range(4):
-        asked = [recording.asks(at, connection, PRODUCE, PRODUCE_VERSION, produce()) for at in range(20)]
-        for at, exchange in enumerate(asked):
-            recording.answers(100 + at, exchange, produced())
-    recording.happenings.sort(key=lambda one: one.ns)
-    found = played(recording, Options(speed=None, memory=most))
-    assert found.world.result.totals.answered == 80
-    assert not found.world.result.totals.withheld
-    assert found.engine.memory == 0
-
-
-def test_a_request_beyond_memory_keeps_its_place_and_is_loaded_when_it_is_sent() -> None:
-    """The target takes longer than the replay waits before it reads on; meanwhile one request is in play."""
-    recording = Recording()
-    first = recording.asks(0, 0, PRODUCE, PRODUCE_VERSION, produce())
-    for at in range(90):
-        recording.exchanges(10 + 2 * at, 1, PRODUCE, PRODUCE_VERSION, produce(), produced())
-    recording.answers(300, first, produced())
-    found = played(recording, Options(speed=None, memory=1000), delay=lambda got: 400.0)
-    assert found.loads > 0
-    assert found.world.result.totals.answered == 91
-    assert found.world.result.verdict is Verdict.EQUAL
-    assert found.engine.memory == 0
-
-
-# how it ends
-
-
-def test_a_recorded_connection_ends_when_all_of_it_is_played() -> None:
-    recording = Recording()
-    reads(recording, 0, 1)
-    recording.closes(100, 1)
-    found = played(recording, Options())
-    assert found.hung_up == [found.asked(LIST_OFFSETS)[0].channel]
-
-
-def test_an_exchange_that_the_recording_did_not_see_answered_is_not_waited_for_at_its_end() -> None:
-    recording = Recording()
-    recording.asks(0, 1, LIST_OFFSETS, LIST_VERSION, listed())
-    recording.closes(100, 1)
-    found = played(recording, Options(), answer=lambda _: None)
-    assert found.now <= 200 * 10**6
-
-
-STOPS = [0, 0.5, 1, 5, 20, 21, 22, 40, 60, 61, 100, 10_000]
-
-
-@pytest.mark.parametrize("when", STOPS)
-def test_a_replay_that_is_stopped_at_any_moment_ends_at_once_and_sends_nothing_recorded_any_more(when: float) -> None:
-    recording = Recording()
-    for at in range(0, 60, 5):
-        writes(recording, at, 1 + at % 3)
-        reads(recording, at + 1, 4)
-    poll = recording.asks(61, 5, FETCH, FETCH_VERSION, fetch())
-    recording.answers(62, poll, fetched(data=batch(b"never")))
-    found = Simulation(recording, answered, Options(), cluster=one_node(TOPICS), delay=lambda _: 7)
-    sent: list[int] = []
-
-    def stop() -> None:
-        found.stop()
-        sent.append(len(found.got))
-
-    found.at(when, stop)
-    found.run()
-    assert found.engine.finished
-    assert found.world.result.ending is Ending.INTERRUPTED
-    assert found.now <= (when + 1000) * 10**6
-    assert len(found.got) == sent[0]
-    totals = found.world.result.totals
-    assert totals.recorded >= totals.sent + totals.withheld.total()
-
-
-def test_rows_that_were_read_already_are_not_sent_after_a_stop() -> None:
-    recording = Recording()
-    found = Simulation(recording, answered, MAX, cluster=one_node(TOPICS))
-    other = Recording()
-    reads(other, 0, 1)
-    found.stop()
-    for happening in other.happenings:
-        found.engine.feed(happening, 0)
-    found.engine.end(0)
-    found.run()
-    assert found.engine.finished
-    assert not found.got
-
-
-def test_too_many_mismatches_end_the_replay() -> None:
-    recording = Recording()
-    for at in range(10):
-        reads(recording, at, 1, took=0.5)
-    found = played(recording, Options(speed=None, stop_after=2), answer=lambda got: list_answer(code=29))
-    assert found.world.result.ending is Ending.TOO_MANY
-    assert len(found.got) == 3
-
-
-def test_recorded_records_are_polled_for_until_drain_is_over() -> None:
-    recording = Recording()
-    exchange = recording.asks(0, 1, FETCH, FETCH_VERSION, fetch())
-    recording.answers(1, exchange, fetched(data=batch(b"v")))
-    found = played(recording, Options(speed=None, drain=3 * SECOND))
-    assert len(found.asked(FETCH)) > 2
-    assert 3 * SECOND <= found.now <= 4 * SECOND
-    found.world.close(found.engine.progress, 0)
-    assert [stream.unread + stream.missing for stream in found.world.result.streams] == [1]
-
-
-def test_drain_ends_when_all_records_were_read() -> None:
-    recording = Recording()
-    exchange = recording.asks(0, 1, FETCH, FETCH_VERSION, fetch())
-    recording.answers(1, exchange, fetched(data=batch(b"v")))
-
-    def answer(got: Got) -> Answer:
-        return fetched(data=batch(b"v") if len(found.asked(FETCH)) == 3 else b"")
-
-    found = Simulation(recording, answer, MAX, cluster=one_node(TOPICS))
-    found.run()
-    assert found.engine.finished
-    assert len(found.asked(FETCH)) == 3
-    found.world.close(found.engine.progress, 0)
-    assert found.world.result.verdict is Verdict.EQUAL
-
-
-def transaction(recording: Recording) -> None:
-    """A transaction that was begun, and never ended."""
-    given = recording.asks(0, 1, INIT_PRODUCER_ID, 4, {"transactional_id": "t", "transaction_timeout_ms": 60_000})
-    recording.answers(1, given, {"producer_id": 7, "producer_epoch": 0})
-    data = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
-    asked = produce(data=data) | {"transactional_id": "t"}
-    recording.answers(3, recording.asks(2, 1, PRODUCE, PRODUCE_VERSION, asked), produced())
-    recording.asks(10_000, 1, LIST_OFFSETS, LIST_VERSION, listed())
-
-
-def transactional(got: Got) -> Answer:
-    if got.key == INIT_PRODUCER_ID:
-        return {"producer_id": 99, "producer_epoch": 0}
-    return answered(got)
-
-
-@pytest.mark.parametrize("when", [5, 5000])
-def test_a_stop_aborts_transactions_that_are_open(when: float) -> None:
-    recording = Recording()
-    transaction(recording)
-    cluster = one_node(TOPICS)
-    cluster.coordinators[1, "t"] = 1
-    found = Simulation(recording, transactional, Options(), cluster=cluster)
-    found.at(when, found.stop)
-    found.run()
-    (ended,) = found.asked(END_TXN)
-    assert (ended.values["producer_id"], ended.values["committed"]) == (99, False)
-
-
-def test_an_unanswered_end_takes_ten_seconds_at_most() -> None:
-    recording = Recording()
-    transaction(recording)
-    cluster = one_node(TOPICS)
-    cluster.coordinators[1, "t"] = 1
-    found = Simulation(
-        recording, lambda got: None if got.key == END_TXN else transactional(got), Options(), cluster=cluster
-    )
-    found.at(5000, found.stop)
-    found.run()
-    assert found.engine.finished
-    assert found.now <= 16 * SECOND
