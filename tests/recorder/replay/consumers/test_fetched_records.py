@@ -13,7 +13,7 @@ from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.consumers.records import Streams
 from recorder.replay.outcome import Stream
 from recorder.replay.plan import Exchange, Values
-from tests.recorder.replay.consumers.test_offsets import A0, at_target, batch, fetch
+from tests.recorder.replay.consumers.offset_exchanges import A0, at_target, batch, fetch
 from tests.recorder.replay.simulated import names
 
 END = 30
