@@ -157,7 +157,7 @@ class RequestSide(Side):
         """Reads the fields that decide how to treat this request. False: more bytes are needed. Raises WireError."""
         route, data = exchange.route, step.data
         if route.api_key == SASL_HANDSHAKE:
-            # also after an unknown version, a secret may come next
+            # a secret may come next, also if the version of this SaslHandshake is unknown
             self.shared.login.pending = True
         if not route.known:
             return self._classify_opaque(step, at, size, exchange)
@@ -170,7 +170,7 @@ class RequestSide(Side):
         return True
 
     def _classify_opaque(self, step: Step, at: int, size: int, exchange: Exchange) -> bool:
-        """Notes why a request is opaque: the catalog lacks its API or version. False: more bytes are needed."""
+        """Notes why a request is opaque: unknown API, unknown version, no head. False: more bytes are needed."""
         if len(step.data) - at < min(PLAUSIBLE_HEAD, 4 + size):
             return False
         known_api = exchange.route.api is not None

@@ -4,8 +4,10 @@ A broker may leave opaque requests unanswered. A response that is not theirs giv
 
     in flight          response to    result
     7 (opaque), 8      8              7 is given up, 8 is paired
-    7 (opaque), 8      9              7 is given up, and the connection ends; but if the broker ignores opaque requests
-                                      (`broker_ignores_opaque`), the response passes as a late response to one of them
+    7 (opaque), 8      9              7 is given up, and the connection ends
+    7 (opaque), 8      9, and the     7 is given up, and the response passes as a late response to an opaque request
+                       broker ignores
+                       opaque ones
 
 The proxy's own answers are inserted in the order of the requests.
 """
@@ -78,7 +80,7 @@ class ResponseSide(Side):
         if not self._refused:
             login.begin(self.direction, next_offset, login.mechanism, step)
         elif login.decides:
-            # not in the compactor, which follows the proxy's verdicts
+            # the compactor decides nothing: it follows the proxy's verdicts
             login.end((self.shared.next_offsets[Direction.REQUEST], next_offset), step)
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
@@ -167,8 +169,8 @@ class ResponseSide(Side):
         """Gives up opaque requests at the head of the queue until the request with this correlation id is the oldest.
 
         Returns False, after giving up the opaque requests at the head, if a request that is not opaque stands before
-        the wanted one, or no request has the id. Opaque logins are given up, too: brokers answer them, but one that
-        answers a later request has passed over them. Inserts own answers that become due.
+        the wanted one, or no request has the id. Opaque logins are given up, too. Brokers answer logins, but a
+        broker that answers a later request has passed over them. Inserts own answers that become due.
         """
         in_flight = self.shared.in_flight
         while in_flight and (in_flight[0].own_answer is not None or in_flight[0].correlation_id != correlation_id):

@@ -13,8 +13,7 @@ from proxy.conversation.shared_state import SharedState
 from proxy.conversation.step import Mark, Step
 from proxy.wire.framing import LENGTH
 
-# this many bytes of a searched frame cost as much as a plain frame: the search looks at each value, and 8 bytes may
-# hold two values
+# searching so many bytes for secrets may take as long as reading the head of a plain frame
 SEARCHED_BYTES_PER_FRAME = 8
 
 
@@ -23,17 +22,18 @@ class Side(ABC):
 
     Attributes:
         offset: the stream offset up to which all bytes are classified.
-        held: the bytes after `offset`: a frame's beginning, held back until it is long enough to classify the frame:
-            mostly its head, for a Produce all up to its acks. `held_at`: the time of its first byte.
+        held: the bytes after `offset`: a frame's beginning, held back until it is long enough to classify the frame.
+            That is its head; for a Produce, all up to its acks. `held_at`: the time of their first byte.
         bytes_left: the number of bytes to come of the *open frame*, in which the last chunk ended; 0: no frame is open.
         open_exchange: the exchange of the open frame; None if it has none. `open_begin`: the frame's stream offset.
-        without_exchange: the number of frames without an exchange so far: tokens and unreadable ones.
-        frames_allowed: the *allowance*: how many plain frames may still be read before a step is cut (`Step.cut_at`).
-            Other frames count as several. Only a cut resets the allowance to `max_frames`, not the end of a step.
+        without_exchange: the number of frames without an exchange so far: tokens, unreadable frames, late responses.
+        frames_allowed: the *allowance*: how many *plain* frames (of which only the head is read) may still be read
+            before a step is cut (`Step.cut_at`). Other frames count as several. Only a cut resets the allowance to
+            `max_frames`, not the end of a step.
     """
 
     direction: Direction
-    # the cost of a frame that is not plain, in plain frames, without that of a search
+    # how many plain frames a frame counts as that is not plain; a search for secrets is charged apart
     special_cost = 16
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Side(ABC):
         return step
 
     def _spend(self, step: Step, at: int) -> None:
-        """Charges `special_cost` for a call of `_frames` or `_token`. Cuts the step if the allowance is used up."""
+        """Charges for the frame at which `_frames` or `_token` ended. Cuts the step if the allowance is used up."""
         self.frames_allowed -= self.special_cost
         if self.frames_allowed <= 0 and at < len(step.data) and step.cause is None:
             step.cut_at(at)

@@ -358,7 +358,7 @@ class Cluster:
         """Serves one client, then closes its connection."""
         try:
             cause = await self._served(arrival)
-            # a client that was still entering has sent no request
+            # a client that was cancelled while it was entering has sent no request, so it need not read answers first
             if cause in LINGER_AT_CLIENT and not arrival.entering.cancel_called:
                 await arrival.client.finish(LINGER_SECONDS)
         finally:
@@ -424,7 +424,7 @@ class Cluster:
             return Cause.UNKNOWN_NAME if isinstance(reason, UnknownName) else Cause.TLS_HANDSHAKE
         self._entering.discard(arrival.entering)
         # does not raise: the handshake has refused server names that are no node's
-        node_id = self._settings.node_map.requested_node(arrival.node_id, client.server_name)
+        node_id = self._settings.node_map.requested_node(arrival.node_id, client.requested_name)
         broker = await self.upstreams.connect(number, node_id, arrival.endpoints)
         if isinstance(broker, Cause):
             return broker
@@ -448,13 +448,13 @@ class Cluster:
         """Returns the log's key for the node that a client wants; {}: bootstrap, or not known."""
         node_id = arrival.node_id
         with suppress(ValueError):
-            node_id = self._settings.node_map.requested_node(node_id, arrival.client.server_name)
+            node_id = self._settings.node_map.requested_node(node_id, arrival.client.requested_name)
         return {} if node_id is None else {"node": node_id}
 
     def _log_refused(self, event: str, arrival: Arrival, reason: str) -> None:
         """Logs why a client is refused, throttled by the reason."""
         level, client = self._log_throttle.level(reason), arrival.client
-        name: dict[str, Any] = {} if client.server_name is None else {"asked_for": client.server_name}
+        name: dict[str, Any] = {} if client.requested_name is None else {"asked_for": client.requested_name}
         log(level, event, listener=arrival.listener, client=client.peer, **name, reason=reason)
 
     async def _run_relay(self, relay: Relay, conversation: Conversation, facts: OpenedConnection) -> Cause:

@@ -35,7 +35,7 @@ class OpenedConnection:
 class Observer(Protocol):
     """Gets every chunk of a connection before the proxy sends it on.
 
-    Not reported: the proxy's own discovery query, if a broker's address leads back to the proxy (`brokers.discovery`).
+    Not reported: a discovery query of the proxy's own that arrives at one of its listeners (`brokers.discovery`).
     """
 
     @property

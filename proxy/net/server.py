@@ -163,7 +163,7 @@ class Proxy:
         self._ready = ready
         self._reload = reload
         self._released = released
-        # the recorder's settings in effect; a parent hands them to its workers
+        # the recorder's settings of the last reload, for an undo; a parent has them from the start, for its workers
         self._recording: Any = None
         self._stop = Stop()
         self.last_resort: LastResort | None = None

@@ -29,7 +29,7 @@ _SENTENCE_END = re.compile(r"(?<=[a-z0-9`]\.) (?=[A-Z])")
 
 
 class Flag(click.Option):
-    """The flag that sets a key; for a table, the repeatable flag that sets one entry."""
+    """The flag that sets a key. For a key with entries (`nodes.N`), each use of the flag sets one entry."""
 
     def __init__(self, name: str) -> None:
         self._place = tuple(part or MAIN for part in FLAGS[name])

@@ -46,7 +46,7 @@ class ConnectionColumns(NamedTuple):
 
 
 class FrameType(NamedTuple):
-    """The columns whose values all frames of one kind, sender, API and version share."""
+    """The columns whose values all frames of one kind, sender (`made_by`), API and version share."""
 
     kind: str
     made_by: str

@@ -116,7 +116,7 @@ class SavedRequests(SavedSide):
 
 
 class SavedResponses(SavedSide):
-    """The broker's direction. `begun`: the number of responses whose head has arrived."""
+    """The broker's direction. `begun`: the number of responses so far; see `ResponseSide`."""
 
     begun: Count
     previous_last_ns: Time
@@ -149,10 +149,11 @@ class SavedConversation(TypedDict):
 
 
 class AccountJson(TypedDict):
-    """The losses of a gap, as the tap counted them (`gap.Gap`).
+    """The possible losses of a gap, as the tap counted them (`gap.Gap`): the log may have some of the early ones.
 
-    `early`: (number, API, size) of each request that began before the gap. `early_responses`: number, API and size of
-    each response that was whole, but kept back, at that time. All others are counted by API. Older logs have no sizes.
+    (number, API, size): in `early` of each request that began before the gap, in `early_responses` of each response
+    that was whole before the gap, but that the recorder kept back. Frames of the gap itself are counted by API. Older
+    logs have no sizes.
     """
 
     reason: str
@@ -166,7 +167,10 @@ class AccountJson(TypedDict):
 
 
 class ResyncJson(TypedDict):
-    """The end of a gap: the state with which the connection's record resumes."""
+    """The end of a gap: the state with which the connection's record resumes.
+
+    `unwanted`: the numbers of the exchanges in flight whose responses become no rows.
+    """
 
     state: SavedConversation
     account: AccountJson
@@ -176,7 +180,8 @@ class ResyncJson(TypedDict):
 class CheckpointJson(TypedDict):
     """A state with which a connection's record may resume after losses, and everything known of the connection.
 
-    `arriving`: per direction, True if the state counts a frame whose end is still to come.
+    `arriving`: per direction, True if the state counts a frame whose end is still to come. `unwanted`: as in
+    ResyncJson.
     """
 
     opened: OpenedJson
@@ -214,9 +219,9 @@ class InventoryJson(TypedDict):
 class BrokenJson(TypedDict):
     """The beginning of a gap (`ConnectionState.break_off`). Further keys: see `gap.lost_by_api`.
 
-    `next_whole`: the number of the first request that was not whole; `offsets`: the ends of the last whole frames, per
-    direction; `behind`: their sum. Both are None if the compactor's state was lost; `offsets` also in a state that was
-    upgraded from format 1.
+    `next_whole`: the number of the first request that was not whole. `offsets`: per direction, the end of the last
+    whole frame; None if the compactor's state was lost, or was upgraded from format 1. `behind`: the sum of `offsets`;
+    None if the compactor's state was lost.
     """
 
     reason: str
@@ -235,7 +240,8 @@ class SavedConnectionState(TypedDict):
 
     Keys unlike their attributes: `facts` (`opening`), `talk` (`conversation`), `deaf` (`unreadable`), `late`
     (`lost_arriving`), `unwanted` (`left_out_responses`), `clients` (`unusual_client_ids`), `usual_client`
-    (`usual_client_id_bytes`, in base64). `parts`: the place of each part in the blob: (offset, length).
+    (`usual_client_id_bytes`, in base64). `parts`: per direction, where the state file's blob has the bytes of an
+    incomplete frame: (offset, length).
     """
 
     connection: Count

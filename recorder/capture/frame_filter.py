@@ -1,9 +1,9 @@
 """Decides which frames, or which bytes after their heads, are left out of one connection's recording.
 
 Used by the tap if the settings leave anything out. A request is selected by its API, its client id, and its
-connection's principal; a response is selected with its request. A request is undecided until its client id is complete,
-and its bytes wait. The bytes that framing and pairing need are always kept. In place of bytes that are left out, the
-log holds their number, with which the compactor still frames and counts.
+connection's principal; a response is selected with its request. If the client id decides, the request's bytes wait
+until the id is complete (the request is *undecided*). The bytes that framing and pairing need are always kept. In
+place of bytes that are left out, the log holds their number, with which the compactor still frames and counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from recorder.capture.selection import OTHER, Selection
 # offsets in a request, its length field included: of the client id's size, and of the client id
 FRAMED_SIZE_AT = LENGTH.size + CLIENT_ID_SIZE_AT
 FRAMED_ID_AT = FRAMED_SIZE_AT + 2
-# the most bytes of a client id that are matched: each chunk of an undecided request reads them all again
+# the most bytes of a client id that are matched. Longer ids would cost too much: with each further chunk, an undecided
+# request is read again from its beginning
 LONGEST_CLIENT_ID = 256
 # bytes at a frame's beginning that are always kept: length and correlation id of a response; length and type or error
 # code of a frame of the dialect of 0.7; the length alone of a frame without an exchange
@@ -65,7 +66,7 @@ class FrameFilter:
         self._is_kafka07 = conversation.dialect is Dialect.KAFKA_07
         # numbers of the exchanges whose requests were left out and whose responses have not come
         self._left_out_responses: deque[int] = deque()
-        # per direction: the frame that is arriving between two steps
+        # per direction: the frame that was incomplete at the end of the last step
         self._arriving = [
             ArrivingFrame.between_steps(conversation, direction, FrameKind.REQUEST) for direction in Direction
         ]

@@ -2,8 +2,8 @@
 
 Used by the writer. The entries of a connection are numbered. The inventory lists the open connections, each with the
 number of its next entry, and the totals of all closed connections. If a stretch of the log is lost, these numbers tell
-the reader which connections lack entries. The totals tell how much was in connections whose entries are all lost
-(`closed_connections`).
+the reader which connections lack entries. The totals tell how much passed on connections whose end is lost (see the
+module `closed_connections`).
 """
 
 from __future__ import annotations

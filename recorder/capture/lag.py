@@ -2,8 +2,8 @@
 
 The log's writer notes in `ArrivalTimes` when entries arrived, in steps of a fraction of a second. The compactor reports
 the position up to which it has read (`status`); the entries after it are unread. The lag is computed at each query, so
-it also grows while no compactor runs. The position of a compactor that has ended is ignored, because the next compactor
-begins after the last published segment.
+it also grows while no compactor runs. A compactor that has ended counts as being at the beginning of its
+segment, because the next compactor begins there.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from recorder.capture.status import Status, read_status
 
 # entries that arrive within this time are one step; the lag is no more exact than a step
 SHORTEST_STEP_NS = 250_000_000
-# if much of the log is unread, there are more steps than this: steps are then joined in pairs, and new ones become
-# twice as long. New steps have their first length again once fewer than half of MAX_STEPS are left
+# the most steps. If much of the log is unread and there would be more, steps are joined in pairs, and new steps are
+# twice as long. New steps are SHORTEST_STEP_NS long again once fewer than half of MAX_STEPS are left
 MAX_STEPS = 2_048
 # how long `StatusReader.newest` waits for the status file: a disk that hangs must not delay the metrics page
 READ_SECONDS = 0.25
@@ -128,7 +128,7 @@ class StatusReader:
 
 
 class CompactorMetrics:
-    """The compactor's metrics: the rows that it has made, its lag, its restarts."""
+    """The compactor's metrics: the frames and bytes that it has compacted, its lag, its restarts."""
 
     def __init__(
         self, session: Folder, arrival_times: ArrivalTimes, clock: Callable[[], int] = time.monotonic_ns
@@ -143,7 +143,7 @@ class CompactorMetrics:
         self._frames = self._bytes = 0
 
     def compactor_ended(self) -> None:
-        """Notes a restart: the next compactor begins after the last published segment."""
+        """Notes a restart. The position of the compactor that has ended no longer counts."""
         self._ended_ns = self._clock()
         self._restarts += 1
 

@@ -64,7 +64,7 @@ def take_compactor_lock(session: Folder) -> Lock | None:
 
 
 def take_writer_lock(session: Folder) -> Lock | None:
-    """The writer's lock; None if another process holds it, or a proxy writes the session."""
+    """The writer's lock; None if a process holds it, or writes the session though the lock file was removed."""
     lock = Lock.take(session, WRITER_LOCK)
     if lock is not None and _is_being_written(session):
         lock.release()

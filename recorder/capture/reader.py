@@ -40,8 +40,8 @@ _FIRST_US, _LAST_US = (
 GROUP, ROW = "_group", "_row"
 # the activity that an allowance's error names
 READING = "reading"
-# the most row groups that `Bodies` keeps. Rows in the order of arrival alternate between a row group with records and
-# one without. Where both end, the next two are needed as well
+# the most row groups that `Bodies` keeps. Frames of APIs that carry records have row groups of their own, so rows in
+# the order of arrival come from two row groups in turn; at the end of these two, the next two are needed as well
 MAX_GROUPS = 4
 
 
@@ -70,8 +70,8 @@ def hour_may_hold(begin_ns: int, since_ns: int | None, until_ns: int | None) -> 
 def files(folder: Place, table_name: str = c.FRAMES_FOLDER) -> list[CaptureFile]:
     """The published files of a table, sorted by session, and within a session in the order of the log.
 
-    Errors: UnknownFormatError for a name that no file of a capture has, DamagedFileError for anything but a plain file;
-    OSError of a store.
+    Errors: UnknownFormatError for a name that is not `<session>-<first>-<last>.parquet`; DamagedFileError for anything
+    but a plain file; OSError of a store.
     """
     if isinstance(folder, S3Path):
         return _in_order([_capture_file(*parts) for parts in published_files(folder, table_name)])
@@ -102,8 +102,8 @@ def row_groups(
     Args:
         columns: names of columns in the schema, or GROUP and ROW.
         where: a pyarrow expression that is true for the wanted rows, over any columns but `frame`; None: all rows.
-        allowance: pays for the memory of all wanted rows; each row group must fit into it while it is read. None: a new
-            one.
+        allowance: pays for the memory of all wanted rows. A row group, while it is read, must fit into the rest.
+            None: a new allowance.
         only_group: the number of the only row group to read; None: all.
     Errors: UnknownFormatError for a file of a newer format, or without one; DamagedFileError; OverBudget.
     """
@@ -123,7 +123,7 @@ def streamed_bodies(file: CaptureFile, group: int, first: int = 0) -> Iterator[b
 
 
 def file_at(path: Place) -> CaptureFile:
-    """A capture's file by its path alone. Errors: UnknownFormatError for a name that no file of a capture has."""
+    """A capture's file by its path alone. Errors: UnknownFormatError for a path that a capture's files don't have."""
     hour = path.parent
     return _capture_file(hour.parent.name.partition("=")[2], hour.name.partition("=")[2], path)
 

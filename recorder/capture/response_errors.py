@@ -1,7 +1,7 @@
 """Reads the error codes in a recorded response, and whether the response may have waited on purpose (a long poll).
 
-Used by `inspect` and by `analysis`. If bytes of a response are missing, the result says why its
-errors are unknown.
+Used by `inspect` and by `analysis`. If the codes can't be read, the result says why: the response is cut, masked or
+unreadable.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def response_errors(
     is_cut: bool,
     budget: Budget | None = None,
 ) -> ResponseErrors:
-    """The errors of a response of which no byte was left out.
+    """The errors of a response. Needs a body: `row_errors` handles responses whose body the settings left out.
 
     Args:
         masked_from: the offset of its first masked span; None: nothing is masked.

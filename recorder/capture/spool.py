@@ -13,8 +13,8 @@ where the segment before it ends, and how long the log is so far. A segment's fi
 connections and the totals of the closed ones. An entry's checksum is seeded with the checksum of its segment's head, so
 bytes of another segment, or of a recorded stream, never pass for an entry.
 
-Writes go to the page cache, which survives the process, or to the disk. Nothing is synced: a crash of the machine may
-cost the end of a recording, but a sync for each write would slow down every recording.
+Writes go to the page cache, which survives the process, or past it to the disk (`direct_io`). Nothing is synced: a
+crash of the machine may cost the end of a recording, but a sync for each write would slow down every recording.
 
 Format 1 has no entry numbers (the field is 0) and no inventories. Its heads' checksums cover the JSON alone, and its
 entries' checksums have no seed. The heads of all formats from 2 on have one layout, so that a reader can tell a newer
@@ -48,7 +48,7 @@ _SPAN = struct.Struct(">II")
 NUMBERS = 1 << 16
 # the number of an entry in a log whose entries have none
 UNNUMBERED = -1
-# the largest time in ns, and the largest stream offset. The sum of two is an int64; as a time, it is in the year 2262
+# the largest time in ns, and the largest stream offset. Two of them add up to an int64; that sum, as a time, is in 2262
 MAX_NUMBER = (1 << 62) - 1
 # bytes of an entry at most. A chunk, and an inventory of MAX_OPEN connections (below 2 MiB), are far smaller
 MAX_ENTRY = 64 * 1024 * 1024
@@ -89,8 +89,9 @@ class EntryKind(IntEnum):
 
 
 _KINDS = frozenset(EntryKind)
-# kinds whose bytes are no frames; all kinds that hold bytes of a stream
+# kinds whose bytes are no frames
 LEFT_OVER = (EntryKind.UNFRAMED, EntryKind.BAD_LENGTH, EntryKind.UNEXPECTED_RESPONSE, EntryKind.UNSUPPORTED_VERSION)
+# all kinds that hold bytes of a stream
 OF_STREAMS = (EntryKind.BYTES, *LEFT_OVER)
 
 
@@ -217,7 +218,7 @@ def _head(text: bytes) -> SegmentHead:
 
 
 def short_name(name: str | None) -> str | None:
-    """The name, cut to the length that rows may have."""
+    """The name, cut to LONGEST_NAME characters."""
     return None if name is None else name[:LONGEST_NAME]
 
 

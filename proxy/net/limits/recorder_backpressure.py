@@ -10,7 +10,7 @@ from proxy.net.observer import Observer
 
 
 class RecorderBackpressure:
-    """Lets connections wait until an observer takes more. All wait for one event, so no thread has to wait."""
+    """Lets connections wait until an observer takes more. All wait for one event, which the recorder sets."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -30,7 +30,7 @@ class RecorderBackpressure:
             self._freed = None
             freed.set()
 
-        # the recorder calls this in its own thread
+        # called in the recorder's thread, or at once
         def schedule() -> None:
             # trio's loop may have ended meanwhile
             with suppress(trio.RunFinishedError):

@@ -74,7 +74,7 @@ class HeaderParser:
         line = self._header
         if not line.startswith(b"PROXY "[: len(line)]):
             raise Malformed("the first bytes begin no header")
-        # the rest of CR and LF is still to come
+        # the line ends with CR and LF: none, one or both of these bytes are missing
         self.missing = 0 if line.endswith(b"\r\n") else 1 if line.endswith(b"\r") else 2
         if not self.missing:
             self.endpoints = _parse_line(line)

@@ -61,7 +61,17 @@ class Stream:
     `receive` and `receive_until` let other tasks run at least once in each call; `send` does only if the peer is slow.
     """
 
-    __slots__ = ("_pushback", "_size", "_socket", "_watch", "_woken", "peer", "principal", "sent_slowly", "server_name")
+    __slots__ = (
+        "_pushback",
+        "_size",
+        "_socket",
+        "_watch",
+        "_woken",
+        "peer",
+        "principal",
+        "requested_name",
+        "sent_slowly",
+    )
 
     # True: a peer that has sent its end of stream may still receive
     supports_half_close = True
@@ -84,7 +94,7 @@ class Stream:
         self.sent_slowly = 0
         self.peer = peer
         # from a client's TLS handshake: the name that it asked for (SNI), and the subject of its certificate
-        self.server_name: str | None = None
+        self.requested_name: str | None = None
         self.principal: str | None = None
 
     async def handshake(self, seconds: float) -> None:
@@ -213,7 +223,7 @@ class Stream:
             raise PeerLost(error, self) from error
 
     async def finish(self, seconds: float) -> None:
-        """Sends the end of stream, and waits for the peer's, for `seconds` at most. Then `close` the stream.
+        """Sends the end of stream, and waits for the peer's, for `seconds` at most. The caller then closes the stream.
 
         Without this, closing a socket with unread bytes resets the connection, and bytes that the peer has not read yet
         are lost: for example the last response of a broker that has ended a connection while its client was sending.
@@ -236,7 +246,7 @@ def _as_tuple(chunk: bytes | None) -> tuple[bytes | None]:
 
 
 def _keep_alive(sock: socket.socket, after: float) -> None:
-    """Has the kernel probe a peer that is silent for `after` seconds; lost if silent for `after` seconds more."""
+    """Has the kernel probe a peer that is silent for `after` seconds; about `after` seconds later, the peer is lost."""
     seconds = round(min(max(1.0, after), LONGEST_KEEPALIVE))
     _set_tcp_options(sock, TCP_KEEPIDLE=seconds, TCP_KEEPINTVL=max(1, seconds // PROBES), TCP_KEEPCNT=PROBES)
 

@@ -118,7 +118,7 @@ class TlsStream(Stream):
 
     Args:
         below: the connection's stream, whose socket this stream takes over.
-        server_name: the broker's name, for SNI and its certificate; None: the peer is a client.
+        broker_name: for SNI and the broker's certificate; None: the peer is a client.
     """
 
     __slots__ = (
@@ -137,10 +137,10 @@ class TlsStream(Stream):
     supports_half_close = False
     is_tls = True
 
-    def __init__(self, below: Stream, credentials: LiveCredentials, server_name: str | None = None) -> None:
+    def __init__(self, below: Stream, credentials: LiveCredentials, broker_name: str | None = None) -> None:
         super().__init__(below.detach(), below.peer)
         self._credentials = credentials
-        self._broker_name = server_name
+        self._broker_name = broker_name
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = self._new_tls_object()
         # the first bytes from the peer
@@ -148,7 +148,7 @@ class TlsStream(Stream):
         self._handshake_done = False
         # the peer has sent close_notify, or its end of stream
         self._ended = False
-        # why received bytes can't be decrypted
+        # why nothing more is decrypted
         self._broken: PeerLost | None = None
         # something is being sent, or a send was cancelled in the middle of a record
         self._mid_record = False
@@ -159,7 +159,7 @@ class TlsStream(Stream):
         )
 
     async def handshake(self, seconds: float) -> None:
-        """Performs the TLS handshake. Sets `server_name` and `principal` if the peer is a client.
+        """Performs the TLS handshake. Sets `requested_name` and `principal` if the peer is a client.
 
         Raises:
             NoHandshake: the handshake failed, or took longer than `seconds`.
@@ -196,7 +196,7 @@ class TlsStream(Stream):
                 return await self._flush()
             finally:
                 if isinstance(self._tls, ServerNameObject):
-                    self.server_name = self._tls.requested_name
+                    self.requested_name = self._tls.requested_name
 
     async def _receive_handshake(self) -> None:
         data = await super().receive()
@@ -245,10 +245,10 @@ class TlsStream(Stream):
         return result
 
     def _decrypted(self, max_bytes: int) -> bytes:
-        """Returns decrypted bytes; b"": none have come. Raises PeerLost: bytes can't be decrypted, or are an alert."""
+        """Returns decrypted bytes; b"": none have come. Raises PeerLost: bad bytes, an alert, too many replies."""
         pieces: list[bytes] = []
         try:
-            # OpenSSL raises if there is nothing to read, which costs as much as a record does
+            # asked only if there is something to read: an error of OpenSSL takes as long as decrypting a record
             while max_bytes and self._has_more():
                 piece = self._tls.read(min(max_bytes, RECORD_SIZE))
                 if not piece:
@@ -307,7 +307,7 @@ class TlsStream(Stream):
 
     def _queue_close_notify(self) -> None:
         if self._handshake_done:
-            # raises after writing if the peer's close_notify has not come, or if it can't write any more
+            # OpenSSL raises also if it has written, but the peer's close_notify has not come
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
 

@@ -215,12 +215,12 @@ class Parent(Proxy):
         self._number_in_effect = 0
 
     def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
-        # a listener takes one descriptor, and one for the copy to each worker until that is sent
-        parent = ParentCluster(
+        # a listener takes a descriptor of its own, and until each worker has it, one more for each worker's copy
+        parent_cluster = ParentCluster(
             settings, context, reserved, self._workers, descriptors_per_listener=1 + self._settings.workers
         )
-        self._parent_clusters[settings.name] = parent
-        return parent.cluster
+        self._parent_clusters[settings.name] = parent_cluster
+        return parent_cluster.cluster
 
     async def _start(self, number: int, slot: int, sock: socket.socket) -> WorkerProcess:
         files = [sock.fileno(), self._counts.descriptor]
@@ -277,14 +277,14 @@ class Parent(Proxy):
     async def _handle(self, message: ChannelMessage) -> Payload | None:
         """Answers a worker's request; see `Handler`."""
         payload = message.payload
-        parent = self._parent_clusters[payload["cluster"]]
+        parent_cluster = self._parent_clusters[payload["cluster"]]
         match payload["do"]:
             case "ensure":
-                return await parent.ensure([Node(*node) for node in payload["nodes"]], payload["cluster_id"])
+                return await parent_cluster.ensure([Node(*node) for node in payload["nodes"]], payload["cluster_id"])
             case "discover":
-                return {"answered": await parent.cluster.upstreams.discover_for_client()}
+                return {"answered": await parent_cluster.cluster.upstreams.discover_for_client()}
             case "request_discovery":
-                parent.cluster.upstreams.request_discovery()
+                parent_cluster.cluster.upstreams.request_discovery()
         return None
 
     async def _start_children(self, connections: trio.Nursery) -> None:

@@ -37,8 +37,8 @@ SETTLE_SECONDS = 10.0
 # the longest that a scrape waits for new counts before it shows the last ones. /readyz waits for them too, and probes
 # of Kubernetes wait one second by default
 COUNTS_SECONDS = 0.7
-# the longest that a stop waits for workers to end, beyond the drain: their recorders write the rest. Less than
-# STOP_SECONDS, which systemd is told
+# the longest that a stop waits for workers to end, beyond the drain: their recorders write the rest. It is less
+# than STOP_SECONDS, so that the parent ends before systemd kills it
 STUCK_SECONDS = RECORDER_SECONDS + 5
 # the longest that a stop waits for workers to end, from a second signal on
 HURRIED_STUCK_SECONDS = HURRIED_SECONDS + 3
@@ -97,7 +97,7 @@ class Supervisor:
         # the last order to stop, for workers that start during a stop; None before the first
         self._stop_order: Payload | None = None
         self._all_ended = trio.Event()
-        # numbers of the first workers that have neither joined nor ended
+        # of the workers started first, the numbers of those that have neither joined nor ended
         self._starting = set(range(1, count + 1))
         self._all_started = trio.Event()
         self._exit_codes: list[int] = []

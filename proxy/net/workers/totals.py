@@ -1,7 +1,7 @@
 """The sums of all workers' counts, of the living and of the ended, for the parent's admin page.
 
-The page is made in threads, while workers begin and end in the event loop. So all counts are in one `_Snapshot`, which
-is replaced and never changed. Each sum thus counts a worker once: as living or as ended.
+The page is made in threads, while the event loop adds and removes workers. So one `_Snapshot` lists the living workers
+and the counts of ended workers; it is replaced, never changed. Each sum thus counts a worker once: as living or ended.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Totals:
         self._snapshot = self._snapshot._replace(living=(*self._snapshot.living, worker))
 
     def remove(self, worker: WorkerHandle) -> None:
-        """Removes a worker that has ended. Its counts stay, but its connections are no longer open."""
+        """Removes a worker that has ended. Its counts stay; its open connections count as closed by a fault."""
         before = self._snapshot
         ended = {name: _sum(before.traffic.get(name), sums.cut_off(counts)) for name, counts in worker.clusters.items()}
         self._snapshot = _Snapshot(

@@ -131,7 +131,7 @@ class Worker(Proxy):
         return code
 
     async def _send_counts_regularly(self) -> None:
-        """Sends the traffic counted so far, regularly. A killed worker's counts are kept; a hung worker sends none."""
+        """Sends the counts so far, regularly. The parent keeps a killed worker's. A silent worker counts as hung."""
         while True:
             self._parent.tell({"do": "counted", **await self._counts()})
             await trio.sleep(BEAT_SECONDS)
@@ -198,7 +198,7 @@ class Worker(Proxy):
             changes = await self._prepare_job(load_settings(payload["settings"]))
         except BadSetting as error:
             return {"wrong": error.lines}
-        # the parent has given earlier changes up
+        # changes prepared before these will not be asked for: the parent has given them up
         self._prepared_changes = {payload["number"]: changes}
         return {"wrong": []}
 

@@ -18,7 +18,8 @@ class WorkerHandle:
     joined: the worker has reported that it is ready for listeners.
     clusters: the traffic that the worker has counted so far, by cluster.
     recorder: its recorder's counters so far.
-    silent: seconds since the worker joined or sent counts. Time in which the parent did not run does not count.
+    silent: seconds since the worker's start, first message, join or last counts, whichever came last; while the parent
+        does not run, and during a stop, they are not counted.
     """
 
     def __init__(self, number: int, calls: Calls) -> None:

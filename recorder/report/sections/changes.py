@@ -100,8 +100,8 @@ def _captures(found: Changes) -> SectionText:
 def ignored(tolerance: float) -> str:
     """The sentence on differences that count as none."""
     return (
-        f"Ignored are differences of up to {percent(100 * tolerance)} (--tolerance). Also ignored: latency's up to "
-        f"{LEAST_MS:g} ms, since threads wake up that late; those of shares of errors that chance explains."
+        f"Differences of up to {percent(100 * tolerance)} are ignored (--tolerance). So are latencies that differ by "
+        f"up to {LEAST_MS:g} ms (threads wake up that late), and shares of errors that differ by chance."
     )
 
 

@@ -23,6 +23,7 @@ MADE_HERE |= {
     "error_code",
     "error",
     "retriable",
+    "flow",
     "count",
     "exchanges",
     "includes_wait",

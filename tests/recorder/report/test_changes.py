@@ -84,8 +84,8 @@ def test_a_capture_beside_itself_says_that_nothing_differs() -> None:
 def test_the_first_section_says_which_differences_count_as_none_and_why() -> None:
     captures = sections(changes(Facts(), Facts(), 0.5))[0]
     assert captures.lead == (
-        "Ignored are differences of up to 50 % (--tolerance). Also ignored: latency's up to 0.1 ms, since threads wake "
-        "up that late; those of shares of errors that chance explains.",
+        "Differences of up to 50 % are ignored (--tolerance). So are latencies that differ by up to 0.1 ms (threads "
+        "wake up that late), and shares of errors that differ by chance.",
     )
 
 

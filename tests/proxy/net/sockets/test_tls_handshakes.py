@@ -49,7 +49,7 @@ async def refused(ends: Ends) -> tuple[str, str]:
 async def test_the_name_that_a_client_asks_for_is_known(signed):
     ends = client_and_proxy(signed, ListenerTls(signed.proxy), client_context(signed.ca), "LocalHost")
     await ends.shake_hands()
-    assert ends.stream.server_name == "localhost"
+    assert ends.stream.requested_name == "localhost"
     assert ends.stream.principal is None
     ends.close()
 
@@ -57,7 +57,7 @@ async def test_the_name_that_a_client_asks_for_is_known(signed):
 async def test_a_client_that_names_an_ip_address_asks_for_no_name(signed):
     ends = client_and_proxy(signed, ListenerTls(signed.proxy), client_context(signed.ca), "127.0.0.1")
     await ends.shake_hands()
-    assert ends.stream.server_name is None
+    assert ends.stream.requested_name is None
     ends.close()
 
 
@@ -264,7 +264,7 @@ async def test_without_credentials_streams_are_as_they_were():
     below, sock = plain_pair()
     assert towards_client(below, None) is below
     assert await towards_broker(below, None, "localhost", 1) is below
-    assert (below.is_tls, below.server_name, below.principal) == (False, None, None)
+    assert (below.is_tls, below.requested_name, below.principal) == (False, None, None)
     await below.handshake(1)
     below.close()
     sock.socket.close()
