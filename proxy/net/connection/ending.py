@@ -19,8 +19,8 @@ it is why the connection will end, unless another event ends it first. Three rul
   * Once a connection has ended, only a fault of the proxy itself replaces the cause.
   * A client that finishes gives the cause, also while DRAINING. A peer that is gone later does not replace that cause.
   * A failed send ends nothing at once (except a send to a client that has finished): bytes that the lost peer had sent
-    before are still in the socket, and are passed on: a broker's last responses, a client's last requests (acks=0 needs no
-    response). The connection ends at the peer's end of stream; `note_loss` makes that end of stream count as a loss.
+    before are still in the socket, and are passed on: a broker's last responses, a client's last requests (acks=0 needs
+    no response). The connection ends at the peer's end of stream; `note_loss` makes that end of stream count as a loss.
 """
 
 from __future__ import annotations
