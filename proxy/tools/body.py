@@ -42,7 +42,12 @@ def _body(frame: bytes, kind: MessageKind, key: int, version: int, shown: Shown,
         return Body(None, "masked whole: it may hold a secret")
     try:
         values, end = codec.decode(frame, start, budget=shown.budget)
-        why = f"{in_bytes(len(frame) - end)} more behind its end" if end < len(frame) else ""
+        why = left_over(len(frame) - end)
     except OverBudget as error:
         values, why = error.values or {}, f"not decoded to its end: {error}"
     return Body(message_tree(codec.message, codec.version, values, shown), why)
+
+
+def left_over(number: int) -> str:
+    """A remark on that many bytes behind a body: the sender may have written another layout. Empty for no byte."""
+    return f"{in_bytes(number)} more behind its end: fields may be wrong" if number else ""

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxy.tools.body import left_over
 from proxy.tools.kafka07 import request_tree, response_tree
 from proxy.tools.tree import Shown, message_tree
 from proxy.wire import apis, catalog, kafka07
 from proxy.wire.apis import MessageKind
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
-from proxy.wire.errors import OverBudget, WireError, in_bytes
+from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.headers import RequestHead, ResponseHead, request_head, response_head
 from proxy.wire.kafka07 import RequestType
@@ -174,8 +175,7 @@ def _unknown(frame: bytes, facts: dict[str, Any], start: int) -> dict[str, Any]:
 def _body(frame: bytes, codec: catalog.Codec, start: int, shown: Shown) -> dict[str, Any]:
     try:
         values, end = codec.decode(frame, start, budget=shown.budget)
-        more = len(frame) - end
-        why = f"{in_bytes(more)} more behind its end" if more else ""
+        why = left_over(len(frame) - end)
     except OverBudget as error:
         values, why = error.values or {}, str(error)
     body = message_tree(codec.message, codec.version, values, shown)
