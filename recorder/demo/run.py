@@ -35,11 +35,12 @@ _COMPACT = 20
 _INTERRUPTED = 130
 # Lines of a failed child's log that are shown.
 _LAST_LINES = 12
-# Explanations of unexpected numbers in the tables; the mock causes both.
+# Explanations of unexpected numbers; the mock causes both.
 _REMARKS = (
+    "\nWhat librdkafka's mock cluster does differently from a broker:",
     "ApiVersions with error 35 is normal: clients offer their newest version first, the mock knows older ones.",
-    "Connections that end early: the mock answers acks=0, which no broker does, so the proxy ends them as unexpected, "
-    "and the report finds them. --healthy leaves acks=0 out.",
+    "Some records with acks=0 are lost: the mock answers acks=0, which no broker does. The proxy ends such a connection, "
+    "and requests that the client has sent behind are lost. The report finds these ends. --healthy leaves acks=0 out.",
 )
 
 

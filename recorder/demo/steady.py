@@ -105,7 +105,7 @@ class Steady:
         self._stop.set()
         for work in self._work.values():
             work.result()
-        return f"{', '.join(self._work)}: {STEADY_S:g} s"
+        return f"{', '.join(self._work)}: {STEADY_S:g} s of work"
 
 
 def paced(a_second: float, stop: Event) -> Iterator[int]:

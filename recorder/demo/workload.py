@@ -6,8 +6,8 @@ work all the time beside the steps (`steady.py`): with the further argument `hea
 with `steps-only` none. The clients don't know the proxy.
 
 acks=0 promises nothing, and the mock cluster handles it wrongly: it answers such a request, which no broker does. The
-proxy then ends the connection. So records with acks=0 may be lost, and nothing waits for them. With `healthy`, the
-steps leave acks=0 out.
+proxy then ends the connection, and what the client has sent behind that request is lost. Nothing waits for such
+records. With `healthy`, the steps leave acks=0 out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import product
@@ -77,15 +77,21 @@ def consume_orders(servers: str) -> str:
     SyncGroup response, and on a busy machine a second member does sync late.
     """
     wanted = len(CODECS) * (len(ACKS) - 1) * (ORDERS_EACH + 1)
-    seen: dict[str, set[tuple[int, int]]] = {"billing": set(), "shipping": set()}
-    members = {group: _consumer(servers, group) for group in seen}
-    while any(len(records) < wanted for records in seen.values()):
+    # by partition and offset: a member that rejoins reads uncommitted records again
+    read: dict[str, dict[tuple[int, int], bool]] = {"billing": {}, "shipping": {}}
+    members = {group: _consumer(servers, group) for group in read}
+    while any(sum(records.values()) < wanted for records in read.values()):
         for group, member in members.items():
-            # by partition and offset: a member that rejoins reads uncommitted records again
-            seen[group] |= {(one.partition(), one.offset()) for one in member.consume(500, 0.1) if _sure(one.key())}
+            read[group] |= {(one.partition(), one.offset()): _sure(one.key()) for one in member.consume(500, 0.1)}
     for member in members.values():
         member.close()
-    return f"{wanted} records, {len(members)} groups (all but those with acks=0)"
+    return "; ".join(f"{group} read {_told(records)}" for group, records in read.items())
+
+
+def _told(read: Mapping[tuple[int, int], bool]) -> str:
+    """The number of records read, and of those with acks=0. The mapping's values: whether a record had to arrive."""
+    unsure = len(read) - sum(read.values())
+    return f"{len(read)} records" + (f" ({unsure} with acks=0)" if unsure else "")
 
 
 def _sure(key: bytes | None) -> bool:
@@ -117,16 +123,17 @@ async def _clicks(servers: str, acks: Sequence[str]) -> str:
     )
     await consumer.start()
     try:
-        seen: set[tuple[int, int]] = set()
-        while len(seen) < wanted:
+        read: dict[tuple[int, int], bool] = {}
+        while sum(read.values()) < wanted:
             one = await consumer.getone()
-            seen |= {(one.partition, one.offset)} if _sure(one.key) else set()
+            read[one.partition, one.offset] = _sure(one.key)
         await consumer.commit()
     finally:
         await consumer.stop()
     unsure = sum(sent.values()) - wanted
-    summary = f"{sum(sent.values())} records, codecs none and gzip, acks {', '.join(acks)}, 1 member"
-    return f"{summary} (all read but {unsure} with acks=0)" if unsure else summary
+    of_those = f" ({unsure} with acks=0)" if unsure else ""
+    summary = f"{sum(sent.values())} records{of_those}, codecs none and gzip, acks {', '.join(acks)}"
+    return f"{summary}; dashboards read {_told(read)}"
 
 
 async def _produce_clicks(servers: str, codec: str | None, acks: str) -> int:
@@ -181,7 +188,7 @@ def main() -> None:
         steps = steps_of(options)
         if clients := clients_beside(options):
             steady = stack.enter_context(Steady(servers, clients))
-            steps.append(("other clients, all the time", lambda _: steady.finished()))
+            steps.append(("wait for the other clients, which began with the first step", lambda _: steady.finished()))
         for name, step in steps:
             doing.append(name)
             _print_json(step=name)

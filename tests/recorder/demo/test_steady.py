@@ -27,7 +27,7 @@ def test_all_clients_end_with_the_time_and_are_named(monkeypatch: pytest.MonkeyP
         seen.append(servers)
 
     with Steady("here:1", [Client("one", work), Client("two", work)]) as clients:
-        assert clients.finished() == "one, two: 0 s"
+        assert clients.finished() == "one, two: 0 s of work"
     assert seen == ["here:1", "here:1"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,7 +29,11 @@ def servers() -> Iterator[str]:
 def test_records_of_every_codec_and_acks_go_there_and_back(servers: str) -> None:
     produced = "3015 records, 5 codecs, acks 0, 1, all (1005 with acks=0, which promises nothing)"
     assert workload.produce_orders(servers) == produced
-    assert workload.consume_orders(servers) == "2010 records, 2 groups (all but those with acks=0)"
+    told = r"billing read (\d+) records \((\d+) with acks=0\); shipping read (\d+) records \((\d+) with acks=0\)"
+    numbers = re.fullmatch(told, workload.consume_orders(servers))
+    assert numbers is not None
+    billing, billing_unsure, shipping, shipping_unsure = map(int, numbers.groups())
+    assert billing - billing_unsure == shipping - shipping_unsure == 2010
     failed = workload.go_wrong(servers)
     assert failed.startswith("as expected: ")
     assert "Offset out of range" in failed
@@ -37,40 +42,48 @@ def test_records_of_every_codec_and_acks_go_there_and_back(servers: str) -> None
 
 @pytest.mark.real
 def test_the_clicks_step_writes_its_records(servers: str) -> None:
-    assert workload.clicks(servers).startswith("600 records")
+    written = "600 records (200 with acks=0), codecs none and gzip, acks 0, 1, all"
+    assert workload.clicks(servers).startswith(f"{written}; dashboards read ")
 
 
 @pytest.mark.real
-def test_healthy_steps_ask_for_nothing_that_the_mock_answers_wrongly(servers: str) -> None:
+def test_healthy_steps_ask_for_nothing_that_the_mock_answers_wrongly() -> None:
+    owner, servers = start()
     told = {name: step(servers) for name, step in steps_of([HEALTHY])[:3]}
     assert [*told.values()] == [
         "2010 records, 5 codecs, acks 1, all",
-        "2010 records, 2 groups (all but those with acks=0)",
-        "400 records, codecs none and gzip, acks 1, all, 1 member",
+        "billing read 2010 records; shipping read 2010 records",
+        "400 records, codecs none and gzip, acks 1, all; dashboards read 400 records",
     ]
+    del owner
 
 
 class Member:
-    """A group member that reads everything twice, as a rejoining one may."""
+    """A group member that reads everything twice, as a rejoining one may: 40 records with acks=0, then the others."""
 
     def __init__(self) -> None:
-        offsets = list(range(2010))
-        self._left = [*offsets, *offsets]
+        offsets = list(range(2050))
+        self._left = [*offsets[:500], *offsets]
         self.closed = False
 
     def consume(self, most: int, _: float) -> list[Any]:
         given, self._left = self._left[:most], self._left[most:]
-        return [SimpleNamespace(partition=int, offset=partial(int, one), key=lambda: b"sure-1") for one in given]
+        return [SimpleNamespace(partition=int, offset=partial(int, one), key=partial(_key, one)) for one in given]
 
     def close(self) -> None:
-        assert len(self._left) <= 2010 + 500
+        assert self._left == []
         self.closed = True
+
+
+def _key(offset: int) -> bytes:
+    return b"unsure-1" if offset < 40 else b"sure-1"
 
 
 def test_records_that_a_group_reads_twice_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     members: dict[str, Member] = {}
     monkeypatch.setattr(workload, "_consumer", lambda servers, group: members.setdefault(group, Member()))
-    assert workload.consume_orders("").startswith("2010 records, 2 groups")
+    told = workload.consume_orders("")
+    assert told == "; ".join(f"{group} read 2050 records (40 with acks=0)" for group in ("billing", "shipping"))
     assert {group: member.closed for group, member in members.items()} == {"billing": True, "shipping": True}
 
 
