@@ -118,7 +118,7 @@ def had_before(result: Result) -> str:
     topics = {one.topic for one in result.differing_streams()} & {*result.had_records}
     answers = result.apis.get("OffsetFetch")
     groups = result.had_offsets if answers and answers.mismatches else ()
-    parts = [f"records in {listed('topic', topics)}"] if topics else []
+    parts = [f"records in {listed('topic', topics)} of those that differ"] if topics else []
     parts += [f"offsets of {listed('group', groups)}"] if groups else []
     return f"; before the replay, the target had {' and '.join(parts)}" if parts else ""
 

@@ -83,9 +83,13 @@ def test_the_verdict_names_the_differences_in_one_sentence(
 @pytest.mark.parametrize(
     ("topic", "api", "told"),
     [
-        ("t", "Fetch", "; before the replay, the target had records in 1 topic (t)"),
+        ("t", "Fetch", "; before the replay, the target had records in 1 topic (t) of those that differ"),
         ("other", "OffsetFetch", "; before the replay, the target had offsets of 1 group (g)"),
-        ("t", "OffsetFetch", "; before the replay, the target had records in 1 topic (t) and offsets of 1 group (g)"),
+        (
+            "t",
+            "OffsetFetch",
+            "; before the replay, the target had records in 1 topic (t) of those that differ and offsets of 1 group (g)",
+        ),
         ("other", "Fetch", ""),
     ],
     ids=["records", "offsets", "both", "neither"],
