@@ -6,10 +6,12 @@ import errno
 import os
 import re
 import shlex
+import shutil
 import sys
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console, Group, RenderableType
@@ -234,3 +236,19 @@ def percent(share: float) -> str:
 def pip_install(extra: str) -> str:
     """The command that installs an extra into this environment; a bare `pip` may mean another one."""
     return f"in the project's folder, {shlex.quote(sys.executable)} -m pip install '.[{extra}]'"
+
+
+def typed() -> str:
+    """The word that runs this installation in the user's shell: its name if the PATH leads to it, else its path."""
+    name = "kafka-wiretap"
+    beside = Path(sys.executable).parent / name
+    if not beside.exists() or _is_found(name, beside):
+        return name
+    here = Path.cwd()
+    return shlex.quote(str(beside.relative_to(here) if beside.is_relative_to(here) else beside))
+
+
+def _is_found(name: str, program: Path) -> bool:
+    """True if the name runs this program in the user's shell. Below `make` the PATH is not the shell's: False."""
+    found = None if "MAKELEVEL" in os.environ else shutil.which(name)
+    return found is not None and Path(found).samefile(program)

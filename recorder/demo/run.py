@@ -6,9 +6,7 @@ Each step is the command that a user would run, and shows it. Nothing is shown b
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import shutil
 import sys
 import tempfile
 import time
@@ -25,7 +23,7 @@ from recorder.analysis.java import missing
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.demo.children import Child, ChildFailed, Children, children
 from recorder.demo.workload import HEALTHY, STEPS_ONLY
-from recorder.terminal import cell, console, count, pip_install
+from recorder.terminal import cell, console, count, pip_install, typed
 
 # Seconds that a part may take on a busy machine before the demo gives up on it.
 _START = 20
@@ -39,8 +37,9 @@ _LAST_LINES = 12
 _REMARKS = (
     "\nWhat librdkafka's mock cluster does differently from a broker:",
     "ApiVersions with error 35 is normal: clients offer their newest version first, the mock knows older ones.",
-    "Some records with acks=0 are lost: the mock answers acks=0, which no broker does. The proxy ends such a connection, "
-    "and requests that the client has sent behind are lost. The report finds these ends. --healthy leaves acks=0 out.",
+    "Some records with acks=0 are lost: the mock answers acks=0, which no broker does. The proxy ends such a "
+    "connection, and requests that the client has sent behind are lost. The report finds these ends. "
+    "--healthy leaves acks=0 out.",
 )
 
 
@@ -105,9 +104,14 @@ def _replay(screen: Console, started: Children, folder: Path) -> int:
 
 def _report(screen: Console, started: Children, folder: Path) -> int:
     """Writes the report, which names the clients' faults, beside the capture; returns the command's exit code."""
-    page = folder.with_name(f"{folder.name}-report.html")
+    page = _page(folder)
     _line(screen, f"\n$ {typed()} report {shlex.quote(str(folder))} -o {shlex.quote(str(page))}", "bold")
     return started.start("report", _wiretap("report", str(folder), "-o", str(page)), shown=True).process.wait()
+
+
+def _page(folder: Path) -> Path:
+    """The file of the report: beside the capture."""
+    return folder.with_name(f"{folder.name}-report.html")
 
 
 def _record(screen: Console, started: Children, folder: Path, options: list[str]) -> None:
@@ -174,26 +178,15 @@ def _command(screen: Console, command: str, folder: Path) -> None:
     _line(screen, f"$ {typed()} {command} {shlex.quote(str(folder))}", "bold")
 
 
-def typed() -> str:
-    """The word that runs this installation in the user's shell: its name if the PATH leads to it, else its path."""
-    name = "kafka-wiretap"
-    beside = Path(sys.executable).parent / name
-    if not beside.exists() or _is_found(name, beside):
-        return name
-    here = Path.cwd()
-    return shlex.quote(str(beside.relative_to(here) if beside.is_relative_to(here) else beside))
-
-
-def _is_found(name: str, program: Path) -> bool:
-    """True if the name runs this program in the user's shell. Below `make` the PATH is not the shell's: False."""
-    found = None if "MAKELEVEL" in os.environ else shutil.which(name)
-    return found is not None and Path(found).samefile(program)
-
-
 def _next_steps(screen: Console, folder: Path) -> None:
     """Prints commands to copy: unframed and never wrapped."""
     start, where = typed(), shlex.quote(str(folder))
     _line(screen, f"\nWhat to try next (the capture lies in {folder}: Parquet, one row a frame):\n", "bold")
+    if _page(folder).exists():
+        _line(screen, f"Open {_page(folder)} in a browser: the findings, with advice and evidence.")
+        if start != "kafka-wiretap":
+            _line(screen, f"Where the page says kafka-wiretap, type {start}.")
+        _line(screen, "")
     _line(screen, f"{start} inspect {where}")
     _line(screen, f"{start} inspect exchanges {where} --api Fetch --errors")
     _line(screen, f"{start} inspect frames {where} --json | head")

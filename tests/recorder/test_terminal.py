@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pty
+import sys
 import termios
 from io import StringIO
 from pathlib import Path
@@ -28,6 +29,7 @@ from recorder.terminal import (
     pip_install,
     say,
     size,
+    typed,
 )
 
 SECOND = 10**9
@@ -205,3 +207,50 @@ def test_any_number_is_a_moment(at_ns: int) -> None:
 @pytest.mark.parametrize("number", [-1, 0, 60 * SECOND])
 def test_a_duration_of_any_sign_has_words(number: int) -> None:
     assert duration(number)
+
+
+def script(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation in `folder` that is not on the PATH, run by its own Python."""
+    found = folder / "bin" / "kafka-wiretap"
+    found.parent.mkdir()
+    found.touch()
+    monkeypatch.setattr(sys, "executable", str(found.with_name("python")))
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("MAKELEVEL", raising=False)
+    return found
+
+
+def test_a_command_that_is_not_on_the_path_is_named_by_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = script(tmp_path, monkeypatch)
+    assert typed() == str(found)
+    monkeypatch.chdir(tmp_path)
+    assert typed() == "bin/kafka-wiretap"
+
+
+def test_a_command_on_the_path_is_named_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = script(tmp_path, monkeypatch)
+    found.chmod(0o755)
+    monkeypatch.setenv("PATH", str(found.parent))
+    assert typed() == "kafka-wiretap"
+
+
+def test_make_has_a_path_of_its_own_and_what_it_prints_is_for_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = script(tmp_path, monkeypatch)
+    found.chmod(0o755)
+    monkeypatch.setenv("PATH", str(found.parent))
+    monkeypatch.setenv("MAKELEVEL", "1")
+    monkeypatch.chdir(tmp_path)
+    assert typed() == "bin/kafka-wiretap"
+
+
+def test_another_installation_on_the_path_is_not_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = script(tmp_path, monkeypatch)
+    other = tmp_path / "other" / "kafka-wiretap"
+    other.parent.mkdir()
+    other.touch(0o755)
+    monkeypatch.setenv("PATH", str(other.parent))
+    assert typed() == str(found)

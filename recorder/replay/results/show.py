@@ -28,7 +28,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.errors import in_bytes
 from recorder.replay.outcome import Frame, Mismatch, Result
 from recorder.replay.results import words
-from recorder.terminal import count, moment
+from recorder.terminal import count, moment, typed
 
 # the narrowest terminal that shows two trees side by side
 BESIDE = 100
@@ -67,7 +67,7 @@ def _head(result: Result, number: int, found: Mismatch, width: int) -> Iterator[
     yield Text(f"Mismatch {number} of {len(result.mismatches)}: {api}", style="bold")
     told = f"exchange {words.exchange_id(found)}, {moment(found.at_ns)} UTC, client {found.client}"
     yield Text(printable(told))
-    yield Text(f"as recorded: {harmless(words.command(result, number, None))}", style="dim")
+    yield Text(f"as recorded: {harmless(words.command(result, number, None, typed()))}", style="dim")
     for one in found.differences:
         yield _folded(f"{JUDGED} {printable(words.difference(one))}", width, STYLES[JUDGED])
     if found.more:

@@ -13,7 +13,7 @@ from proxy.terminal import harmless, printable
 from recorder.replay.durations import PERCENTILES, Durations
 from recorder.replay.outcome import ApiCounts, Result, Source, Target, Verdict
 from recorder.replay.results import words
-from recorder.terminal import Cell, Column, cell, count, fitted
+from recorder.terminal import Cell, Column, cell, count, fitted, typed
 
 # mismatches and streams that are listed here; a report has more
 MOST_LISTED = 10
@@ -244,4 +244,4 @@ def _command(result: Result, report: str | None) -> Iterator[Text]:
     what = "Both answers of no. 1" if report else "No. 1 as recorded (--report FILE keeps both answers)"
     yield Text(f"{what}:")
     # on a line of its own, to be copied
-    yield Text(harmless(words.command(result, 1, report)), style="bold")
+    yield Text(harmless(words.command(result, 1, report, typed())), style="bold")

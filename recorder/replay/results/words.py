@@ -181,12 +181,15 @@ def exchange_id(found: Mismatch) -> str:
     return f"{found.session}/{found.connection}/e{found.exchange}"
 
 
-def command(result: Result, number: int, report: str | None) -> str:
-    """The command that shows both answers of mismatch `number`; without a report's file, the recorded answer only."""
+def command(result: Result, number: int, report: str | None, start: str = "kafka-wiretap") -> str:
+    """The command that shows both answers of mismatch `number`; without a report's file, the recorded answer only.
+
+    `start`: the program, as the shell takes it.
+    """
     if report is not None:
-        return shlex.join(["kafka-wiretap", "replay", "show", report, str(number)])
+        return f"{start} {shlex.join(['replay', 'show', report, str(number)])}"
     found = result.mismatches[number - 1]
-    return shlex.join(["kafka-wiretap", "inspect", "show", result.source.capture, exchange_id(found)])
+    return f"{start} {shlex.join(['inspect', 'show', result.source.capture, exchange_id(found)])}"
 
 
 class Alike(NamedTuple):

@@ -36,7 +36,9 @@ def test_bytes_that_are_cut_are_a_reason() -> None:
 
 
 def test_bytes_after_the_end_are_named_beside_the_values() -> None:
-    assert of(REQUEST + b"xy") == Body({"topics": [{"name": "orders"}]}, "2 bytes more behind its end: fields may be wrong")
+    assert of(REQUEST + b"xy") == Body(
+        {"topics": [{"name": "orders"}]}, "2 bytes more behind its end: fields may be wrong"
+    )
 
 
 def test_a_frame_that_is_masked_from_its_head_on_is_not_decoded() -> None:

@@ -161,53 +161,6 @@ def test_ctrl_c_while_spark_runs_ends_its_jvm_and_clears_up(tmp_path: Path) -> N
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def script(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation in `folder` that is not on the PATH, run by its own Python."""
-    found = folder / "bin" / "kafka-wiretap"
-    found.parent.mkdir()
-    found.touch()
-    monkeypatch.setattr(sys, "executable", str(found.with_name("python")))
-    monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.delenv("MAKELEVEL", raising=False)
-    return found
-
-
-def test_a_command_that_is_not_on_the_path_is_named_by_where_it_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = script(tmp_path, monkeypatch)
-    assert module.typed() == str(found)
-    monkeypatch.chdir(tmp_path)
-    assert module.typed() == "bin/kafka-wiretap"
-
-
-def test_a_command_on_the_path_is_named_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = script(tmp_path, monkeypatch)
-    found.chmod(0o755)
-    monkeypatch.setenv("PATH", str(found.parent))
-    assert module.typed() == "kafka-wiretap"
-
-
-def test_make_has_a_path_of_its_own_and_what_it_prints_is_for_the_shell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = script(tmp_path, monkeypatch)
-    found.chmod(0o755)
-    monkeypatch.setenv("PATH", str(found.parent))
-    monkeypatch.setenv("MAKELEVEL", "1")
-    monkeypatch.chdir(tmp_path)
-    assert module.typed() == "bin/kafka-wiretap"
-
-
-def test_another_installation_on_the_path_is_not_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = script(tmp_path, monkeypatch)
-    other = tmp_path / "other" / "kafka-wiretap"
-    other.parent.mkdir()
-    other.touch(0o755)
-    monkeypatch.setenv("PATH", str(other.parent))
-    assert module.typed() == str(found)
-
-
 def test_the_suggested_commands_can_be_copied_from_a_narrow_terminal(tmp_path: Path) -> None:
     paper = StringIO()
     folder = tmp_path / ("long " * 30)
@@ -215,6 +168,20 @@ def test_the_suggested_commands_can_be_copied_from_a_narrow_terminal(tmp_path: P
     commands = [line for line in paper.getvalue().splitlines() if line.startswith(module.typed())]
     assert len(commands) == 6
     assert all(f"'{folder}'" in command for command in commands[:5])
+    assert "browser" not in paper.getvalue()
+
+
+def test_what_to_try_next_begins_with_the_report_and_names_the_program_for_its_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "capture-report.html"
+    page.touch()
+    paper = StringIO()
+    monkeypatch.setattr(module, "typed", lambda: "bin/kafka-wiretap")
+    module._next_steps(Console(width=80, file=paper), tmp_path / "capture")
+    _, _, _, first, second, *_ = paper.getvalue().splitlines()
+    assert first == f"Open {page} in a browser: the findings, with advice and evidence."
+    assert second == "Where the page says kafka-wiretap, type bin/kafka-wiretap."
 
 
 def test_a_child_without_output_is_not_quoted(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from recorder.replay.outcome import Result, Unanswered
 from recorder.replay.results.summary import summary
+from recorder.terminal import typed
 from tests.recorder.replay import some_results as results
 from tests.recorder.replay.drawn import WIDTHS, check, drawn
 
@@ -40,14 +41,20 @@ def test_mismatches_that_are_alike_stand_once() -> None:
 
 def test_the_command_shows_both_answers_where_there_is_a_report() -> None:
     assert of(results.different(), report="my report.json").splitlines()[-1] == (
-        "kafka-wiretap replay show 'my report.json' 1"
+        f"{typed()} replay show 'my report.json' 1"
     )
 
 
 def test_without_a_report_the_command_shows_what_was_recorded() -> None:
     assert of(results.different()).splitlines()[-1] == (
-        f"kafka-wiretap inspect show /var/lib/kafka-wiretap/capture {results.SESSION}/4/e8"
+        f"{typed()} inspect show /var/lib/kafka-wiretap/capture {results.SESSION}/4/e8"
     )
+
+
+def test_the_command_can_be_copied_where_the_path_does_not_lead_to_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.replay.results.summary.typed", lambda: ".venv/bin/kafka-wiretap")
+    for report in (None, "report.html"):
+        assert of(results.different(), report=report).splitlines()[-1].startswith(".venv/bin/kafka-wiretap ")
 
 
 def test_withheld_partitions_of_sent_requests_are_reported() -> None:

@@ -88,7 +88,8 @@ def test_the_verdict_names_the_differences_in_one_sentence(
         (
             "t",
             "OffsetFetch",
-            "; before the replay, the target had records in 1 topic (t) of those that differ and offsets of 1 group (g)",
+            "; before the replay, the target had records in 1 topic (t) of those that differ"
+            " and offsets of 1 group (g)",
         ),
         ("other", "Fetch", ""),
     ],
