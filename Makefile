@@ -29,7 +29,7 @@ help:  ## this list
 setup:  ## the virtual environment and the system packages that are missing
 	@VENV="$(VENV)" scripts/setup
 
-demo: setup  ## an embedded cluster, the proxy, real clients, the capture, its analysis, replay and report, in two minutes
+demo: setup  ## an embedded cluster, the proxy, real clients, the capture, its analysis, replay and report, in about two minutes
 	@$(BIN)/kafka-wiretap demo $(ARGS)
 
 test: check  ## the checks and the whole suite, the fast tests first (under 20 minutes on 2 cores)

@@ -116,7 +116,7 @@ def _merge(folder: Path, out: Path, file_size: int) -> tuple[str, ...]:
 @click.option("--folder", type=FOLDER, help="Where the capture goes. Default: a new folder capture-demo-<time> here.")
 @click.option("--healthy", is_flag=True, help="Only clients that do nothing wrong: the report finds nothing.")
 def demo(folder: Path | None, healthy: bool) -> None:
-    """The whole way on this machine, in less than two minutes: clients, proxy, cluster, capture, Spark, replay, report.
+    """The whole way on this machine, in about two minutes: clients, proxy, cluster, capture, Spark, replay, report.
 
     There is nothing to prepare: the cluster is librdkafka's mock of three brokers, and everything listens on loopback.
     Afterwards, also after Ctrl-C, only the capture and its report are left. Three of the clients have a bad habit,

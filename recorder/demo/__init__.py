@@ -1,4 +1,4 @@
-"""`kafka-wiretap demo`: the whole way from real clients to a report, on one machine, in under two minutes.
+"""`kafka-wiretap demo`: the whole way from real clients to a report, on one machine, in about two minutes.
 
     cluster.py   a child: librdkafka's mock cluster of three brokers
     workload.py  a child: real clients, confluent-kafka and aiokafka, that produce and consume
