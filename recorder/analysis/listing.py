@@ -19,7 +19,7 @@ def tables() -> Iterator[str]:
     """Yields a line for each table."""
     widest = max(map(len, SOURCES))
     for name, source in SOURCES.items():
-        yield f"{name:{widest}}  {source.table.row}{'  (opens frames)' if source.table.needs_bodies else ''}"
+        yield f"{name:{widest}}  {source.table.row}{'  (decodes frames: slower)' if source.table.needs_bodies else ''}"
 
 
 def described(table: Table) -> Iterator[str]:

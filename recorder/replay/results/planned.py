@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from proxy.command_line import folded
@@ -61,7 +61,10 @@ def _sent(plan: Plan, width: int) -> RenderableType:
     rows: list[list[Cell]] = []
     for api, number in plan.requests.most_common():
         rows.append([api, count(number), *(_or_dash(plan.sent[api, node]) for node in (*nodes, *later))])
-    return fitted("What would be sent where", columns, rows, width)
+    table = fitted("What would be sent where", columns, rows, width)
+    return (
+        Group(table, _line(LATER, "only an answer of the target will tell the node", width, "dim")) if later else table
+    )
 
 
 def _or_dash(number: int) -> str:

@@ -44,6 +44,14 @@ def test_nodes_that_have_no_room_are_named() -> None:
     assert "later" in text.split("no room here for")[0]
 
 
+def test_the_column_without_a_node_is_explained_where_it_stands() -> None:
+    explanation = "later: only an answer of the target will tell the node"
+    assert explanation in of(results.plan())
+    plan = results.plan()
+    known = {place: number for place, number in plan.sent.items() if place[1] is not None}
+    assert explanation not in of(replace(plan, sent=Counter(known)))
+
+
 def test_the_summary_first_says_that_nothing_was_sent() -> None:
     said = next(line for line in of(results.plan()).splitlines() if line.startswith("Nothing"))
     assert said.split(". ")[1] == "288 244 requests would be; 27 (less than 0.01 %) would be withheld."
