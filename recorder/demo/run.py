@@ -37,7 +37,7 @@ _LAST_LINES = 12
 _REMARKS = (
     "\nWhat librdkafka's mock cluster does differently from a broker:",
     "ApiVersions with error 35 is normal: clients offer their newest version first, the mock knows older ones.",
-    "Some records with acks=0 are lost: the mock answers acks=0, which no broker does. The proxy ends such a "
+    "Records with acks=0 may be lost: the mock answers acks=0, which no broker does. The proxy ends such a "
     "connection, and requests that the client has sent behind are lost. The report finds these ends. "
     "--healthy leaves acks=0 out.",
 )
