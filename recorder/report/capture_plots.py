@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from recorder.analysis.summary.bounds import Series, Timeline
 from recorder.analysis.summary.cluster import Group, Partition, Rebalance, TopicTotals
-from recorder.analysis.summary.traffic import LatencyOfApi
+from recorder.analysis.summary.traffic import LONG_MS, LatencyOfApi
 from recorder.analysis.summary.whole import Summary
 from recorder.report.listings import clock, milliseconds, share, short, times
 from recorder.report.plots import lanes, over_time
@@ -127,12 +127,13 @@ def _positive(series: Series) -> Series:
 
 
 def _heat(summary: Summary) -> Iterator[Plot]:
-    cells = summary.latency.heat.rows
+    cells, long = summary.latency.heat.rows, summary.latency.long
     if not cells:
         return
     total = sum(cell.count for cell in cells)
-    slow = sum(cell.count for cell in cells if cell.from_ms >= 100)
-    answer = f"{share(slow / total)} of {count(total)} answers took 100 ms or longer." if total else ""
+    answer = f"The latencies of {count(total, 'answer')}."
+    if long is not None and total:
+        answer = f"{count(long)} of {count(total, 'answer')} ({share(long / total)}) took {LONG_MS} ms or longer."
 
     def draw(width: int) -> Spec:
         return over_time.heat(Canvas(summary.timeline, width, 240), cells)

@@ -249,7 +249,7 @@ def _latency(dice: random.Random) -> Latency:
         for api, usual in (("Produce", 2.4), ("Fetch", 3.1))
         for node in (1, 2, 3)
     ]
-    return Latency(apis=Top((*rows, *waits)), nodes=Table(tuple(nodes)), heat=Marks(tuple(_heat(dice))))
+    return Latency(apis=Top((*rows, *waits)), nodes=Table(tuple(nodes)), heat=Marks(tuple(_heat(dice))), long=9_120)
 
 
 def _latency_of(dice: random.Random, api: str, requests: int, usual: float, spread: float) -> LatencyOfApi:

@@ -10,10 +10,10 @@ from hashlib import sha256
 
 import pytest
 
-from recorder.analysis.summary.bounds import Series, Table, Timeline, Top
+from recorder.analysis.summary.bounds import Marks, Series, Table, Timeline, Top
 from recorder.analysis.summary.cluster import Group, Groups
 from recorder.analysis.summary.finding import Finding, Findings, Severity
-from recorder.analysis.summary.traffic import Errors
+from recorder.analysis.summary.traffic import Errors, HeatCell, Latency
 from recorder.analysis.summary.whole import Summary
 from recorder.report.capture import MAX_BYTES, html
 from recorder.report.capture_plots import plots
@@ -100,6 +100,12 @@ def test_each_plot_asks_and_says_what_it_shows(lively: Page) -> None:
     assert len(lively.named("figure")) == 12
     # two for each of eleven plots, for wide and narrow screens; six of one that is always small
     assert len(labels) == 11 * 2 + 6
+
+
+def test_the_share_of_long_answers_does_not_depend_on_the_levels_of_the_heat_map() -> None:
+    cells = Marks((HeatCell(0, 1, 2, 4_000), HeatCell(0, 65.536, 131.072, 1_000)))
+    *_, heat = plots(Summary(timeline=Timeline(0, 10**9, 3), latency=Latency(heat=cells, long=3)))["latency"]
+    assert heat.answer == "3 of 5 000 answers (0.06 %) took 100 ms or longer."
 
 
 def test_a_single_error_is_not_called_usual() -> None:
