@@ -90,16 +90,20 @@ def _counted(of: str) -> Callable[[int], str]:
 
 
 def _busiest(timeline: Timeline, series: Series, words: Callable[[int], str]) -> str:
-    """A sentence about a series' largest bin."""
-    known = [(value, at) for at, value in enumerate(series.values) if value]
+    """A sentence about a series' usual and largest bin."""
+    known = [(value, at) for at, value in enumerate(series.values[: timeline.bins]) if value]
     if not known:
         return "Nothing at all."
     most, at = max(known)
-    usual = sorted(value for value, _ in known)[len(known) // 2]
     when = clock(timeline)(timeline.begin_ns(at))
     each = duration(timeline.bin_ns)
     if len(known) == 1:
         return f"{words(round(most))}, from {when} on for {each}; none before or after."
+    empty = timeline.bins - len(known)
+    if 2 * empty >= timeline.bins:
+        in_one = f"at most {words(round(most))} in one (from {when} on)"
+        return f"Nothing in {count(empty)} of {count(timeline.bins, 'bin')} of {each}, {in_one}."
+    usual = sorted([0.0] * empty + [value for value, _ in known])[timeline.bins // 2]
     return f"Usually {words(round(usual))} in {each}, and up to {words(round(most))} (from {when} on)."
 
 

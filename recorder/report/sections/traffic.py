@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recorder.analysis.change.judged import ENOUGH
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.traffic import Coverage, ErrorOfApi, LatencyOfApi
 from recorder.analysis.summary.whole import Summary
@@ -228,10 +229,18 @@ _TRAFFIC = (
 
 
 def slowest(rows: tuple[LatencyOfApi, ...]) -> str:
-    """A sentence about the API with the largest p99."""
-    known = [row for row in rows if row.wait is None and row.p99_ms is not None]
-    if not known:
-        return ""
-    worst = max(known, key=lambda row: row.p99_ms or 0)
-    usual = f", half of them within {milliseconds(worst.p50_ms)}" if worst.p50_ms is not None else ""
-    return f"{worst.api} is the slowest at p99: {milliseconds(worst.p99_ms or 0)}{usual}"
+    """A sentence about the slowest API at the highest percentile for which there are enough answers."""
+    for field, least in reversed(ENOUGH.items()):
+        known = [row for row in rows if row.wait is None and row.responses >= least and getattr(row, field) is not None]
+        if known:
+            return _slowest_of(known, field, least)
+    return f"No API has enough answers ({min(ENOUGH.values())}) to be called slow"
+
+
+def _slowest_of(rows: list[LatencyOfApi], field: str, least: int) -> str:
+    worst = max(rows, key=lambda row: getattr(row, field))
+    label, usual = field.removesuffix("_ms"), ""
+    if worst.p50_ms is not None and label != "p50":
+        usual = f", half of them within {milliseconds(worst.p50_ms)}"
+    of = f"Of {count(len(rows), 'API')} with {count(least)} or more answers"
+    return f"{of}, {worst.api} is the slowest at {label}: {milliseconds(getattr(worst, field))}{usual}"

@@ -13,11 +13,13 @@ import pytest
 from recorder.analysis.summary.bounds import Marks, Series, Table, Timeline, Top
 from recorder.analysis.summary.cluster import Group, Groups
 from recorder.analysis.summary.finding import Finding, Findings, Severity
-from recorder.analysis.summary.traffic import Errors, HeatCell, Latency
+from recorder.analysis.summary.peers import Connections
+from recorder.analysis.summary.traffic import Errors, HeatCell, Latency, LatencyOfApi
 from recorder.analysis.summary.whole import Summary
 from recorder.report.capture import MAX_BYTES, html
 from recorder.report.capture_plots import plots
 from recorder.report.sections.every import sections
+from recorder.report.sections.traffic import slowest
 from tests import hostile_text
 from tests.recorder.report import some_summaries as summaries
 from tests.recorder.report.pages import Page, fetched, obeyed
@@ -112,6 +114,45 @@ def test_a_single_error_is_not_called_usual() -> None:
     once = Series("NOT_LEADER", (0, 1, 0))
     (plot,) = plots(Summary(timeline=Timeline(0, 10**9, 3), errors=Errors(over_time=Top((once,), 1))))["errors"]
     assert plot.answer == "1 error, from 00:00:01 on for 1 s; none before or after."
+
+
+@pytest.mark.parametrize(
+    ("opened", "said"),
+    [
+        ((None, 9, None, 24, 0, 2), "Nothing in 3 of 6 bins of 1 s, at most 24 new connections in one (from 00:00:03 on)."),
+        ((1, 9, None, 24, 2, 2), "Usually 2 new connections in 1 s, and up to 24 new connections (from 00:00:03 on)."),
+        ((1, 9), "Nothing in 4 of 6 bins of 1 s, at most 9 new connections in one (from 00:00:01 on)."),
+    ],
+    ids=["half-empty", "mostly-filled", "short"],
+)
+def test_what_is_usual_is_told_of_all_bins(opened: tuple[float | None, ...], said: str) -> None:
+    connections = Connections(opened=Series("opened", opened))
+    (plot,) = plots(Summary(timeline=Timeline(0, 10**9, 6), connections=connections))["connections"]
+    assert plot.answer == said
+
+
+def of_api(api: str, responses: int, p50_ms: float, p95_ms: float, p99_ms: float) -> LatencyOfApi:
+    return LatencyOfApi(api, None, responses, p50_ms, p95_ms, p99_ms)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            [of_api("Produce", 1_000, 1, 2, 3), of_api("Fetch", 5_000, 2, 3, 4), of_api("ListOffsets", 18, 9, 400, 501)],
+            "Of 2 APIs with 1 000 or more answers, Fetch is the slowest at p99: 4 ms, half of them within 2 ms",
+        ),
+        (
+            [of_api("Produce", 999, 1, 2, 3), of_api("ListOffsets", 18, 9, 400, 501)],
+            "Of 1 API with 200 or more answers, Produce is the slowest at p95: 2 ms, half of them within 1 ms",
+        ),
+        ([of_api("Produce", 20, 1, 2, 3)], "Of 1 API with 20 or more answers, Produce is the slowest at p50: 1 ms"),
+        ([of_api("Produce", 19, 1, 2, 3)], "No API has enough answers (20) to be called slow"),
+    ],
+    ids=["p99", "p95", "p50", "too-few"],
+)
+def test_an_api_is_called_slow_only_with_enough_answers(rows: list[LatencyOfApi], said: str) -> None:
+    assert slowest(tuple(rows)) == said
 
 
 @pytest.mark.parametrize(
