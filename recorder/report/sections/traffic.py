@@ -155,7 +155,7 @@ def delivery(summary: Summary) -> SectionText:
         "Delivery",
         found,
         (lead,) if found.topics.rows else (),
-        listing("By topic", _DELIVERY, found.topics, note=_OF_AGE),
+        listing("By topic", _DELIVERY, found.topics),
         nothing="No batch was seen both on its way to a broker and on its way to a consumer.",
     )
 
@@ -165,7 +165,7 @@ _DELIVERY = (
     name("topic", lambda row: row.topic, is_name=True),
     number("batches", lambda row: row.batches),
     *_PERCENTILES,
-    time_of("age p50", lambda row: row.age_p50_ms, is_spare=True),
+    time_of("age p50", lambda row: row.age_p50_ms, is_spare=True, note=_OF_AGE),
 )
 
 
@@ -184,11 +184,13 @@ def errors(summary: Summary) -> SectionText:
         name("about", lambda row: row.subject, is_spare=True),
         moment_of("first", lambda row: row.first_at_ns, when, is_spare=True),
         moment_of("last", lambda row: row.last_at_ns, when, is_spare=True),
-        name("example", lambda row: row.example, is_name=True, is_spare=True),
+        name("example", lambda row: row.example, is_name=True, is_spare=True, note=_OF_EXAMPLES),
     )
-    note = "Examples are ids for kafka-wiretap inspect show." if any(one.example for one in found.errors) else ""
-    by_api = listing("By API", columns, found.errors, note=note, is_small=True)
+    by_api = listing("By API", columns, found.errors, is_small=True)
     return section("errors", "Errors", found, (lead,), by_api, nothing="No response holds an error.")
+
+
+_OF_EXAMPLES = "Examples are ids for kafka-wiretap inspect show."
 
 
 def _error(row: ErrorOfApi) -> str:

@@ -12,8 +12,8 @@ import pytest
 
 from recorder.analysis.summary.bounds import Marks, Series, Table, Timeline, Top
 from recorder.analysis.summary.cluster import Group, Groups
-from recorder.analysis.summary.finding import Finding, Findings, Severity
-from recorder.analysis.summary.peers import Connections
+from recorder.analysis.summary.finding import Finding, Findings, Severity, Unit
+from recorder.analysis.summary.peers import Method, Threshold
 from recorder.analysis.summary.traffic import Errors, HeatCell, Latency, LatencyOfApi
 from recorder.analysis.summary.whole import Summary
 from recorder.report.capture import MAX_BYTES, html
@@ -117,17 +117,17 @@ def test_a_single_error_is_not_called_usual() -> None:
 
 
 @pytest.mark.parametrize(
-    ("opened", "said"),
+    ("values", "said"),
     [
-        ((None, 9, None, 24, 0, 2), "Nothing in 3 of 6 bins of 1 s, at most 24 new connections in one (from 00:00:03 on)."),
-        ((1, 9, None, 24, 2, 2), "Usually 2 new connections in 1 s, and up to 24 new connections (from 00:00:03 on)."),
-        ((1, 9), "Nothing in 4 of 6 bins of 1 s, at most 9 new connections in one (from 00:00:01 on)."),
+        ((None, 9, None, 24, 0, 2), "Nothing in 3 of 6 bins of 1 s, at most 24 errors in one (from 00:00:03 on)."),
+        ((1, 9, None, 24, 2, 2), "Usually 2 errors in 1 s, and up to 24 errors (from 00:00:03 on)."),
+        ((1, 9), "Nothing in 4 of 6 bins of 1 s, at most 9 errors in one (from 00:00:01 on)."),
     ],
     ids=["half-empty", "mostly-filled", "short"],
 )
-def test_what_is_usual_is_told_of_all_bins(opened: tuple[float | None, ...], said: str) -> None:
-    connections = Connections(opened=Series("opened", opened))
-    (plot,) = plots(Summary(timeline=Timeline(0, 10**9, 6), connections=connections))["connections"]
+def test_what_is_usual_is_told_of_all_bins(values: tuple[float | None, ...], said: str) -> None:
+    errors = Errors(over_time=Top((Series("NOT_LEADER", values),), 1))
+    (plot,) = plots(Summary(timeline=Timeline(0, 10**9, 6), errors=errors))["errors"]
     assert plot.answer == said
 
 
@@ -139,7 +139,11 @@ def of_api(api: str, responses: int, p50_ms: float, p95_ms: float, p99_ms: float
     ("rows", "said"),
     [
         (
-            [of_api("Produce", 1_000, 1, 2, 3), of_api("Fetch", 5_000, 2, 3, 4), of_api("ListOffsets", 18, 9, 400, 501)],
+            [
+                of_api("Produce", 1_000, 1, 2, 3),
+                of_api("Fetch", 5_000, 2, 3, 4),
+                of_api("ListOffsets", 18, 9, 400, 501),
+            ],
             "Of 2 APIs with 1 000 or more answers, Fetch is the slowest at p99: 4 ms, half of them within 2 ms",
         ),
         (
@@ -167,6 +171,23 @@ def test_a_group_that_will_commit_soon_is_not_behind(lag: int, age_ms: float | N
     words = Page(html(alone)).words
     assert f"1 group, {int(is_behind)} {late}." in words
     assert f"{int(is_behind)} behind by 10 s" in words
+
+
+def test_thresholds_say_which_rules_must_last_and_how_many_cases_these_need() -> None:
+    rows = Threshold("unanswered", 0.01, Unit.SHARE, must_last=True), Threshold("gaps", 1)
+    words = Page(html(Summary(method=Method(thresholds=Table(rows))))).words
+    assert "unanswered 1 % in 3 of 5 windows" in words
+    assert "gaps 1 \N{EN DASH}" in words
+    assert "A rule with windows also needs 5 cases, and if these are a share, 100 chances." in words
+
+
+def test_a_note_stands_below_a_table_only_if_its_column_is_shown() -> None:
+    group = Group("g", last_lag=3, most_lag=5, last_lag_ms=9.0)
+    page = html(Summary(groups=Groups(groups=Top((group,), 1))))
+    assert "<span>Lag: records between" in page
+    # on a phone not even this one
+    assert '<span class="spare">Behind: how long ago' in page
+    assert "Stalled:" not in page
 
 
 def test_a_section_without_rows_has_a_sentence() -> None:
