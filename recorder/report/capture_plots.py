@@ -229,7 +229,8 @@ def _topics(summary: Summary) -> Iterator[Plot]:
     if not rows:
         return
     unread = [row.topic for row in rows if row.written_bytes and not row.read_bytes]
-    answer = f"{count(len(unread))} of {count(len(rows), 'topic')} were written and never read"
+    were = "was" if len(unread) == 1 else "were"
+    answer = f"{count(len(unread))} of {count(len(rows), 'topic')} {were} written and never read"
     answer += f": {', '.join(short(name, 40) for name in unread[:3])}." if unread else "."
     bars = [_bar_of_topic(row) for row in rows]
     keys = Key("written", HUES[0]), Key("read", HUES[1])

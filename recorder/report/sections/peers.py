@@ -92,7 +92,7 @@ def method(summary: Summary) -> SectionText:
     columns = (
         name("rule", lambda row: row.rule, is_name=True),
         name("fires from", lambda row: measure(row.value, row.unit)),
-        name("lasting", lambda row: _LASTING if row.must_last else None, is_fixed=True, note=_CASES),
+        name("lasting", lambda row: _LASTING if row.must_last else None, note=_CASES),
         name("", lambda row: "as --thresholds says" if row.is_own else None),
     )
     unjudged = (name("rule", lambda row: row.rule, is_name=True), name("why", lambda row: row.reason))

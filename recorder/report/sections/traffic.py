@@ -66,7 +66,8 @@ def lacking(missing: Missing) -> str:
     if not gaps:
         return "No gaps, but not all of the traffic is here."
     lost = sum(gap.frames for gap in missing.gaps)
-    return f"At least {count(lost, 'frame')} are missing in {count(gaps, 'gap')}: all counts below are lower bounds."
+    are = "is" if lost == 1 else "are"
+    return f"At least {count(lost, 'frame')} {are} missing in {count(gaps, 'gap')}: all counts below are lower bounds."
 
 
 def _missing(missing: Missing) -> Iterator[tuple[str, int | None, int | None]]:
@@ -131,7 +132,7 @@ _PERCENTILES = (
     time_of("p50", lambda row: row.p50_ms),
     time_of("p95", lambda row: getattr(row, "p95_ms", None), is_spare=True),
     time_of("p99", lambda row: row.p99_ms),
-    time_of("most", lambda row: row.most_ms, is_spare=True),
+    time_of("max", lambda row: row.most_ms, is_spare=True),
 )
 _LATENCY = (
     name("API", label_of, is_name=True),

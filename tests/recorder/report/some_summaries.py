@@ -594,7 +594,7 @@ def _method() -> Method:
         notes=("The ratio of compression was measured on 1 % of the batches, chosen by a hash.",),
         thresholds=Table(
             (
-                Threshold("slow", 100, Unit.MS),
+                Threshold("slow", 100, Unit.MS, must_last=True),
                 Threshold("hot_partition", 3, Unit.RATIO),
                 Threshold("metadata_storm", 1, Unit.PER_SECOND, is_own=True),
                 Threshold("uncompressed", 0.1, Unit.SHARE),

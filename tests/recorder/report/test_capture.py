@@ -11,7 +11,7 @@ from hashlib import sha256
 import pytest
 
 from recorder.analysis.summary.bounds import Marks, Series, Table, Timeline, Top
-from recorder.analysis.summary.cluster import Group, Groups
+from recorder.analysis.summary.cluster import Group, Groups, Topics, TopicTotals
 from recorder.analysis.summary.finding import Finding, Findings, Severity, Unit
 from recorder.analysis.summary.peers import Method, Threshold
 from recorder.analysis.summary.traffic import Errors, HeatCell, Latency, LatencyOfApi
@@ -102,6 +102,12 @@ def test_each_plot_asks_and_says_what_it_shows(lively: Page) -> None:
     assert len(lively.named("figure")) == 12
     # two for each of eleven plots, for wide and narrow screens; six of one that is always small
     assert len(labels) == 11 * 2 + 6
+
+
+def test_the_sentence_on_unread_topics_is_right_for_one_topic() -> None:
+    rows = TopicTotals("a", written_bytes=1), TopicTotals("b", written_bytes=1, read_bytes=1)
+    (plot,) = plots(Summary(topics=Topics(totals=Top(rows))))["topics"]
+    assert plot.answer == "1 of 2 topics was written and never read: a."
 
 
 def test_the_share_of_long_answers_does_not_depend_on_the_levels_of_the_heat_map() -> None:
