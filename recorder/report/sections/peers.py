@@ -108,7 +108,7 @@ def method(summary: Summary) -> SectionText:
 
 
 _LASTING = f"in {LASTING} of {NEAR} windows"
-_CASES = f"A rule with windows also needs {MIN_CASES} cases, and if these are a share, {MIN_OF} chances."
+_CASES = f"A rule that must last also needs {MIN_CASES} cases, and {MIN_OF} chances if its measure is a share."
 
 
 def _made(summary: Summary) -> str:

@@ -232,12 +232,12 @@ _TRAFFIC = (
 
 
 def slowest(rows: tuple[LatencyOfApi, ...]) -> str:
-    """A sentence about the slowest API at the highest percentile for which there are enough answers."""
+    """A sentence about the slowest API at the highest percentile for which several APIs have enough answers."""
     for field, least in reversed(ENOUGH.items()):
         known = [row for row in rows if row.wait is None and row.responses >= least and getattr(row, field) is not None]
-        if known:
+        if len(known) > 1:
             return _slowest_of(known, field, least)
-    return f"No API has enough answers ({min(ENOUGH.values())}) to be called slow"
+    return "No two APIs have enough answers to be compared"
 
 
 def _slowest_of(rows: list[LatencyOfApi], field: str, least: int) -> str:

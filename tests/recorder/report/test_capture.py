@@ -153,11 +153,17 @@ def of_api(api: str, responses: int, p50_ms: float, p95_ms: float, p99_ms: float
             "Of 2 APIs with 1 000 or more answers, Fetch is the slowest at p99: 4 ms, half of them within 2 ms",
         ),
         (
-            [of_api("Produce", 999, 1, 2, 3), of_api("ListOffsets", 18, 9, 400, 501)],
-            "Of 1 API with 200 or more answers, Produce is the slowest at p95: 2 ms, half of them within 1 ms",
+            [of_api("Produce", 5_000, 1, 2, 3), of_api("Fetch", 200, 2, 3, 4), of_api("ListOffsets", 18, 9, 400, 501)],
+            "Of 2 APIs with 200 or more answers, Fetch is the slowest at p95: 3 ms, half of them within 2 ms",
         ),
-        ([of_api("Produce", 20, 1, 2, 3)], "Of 1 API with 20 or more answers, Produce is the slowest at p50: 1 ms"),
-        ([of_api("Produce", 19, 1, 2, 3)], "No API has enough answers (20) to be called slow"),
+        (
+            [of_api("Produce", 20, 1, 2, 3), of_api("Fetch", 20, 2, 3, 4), of_api("ListOffsets", 18, 9, 400, 501)],
+            "Of 2 APIs with 20 or more answers, Fetch is the slowest at p50: 2 ms",
+        ),
+        (
+            [of_api("Produce", 5_000, 1, 2, 3), of_api("ListOffsets", 18, 9, 400, 501)],
+            "No two APIs have enough answers to be compared",
+        ),
     ],
     ids=["p99", "p95", "p50", "too-few"],
 )
@@ -184,7 +190,7 @@ def test_thresholds_say_which_rules_must_last_and_how_many_cases_these_need() ->
     words = Page(html(Summary(method=Method(thresholds=Table(rows))))).words
     assert "unanswered 1 % in 3 of 5 windows" in words
     assert "gaps 1 \N{EN DASH}" in words
-    assert "A rule with windows also needs 5 cases, and if these are a share, 100 chances." in words
+    assert "A rule that must last also needs 5 cases, and 100 chances if its measure is a share." in words
 
 
 def test_a_note_stands_below_a_table_only_if_its_column_is_shown() -> None:
