@@ -139,11 +139,12 @@ def _method(tables: Tables, began: int, own: Mapping[str, float], options: tuple
         took_ns=time.time_ns() - began,
         window_ns=tables.windows.length_ns,
         options=options,
-        thresholds=Table(tuple(_threshold(rule, own) for rule in RULES)),
+        thresholds=Table(tuple(threshold(rule, own) for rule in RULES)),
     )
 
 
-def _threshold(rule: Rule, own: Mapping[str, float]) -> Threshold:
+def threshold(rule: Rule, own: Mapping[str, float]) -> Threshold:
+    """Returns the rule's threshold for the report; `own`: the user's, by rule."""
     return Threshold(
         rule.name, own.get(rule.name, rule.threshold), rule.unit, is_own=rule.name in own, must_last=rule.must_last
     )
