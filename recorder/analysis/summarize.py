@@ -17,6 +17,7 @@ from recorder.analysis.bodies import Captured
 from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.judge import judge
+from recorder.analysis.findings.rule import Rule
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.tables import Tables
 from recorder.analysis.parallel_questions import ask_all
@@ -132,12 +133,18 @@ def _within(captured: Captured, since_ns: int | None, until_ns: int | None, toge
 
 
 def _method(tables: Tables, began: int, own: Mapping[str, float], options: tuple[str, ...]) -> Method:
-    limits = [Threshold(rule.name, own.get(rule.name, rule.threshold), rule.unit, rule.name in own) for rule in RULES]
     return Method(
         program=f"kafka-wiretap {version('kafka-wiretap')}",
         made_at_ns=began,
         took_ns=time.time_ns() - began,
         window_ns=tables.windows.length_ns,
         options=options,
-        thresholds=Table(tuple(limits)),
+        thresholds=Table(tuple(threshold(rule, own) for rule in RULES)),
+    )
+
+
+def threshold(rule: Rule, own: Mapping[str, float]) -> Threshold:
+    """Returns the rule's threshold for the report; `own`: the user's, by rule."""
+    return Threshold(
+        rule.name, own.get(rule.name, rule.threshold), rule.unit, is_own=rule.name in own, must_last=rule.must_last
     )

@@ -88,7 +88,9 @@ def lead(summary: Summary) -> str:
 def _figures(summary: Summary) -> Iterator[Figure]:
     coverage = summary.coverage
     lost = sum(gap.frames for gap in coverage.missing.gaps)
-    beside = f"{count(lost)} frames missing" if lost else "nothing missing" if not coverage.missing else "not complete"
+    beside = (
+        f"{count(lost, 'frame')} missing" if lost else "nothing missing" if not coverage.missing else "not complete"
+    )
     yield Figure(
         "exchanges", count(coverage.exchanges), beside, "bad" if lost else "good" if not coverage.missing else "warn"
     )
@@ -101,7 +103,7 @@ def _of_cluster(summary: Summary) -> Iterator[Figure]:
     """The figures that are read from bodies, if there are any."""
     if summary.topics.totals.total:
         yield Figure(
-            "topics", count(summary.topics.totals.total), f"{count(summary.partitions.partitions.total)} partitions"
+            "topics", count(summary.topics.totals.total), count(summary.partitions.partitions.total, "partition")
         )
     if summary.groups.groups.total:
         behind = sum(one.is_behind for one in summary.groups.groups)

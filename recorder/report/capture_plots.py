@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from recorder.analysis.summary.bounds import Series, Timeline
 from recorder.analysis.summary.cluster import Group, Partition, Rebalance, TopicTotals
-from recorder.analysis.summary.traffic import LatencyOfApi
+from recorder.analysis.summary.traffic import LONG_MS, LatencyOfApi
 from recorder.analysis.summary.whole import Summary
 from recorder.report.listings import clock, milliseconds, share, short, times
 from recorder.report.plots import lanes, over_time
@@ -90,16 +90,20 @@ def _counted(of: str) -> Callable[[int], str]:
 
 
 def _busiest(timeline: Timeline, series: Series, words: Callable[[int], str]) -> str:
-    """A sentence about a series' largest bin."""
-    known = [(value, at) for at, value in enumerate(series.values) if value]
+    """A sentence about a series' usual and largest bin."""
+    known = [(value, at) for at, value in enumerate(series.values[: timeline.bins]) if value]
     if not known:
         return "Nothing at all."
     most, at = max(known)
-    usual = sorted(value for value, _ in known)[len(known) // 2]
     when = clock(timeline)(timeline.begin_ns(at))
     each = duration(timeline.bin_ns)
     if len(known) == 1:
         return f"{words(round(most))}, from {when} on for {each}; none before or after."
+    empty = timeline.bins - len(known)
+    if 2 * empty >= timeline.bins:
+        in_one = f"at most {words(round(most))} in one (from {when} on)"
+        return f"Nothing in {count(empty)} of {count(timeline.bins, 'bin')} of {each}, {in_one}."
+    usual = sorted([0.0] * empty + [value for value, _ in known])[timeline.bins // 2]
     return f"Usually {words(round(usual))} in {each}, and up to {words(round(most))} (from {when} on)."
 
 
@@ -127,12 +131,13 @@ def _positive(series: Series) -> Series:
 
 
 def _heat(summary: Summary) -> Iterator[Plot]:
-    cells = summary.latency.heat.rows
+    cells, long = summary.latency.heat.rows, summary.latency.long
     if not cells:
         return
     total = sum(cell.count for cell in cells)
-    slow = sum(cell.count for cell in cells if cell.from_ms >= 100)
-    answer = f"{share(slow / total)} of {count(total)} answers took 100 ms or longer." if total else ""
+    answer = f"The latencies of {count(total, 'answer')}."
+    if long is not None and total:
+        answer = f"{count(long)} of {count(total, 'answer')} ({share(long / total)}) took {LONG_MS} ms or longer."
 
     def draw(width: int) -> Spec:
         return over_time.heat(Canvas(summary.timeline, width, 240), cells)
@@ -224,7 +229,8 @@ def _topics(summary: Summary) -> Iterator[Plot]:
     if not rows:
         return
     unread = [row.topic for row in rows if row.written_bytes and not row.read_bytes]
-    answer = f"{count(len(unread))} of {count(len(rows), 'topic')} were written and never read"
+    were = "was" if len(unread) == 1 else "were"
+    answer = f"{count(len(unread))} of {count(len(rows), 'topic')} {were} written and never read"
     answer += f": {', '.join(short(name, 40) for name in unread[:3])}." if unread else "."
     bars = [_bar_of_topic(row) for row in rows]
     keys = Key("written", HUES[0]), Key("read", HUES[1])

@@ -76,7 +76,7 @@ class ListingColumn:
     """A column. `value`: takes the value from a row. `words`: puts a known value into words. `tone`: a row's tone.
 
     `is_number`: aligned to the right. `is_name`: has room for a name. `is_fixed`: never broken. `is_spare`: left out on
-    a phone.
+    a phone. `note`: explains the column below the table.
     """
 
     title: str
@@ -87,6 +87,7 @@ class ListingColumn:
     is_name: bool = False
     is_fixed: bool = False
     tone: Callable[[Any], str] | None = None
+    note: str = ""
 
     def cell(self, row: Any) -> Cell:
         """The cell of a row."""
@@ -146,6 +147,12 @@ class Listing:
         """The cells of each row."""
         for row in self.rows:
             yield [column.cell(row) for column in self.columns]
+
+    @property
+    def notes(self) -> list[tuple[str, bool]]:
+        """The texts below the table, each with whether a phone leaves it out."""
+        found = [(self.note, False), *((column.note, column.is_spare) for column in self.columns)]
+        return [one for one in found if one[0]]
 
     @property
     def left_out(self) -> str:

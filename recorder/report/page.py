@@ -6,6 +6,7 @@ order, are escaped as in `proxy.terminal`.
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -15,6 +16,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from proxy.terminal import printable
+
+# Where a part of a name begins: behind a small letter or digit a capital one, or any letter behind "_" or ".".
+_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_.])(?=[A-Za-z])")
 
 
 def page(template: str, **values: Any) -> str:
@@ -34,9 +38,14 @@ def hashed(script: str) -> str:
     return f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}"
 
 
+def breakable(name: str) -> Markup:
+    """The name as text that a narrow column breaks between its parts: `FindCoordinator`, `hot_partition`."""
+    return Markup("<wbr>").join(_BREAK.split(printable(name)))
+
+
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("recorder.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -44,6 +53,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = breakable
+    return environment
 
 
 def _shown(value: object) -> object:

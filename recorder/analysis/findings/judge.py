@@ -23,15 +23,25 @@ from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, O
 from recorder.analysis.findings.rule import Need, Rule
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.tables import Tables
-from recorder.analysis.findings.windows import LASTING, LONG, NEAR
+from recorder.analysis.findings.windows import LONG
 from recorder.analysis.parallel_questions import ask_all
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import MAX_EVIDENCE, MAX_SUBJECTS, Evidence, Finding, Findings, Unjudged
+from recorder.analysis.summary.finding import (
+    LASTING,
+    MAX_EVIDENCE,
+    MAX_SUBJECTS,
+    MIN_CASES,
+    MIN_OF,
+    NEAR,
+    Evidence,
+    Finding,
+    Findings,
+    Unjudged,
+)
 from recorder.analysis.summary.words import measure
 from recorder.capture import frames as c
+from recorder.terminal import count
 
-# Fewer cases, or cases out of fewer chances, may be an accident.
-MIN_CASES, MIN_OF = 5, 100
 # If a larger share is lost or unread, counts are lower bounds.
 MUCH = 0.01
 # Rules in a Spark plan: a job costs more than a rule's rows, but planning time grows faster than the plan.
@@ -68,10 +78,7 @@ class Known:
         """Why the rule can't be judged; None if it can."""
         needed = LONG if Need.LONG in rule.needs else LASTING if rule.must_last else 0
         if self.windows < needed:
-            return (
-                f"too short: between the first and the last window it has {self.windows} of {self.seconds:g} s, "
-                f"and {needed} are needed"
-            )
+            return f"too short: {count(self.windows, 'whole window')} of {self.seconds:g} s; {needed} are needed"
         if Need.PRODUCED in rule.needs and self.produced and not self.produced_whole:
             return f"none of the {self.produced} Produce requests was kept whole"
         if Need.BODIES not in rule.needs:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proxy.wire.apis import api_name
-from recorder.analysis.findings.judge import MIN_CASES, MIN_OF, MUCH
+from recorder.analysis.findings.judge import MUCH
 from recorder.analysis.findings.rule import Need, Rule
 from recorder.analysis.findings.rules import RULES
-from recorder.analysis.findings.windows import LASTING, NEAR
+from recorder.analysis.summary.finding import LASTING, MIN_CASES, MIN_OF, NEAR
 from recorder.analysis.summary.words import measure
 
 _HEAD = f"""\

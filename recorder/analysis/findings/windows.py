@@ -18,8 +18,6 @@ from recorder.analysis.findings.rows import WINDOW
 from recorder.analysis.tables.lag import SECOND_NS, SHORT_WINDOW_NS, window_ns
 from recorder.capture import frames as c
 
-# A rule that must last is true in LASTING of NEAR consecutive windows.
-LASTING, NEAR = 3, 5
 # A lag that stays, or keeps growing, does so in LONG consecutive windows.
 LONG = 10
 IS_EDGE = "is_edge"

@@ -11,6 +11,10 @@ from recorder.analysis.summary.bounds import Section, Table
 MAX_EVIDENCE = 5
 # Findings of one rule. Further ones need the same remedy.
 MAX_SUBJECTS = 20
+# A rule that must last is true in LASTING of NEAR consecutive windows.
+LASTING, NEAR = 3, 5
+# Fewer cases, or cases out of fewer chances, may be an accident.
+MIN_CASES, MIN_OF = 5, 100
 # The rule about gaps. Gaps make all other measures lower bounds, so reports show its findings first.
 GAPS = "gaps"
 

@@ -98,12 +98,15 @@ class Events(Section):
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The value from which a rule fires. `is_own`: the user chose it (--thresholds)."""
+    """The value from which a rule fires. `is_own`: the user chose it (--thresholds). `must_last`: one window is not
+    enough.
+    """
 
     rule: str
     value: float
     unit: Unit = Unit.COUNT
     is_own: bool = False
+    must_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

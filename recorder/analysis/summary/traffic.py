@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from recorder.analysis.summary.bounds import Marks, Section, Series, Table, Top
 from recorder.missing import Missing
 
+# A person notices a wait of this length.
+LONG_MS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class ReadOfApi:
@@ -79,11 +82,14 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class Latency(Section):
-    """Latency by API and by node. `heat`: that of all APIs together, without waits."""
+    """Latency by API and by node. `heat`: that of all APIs together, without waits. `long`: how many of the responses
+    in `heat` took LONG_MS or longer; None: unknown.
+    """
 
     apis: Top[LatencyOfApi] = field(default_factory=Top)
     nodes: Table[LatencyOfNode] = field(default_factory=Table)
     heat: Marks[HeatCell] = field(default_factory=Marks)
+    long: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

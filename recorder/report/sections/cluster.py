@@ -80,12 +80,12 @@ def groups(summary: Summary) -> SectionText:
         name("protocol", lambda row: row.protocol, is_spare=True),
         number("members", lambda row: row.members, is_spare=True),
         number("peak", lambda row: row.most_members, is_spare=True),
-        number("lag", lambda row: row.last_lag, tone=_of_lag),
+        number("lag", lambda row: row.last_lag, tone=_of_lag, note=_OF_LAG),
         number("peak lag", lambda row: row.most_lag),
-        time_of("behind", lambda row: row.last_lag_ms, is_spare=True),
+        time_of("behind", lambda row: row.last_lag_ms, is_spare=True, note=_OF_BEHIND),
         number("rebalances", lambda row: row.rebalances, is_spare=True),
         number("commits", lambda row: row.commits, is_spare=True),
-        moment_of("stalled", lambda row: row.stalled_from_ns, when, tone=lambda row: "bad"),
+        moment_of("stalled", lambda row: row.stalled_from_ns, when, tone=lambda row: "bad", note=_OF_STALLED),
         name("topics", lambda row: ", ".join(row.topics), is_spare=True),
     )
     rebalances = (
@@ -104,16 +104,16 @@ def groups(summary: Summary) -> SectionText:
         "Groups",
         found,
         (lead,),
-        listing("By group", columns, found.groups, note=_LAG_NOTE, is_small=True),
+        listing("By group", columns, found.groups, note=_OF_GROUPS, is_small=True),
         listing("Rebalances", rebalances, found.rebalances),
         nothing="No consumer group was seen.",
     )
 
 
-_LAG_NOTE = (
-    "At the end, with peaks. Lag: records between the last commit and the end of the log, as kafka-consumer-groups "
-    "counts them; behind: how long ago the log ended at the commit; stalled: nothing was committed since."
-)
+_OF_GROUPS = "At the end, with peaks."
+_OF_LAG = "Lag: records between the last commit and the end of the log, as kafka-consumer-groups counts them."
+_OF_BEHIND = "Behind: how long ago the log ended at the commit."
+_OF_STALLED = "Stalled: nothing was committed since."
 
 
 def _of_lag(row: Group) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recorder.analysis.summary.finding import LASTING, MIN_CASES, MIN_OF, NEAR
 from recorder.analysis.summary.peers import Client
 from recorder.analysis.summary.whole import Summary
 from recorder.analysis.summary.words import measure
@@ -91,6 +92,7 @@ def method(summary: Summary) -> SectionText:
     columns = (
         name("rule", lambda row: row.rule, is_name=True),
         name("fires from", lambda row: measure(row.value, row.unit)),
+        name("lasting", lambda row: _LASTING if row.must_last else None, note=_CASES),
         name("", lambda row: "as --thresholds says" if row.is_own else None),
     )
     unjudged = (name("rule", lambda row: row.rule, is_name=True), name("why", lambda row: row.reason))
@@ -103,6 +105,10 @@ def method(summary: Summary) -> SectionText:
         listing("Thresholds", columns, found.thresholds),
         nothing="Nothing is known of how this report was made.",
     )
+
+
+_LASTING = f"in {LASTING} of {NEAR} windows"
+_CASES = f"A rule that must last also needs {MIN_CASES} cases, and {MIN_OF} chances if its measure is a share."
 
 
 def _made(summary: Summary) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recorder.analysis.change.judged import ENOUGH
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.traffic import Coverage, ErrorOfApi, LatencyOfApi
 from recorder.analysis.summary.whole import Summary
@@ -65,7 +66,8 @@ def lacking(missing: Missing) -> str:
     if not gaps:
         return "No gaps, but not all of the traffic is here."
     lost = sum(gap.frames for gap in missing.gaps)
-    return f"At least {count(lost, 'frame')} are missing in {count(gaps, 'gap')}: all counts below are lower bounds."
+    are = "is" if lost == 1 else "are"
+    return f"At least {count(lost, 'frame')} {are} missing in {count(gaps, 'gap')}: all counts below are lower bounds."
 
 
 def _missing(missing: Missing) -> Iterator[tuple[str, int | None, int | None]]:
@@ -130,7 +132,7 @@ _PERCENTILES = (
     time_of("p50", lambda row: row.p50_ms),
     time_of("p95", lambda row: getattr(row, "p95_ms", None), is_spare=True),
     time_of("p99", lambda row: row.p99_ms),
-    time_of("most", lambda row: row.most_ms, is_spare=True),
+    time_of("max", lambda row: row.most_ms, is_spare=True),
 )
 _LATENCY = (
     name("API", label_of, is_name=True),
@@ -154,7 +156,7 @@ def delivery(summary: Summary) -> SectionText:
         "Delivery",
         found,
         (lead,) if found.topics.rows else (),
-        listing("By topic", _DELIVERY, found.topics, note=_OF_AGE),
+        listing("By topic", _DELIVERY, found.topics),
         nothing="No batch was seen both on its way to a broker and on its way to a consumer.",
     )
 
@@ -164,7 +166,7 @@ _DELIVERY = (
     name("topic", lambda row: row.topic, is_name=True),
     number("batches", lambda row: row.batches),
     *_PERCENTILES,
-    time_of("age p50", lambda row: row.age_p50_ms, is_spare=True),
+    time_of("age p50", lambda row: row.age_p50_ms, is_spare=True, note=_OF_AGE),
 )
 
 
@@ -183,11 +185,13 @@ def errors(summary: Summary) -> SectionText:
         name("about", lambda row: row.subject, is_spare=True),
         moment_of("first", lambda row: row.first_at_ns, when, is_spare=True),
         moment_of("last", lambda row: row.last_at_ns, when, is_spare=True),
-        name("example", lambda row: row.example, is_name=True, is_spare=True),
+        name("example", lambda row: row.example, is_name=True, is_spare=True, note=_OF_EXAMPLES),
     )
-    note = "Examples are ids for kafka-wiretap inspect show." if any(one.example for one in found.errors) else ""
-    by_api = listing("By API", columns, found.errors, note=note, is_small=True)
+    by_api = listing("By API", columns, found.errors, is_small=True)
     return section("errors", "Errors", found, (lead,), by_api, nothing="No response holds an error.")
+
+
+_OF_EXAMPLES = "Examples are ids for kafka-wiretap inspect show."
 
 
 def _error(row: ErrorOfApi) -> str:
@@ -228,10 +232,18 @@ _TRAFFIC = (
 
 
 def slowest(rows: tuple[LatencyOfApi, ...]) -> str:
-    """A sentence about the API with the largest p99."""
-    known = [row for row in rows if row.wait is None and row.p99_ms is not None]
-    if not known:
-        return ""
-    worst = max(known, key=lambda row: row.p99_ms or 0)
-    usual = f", half of them within {milliseconds(worst.p50_ms)}" if worst.p50_ms is not None else ""
-    return f"{worst.api} is the slowest at p99: {milliseconds(worst.p99_ms or 0)}{usual}"
+    """A sentence about the slowest API at the highest percentile for which several APIs have enough answers."""
+    for field, least in reversed(ENOUGH.items()):
+        known = [row for row in rows if row.wait is None and row.responses >= least and getattr(row, field) is not None]
+        if len(known) > 1:
+            return _slowest_of(known, field, least)
+    return "No two APIs have enough answers to be compared"
+
+
+def _slowest_of(rows: list[LatencyOfApi], field: str, least: int) -> str:
+    worst = max(rows, key=lambda row: getattr(row, field))
+    label, usual = field.removesuffix("_ms"), ""
+    if worst.p50_ms is not None and label != "p50":
+        usual = f", half of them within {milliseconds(worst.p50_ms)}"
+    of = f"Of {count(len(rows), 'API')} with {count(least)} or more answers"
+    return f"{of}, {worst.api} is the slowest at {label}: {milliseconds(getattr(worst, field))}{usual}"

@@ -13,8 +13,11 @@ from pyspark.sql import SparkSession
 from proxy.wire import encode_request, encode_response, records
 from recorder.analysis import bodies
 from recorder.analysis.decode.rows import Decoder
+from recorder.analysis.findings.rules import RULES
 from recorder.analysis.report_decoders import OF_FINDINGS, OF_REPORT
-from recorder.analysis.summarize import SECTIONS, findings, summary
+from recorder.analysis.summarize import SECTIONS, findings, summary, threshold
+from recorder.analysis.summary.finding import Unit
+from recorder.analysis.summary.peers import Threshold
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -72,6 +75,12 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counter[str]]:
 
 def names(decoders: Iterable[Decoder]) -> set[str]:
     return {decoder.name for decoder in decoders}
+
+
+def test_a_threshold_tells_whether_its_rule_must_last_and_whose_it_is() -> None:
+    slow, gaps = (next(rule for rule in RULES if rule.name == name) for name in ("slow", "gaps"))
+    assert threshold(slow, {"slow": 7}) == Threshold("slow", 7, Unit.RATIO, is_own=True, must_last=True)
+    assert threshold(gaps, {"slow": 7}) == Threshold("gaps", 1)
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 # elements without an end tag
-_VOID = {"meta", "link", "img", "br", "hr", "input"}
+_VOID = {"meta", "link", "img", "br", "hr", "input", "wbr"}
 # attributes whose value a browser fetches or follows
 _ADDRESSES = {"src", "href", "xlink:href", "action", "data", "srcset", "poster", "background", "formaction", "ping"}
 

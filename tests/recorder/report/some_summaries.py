@@ -249,7 +249,7 @@ def _latency(dice: random.Random) -> Latency:
         for api, usual in (("Produce", 2.4), ("Fetch", 3.1))
         for node in (1, 2, 3)
     ]
-    return Latency(apis=Top((*rows, *waits)), nodes=Table(tuple(nodes)), heat=Marks(tuple(_heat(dice))))
+    return Latency(apis=Top((*rows, *waits)), nodes=Table(tuple(nodes)), heat=Marks(tuple(_heat(dice))), long=9_120)
 
 
 def _latency_of(dice: random.Random, api: str, requests: int, usual: float, spread: float) -> LatencyOfApi:
@@ -594,7 +594,7 @@ def _method() -> Method:
         notes=("The ratio of compression was measured on 1 % of the batches, chosen by a hash.",),
         thresholds=Table(
             (
-                Threshold("slow", 100, Unit.MS),
+                Threshold("slow", 100, Unit.MS, must_last=True),
                 Threshold("hot_partition", 3, Unit.RATIO),
                 Threshold("metadata_storm", 1, Unit.PER_SECOND, is_own=True),
                 Threshold("uncompressed", 0.1, Unit.SHARE),

@@ -10,14 +10,16 @@ from hashlib import sha256
 
 import pytest
 
-from recorder.analysis.summary.bounds import Series, Table, Timeline, Top
-from recorder.analysis.summary.cluster import Group, Groups
-from recorder.analysis.summary.finding import Finding, Findings, Severity
-from recorder.analysis.summary.traffic import Errors
+from recorder.analysis.summary.bounds import Marks, Series, Table, Timeline, Top
+from recorder.analysis.summary.cluster import Group, Groups, Topics, TopicTotals
+from recorder.analysis.summary.finding import Finding, Findings, Severity, Unit
+from recorder.analysis.summary.peers import Method, Threshold
+from recorder.analysis.summary.traffic import Errors, HeatCell, Latency, LatencyOfApi
 from recorder.analysis.summary.whole import Summary
 from recorder.report.capture import MAX_BYTES, html
 from recorder.report.capture_plots import plots
 from recorder.report.sections.every import sections
+from recorder.report.sections.traffic import slowest
 from tests import hostile_text
 from tests.recorder.report import some_summaries as summaries
 from tests.recorder.report.pages import Page, fetched, obeyed
@@ -102,10 +104,71 @@ def test_each_plot_asks_and_says_what_it_shows(lively: Page) -> None:
     assert len(labels) == 11 * 2 + 6
 
 
+def test_the_sentence_on_unread_topics_is_right_for_one_topic() -> None:
+    rows = TopicTotals("a", written_bytes=1), TopicTotals("b", written_bytes=1, read_bytes=1)
+    (plot,) = plots(Summary(topics=Topics(totals=Top(rows))))["topics"]
+    assert plot.answer == "1 of 2 topics was written and never read: a."
+
+
+def test_the_share_of_long_answers_does_not_depend_on_the_levels_of_the_heat_map() -> None:
+    cells = Marks((HeatCell(0, 1, 2, 4_000), HeatCell(0, 65.536, 131.072, 1_000)))
+    *_, heat = plots(Summary(timeline=Timeline(0, 10**9, 3), latency=Latency(heat=cells, long=3)))["latency"]
+    assert heat.answer == "3 of 5 000 answers (0.06 %) took 100 ms or longer."
+
+
 def test_a_single_error_is_not_called_usual() -> None:
     once = Series("NOT_LEADER", (0, 1, 0))
     (plot,) = plots(Summary(timeline=Timeline(0, 10**9, 3), errors=Errors(over_time=Top((once,), 1))))["errors"]
     assert plot.answer == "1 error, from 00:00:01 on for 1 s; none before or after."
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ((None, 9, None, 24, 0, 2), "Nothing in 3 of 6 bins of 1 s, at most 24 errors in one (from 00:00:03 on)."),
+        ((1, 9, None, 24, 2, 2), "Usually 2 errors in 1 s, and up to 24 errors (from 00:00:03 on)."),
+        ((1, 9), "Nothing in 4 of 6 bins of 1 s, at most 9 errors in one (from 00:00:01 on)."),
+    ],
+    ids=["half-empty", "mostly-filled", "short"],
+)
+def test_what_is_usual_is_told_of_all_bins(values: tuple[float | None, ...], said: str) -> None:
+    errors = Errors(over_time=Top((Series("NOT_LEADER", values),), 1))
+    (plot,) = plots(Summary(timeline=Timeline(0, 10**9, 6), errors=errors))["errors"]
+    assert plot.answer == said
+
+
+def of_api(api: str, responses: int, p50_ms: float, p95_ms: float, p99_ms: float) -> LatencyOfApi:
+    return LatencyOfApi(api, None, responses, p50_ms, p95_ms, p99_ms)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            [
+                of_api("Produce", 1_000, 1, 2, 3),
+                of_api("Fetch", 5_000, 2, 3, 4),
+                of_api("ListOffsets", 18, 9, 400, 501),
+            ],
+            "Of 2 APIs with 1 000 or more answers, Fetch is the slowest at p99: 4 ms, half of them within 2 ms",
+        ),
+        (
+            [of_api("Produce", 5_000, 1, 2, 3), of_api("Fetch", 200, 2, 3, 4), of_api("ListOffsets", 18, 9, 400, 501)],
+            "Of 2 APIs with 200 or more answers, Fetch is the slowest at p95: 3 ms, half of them within 2 ms",
+        ),
+        (
+            [of_api("Produce", 20, 1, 2, 3), of_api("Fetch", 20, 2, 3, 4), of_api("ListOffsets", 18, 9, 400, 501)],
+            "Of 2 APIs with 20 or more answers, Fetch is the slowest at p50: 2 ms",
+        ),
+        (
+            [of_api("Produce", 5_000, 1, 2, 3), of_api("ListOffsets", 18, 9, 400, 501)],
+            "No two APIs have enough answers to be compared",
+        ),
+    ],
+    ids=["p99", "p95", "p50", "too-few"],
+)
+def test_an_api_is_called_slow_only_with_enough_answers(rows: list[LatencyOfApi], said: str) -> None:
+    assert slowest(tuple(rows)) == said
 
 
 @pytest.mark.parametrize(
@@ -120,6 +183,23 @@ def test_a_group_that_will_commit_soon_is_not_behind(lag: int, age_ms: float | N
     words = Page(html(alone)).words
     assert f"1 group, {int(is_behind)} {late}." in words
     assert f"{int(is_behind)} behind by 10 s" in words
+
+
+def test_thresholds_say_which_rules_must_last_and_how_many_cases_these_need() -> None:
+    rows = Threshold("unanswered", 0.01, Unit.SHARE, must_last=True), Threshold("gaps", 1)
+    words = Page(html(Summary(method=Method(thresholds=Table(rows))))).words
+    assert "unanswered 1 % in 3 of 5 windows" in words
+    assert "gaps 1 \N{EN DASH}" in words
+    assert "A rule that must last also needs 5 cases, and 100 chances if its measure is a share." in words
+
+
+def test_a_note_stands_below_a_table_only_if_its_column_is_shown() -> None:
+    group = Group("g", last_lag=3, most_lag=5, last_lag_ms=9.0)
+    page = html(Summary(groups=Groups(groups=Top((group,), 1))))
+    assert "<span>Lag: records between" in page
+    # on a phone not even this one
+    assert '<span class="spare">Behind: how long ago' in page
+    assert "Stalled:" not in page
 
 
 def test_a_section_without_rows_has_a_sentence() -> None:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from recorder.analysis.change.whole import changes
+from recorder.analysis.summary.bounds import Top
+from recorder.analysis.summary.traffic import Traffic, TrafficOfApi
+from recorder.analysis.summary.whole import Summary
 from recorder.report.capture import html
 from recorder.report.changes import html as compared_html
 from recorder.report.replay import html as replay_html
@@ -77,6 +80,19 @@ def test_no_page_is_wider_than_its_window(browser: Browser, tmp_path: Path, name
     widths = (380, 700, 1000, 1600)
     found = [Tab(browser, page, width=width).run("document.documentElement.scrollWidth") for width in widths]
     assert found == [*widths]
+
+
+def test_a_narrow_column_breaks_a_long_name_between_its_parts(browser: Browser, tmp_path: Path) -> None:
+    row = TrafficOfApi("DescribeShareGroupOffsets", 1_000_000, 1_000_000, 1_000_000)
+    page = written(tmp_path, html(Summary(traffic=Traffic(apis=Top((row,))))))
+    cell = "document.querySelector('#traffic td.name')"
+    lines = (
+        f"[...{cell}.childNodes].filter(one => one.data).map(one => (range => {{ range.selectNode(one); "
+        "return range.getClientRects().length })(document.createRange()))"
+    )
+    tab = Tab(browser, page, width=380)
+    assert tab.run(lines) == [1, 1, 1, 1]
+    assert tab.run(f"{cell}.offsetHeight") > 2 * tab.run("parseFloat(getComputedStyle(document.body).fontSize)")
 
 
 WIDER = "[...document.querySelectorAll('.scroll')].find(one => one.scrollWidth > one.clientWidth + 60)"

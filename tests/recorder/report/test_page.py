@@ -7,7 +7,7 @@ import re
 import pytest
 from jinja2 import UndefinedError
 
-from recorder.report.page import page
+from recorder.report.page import breakable, page
 from tests.hostile_text import TEXT, obeyed
 from tests.recorder.report.pages import Page, fetched
 
@@ -36,6 +36,21 @@ def test_a_page_fetches_nothing() -> None:
 def test_each_element_of_the_page_frame_is_closed() -> None:
     found = Page(page("page.html", title="a report"))
     assert (found.unclosed, found.astray) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("FindCoordinator", "Find<wbr>Coordinator"),
+        ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_<wbr>TOPIC_<wbr>OR_<wbr>PARTITION"),
+        ("clickstream.raw", "clickstream.<wbr>raw"),
+        ("OffsetForLeaderEpoch, waiting", "Offset<wbr>For<wbr>Leader<wbr>Epoch, waiting"),
+        ("kafka-python 1.4.7", "kafka-python 1.4.7"),
+        ("aB<b>\N{RIGHT-TO-LEFT OVERRIDE}", "a<wbr>B&lt;b&gt;\\u202e"),
+    ],
+)
+def test_a_name_may_break_between_its_parts(name: str, shown: str) -> None:
+    assert breakable(name) == shown
 
 
 def test_every_colour_is_there_in_light_in_dark_and_on_paper() -> None:

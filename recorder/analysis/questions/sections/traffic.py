@@ -15,6 +15,7 @@ from recorder.analysis.questions.latency import latency_by_api
 from recorder.analysis.questions.sections.bins import BIN, NAME, among, bin_of, by_name, firsts, series, top_names
 from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Marks, Series, Table, Timeline, Top
 from recorder.analysis.summary.traffic import (
+    LONG_MS,
     Coverage,
     ErrorOfApi,
     Errors,
@@ -92,7 +93,8 @@ def latency(exchanges: DataFrame, line: Timeline) -> Latency:
         for row in shown
     ]  # fmt: skip
     work = timed.filter(F.col("_wait").isNull())
-    return Latency(apis=Top(tuple(apis), total), nodes=_nodes(work), heat=_heat(work, line))
+    heat, long = _heat(work, line)
+    return Latency(apis=Top(tuple(apis), total), nodes=_nodes(work), heat=heat, long=long)
 
 
 def _timed(exchanges: DataFrame) -> DataFrame:
@@ -125,11 +127,14 @@ def _nodes(work: DataFrame) -> Table[LatencyOfNode]:
     return Table(tuple(nodes), total)
 
 
-def _heat(work: DataFrame, line: Timeline) -> Marks[HeatCell]:
+def _heat(work: DataFrame, line: Timeline) -> tuple[Marks[HeatCell], int]:
+    """Returns the heat map and the number of long answers, which no level of the map tells exactly."""
     level = F.least(F.floor(F.log2(F.col(c.LATENCY_NS) / 1000 + 1)), F.lit(_LEVELS - 1)).cast("int").alias("level")
-    rows = work.groupBy(bin_of(line), level).count().orderBy(BIN, "level").collect()
-    cells = [HeatCell(row[BIN], _from_ms(row["level"]), _from_ms(row["level"] + 1), row["count"]) for row in rows]
-    return Marks(tuple(cells))
+    is_long = F.col(c.LATENCY_NS) >= LONG_MS * 1_000_000
+    counts = F.count("*").alias(t.COUNT), F.count_if(is_long).alias("long")
+    rows = work.groupBy(bin_of(line), level).agg(*counts).orderBy(BIN, "level").collect()
+    cells = [HeatCell(row[BIN], _from_ms(row["level"]), _from_ms(row["level"] + 1), row[t.COUNT]) for row in rows]
+    return Marks(tuple(cells)), sum(row["long"] for row in rows)
 
 
 def _from_ms(level: int) -> float:

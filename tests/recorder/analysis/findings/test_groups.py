@@ -179,4 +179,4 @@ def test_a_consumer_slow_over_its_fetches_is_found_by_slow_answers_and_by_pauses
 def test_ten_windows_are_needed_to_judge_what_stands_still(tables: Any) -> None:
     judged = judge(tables(each_second(1, (0, 40))), [rule for rule in RULES if rule.name == "stalled"])
     (one,) = judged.unjudged
-    assert one.reason == "too short: between the first and the last window it has 6 of 5 s, and 10 are needed"
+    assert one.reason == "too short: 6 whole windows of 5 s; 10 are needed"

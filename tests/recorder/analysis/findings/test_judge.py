@@ -64,7 +64,7 @@ def test_a_capture_that_is_too_short_is_not_judged_where_time_is_needed(tables: 
     assert not found.found.rows
     assert set(found.quiet) == {"gaps", "login_breaks"}
     assert {one.rule: one.reason for one in found.unjudged} == dict.fromkeys(
-        ("errors", "churn"), "too short: between the first and the last window it has 2 of 5 s, and 3 are needed"
+        ("errors", "churn"), "too short: 2 whole windows of 5 s; 3 are needed"
     )
 
 
@@ -75,7 +75,7 @@ def test_rules_that_need_no_time_judge_even_a_capture_of_a_moment(tables: Any, s
     assert [one.rule for one in found.found] == ["gaps"]
     assert found.quiet == ("login_breaks",)
     assert {one.rule: one.reason for one in found.unjudged} == dict.fromkeys(
-        ("errors", "churn"), "too short: between the first and the last window it has 0 of 5 s, and 3 are needed"
+        ("errors", "churn"), "too short: 0 whole windows of 5 s; 3 are needed"
     )
 
 

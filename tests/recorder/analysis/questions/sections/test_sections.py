@@ -46,6 +46,15 @@ def test_the_heat_map_counts_each_answer_that_is_work_once(made: Any) -> None:
     assert all(cell.from_ms <= 2 < cell.to_ms or cell.from_ms <= 8 < cell.to_ms for cell in cells)
 
 
+def test_answers_of_100_ms_or_longer_are_counted_exactly_and_without_waits(tables: Any) -> None:
+    """A level of the heat map reaches from 66 to 131 ms."""
+    rows = [
+        *each_second(1, (0, 10), latency_ns=lambda at: (100 if at < 3 else 99) * MS),
+        *each_second(1, (0, 10), api_key=1, api="Fetch", wait="empty", latency_ns=500 * MS),
+    ]
+    assert traffic.latency(tables(rows).kept, LINE).long == 3
+
+
 def test_errors_are_listed_by_code_with_flow_errors_last_and_not_plotted(made: Any) -> None:
     found = traffic.failures(made.kept, made.kept_errors, LINE)
     assert [(one.error, one.count, one.share, one.is_flow) for one in found.errors] == [
