@@ -43,7 +43,7 @@ def encodings(
 
     KAFKA-9927 proposes groups of 7 bits for integers of 16, 32 and 64 bits. The command sizes every body in the
     encodings fixed (as sent), signed and unsigned, and with each field's best and worst encoding over the capture.
-    Times are ratios of this program's own functions. The proposal's own figures stand beside, with its contradictions.
+    Times are ratios of this program's own functions. The proposal's own figures stand beside.
 
     Needs Java 17 or newer. If a file can't be read, the command names it, counts the others, and exits with 1.
 
