@@ -76,6 +76,7 @@ def compare(
     spark_options.check_spark()
     own = reporting.own_thresholds(thresholds)
     places = [spark_options.place_of(folder, master, conf) for folder in (before, after)]
+    spark_options.say_begun(before, after, printed=None if output else form)
     sides = _sides([place for place, _ in places], (before, after), own)
     told = [_with_notes(side, place, notes) for side, (place, notes) in zip(sides, places, strict=True)]
     from recorder.analysis.change.whole import changes

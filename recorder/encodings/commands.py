@@ -55,6 +55,7 @@ def encodings(
     spark_options.check_spark()
     place, _ = spark_options.place_of(folder, master, conf)
     within = spark_options.ns_of(since, place), spark_options.ns_of(until, place)
+    spark_options.say_begun(folder, printed=form)
     with console(stderr=True).status("Spark is starting ...") as status:
         found = _study(place, within, not no_times, lambda step: status.update(f"timing {step} ..."))
     if form == "json":

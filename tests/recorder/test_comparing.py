@@ -85,6 +85,13 @@ def test_the_files_name_chooses_the_format(
     assert found.stdout.endswith(f"comparison written to {tmp_path / name}\n")
 
 
+def test_without_a_terminal_a_line_says_that_spark_reads_both(captures: tuple[Path, Path], asked: Any) -> None:
+    before, after = captures
+    begun = f"reading {before} and {after} with Spark; this takes from half a minute to some minutes\n"
+    assert run(*captures, width=1000).stderr == begun
+    assert run(*captures, "--format", "json").stderr == ""
+
+
 def test_json_goes_to_standard_output(captures: tuple[Path, Path], asked: Any) -> None:
     found = json.loads(run(*captures, "--format", "json", "--tolerance", "50").stdout)
     assert (found["verdict"], found["tolerance"]) == ("better and worse", 0.5)
