@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from proxy.wire.keys import HEARTBEAT
 from recorder import comparing, spark_options
 from recorder.comparing import compare
+from recorder.report.listings import UNKNOWN, Cell
 from tests import hostile_text
 from tests.recorder.analysis.by_exchange import Talk
 from tests.recorder.analysis.conftest import write_frames
@@ -59,6 +60,25 @@ def test_the_terminal_shows_both_sides_of_what_changed(captures: tuple[Path, Pat
     lines = [line.split("  ") for line in found.stdout.splitlines()]
     assert any(line[0].startswith("worse") and "3.1 ms → 5 ms" in "  ".join(line) for line in lines)
     assert "v11 56.25 %" not in found.stdout
+
+
+def test_a_sign_marks_the_values_that_made_a_row_worse_or_better(captures: tuple[Path, Path], asked: Any) -> None:
+    """Produce is slower; Fetch is faster; InitProducerId has too few answers."""
+    shown = run(*captures).stdout
+    assert "3.1 ms → 5 ms ↑" in shown
+    assert "3 ms → 1.9 ms ↓" in shown
+    assert all("↑" not in line for line in shown.splitlines() if "InitProducerId" in line)
+
+
+def test_a_terminal_dims_values_of_too_few_answers_to_compare() -> None:
+    few = comparing._cell([Cell("1 ms", tone="muted"), Cell(UNKNOWN)])
+    assert few.plain == f"1 ms → {UNKNOWN}"
+    assert [span.style for span in few.spans if span.end - span.start == len(few)] == ["dim"]
+
+
+def test_a_blank_line_stands_above_each_table(captures: tuple[Path, Path], asked: Any) -> None:
+    lines = run(*captures).stdout.splitlines()
+    assert lines[lines.index("Work, by API") - 1] == ""
 
 
 @pytest.mark.parametrize("width", [60, 160])
