@@ -7,7 +7,7 @@ All other commands are imported when they are called (LAZY_COMMANDS), and the re
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -121,7 +121,15 @@ def _harmless_errors() -> Iterator[None]:
     except click.ClickException as error:
         # click declares `message` final, but reads it only when it shows the error
         object.__setattr__(error, "message", harmless(error.message))
+        if isinstance(error, click.NoSuchOption) and error.possibilities:
+            error.possibilities[:] = _alike(error.option_name, error.possibilities)
         raise
+
+
+def _alike(option: str, possibilities: Iterable[str]) -> list[str]:
+    """The options that are like this one without their dashes too, which make any short names alike."""
+    bare = option.lstrip("-")
+    return [one for one in possibilities if nearest(bare, [one.lstrip("-")], likeness=LIKELY)]
 
 
 def _version() -> str:

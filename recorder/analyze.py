@@ -33,6 +33,7 @@ from recorder.spark_options import (
     for_executors,
     ns_of,
     place_of,
+    say_begun,
     spark_options,
 )
 from recorder.terminal import cell, console, say
@@ -233,10 +234,11 @@ def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
 
 
 def _place(folder: str, master: str, conf: dict[str, str], chosen: Chosen) -> tuple[Place, list[str]]:
-    """As `place_of`; also checks that the output folder is free. Errors: UsageError if it is not."""
+    """As `place_of`; also checks that the output folder is free, and says that Spark begins. Errors: UsageError."""
     found = place_of(folder, master, conf)
     if chosen.out and not chosen.overwrite:
         _check_free(for_executors(chosen.out))
+    say_begun(folder, printed=None if chosen.out else chosen.form)
     return found
 
 

@@ -23,7 +23,9 @@ from recorder.report.listings import UNKNOWN, Cell, Listing
 from recorder.terminal import Column, cell, console, fitted, say
 
 # The colours of tones on a terminal; HTML pages use the same tones.
-_STYLES = {"bad": "bold red", "good": "green", "warn": "bold yellow"}
+_STYLES = {"bad": "bold red", "good": "green", "warn": "bold yellow", "muted": "dim"}
+# The signs behind a pair of values that made its row worse or better, also in a pipe.
+_SIGNS = {"bad": " \N{UPWARDS ARROW}", "good": " \N{DOWNWARDS ARROW}"}
 # The first columns, which even a narrow terminal shows: the subject and its change.
 _ALWAYS = 2
 # The suffixes of a pair of column titles, and the arrow that joins their values in one column.
@@ -76,6 +78,7 @@ def compare(
     spark_options.check_spark()
     own = reporting.own_thresholds(thresholds)
     places = [spark_options.place_of(folder, master, conf) for folder in (before, after)]
+    spark_options.say_begun(before, after, printed=None if output else form)
     sides = _sides([place for place, _ in places], (before, after), own)
     told = [_with_notes(side, place, notes) for side, (place, notes) in zip(sides, places, strict=True)]
     from recorder.analysis.change.whole import changes
@@ -135,6 +138,7 @@ def _show(found: Any) -> None:
         for sentence in filter(None, section.lead):
             screen.print(Text(printable(sentence), "dim"))
         for listing in shown:
+            screen.print()
             screen.print(_table(listing, screen.width))
 
 
@@ -167,7 +171,12 @@ def _rank(listing: Listing, at: int) -> int:
 def _cell(cells: list[Cell]) -> Text:
     if all(one.is_unknown for one in cells):
         return Text(UNKNOWN)
-    return Text(_TO).join(Text(printable(one.text), _STYLES.get(one.tone, "")) for one in cells)
+    *_, last = cells
+    shown = Text(_TO).join(Text(printable(one.text), _STYLES.get(one.tone, "")) for one in cells)
+    if len(cells) > 1:
+        shown.append(_SIGNS.get(last.tone, ""), _STYLES.get(last.tone))
+        shown.stylize("dim" if any(one.tone == "muted" for one in cells) else "")
+    return shown
 
 
 def _tell(found: Any, output: Path) -> None:

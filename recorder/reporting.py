@@ -102,6 +102,7 @@ def report(
     spark_options.check_spark()
     own = own_thresholds(thresholds)
     place, notes = spark_options.place_of(folder, master, conf)
+    spark_options.say_begun(folder, printed=None if output else form)
     found = _summary(place, folder, spark_options.ns_of(since, place), spark_options.ns_of(until, place), own)
     missing = replace(found.coverage.missing, notes=[*notes, *left_out(place)])
     found = replace(found, coverage=replace(found.coverage, missing=missing))

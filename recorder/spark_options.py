@@ -22,12 +22,14 @@ from recorder.analysis import master as masters
 from recorder.capture.frames import FRAMES_FOLDER, DamagedFileError, UnknownFormatError
 from recorder.capture.remote import SCHEME, is_url, reason_of
 from recorder.ready import NoCapture, ready
+from recorder.terminal import console, say
 
 if TYPE_CHECKING:
     from recorder.analysis.running import Place
 
 # The formats of tables that Spark writes.
 FORMATS = ("parquet", "csv", "json")
+_FOR_PROGRAMS = ("json", "csv")
 # The note on a capture behind a URL: only Spark can list its files.
 _URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # The masters that Spark takes; Spark itself would complain only after its start.
@@ -180,6 +182,16 @@ def ns_of(moment: Any, place: Place) -> int | None:
     except (DamagedFileError, UnknownFormatError, OverBudget, OSError) as error:
         raise click.ClickException(f"{printable(str(error))}; without it the last frame's time is not known") from error
     return found
+
+
+def say_begun(*folders: str, printed: str | None = None) -> None:
+    """Says on standard error that Spark reads these captures, if no terminal shows a status line.
+
+    `printed`: the format of standard output. Nothing is said beside json and csv, as scripts may merge both outputs.
+    """
+    if printed not in _FOR_PROGRAMS and not console(stderr=True).is_terminal:
+        named = " and ".join(printable(one) for one in folders)
+        say(f"reading {named} with Spark; this takes from half a minute to some minutes", err=True)
 
 
 def end_with(broken: Mapping[str, str]) -> None:

@@ -74,6 +74,7 @@ class Column(NamedTuple):
 
     `rank`: if there is no room for all columns, those of the highest rank are left out first, those of rank 0 never.
     `least`: a column of names is folded to fewer letters only if no other column can be left out.
+    `remark`: stands behind the title where a note names the column as left out.
     """
 
     title: str
@@ -81,6 +82,7 @@ class Column(NamedTuple):
     style: str = ""
     rank: int = 0
     least: int = 10
+    remark: str = ""
 
 
 def say(line: str, *, err: bool = False) -> None:
@@ -104,7 +106,7 @@ def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]
     while _total(_capped(columns, longest, 0)) > width and (rank := max(columns[at].rank for at in shown)):
         shown.remove(max(at for at in shown if columns[at].rank == rank))
         longest = {at: longest[at] for at in shown}
-    left_out = [column.title for at, column in enumerate(columns) if at not in shown]
+    left_out = [f"{column.title}{column.remark}" for at, column in enumerate(columns) if at not in shown]
     table = Table(header_style="dim", box=None, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     widths = _widths(columns, longest, width)

@@ -189,12 +189,12 @@ def _kinds(requests: bool, responses: bool) -> tuple[MessageKind, ...]:
 def _codec(kind: MessageKind, key: int, version: int | None) -> catalog.Codec:
     known = apis.versions(key)
     if not known:
-        raise click.ClickException(f"api {key} is unknown: `kafka-wiretap wire list` lists all")
+        raise click.UsageError(f"api {key} is unknown: `kafka-wiretap wire list` lists all")
     version = known[-1] if version is None else version
     found = catalog.codec(kind, key, version) if version in known else None
     if found is None:
         name, first, last = apis.api_name(key), known[0], known[-1]
-        raise click.ClickException(f"{name} version {version} is unknown; known are {first} to {last}")
+        raise click.UsageError(f"{name} version {version} is unknown; known are {first} to {last}")
     return found
 
 
@@ -202,7 +202,7 @@ def _embedded(name: str, version: int | None) -> catalog.Codec:
     known = embedded.versions(name)
     found = embedded.codec(name, known[-1] if version is None else version)
     if found is None:
-        raise click.ClickException(f"{name} version {version} is unknown; known are {known[0]} to {known[-1]}")
+        raise click.UsageError(f"{name} version {version} is unknown; known are {known[0]} to {known[-1]}")
     return found
 
 
@@ -212,7 +212,7 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
     try:
         return schema.source(codec, function, paths)
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.UsageError(str(error)) from error
 
 
 @wire.command(short_help="Decode a frame, or what stands in one.")

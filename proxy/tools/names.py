@@ -64,8 +64,8 @@ def error_code(text: str) -> int:
     """
     digits = text.removeprefix("-")
     if digits.isascii() and digits.isdigit():
-        if int(text) not in INT16:
-            raise UnknownName(f"an error's code is an int16, which {text} is not")
+        if int(text) not in ERRORS:
+            raise UnknownName(f"Kafka has no error of code {text}; its codes are {min(ERRORS)} to {max(ERRORS)}")
         return int(text)
     codes = {error.name: error.code for error in ERRORS.values()}
     name = error_today(text)

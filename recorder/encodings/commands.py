@@ -43,7 +43,7 @@ def encodings(
 
     KAFKA-9927 proposes groups of 7 bits for integers of 16, 32 and 64 bits. The command sizes every body in the
     encodings fixed (as sent), signed and unsigned, and with each field's best and worst encoding over the capture.
-    Times are ratios of this program's own functions. The proposal's own figures stand beside, with its contradictions.
+    Times are ratios of this program's own functions. The proposal's own figures stand beside.
 
     Needs Java 17 or newer. If a file can't be read, the command names it, counts the others, and exits with 1.
 
@@ -55,6 +55,7 @@ def encodings(
     spark_options.check_spark()
     place, _ = spark_options.place_of(folder, master, conf)
     within = spark_options.ns_of(since, place), spark_options.ns_of(until, place)
+    spark_options.say_begun(folder, printed=form)
     with console(stderr=True).status("Spark is starting ...") as status:
         found = _study(place, within, not no_times, lambda step: status.update(f"timing {step} ..."))
     if form == "json":

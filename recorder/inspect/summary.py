@@ -32,6 +32,8 @@ LONGEST_NAME = 19
 MAX_GAPS = 20
 # Bytes of memory: of a table's line with its cells; of a gap or a group of frames as a Python value; of a connection.
 LINE_SIZE, ROW_SIZE, CONNECTION_SIZE = 4000, 1000, 500
+# The kinds of frames without an API: login tokens and bytes, which the proxy pairs with no request or response.
+_NO_EXCHANGE = (c.TOKEN, c.UNFRAMED)
 # Events that become Python values at a time.
 _AT_ONCE = 1024
 
@@ -133,7 +135,7 @@ def held(folder: Path, *, most: int = DEFAULT_BUDGET) -> Held | None:
         return None
     times = [(one.first_ns, one.last_ns) for one in found.sessions.values()]
     first_ns, last_ns = min((first for first, _ in times), default=None), max((last for _, last in times), default=None)
-    return Held(first_ns, last_ns, tuple(api for api in found.apis if api not in (c.TOKEN, c.UNFRAMED)))
+    return Held(first_ns, last_ns, tuple(api for api in found.apis if api not in _NO_EXCHANGE))
 
 
 def as_json(found: Summary) -> dict[str, Any]:
@@ -160,6 +162,8 @@ def as_tables(found: Summary, width: int) -> Iterable[RenderableType]:
     yield missing_table(found.losses.missing, width)
     yield _sessions(found, width)
     yield _apis(found, width)
+    if any(kind in found.apis for kind in _NO_EXCHANGE):
+        yield _of_no_exchange(found, width)
     if found.notes:
         yield _filled("Out of the ordinary", ["what"], ["frames"], found.notes.most_common(), width)
     if found.masked:
@@ -216,12 +220,19 @@ def _or_blank(value: int | None) -> int | str:
 
 def _apis(found: Summary, width: int) -> RenderableType:
     rows = []
-    for api, kinds in sorted(found.apis.items(), key=lambda item: -sum(frames for frames, _ in item[1].values())):
+    of_apis = [item for item in found.apis.items() if item[0] not in _NO_EXCHANGE]
+    for api, kinds in sorted(of_apis, key=lambda item: -sum(frames for frames, _ in item[1].values())):
         answers, received = kinds.get(c.RESPONSE, (0, 0))
         others = [one for kind, one in kinds.items() if kind != c.RESPONSE]
         asked, sent = (sum(column) for column in zip((0, 0), *others, strict=True))
         rows.append((api, asked, answers, size(sent), size(received)))
     return _filled("Frames by API", ["API"], ["requests", "responses", "sent", "received"], rows, width)
+
+
+def _of_no_exchange(found: Summary, width: int) -> RenderableType:
+    kinds = {kind: found.apis.get(kind, {}).get(kind) for kind in _NO_EXCHANGE}
+    rows = [(kind, counted[0], size(counted[1])) for kind, counted in kinds.items() if counted]
+    return _filled("Frames of no exchange: inspect frames --kind", ["kind"], ["frames", "bytes"], rows, width)
 
 
 def _filled(

@@ -43,6 +43,16 @@ def test_a_misspelt_command_is_answered_with_the_one_that_is_meant():
     assert result.output.endswith("Error: No such command 'analyse'. Did you mean 'analyze'?\n")
 
 
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [("--topic", ""), ("--clients", " Did you mean '--client'?"), ("--apis", " Did you mean '--api'?")],
+)
+def test_an_unknown_option_is_answered_only_with_one_that_is_alike(option, meant):
+    result = CliRunner().invoke(cli.main, ["inspect", "exchanges", "capture", option, "x"])
+    assert result.exit_code == 2
+    assert result.output.endswith(f"Error: No such option '{option}'.{meant}\n")
+
+
 def test_help_of_the_proxy_names_every_flag():
     output = CliRunner().invoke(cli.main, ["proxy", "--help"]).output
     for param in cli.proxy.params:

@@ -208,8 +208,16 @@ def test_an_unreadable_file_is_named_after_the_answers(
     monkeypatch.setattr(analyze, "_analyzed", broken)
     result = run("analyze", captured)
     assert result.exit_code == 1
-    assert result.stderr == "Error: left out: a-1-1.parquet can't be read: it ends too early\n"
+    assert result.stderr.endswith("\nError: left out: a-1-1.parquet can't be read: it ends too early\n")
     assert "Requests and latency by API" in result.stdout
+
+
+@pytest.mark.parametrize(("options", "is_said"), [((), True), (("--format", "json"), False)], ids=["tables", "json"])
+def test_without_a_terminal_a_line_says_that_spark_begins_but_not_beside_json(
+    captured: Path, analyzed: list[Any], options: tuple[str, ...], is_said: bool
+) -> None:
+    begun = f"reading {captured} with Spark; this takes from half a minute to some minutes\n"
+    assert run("analyze", captured, *options).stderr == begun * is_said
 
 
 def test_a_setting_without_a_value_is_refused_with_an_example(captured: Path, analyzed: list[Any]) -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from proxy.wire.keys import HEARTBEAT
 from recorder import comparing, spark_options
 from recorder.comparing import compare
+from recorder.report.listings import UNKNOWN, Cell
 from tests import hostile_text
 from tests.recorder.analysis.by_exchange import Talk
 from tests.recorder.analysis.conftest import write_frames
@@ -61,6 +62,25 @@ def test_the_terminal_shows_both_sides_of_what_changed(captures: tuple[Path, Pat
     assert "v11 56.25 %" not in found.stdout
 
 
+def test_a_sign_marks_the_values_that_made_a_row_worse_or_better(captures: tuple[Path, Path], asked: Any) -> None:
+    """Produce is slower; Fetch is faster; InitProducerId has too few answers."""
+    shown = run(*captures).stdout
+    assert "3.1 ms → 5 ms ↑" in shown
+    assert "3 ms → 1.9 ms ↓" in shown
+    assert all("↑" not in line for line in shown.splitlines() if "InitProducerId" in line)
+
+
+def test_a_terminal_dims_values_of_too_few_answers_to_compare() -> None:
+    few = comparing._cell([Cell("1 ms", tone="muted"), Cell(UNKNOWN)])
+    assert few.plain == f"1 ms → {UNKNOWN}"
+    assert [span.style for span in few.spans if span.end - span.start == len(few)] == ["dim"]
+
+
+def test_a_blank_line_stands_above_each_table(captures: tuple[Path, Path], asked: Any) -> None:
+    lines = run(*captures).stdout.splitlines()
+    assert lines[lines.index("Work, by API") - 1] == ""
+
+
 @pytest.mark.parametrize("width", [60, 160])
 def test_names_that_mean_harm_are_shown_as_text(
     captures: tuple[Path, Path], asked: Any, width: int, monkeypatch: pytest.MonkeyPatch
@@ -83,6 +103,13 @@ def test_the_files_name_chooses_the_format(
     assert found.exit_code == 0, found.output
     assert (tmp_path / name).read_text().startswith(begins)
     assert found.stdout.endswith(f"comparison written to {tmp_path / name}\n")
+
+
+def test_without_a_terminal_a_line_says_that_spark_reads_both(captures: tuple[Path, Path], asked: Any) -> None:
+    before, after = captures
+    begun = f"reading {before} and {after} with Spark; this takes from half a minute to some minutes\n"
+    assert run(*captures, width=1000).stderr == begun
+    assert run(*captures, "--format", "json").stderr == ""
 
 
 def test_json_goes_to_standard_output(captures: tuple[Path, Path], asked: Any) -> None:

@@ -27,6 +27,9 @@ _TONES = {
     Change.BETTER: "good",
     Change.GONE: "good",
 }
+# values of too few answers to be compared are there, but decide nothing
+_FEW = "muted"
+_OF_PERCENTILES = {**_TONES, Change.UNKNOWN: _FEW}
 TONES = {Verdict.BETTER: "good", Verdict.WORSE: "bad", Verdict.NO_DIFFERENCE: ""}
 _NO_SOFTWARE = "not told"
 
@@ -168,14 +171,19 @@ def news(found: Changes) -> list[FindingChange]:
 
 
 def _percentile(label: str, field: str) -> tuple[ListingColumn, ListingColumn]:
-    """The columns of a percentile, before and after; the latter has the colour of its change. A phone omits the p99."""
+    """The columns of a percentile, before and after; the latter has the tone of its change. A phone omits the p99."""
     return (
-        time_of(f"{label} before", lambda row: getattr(row.before, field, None), is_spare=field == "p99_ms"),
+        time_of(
+            f"{label} before",
+            lambda row: getattr(row.before, field, None),
+            is_spare=field == "p99_ms",
+            tone=lambda row: _FEW if row.percentiles.get(field, Change.UNKNOWN) is Change.UNKNOWN else "",
+        ),
         time_of(
             f"{label} after",
             lambda row: getattr(row.after, field, None),
             is_spare=field == "p99_ms",
-            tone=lambda row: _TONES.get(row.percentiles.get(field, Change.UNKNOWN), ""),
+            tone=lambda row: _OF_PERCENTILES.get(row.percentiles.get(field, Change.UNKNOWN), ""),
         ),
     )
 

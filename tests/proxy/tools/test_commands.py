@@ -77,7 +77,7 @@ def test_show_prints_the_source_that_was_written() -> None:
     assert ok("show", "api_versions", 3, "--response", "--source", "decode").startswith("def decode(buf, at):")
     walk = ok("show", 3, "--response", "--source", "walk", "--path", "topics")
     assert "yield" in walk
-    assert "--path throttle_time_ms" in failed(1, "show", 3, "--response", "--source", "project")
+    assert "--path throttle_time_ms" in failed(2, "show", 3, "--response", "--source", "project")
 
 
 def test_options_of_show_that_do_not_go_together_are_refused() -> None:
@@ -90,19 +90,19 @@ def test_show_of_a_message_inside_messages() -> None:
     shown = ok("show", "consumer_protocol_assignment", 1)
     assert shown.startswith("ConsumerProtocolAssignment  version 1 of ")
     assert ok("show", "ConsumerProtocolAssignment", "--source", "encode").startswith("def encode(values):")
-    line = failed(1, "show", "ConsumerProtocolAssignment", 99)
+    line = failed(2, "show", "ConsumerProtocolAssignment", 99)
     assert line.startswith("Error: ConsumerProtocolAssignment version 99 is unknown; known are 0 to ")
 
 
 def test_an_unknown_api_or_version_is_reported_in_one_line() -> None:
-    assert failed(1, "show", 2000) == "Error: api 2000 is unknown: `kafka-wiretap wire list` lists all"
-    assert failed(1, "show", "fetch", 99) == "Error: Fetch version 99 is unknown; known are 0 to 18"
+    assert failed(2, "show", 2000) == "Error: api 2000 is unknown: `kafka-wiretap wire list` lists all"
+    assert failed(2, "show", "fetch", 99) == "Error: Fetch version 99 is unknown; known are 0 to 18"
     assert "no API or message is called 'fetsch'; near: Fetch" in failed(2, "show", "fetsch")
     assert "near: Metadata" in failed(2, "decode", "--hex", "00", "--response", "metdata", 1)
 
 
 def test_impossible_api_keys_and_versions_are_reported_in_one_line() -> None:
-    assert "known are 0 to 13" in failed(1, "show", "metadata", 70000)
+    assert "known are 0 to 13" in failed(2, "show", "metadata", 70000)
     assert "no API or message is called '70000'" in failed(2, "show", "70000")
     assert "70000 is not" in failed(2, "decode", "--response", "70000", 1, "--hex", "00")
     assert "70000 is not" in failed(1, "decode", "--response", "metadata", 70000, "--hex", "0000000100")
@@ -209,6 +209,7 @@ def test_errors_lists_all_of_them_or_those_that_are_named() -> None:
     (told,) = json.loads(ok("errors", "--json", "NotLeaderForPartitionCode"))
     assert (told["code"], told["retriable"]) == (6, True)
     assert "no error is called '--jsn'" in failed(2, "errors", "--jsn")
+    assert "Kafka has no error of code 9999" in failed(2, "errors", 6, 9999)
 
 
 FETCH_07 = kafka07.encode_request(kafka07.Fetch("logs", 1, 12, 300))

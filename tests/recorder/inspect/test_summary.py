@@ -67,6 +67,21 @@ def test_masked_frames_are_counted_by_what_is_in_them(
     assert f"{SETTINGS} 1" in at_80_columns(found)
 
 
+def test_frames_of_no_exchange_are_neither_an_api_nor_requests(
+    tmp_path: Path, written: Write, make_request: Make
+) -> None:
+    others = [
+        make_request(number, 1, number, 36, 0) | {"api_key": None, "api": None, "kind": kind, "size": 100}
+        for number, kind in enumerate(["bytes", "bytes", "token"])
+    ]
+    written(tmp_path, "frames", [make_request(9, 1, 9, 1, 12), *others])
+    lines = at_80_columns(summarize(tmp_path))
+    (by_api,) = (lines[at + 1 : at + 3] for at, line in enumerate(lines) if line == "Frames by API")
+    assert [line.split()[0] for line in by_api] == ["API", "Fetch"]
+    at = lines.index("Frames of no exchange: inspect frames --kind")
+    assert lines[at + 1 : at + 4] == ["kind frames bytes", "token 1 100 B", "bytes 2 200 B"]
+
+
 def test_tables_that_would_be_empty_are_left_out(tmp_path: Path, written: Write, make_request: Make) -> None:
     written(tmp_path, "frames", [make_request(0, 1, 0, 1, 12)])
     missing, *others = as_tables(summarize(tmp_path), 100)
