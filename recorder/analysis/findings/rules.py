@@ -99,7 +99,7 @@ RULES = (
         "Connections that ended because a broker of cluster {subject} sent a response that no request awaits: "
         "{measure}; the last request of most: {api}; nodes: {nodes}",
         "The broker breaks the protocol: it answers twice, or answers a Produce with acks=0. Upgrade or replace the "
-        "broker, or what stands between it and the proxy. Without the proxy, clients would misread later responses.",
+        "broker, or what stands between it and the proxy. Without the proxy, clients may misread later responses.",
         _ONCE,
     ),
     Rule(
