@@ -127,7 +127,7 @@ from recorder.capture import frames as c
 from recorder.missing import Gaps, LostOfApi, Missing
 latency = dict.fromkeys((t.REQUESTS, t.UNANSWERED, t.ERRORS, t.REQUEST_BYTES, t.RESPONSE_BYTES), 1)
 latency |= dict.fromkeys((t.P50_MS, t.P95_MS, t.P99_MS), 1.0) | {c.API: TEXT}
-error = {c.API: TEXT, t.ERROR: TEXT, t.ERROR_CODE: 1, t.RETRIABLE: True, t.COUNT: 1, t.EXCHANGES: 1}
+error = {c.API: TEXT, t.ERROR: TEXT, t.ERROR_CODE: 1, t.RETRIABLE: True, t.FLOW: False, t.COUNT: 1, t.EXCHANGES: 1}
 latency |= {t.WAIT: None}
 unread = {c.API: TEXT, t.RESPONSES: 2, t.READ: 1} | dict.fromkeys(map(str, Unread), 1)
 missing = Missing([Gaps(TEXT, 1, 1, 1, 1)], [LostOfApi(TEXT, TEXT, 1, 1)], 1, 1, 1, [TEXT])
