@@ -175,7 +175,8 @@ def _cell(cells: list[Cell]) -> Text:
     shown = Text(_TO).join(Text(printable(one.text), _STYLES.get(one.tone, "")) for one in cells)
     if len(cells) > 1:
         shown.append(_SIGNS.get(last.tone, ""), _STYLES.get(last.tone))
-        shown.stylize("dim" if any(one.tone == "muted" for one in cells) else "")
+        if any(one.tone == "muted" for one in cells):
+            shown.stylize("dim")
     return shown
 
 

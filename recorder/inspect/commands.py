@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import width
+from proxy.similar import LIKELY, nearest
 from proxy.terminal import echo
 from proxy.tools.commands import RECORDS_HELP
 from proxy.tools.output import Incomplete, budget_option, end, print_json, print_lines
@@ -61,7 +61,7 @@ class WithDefault(click.Group):
         return super().resolve_command(ctx, args)
 
     def _is_misspelt(self, word: str) -> bool:
-        return bool(get_close_matches(word, self.commands)) and not Path(word).exists()
+        return nearest(word, self.commands, likeness=LIKELY) is not None and not Path(word).exists()
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
