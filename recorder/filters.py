@@ -28,7 +28,7 @@ def api_name(key: int, dialect: str | None) -> str:
     """The name of an API as the column `api` has it."""
     if dialect == Dialect.KAFKA_07:
         return kafka07.RequestType(key).api
-    return apis.api_name(key) or f"api {key}"
+    return apis.name_or_key(key)
 
 
 def as_options(

@@ -87,6 +87,11 @@ def api_name(key: int) -> str | None:
     return found.name if found else None
 
 
+def name_or_key(key: int) -> str:
+    """Kafka's name; "api 12345" for a key that Kafka does not have."""
+    return api_name(key) or f"api {key}"
+
+
 @cache
 def _keys() -> dict[str, int]:
     return {found.name: key for key in api_keys() if (found := api(key))}

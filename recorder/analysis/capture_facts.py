@@ -20,7 +20,7 @@ from recorder.analysis.change.facts import (
     VersionFacts,
     together_ns,
 )
-from recorder.analysis.expressions import ns
+from recorder.analysis.expressions import api, ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import Tables, family
 from recorder.analysis.parallel_questions import ask_all
@@ -100,8 +100,9 @@ def _read(exchanges: DataFrame) -> dict[str, int]:
 
 def _errors(exchanges: DataFrame) -> tuple[ErrorFacts, ...]:
     """Returns how many answers hold each code, by API. `errors` has a code once an answer, however often it occurs."""
-    name = F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY))).alias(c.API)
-    found = errors(exchanges).groupBy(name, t.ERROR, t.FLOW).agg(F.count("*").alias(t.EXCHANGES)).collect()
+    found = (
+        errors(exchanges).groupBy(api().alias(c.API), t.ERROR, t.FLOW).agg(F.count("*").alias(t.EXCHANGES)).collect()
+    )
     return tuple(
         ErrorFacts(row[c.API] or "unknown", row[t.ERROR], row[t.EXCHANGES], bool(row[t.FLOW])) for row in found
     )

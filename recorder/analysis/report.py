@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
+from recorder.analysis.expressions import api
 from recorder.analysis.group_and_filter import AUTO, BY, Question, chosen
 from recorder.analysis.output import WRITING
 from recorder.analysis.questions import losses
@@ -88,8 +89,7 @@ def report(capture: Captured, question: Question = BY_API, *, output: Output | N
 
 def held(captured: Captured) -> Held:
     """Returns what the capture holds, whatever time is chosen. Runs a Spark job."""
-    name = F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY)))
-    first, last, apis = captured.frames.agg(F.min(c.AT_NS), F.max(c.AT_NS), F.collect_set(name)).collect()[0]
+    first, last, apis = captured.frames.agg(F.min(c.AT_NS), F.max(c.AT_NS), F.collect_set(api())).collect()[0]
     return Held(first, last, tuple(apis))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from proxy.wire.apis import api_name
+from proxy.wire.apis import name_or_key
 from proxy.wire.errors import WireError
 from proxy.wire.keys import CREATE_TOPICS, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH
 from recorder.replay.engine.world import World
@@ -42,7 +42,7 @@ def rehearse(rows: Iterable[Happening], world: World, topics: Iterable[str], pla
 
 
 def _count(plan: Plan, exchange: Exchange, found: set[Node] | Withheld) -> None:
-    api = api_name(exchange.api_key) or f"api {exchange.api_key}"
+    api = name_or_key(exchange.api_key)
     if isinstance(found, Withheld):
         plan.withheld[api, found.reason.value] += 1
         return

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from proxy.wire import codec, marked, response_head
-from proxy.wire.apis import api_name
+from proxy.wire.apis import name_or_key
 from proxy.wire.catalog import Codec, codec_of_response
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head
@@ -188,7 +188,7 @@ def _add_request(found: Survey, row: RequestRecorded, withheld: Withheld | None)
     if not found.requests:
         found.first_ns, found.first_wall_ns = exchange.first_ns, exchange.wall_ns
     found.last_ns, found.last_wall_ns = exchange.at_ns, exchange.wall_ns
-    api = api_name(exchange.api_key) or f"api {exchange.api_key}"
+    api = name_or_key(exchange.api_key)
     found.sessions.add(exchange.origin.session)
     if row.cluster:
         found.clusters.add(row.cluster)

@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
+from recorder.analysis.expressions import api
 from recorder.capture import frames as c
 
 # Python's calendar, less a day at either end for time zones
@@ -20,7 +21,7 @@ def groups(by: Sequence[str], window: str | None) -> list[Column]:
     An api that the catalog does not know is named by its key, `api 1234`, so two unknown APIs stay apart.
     WINDOW_START is null for times that Python can't represent.
     """
-    columns = [_api() if name == c.API else F.col(name) for name in by]
+    columns = [api().alias(c.API) if name == c.API else F.col(name) for name in by]
     if window is None:
         return columns
     start = F.window(c.AT, window)["start"]
@@ -30,7 +31,3 @@ def groups(by: Sequence[str], window: str | None) -> list[Column]:
 def in_calendar(moment: Column) -> Column:
     """True for times that Python can represent."""
     return moment.between(*(F.lit(end).cast("timestamp") for end in _CALENDAR))
-
-
-def _api() -> Column:
-    return F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY).cast("string"))).alias(c.API)

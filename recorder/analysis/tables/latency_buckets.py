@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
+from recorder.analysis.expressions import api
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.exchanges import answered_exchanges, both_sizes
@@ -50,7 +51,7 @@ def latency_buckets(captured: Captured) -> DataFrame:
 
     Exchanges without an answer, and those that the proxy answered, have no latency and are left out.
     """
-    facts = {MINUTE: F.date_trunc("minute", c.AT), c.API: _api(), t.BUCKET: _bucket()}
+    facts = {MINUTE: F.date_trunc("minute", c.AT), c.API: api(), t.BUCKET: _bucket()}
     answered = answered_exchanges(captured).filter(F.col(c.LATENCY_NS) >= 0).withColumns(facts)
     found = answered.groupBy(*_BY).agg(F.count("*").alias(t.COUNT), F.sum(both_sizes()).alias(c.BYTES))
     return found.select(*LATENCY_BUCKETS.names)
@@ -63,8 +64,3 @@ def middle_ms(bucket: str = t.BUCKET) -> Column:
 
 def _bucket() -> Column:
     return F.floor(PER_DOUBLING * F.log2(F.col(c.LATENCY_NS) / 1000 + 1)).cast("int")
-
-
-def _api() -> Column:
-    """The api's name. An unknown api is named by its key, so that two of them stay apart."""
-    return F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY).cast("string")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from proxy.wire.apis import api_name
+from proxy.wire.apis import name_or_key
 from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.plan import Hold
 
@@ -53,4 +53,4 @@ def _lacked(item: Item, hold: Hold) -> str:
 
 
 def _api(item: Item) -> str:
-    return api_name(item.exchange.api_key) or f"api {item.exchange.api_key}"
+    return name_or_key(item.exchange.api_key)

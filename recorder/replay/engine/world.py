@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Protocol
 
-from proxy.wire.apis import api_name
+from proxy.wire.apis import api_name, name_or_key
 from proxy.wire.catalog import CACHE_SIZE
 from proxy.wire.errors import WireError
 from proxy.wire.keys import (
@@ -498,4 +498,4 @@ def _api(exchange: Exchange) -> str:
 
 @lru_cache(CACHE_SIZE)
 def _name(api_key: int) -> str:
-    return api_name(api_key) or f"api {api_key}"
+    return name_or_key(api_key)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proxy.wire import catalog
-from proxy.wire.apis import MessageKind, api_name
+from proxy.wire.apis import MessageKind, name_or_key
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from recorder.replay.outcome import Difference, Frame, Mismatch
@@ -42,7 +42,7 @@ def of_exchange(
     secrets = {*catalog.secrets("response", key, version), *catalog.secrets("response", key, replayed_in)}
     return Mismatch(
         *exchange.origin,
-        api=api_name(key) or f"api {key}",
+        api=name_or_key(key),
         api_key=key,
         version=version,
         kind=kind,
