@@ -190,8 +190,9 @@ class Streams:
 
     def forget_topic(self, topic: str) -> None:
         """The target has deleted a topic: its streams were of the old log."""
-        for stream in [stream for key, stream in self._streams.items() if key[1] == topic]:
-            stream.stopped_at = None
+        for key, stream in self._streams.items():
+            if key[1] == topic:
+                stream.stopped_at = None
 
     def _stop(self, key: Key, stream: _Stream) -> int | None:
         """Where the recorded consumer stopped, on the target; None: unknown."""
