@@ -12,9 +12,10 @@ from proxy.config.dialects import wrong_with_07
 from proxy.config.flow import Flow
 from proxy.config.mapping import NEEDLESS, MappingKind
 from proxy.config.tls import ListenerTls, UpstreamTls, wrong_together
+from proxy.ips import ip_of
 from proxy.mapping.alone import AloneMap
 from proxy.mapping.names import SniMap, TemplateMap
-from proxy.mapping.nodes import Misplaced, NodeMap, ip_of
+from proxy.mapping.nodes import Misplaced, NodeMap
 from proxy.mapping.ports import PortMap
 from proxy.schema.addresses import NETWORKS
 from proxy.schema.errors import BadSetting

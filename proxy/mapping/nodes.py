@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv6Address
 from typing import NamedTuple, Protocol, TypeVar
 
 from proxy.schema.addresses import Address, is_host, is_ip
@@ -140,12 +140,6 @@ class OneListener(Portless):
 def clash(one: Address, other: Address) -> bool:
     """True if two listeners can't be open beside each other."""
     return one.port == other.port != 0 and (one.host == other.host or bool({one.host, other.host} & WILDCARDS))
-
-
-def ip_of(host: str) -> IPv4Address | IPv6Address:
-    """Returns a socket's IP address, without its zone. An IPv4-mapped IPv6 address becomes IPv4."""
-    address = ip_address(host.partition("%")[0])
-    return getattr(address, "ipv4_mapped", None) or address
 
 
 def by_setting(named: Mapping[int, Address]) -> dict[Setting, Address]:

@@ -238,11 +238,12 @@ class Cluster:
         await self.nodes.listen_for_known(known[:MAX_AT_START])
         self._context.accepting.start_soon(self.nodes.listen_for_known, known[MAX_AT_START:])
         self._context.accepting.start_soon(self.upstreams.keep_discovering)
-        self.watch_idle()
+        self.watch()
         return listening
 
-    def watch_idle(self) -> None:
-        """Starts to end idle connections, if the settings have an idle time."""
+    def watch(self) -> None:
+        """Starts to look names up for the recorder, and to end idle connections if the settings have an idle time."""
+        self._context.accepting.start_soon(self.nodes.identity.keep_looking_up)
         if self._settings.idle_seconds is not None:
             self._context.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
 
@@ -334,6 +335,7 @@ class Cluster:
         """Returns the arrival of an accepted client. Closes the socket if it raises: OSError, or a fault."""
         try:
             endpoints = ClientEndpoints(Address(*peer[:2]), Address(*sock.getsockname()[:2]))
+            self.nodes.identity.add_listeners(endpoints.destination)
             client = self._client_stream(sock, str(endpoints.client))
         except BaseException:
             sock.close()
@@ -411,6 +413,7 @@ class Cluster:
                 self._log_refused("no header of the PROXY protocol", arrival, str(reason))
                 return Cause.BAD_PROXY_HEADER
             client.peer = str(endpoints.client)
+            self.nodes.identity.add_listeners(endpoints.destination)
         with self._address_limit.admit(endpoints.client.host):
             return await self._connect_and_relay(number, arrival._replace(endpoints=endpoints), conversation)
 

@@ -6,7 +6,7 @@ The proxy knows only these methods of the recorder. No method raises because of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,6 +59,14 @@ class Observer(Protocol):
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """A node has a listener from now on, or its broker's address (`upstream`) has changed."""
+
+    def identified(
+        self, cluster: str, *, ids: Iterable[str] = (), upstreams: Iterable[str] = (), listeners: Iterable[str] = ()
+    ) -> None:
+        """More by which a cluster can be known again, whatever is recorded of it.
+
+        Its id; the addresses of its brokers and of the proxy's listeners, as named and as resolved.
+        """
 
     def selection_change(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
         """Returns two functions, (apply, undo).

@@ -203,9 +203,9 @@ def cluster_id_in(api_key: int, api_version: int, frame: Buffer) -> str | None:
 
     Raises WireError: the frame can't be read.
     """
-    if api_key != METADATA or api_version < FIRST_WITH_CLUSTER_ID:
+    if not (api_key == DESCRIBE_CLUSTER or (api_key == METADATA and api_version >= FIRST_WITH_CLUSTER_ID)):
         return None
-    values = _cluster_projection(api_version)(frame, response_head(frame, api_key, api_version).body)
+    values = _cluster_projection(api_key, api_version)(frame, response_head(frame, api_key, api_version).body)
     cluster_id: str | None = values["cluster_id"][0][0]
     return cluster_id or None
 
@@ -293,8 +293,8 @@ def _projection(api_key: int, api_version: int) -> tuple[AddressField, tuple[str
 
 
 @cache
-def _cluster_projection(api_version: int) -> Projection:
-    return known_codec(METADATA, api_version).project(("cluster_id",))
+def _cluster_projection(api_key: int, api_version: int) -> Projection:
+    return known_codec(api_key, api_version).project(("cluster_id",))
 
 
 def known_codec(api_key: int, api_version: int) -> catalog.Codec:

@@ -15,10 +15,10 @@ if all entries of a connection are lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
@@ -33,7 +33,7 @@ from recorder.capture.connection_recorder import UNREADABLE
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError, decoded
 from recorder.capture.events import Events
-from recorder.capture.inventory import ClosedTotals
+from recorder.capture.inventory import ClosedTotals, Identities
 from recorder.capture.outcome import DIED, ENDED
 from recorder.capture.rows import RowMaker, RowSink
 from recorder.capture.spool import MAX_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind, size_of
@@ -80,6 +80,7 @@ class Assembly:
         self.events: Events
         self._streams = Streams()
         self._reader_totals = ReaderTotals()
+        self._identities = Identities()
         self._actions: Mapping[int, Action] = {
             EntryKind.OPENED: self._opened,
             EntryKind.BYTES: self._streams.arrived,
@@ -97,6 +98,7 @@ class Assembly:
             EntryKind.GAP: self._connections_unlogged,
             EntryKind.CLOCK: self._clock,
             EntryKind.NODE: self._node,
+            EntryKind.CLUSTER: self._cluster,
             EntryKind.INVENTORY: self._inventory,
             EntryKind.END: self._end,
         }
@@ -179,6 +181,11 @@ class Assembly:
             self._close(self._pop(connection), self.last_mono_ns, SESSION_ENDED, {})
         cause, detail = (ENDED, {}) if self.ended else (DIED, {"torn_bytes": self.torn_bytes})
         self.events.session(cause, self.last_mono_ns, detail)
+
+    def end_range(self, hours: Iterable[int]) -> None:
+        """Adds the events that tell what the clusters can be known by, to each of these hours that has rows."""
+        for hour, known in product(hours, self._identities.values()):
+            self.events.cluster(hour, self.last_mono_ns, known)
 
     def _pass_over(self, entry: Entry) -> None:
         """Counts an invalid entry's bytes, and breaks off the record of its connection."""
@@ -309,6 +316,9 @@ class Assembly:
     def _node(self, entry: Entry) -> None:
         self.events.node(entry.mono_ns, decoded(entry))
 
+    def _cluster(self, entry: Entry) -> None:
+        self._identities.add(decoded(entry))
+
     def _end(self, entry: Entry) -> None:
         # a log of format 1 ends without an inventory
         if entry.data:
@@ -317,6 +327,8 @@ class Assembly:
 
     def _inventory(self, entry: Entry) -> None:
         fields = decoded(entry)
+        for known in fields.get("clusters", ()):
+            self._identities.add(known)
         numbers = dict(fields["open"])
         ended = sorted({*self.connections, *self.unknown} - numbers.keys())
         # set before `adopt` replaces the totals: without totals, an unknown connection may have rows already
@@ -381,6 +393,7 @@ class Assembly:
             "ended": self.ended,
             "is_numbered": self.is_numbered,
             "closed": None if totals is None else asdict(totals),
+            "clusters": self._identities.values(),
             "tracks": [conn.state(blob) for conn in connections],
         }
 
@@ -390,6 +403,8 @@ class Assembly:
         self.begun, self.ended = state["begun"], state["ended"]
         self._streams.damaged_since_ns, self.is_numbered = state["since_ns"], state["is_numbered"]
         self._reader_totals.totals = None if state["closed"] is None else ClosedTotals(**state["closed"])
+        for known in state.get("clusters", ()):
+            self._identities.add(known)
         for saved in state["tracks"]:
             conn = ConnectionState.from_state(self.routes, saved, blob)
             if not self.unknown.add_if_unknown(conn):

@@ -198,6 +198,7 @@ class Compaction:
     def _publish(self, files: RangeFiles, segment: int, *, finished: bool, log_bytes: int | None) -> Progress:
         """Publishes the files, writes the state, and removes the segment, in this order."""
         rows = self._assembly.rows
+        self._assembly.end_range(files.hours)
         publish(files.finish(), self._before_step)
         counts = self.frames + rows.frames, self.bytes + rows.bytes
         progress = Progress(segment, finished, files.cluster, *counts, log_bytes)

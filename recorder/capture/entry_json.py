@@ -16,7 +16,17 @@ from msgspec.json import Decoder
 from proxy.conversation.exchange import FrameKind, OpaqueReason
 from proxy.wire.dialects import Dialect
 from recorder.capture.frames import MAX_COUNTED
-from recorder.capture.spool import MAX_ENTRY, MAX_NUMBER, MAX_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind
+from recorder.capture.spool import (
+    LONGEST_NAME,
+    MAX_ENTRY,
+    MAX_KNOWN,
+    MAX_NUMBER,
+    MAX_OPEN,
+    NO_CONNECTION,
+    NUMBERS,
+    Entry,
+    EntryKind,
+)
 
 Count = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Total = Annotated[int, Meta(ge=0, le=MAX_COUNTED)]
@@ -209,8 +219,24 @@ class TotalsJson(TypedDict):
     bytes: Total
 
 
+# an id, a name or an address
+Known = Annotated[str, Meta(max_length=LONGEST_NAME)]
+KnownList = Annotated[list[Known], Meta(max_length=MAX_KNOWN)]
+
+
+class ClusterJson(TypedDict):
+    """What a cluster can be known by again: the keys are those of the event (`frames.EVENT_CLUSTER`)."""
+
+    cluster: Known | None
+    ids: KnownList
+    upstreams: KnownList
+    listeners: KnownList
+
+
 class InventoryJson(TypedDict):
-    """`open`: the open connections, each with the number of its next entry."""
+    """`open`: the open connections, each with the number of its next entry. Older logs have no `clusters`."""
+
+    clusters: NotRequired[list[ClusterJson]]
 
     open: Annotated[list[tuple[Count, Annotated[int, Meta(ge=0, lt=NUMBERS)]]], Meta(max_length=MAX_OPEN)]
     closed: TotalsJson
@@ -278,6 +304,7 @@ class SavedAssembly(TypedDict):
     ended: bool
     is_numbered: bool
     closed: TotalsJson | None
+    clusters: NotRequired[list[ClusterJson]]
     tracks: Annotated[list[SavedConnectionState], Meta(max_length=MAX_OPEN)]
 
 
@@ -319,6 +346,7 @@ _DECODERS: Mapping[int, Decoder[Any]] = {
     EntryKind.END: Decoder(InventoryJson),
     EntryKind.INVENTORY: Decoder(InventoryJson),
     EntryKind.CHECKPOINT: Decoder(CheckpointJson),
+    EntryKind.CLUSTER: Decoder(ClusterJson),
 }
 # the types in each list of `early`: number, API, and perhaps a size. No schema expresses them
 _EARLY = ([int, str], [int, str, int])

@@ -1,4 +1,5 @@
-"""Makes the rows of the table `events`: connections that open, log in and end; gaps; nodes; steps of the clock.
+"""Makes the rows of the table `events`: connections that open, log in and end; gaps; nodes; clusters;
+steps of the clock.
 
 Used by `assembly`.
 """
@@ -119,6 +120,16 @@ class Events:
     def node(self, mono_ns: int, fields: dict[str, Any]) -> None:
         """Adds a broker's node that was found or has moved. `fields`: those of the NODE entry."""
         self._add(c.EVENT_NODE, None, mono_ns, fields, cluster=fields.get("cluster"))
+
+    def cluster(self, hour: int, mono_ns: int, fields: dict[str, Any]) -> None:
+        """Adds what a cluster can be known by, at the moment of an hour next to `mono_ns`.
+
+        `fields`: those of a CLUSTER entry.
+        """
+        first = hour * c.HOUR_NS - self.clock_offset_ns
+        moment = min(max(mono_ns, first), first + c.HOUR_NS - 1)
+        detail = {kind: value for kind, value in fields.items() if kind != "cluster"}
+        self._add(c.EVENT_CLUSTER, None, moment, detail, cluster=fields["cluster"])
 
     def _add(
         self,

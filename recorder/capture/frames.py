@@ -105,6 +105,13 @@ EVENT_CLOSED = "closed"
 EVENT_GAP = "gap"
 EVENT_CLOCK = "clock"
 EVENT_NODE = "node"
+EVENT_CLUSTER = "cluster"
+
+# keys of the detail of EVENT_CLUSTER, each with a list: the cluster's id (ids, if another cluster took its place), and
+# the addresses of its brokers and of the recording's listeners, as named and as resolved
+CLUSTER_IDS = "ids"
+UPSTREAMS = "upstreams"
+LISTENERS = "listeners"
 
 # (column, type). A value of `spans` is a list of (start, length), in offsets of the frame as it arrived
 FRAME_COLUMNS: tuple[tuple[str, str], ...] = (

@@ -3,17 +3,20 @@
 Used by the writer. The entries of a connection are numbered. The inventory lists the open connections, each with the
 number of its next entry, and the totals of all closed connections. If a stretch of the log is lost, these numbers tell
 the reader which connections lack entries. The totals tell how much passed on connections whose end is lost (see the
-module `closed_connections`).
+module `closed_connections`). The inventory also repeats what clusters can be known by again (`Identities`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recorder.capture.spool import NUMBERS, EntryKind, Item
+from recorder.capture.frames import CLUSTER_IDS, LISTENERS, UPSTREAMS
+from recorder.capture.spool import MAX_KNOWN, NUMBERS, EntryKind, Item
+
+_KNOWN_BY = (CLUSTER_IDS, UPSTREAMS, LISTENERS)
 
 # kinds of entries that don't simply take the next number of their connection
 _SPECIAL = frozenset({int(EntryKind.CHECKPOINT), int(EntryKind.CLOSED)})
@@ -40,10 +43,29 @@ class ClosedTotals:
         self.bytes += fields["bytes"]
 
 
+class Identities:
+    """What each cluster can be known by again, as far as the log has told: ids, addresses."""
+
+    def __init__(self) -> None:
+        self._of: dict[str | None, dict[str, dict[str, None]]] = {}
+
+    def add(self, fields: Mapping[str, Any]) -> None:
+        """Adds the contents of a CLUSTER entry (`entry_json.ClusterJson`)."""
+        known = self._of.setdefault(fields["cluster"], {kind: {} for kind in _KNOWN_BY})
+        for kind in _KNOWN_BY:
+            new = [value for value in dict.fromkeys(fields[kind]) if value not in known[kind]]
+            known[kind].update(dict.fromkeys(new[: MAX_KNOWN - len(known[kind])]))
+
+    def values(self) -> list[dict[str, Any]]:
+        """Everything, as the contents of one CLUSTER entry for each cluster."""
+        return [{"cluster": name} | {kind: [*known[kind]] for kind in _KNOWN_BY} for name, known in self._of.items()]
+
+
 class Inventory:
     """The open connections of a log, each with the number of its next entry, and the totals of the closed ones."""
 
     def __init__(self) -> None:
+        self._identities = Identities()
         self._next: dict[int, int] = {}
         self._closed = ClosedTotals()
 
@@ -68,6 +90,8 @@ class Inventory:
             # a gap of no connection stands for connections that were never logged
             if kind == EntryKind.GAP:
                 self._closed.add_unlogged(json.loads(data))
+            elif kind == EntryKind.CLUSTER:
+                self._identities.add(json.loads(data))
             return 0
         if kind == EntryKind.CHECKPOINT:
             return self._next.get(connection, 0)
@@ -78,5 +102,6 @@ class Inventory:
 
     def text(self) -> bytes:
         """The JSON of an INVENTORY entry."""
-        inventory = {"open": list(self._next.items()), "closed": asdict(self._closed)}
+        open_connections, clusters = list(self._next.items()), self._identities.values()
+        inventory = {"open": open_connections, "closed": asdict(self._closed), "clusters": clusters}
         return json.dumps(inventory, separators=(",", ":")).encode()

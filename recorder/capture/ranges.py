@@ -54,6 +54,11 @@ class RangeFiles:
         rows = self._events[hour] = EventRows(self._session, self.cluster)
         return rows
 
+    @property
+    def hours(self) -> list[int]:
+        """The hours that have rows."""
+        return sorted({*(hour for hour, _ in self._groups), *self._events, *(hour for _, hour in self._files)})
+
     def finish(self) -> list[TableFile]:
         """Writes the remaining rows; returns the files, for the caller to publish."""
         for (hour, _), group in self._groups.items():

@@ -60,6 +60,8 @@ MAX_SPANS = 1 << 20
 
 # connections that are open at a time: each takes a port and two descriptors in the proxy, and memory in a reader
 MAX_OPEN = 1 << 16
+# addresses of one kind by which a cluster is known, and ids
+MAX_KNOWN = 1 << 16
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -84,8 +86,10 @@ class EntryKind(IntEnum):
     BAD_LENGTH = 14
     UNEXPECTED_RESPONSE = 15
     UNSUPPORTED_VERSION = 16
-    INVENTORY = 17  # a segment begins; JSON: open connections with the numbers of their next entries, closed totals
+    # a segment begins; JSON: open connections with the numbers of their next entries, closed totals, all of CLUSTER
+    INVENTORY = 17
     CHECKPOINT = 18  # a connection is open; JSON: all that a reader needs to go on after losses
+    CLUSTER = 19  # JSON: more of what a cluster can be known by again: ids, upstreams, listeners
 
 
 _KINDS = frozenset(EntryKind)

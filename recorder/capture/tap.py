@@ -160,6 +160,14 @@ class Tap:
         node = _json({"node_id": node_id, "upstream": upstream, "listener": listener, "cluster": cluster})
         self._put((int(EntryKind.NODE), 0, NO_CONNECTION, 0, time.monotonic_ns(), node, ()))
 
+    def identified(
+        self, cluster: str, *, ids: Iterable[str] = (), upstreams: Iterable[str] = (), listeners: Iterable[str] = ()
+    ) -> None:
+        """Records more by which a cluster can be known again; the settings leave nothing of it out."""
+        facts = {c.CLUSTER_IDS: [*ids], c.UPSTREAMS: [*upstreams], c.LISTENERS: [*listeners]}
+        entry = _json({"cluster": cluster} | facts)
+        self._put((int(EntryKind.CLUSTER), 0, NO_CONNECTION, 0, time.monotonic_ns(), entry, ()))
+
     # the selection
 
     def selection_change(self, recording: RecordSettings) -> tuple[Callable[[], None], Callable[[], None]]:

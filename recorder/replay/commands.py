@@ -23,7 +23,7 @@ from recorder.capture.session import WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.login.logins import has_login
 from recorder.replay.names import is_prefix
-from recorder.replay.options import Deletes, Options, is_api
+from recorder.replay.options import OF_TARGET, Deletes, Options, is_api
 from recorder.replay.refused import Refused
 from recorder.replay.settings import BadReplaySettings, FileSettings, is_node, read_settings
 from recorder.terminal import console
@@ -278,6 +278,16 @@ def replay() -> None:
     metavar="PERCENT",
     help="How much may be withheld. If a plan withholds more, it is refused (2); if a replay does, it exits with 1.",
 )
+@click.option(
+    "--target-is-another",
+    is_flag=True,
+    help="Say that the target is not the recorded cluster, where no cluster id tells. --yes does not say so.",
+)
+@click.option(
+    "--same-address",
+    is_flag=True,
+    help="Allow a target at an address of the recording, if its cluster's id is another.",
+)
 @click.option("--onto-recorded", is_flag=True, help="Allow the recorded cluster itself as the target.")
 @click.option("--fence", is_flag=True, help="Allow to disturb groups that have members, and producers in use.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be sent and withheld.")
@@ -362,7 +372,7 @@ def _options(given: dict[str, Any], file: FileSettings) -> Options:
     if given["read_only"] and given["produce_only"]:
         raise Refused("--read-only and --produce-only leave nothing together: right would be one of them")
     names = ("speed", "only", "read_only", "produce_only", "admin", "telemetry", "prefix", "create_topics")
-    more = ("wait", "drain", "memory", "max_late", "stop_after", "onto_recorded", "fence")
+    more = ("wait", "drain", "memory", "max_late", "stop_after", *OF_TARGET, "fence")
     return Options(
         **{name: given[name] for name in (*names, *more)},
         deletes=Deletes(given["deletes"]),

@@ -25,7 +25,9 @@ class Options:
 
     Attributes:
         speed: a multiple of the recorded speed; None: as fast as the order allows (`max`).
-        onto_recorded, fence, create_topics: each allows what `prepare` would refuse.
+        onto_recorded, same_address, target_is_another: what is known of the target: each allows what the player's
+            guard would refuse.
+        fence, create_topics: each allows what `prepare` would refuse.
         only: patterns of API names; empty: all.
         prefix: before names of topics, groups, transactional ids and instances; empty: no change.
         nodes: recorded node id -> target node id, before the rule of ranks.
@@ -47,6 +49,8 @@ class Options:
     shift_timestamps: bool = False
     create_topics: bool = False
     onto_recorded: bool = False
+    same_address: bool = False
+    target_is_another: bool = False
     fence: bool = False
     nodes: Mapping[int, int] = field(default_factory=dict)
     wait: int = 60 * 10**9
@@ -74,7 +78,9 @@ class Options:
         return (*given, *(f"--{_typed(name)} {_MEASURES[name](getattr(self, name))}" for name in changed))
 
 
-_SWITCHES = ("read_only", "produce_only", "admin", "telemetry", "create_topics", "onto_recorded", "fence")
+# the switches that allow a target that may be a recorded cluster
+OF_TARGET = ("onto_recorded", "same_address", "target_is_another")
+_SWITCHES = ("read_only", "produce_only", "admin", "telemetry", "create_topics", *OF_TARGET, "fence")
 
 
 def _time(nanoseconds: int) -> object:

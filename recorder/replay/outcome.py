@@ -38,6 +38,7 @@ class Ending(StrEnum):
     TOO_LATE = "later than --max-late"
     TOO_MANY = "more mismatches than --stop-after"
     DAMAGED = "the capture could not be read to its end"
+    FORBIDDEN = "a connection led where nothing may be written"
 
 
 class Verdict(StrEnum):
@@ -301,6 +302,7 @@ class Result:
     Attributes:
         options: in words, one each.
         started_at_ns, ended_at_ns: of the replay; `position_ns`: how far in the recording it came.
+        ended_why: a sentence that says more than `ending`; mostly empty.
         apis: by name; `made`: the replay's own requests by purpose.
         late: how late each request left, 0 for punctual ones; `lateness`: by cause, the part of it in late ones.
         latency: by API. Those that are apart have a name of their own: "Fetch, empty polls".
@@ -320,6 +322,7 @@ class Result:
     ended_at_ns: int = 0
     position_ns: int = 0
     ending: Ending = Ending.WHOLE
+    ended_why: str = ""
     apis: dict[str, ApiCounts] = field(default_factory=dict)
     made: Counter[str] = field(default_factory=Counter)
     late: Durations = field(default_factory=Durations)

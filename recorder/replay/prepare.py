@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.schema.addresses import Address
 from proxy.terminal import printable
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import (
@@ -77,6 +76,13 @@ class Prepared:
     shift_ms: int = 0
 
 
+def ask_for_nodes(cluster: Cluster) -> Script:
+    """A script that asks for the nodes alone. It writes nothing."""
+    answer = yield MadeRequest(METADATA, about_topics(()), ToNode(), PURPOSE, lambda _: None)
+    if answer is not None:
+        cluster.learn_metadata(answer)
+
+
 class Preparation:
     """One run of the script. `may_write`: False for `--dry-run`, which creates nothing."""
 
@@ -118,21 +124,14 @@ class Preparation:
             self._cluster.learn_metadata(answer)
 
     def _check_cluster(self) -> None:
-        recorded, options = self._survey, self._options
         if not self._cluster.nodes:
             self.findings.refusals.append("the target does not answer Metadata: right would be a broker that does")
             return
-        addresses = {str(Address(*each)) for each in self._cluster.nodes.values()}
-        lacking = sorted({*options.nodes.values()} - self._cluster.nodes.keys())
+        lacking = sorted({*self._options.nodes.values()} - self._cluster.nodes.keys())
         if lacking:
             self.findings.refusals.append(
                 f"the target has no node {lacking[0]}: right for --node would be one of {sorted(self._cluster.nodes)}"
             )
-        known_by = sorted(f"{each} was dialled in the recording" for each in addresses & recorded.addresses)
-        if self._cluster.id in recorded.cluster_ids:
-            known_by.insert(0, f"cluster {self._cluster.id}")
-        if known_by and not options.onto_recorded:
-            self.findings.refusals.append(recorded_cluster(known_by[0]))
 
     def _topics(self) -> Script:
         lacking = self.findings.lacking = self._lacking()
@@ -325,11 +324,6 @@ class Preparation:
             self.findings.refusals.append(
                 f"the target does not say whether it knows {listed('transactional id', untold)}: right would be --fence"
             )
-
-
-def recorded_cluster(known_by: str) -> str:
-    """The refusal of a target that is a recorded cluster."""
-    return f"the target is the recorded cluster ({known_by}): right would be another cluster, or --onto-recorded"
 
 
 def listed(what: str, names: Iterable[str]) -> str:

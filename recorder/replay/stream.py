@@ -9,7 +9,6 @@ memory as Arrow until the last row has passed. Frames are read a window at a tim
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, count
@@ -33,6 +32,7 @@ from recorder.capture.reader import (
 )
 from recorder.replay.arrow_rows import quick_rows
 from recorder.replay.plan import Exchange, FramePlace, Origin, Peer, Reason
+from recorder.replay.recorded import facts_of
 
 Connection = tuple[str, int]
 # connections whose peers are remembered
@@ -112,11 +112,10 @@ class AnswerRecorded(NamedTuple):
 
 
 class ConnectionOpened(NamedTuple):
-    """A connection was opened. `address`: the one that the proxy dialled for it, None if it dialled none."""
+    """A connection was opened."""
 
     ns: int
     connection: Connection
-    address: str | None = None
     cluster: str | None = None
 
 
@@ -128,11 +127,10 @@ class ConnectionClosed(NamedTuple):
 
 
 class NodeFound(NamedTuple):
-    """The proxy found a node, with its recorded id and the address that it dialled."""
+    """The proxy found a node, with its recorded id."""
 
     ns: int
     node: int
-    address: str
     cluster: str | None = None
 
 
@@ -240,7 +238,7 @@ class _Merge:
             return None
         connection = row.session, row.connection
         if row.kind == c.EVENT_OPENED:
-            return ConnectionOpened(self._time(row), connection, _text(_facts(row), "upstream"), row.cluster)
+            return ConnectionOpened(self._time(row), connection, row.cluster)
         return ConnectionClosed(self._time(row), connection) if row.kind == c.EVENT_CLOSED else None
 
     def _frame(self, row: FrameRow, ns: int) -> Happening | None:
@@ -256,23 +254,8 @@ class _Merge:
 
 
 def _node(ns: int, row: EventRow) -> NodeFound | None:
-    facts = _facts(row)
-    node, address = facts.get("node_id"), _text(facts, "upstream")
-    return NodeFound(ns, node, address, row.cluster) if isinstance(node, int) and address is not None else None
-
-
-def _facts(row: EventRow) -> dict[str, Any]:
-    """The details of an event; none if they can't be read."""
-    try:
-        found = json.loads(row.detail or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _text(facts: dict[str, Any], name: str) -> str | None:
-    found = facts.get(name)
-    return found if isinstance(found, str) else None
+    node = facts_of(row.detail).get("node_id")
+    return NodeFound(ns, node, row.cluster) if isinstance(node, int) else None
 
 
 def _ahead(file: CaptureFile) -> int | None:

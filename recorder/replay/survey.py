@@ -19,7 +19,6 @@ from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head
 from proxy.wire.keys import (
     CREATE_TOPICS,
-    DESCRIBE_CLUSTER,
     FETCH,
     LIST_OFFSETS,
     METADATA,
@@ -31,11 +30,11 @@ from proxy.wire.keys import (
 from recorder.replay import partitions
 from recorder.replay.outcome import Touched
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
+from recorder.replay.recorded import TELLS_BROKERS, Recorded
 from recorder.replay.requests.apis import READ_ONLY
 from recorder.replay.stream import (
     AnswerRecorded,
     ConnectionClosed,
-    ConnectionOpened,
     Happening,
     NodeFound,
     RequestRecorded,
@@ -48,8 +47,6 @@ _INDICES = {
     FETCH: ("topics.topic", "topics.topic_id", "topics.partitions.partition"),
     LIST_OFFSETS: ("topics.name", "topics.partitions.partition_index"),
 }
-# APIs whose answers tell the cluster's id
-_TELLS_CLUSTER = frozenset({METADATA, DESCRIBE_CLUSTER})
 _OWN_TOPICS = frozenset({METADATA, CREATE_TOPICS})
 Name = str | bytes
 
@@ -70,7 +67,7 @@ class Survey:
     Attributes:
         first_ns, last_ns: of the first and the last request, on the play's clock; `…wall_ns`: since 1970.
         clusters: names in the settings; `other_clusters`: those of which nothing is played.
-        cluster_ids, addresses: as brokers told and as were dialled, also of clusters that are not played.
+        recorded: where the capture was recorded, also of clusters that are not played.
         topics: recorded name -> partitions.
         created: topics that the recording creates before it uses them.
         used: topics that requests name, except to ask for metadata or to create them.
@@ -89,8 +86,7 @@ class Survey:
     sessions: set[str] = field(default_factory=set)
     clusters: set[str] = field(default_factory=set)
     other_clusters: set[str] = field(default_factory=set)
-    cluster_ids: set[str] = field(default_factory=set)
-    addresses: set[str] = field(default_factory=set)
+    recorded: Recorded = field(default_factory=Recorded)
     topics: dict[str, int] = field(default_factory=dict)
     created: set[str] = field(default_factory=set)
     used: dict[Name, NameUse] = field(default_factory=dict)
@@ -140,6 +136,7 @@ def survey(
     plays: Callable[[Exchange], bool],
     refused: Callable[[Exchange], Withheld | None],
     cluster: str | None = None,
+    recorded: Recorded | None = None,
 ) -> Survey:
     """Looks through a capture once.
 
@@ -148,15 +145,14 @@ def survey(
         plays: False for exchanges that the options leave out.
         refused: why an exchange is withheld on any target.
         cluster: the one that is played; None: all.
+        recorded: what the capture's events tell of where it was recorded.
     """
-    found, sharing, creating = Survey(), dict[Origin, str](), dict[Origin, set[str]]()
+    found, sharing, creating = Survey(recorded=recorded or Recorded()), dict[Origin, str](), dict[Origin, set[str]]()
     for row in rows:
         if isinstance(row, ConnectionClosed):
             continue
-        if isinstance(row, (NodeFound, ConnectionOpened)) and row.address is not None:
-            found.addresses.add(row.address)
+        answer = _told_of_cluster(found, row) if isinstance(row, AnswerRecorded) else {}
         if cluster is not None and row.cluster not in (cluster, None):
-            _add_cluster_id(found, row)
             continue
         if isinstance(row, RequestRecorded):
             if row.cluster:
@@ -169,7 +165,7 @@ def survey(
                 _add_sharing(sharing, row.exchange)
         elif isinstance(row, AnswerRecorded):
             _add_created(found, creating.pop(row.origin, set()), row)
-            _add_answer(found, row)
+            _add_answer(found, row, answer)
             _add_acquired(found, sharing.pop(row.origin, None), row)
         elif isinstance(row, NodeFound):
             found.nodes.add(row.node)
@@ -177,10 +173,16 @@ def survey(
     return found
 
 
-def _add_cluster_id(found: Survey, row: Happening) -> None:
-    if isinstance(row, AnswerRecorded) and row.api_key in _TELLS_CLUSTER and row.frame is not None:
-        with suppress(WireError):
-            found.cluster_ids |= {_values(row).get("cluster_id") or ""} - {""}
+def _told_of_cluster(found: Survey, row: AnswerRecorded) -> dict[str, Any]:
+    """The values of an answer that may tell where it was recorded, once they are added; of others, none."""
+    if row.frame is None or row.api_key not in TELLS_BROKERS:
+        return {}
+    try:
+        answer = _values(row)
+    except WireError:
+        return {}
+    found.recorded.add_answer((row.origin.session, row.cluster), row.api_key, answer)
+    return answer
 
 
 def _add_request(found: Survey, row: RequestRecorded, withheld: Withheld | None) -> None:
@@ -197,6 +199,7 @@ def _add_request(found: Survey, row: RequestRecorded, withheld: Withheld | None)
     if withheld is not None:
         found.withheld[api, withheld.reason.value] += 1
         return
+    found.recorded.played.add((exchange.origin.session, row.cluster))
     found.sent[api] += 1
     if exchange.principal is not None:
         found.principals.add(exchange.principal)
@@ -233,16 +236,14 @@ def _count(names: dict[Any, NameUse], name: Any, key: int) -> None:
         one.is_produced |= key == PRODUCE
 
 
-def _add_answer(found: Survey, row: AnswerRecorded) -> None:
+def _add_answer(found: Survey, row: AnswerRecorded, answer: dict[str, Any]) -> None:
     if row.frame is None or row.api_key < 0:
         return
     try:
         if row.api_key == METADATA:
-            _add_metadata(found, _values(row))
-        elif row.api_key == DESCRIBE_CLUSTER:
-            _add_cluster_id(found, row)
+            _add_metadata(found, answer)
         elif row.api_key == PRODUCE:
-            _add_offsets(found, row)
+            _add_offsets(found, answer)
         elif marked("response", row.api_key, row.version, "topic_id"):
             _add_ids(found, _values(row))
     except WireError:
@@ -256,8 +257,6 @@ def _values(row: AnswerRecorded) -> dict[str, Any]:
 
 
 def _add_metadata(found: Survey, values: dict[str, Any]) -> None:
-    if values.get("cluster_id"):
-        found.cluster_ids.add(values["cluster_id"])
     found.nodes.update(broker["node_id"] for broker in values.get("brokers", ()))
     for topic in values.get("topics", ()):
         if not topic["error_code"] and topic["name"]:
@@ -266,8 +265,8 @@ def _add_metadata(found: Survey, values: dict[str, Any]) -> None:
                 found.topic_ids[topic["topic_id"]] = topic["name"]
 
 
-def _add_offsets(found: Survey, row: AnswerRecorded) -> None:
-    for topic in _values(row).get("responses", ()):
+def _add_offsets(found: Survey, answer: dict[str, Any]) -> None:
+    for topic in answer.get("responses", ()):
         name = topic.get("name") or found.topic_ids.get(topic.get("topic_id", b""))
         for partition in topic["partition_responses"]:
             if name and not partition["error_code"] and partition["base_offset"] >= 0:

@@ -21,6 +21,7 @@ from proxy.log import log
 from proxy.mapping.nodes import WILDCARDS, Node, NodeMap
 from proxy.metrics.collector import NodeListener
 from proxy.net.blocking import in_thread_or_inline
+from proxy.net.brokers.identity import Identity
 from proxy.net.brokers.own_listeners import OwnListeners
 from proxy.net.change import Change
 from proxy.net.log_throttle import LogThrottle
@@ -44,6 +45,7 @@ class Nodes:
 
     descriptors_per_listener: the file descriptors that a listener may take; in the parent, one more for each worker.
     own_listeners: the addresses that the proxy itself must not dial.
+    identity: what the recorder is told of the cluster, by which it can be known again.
 
     Args:
         serve: called once for each new listener, to accept on it from then on.
@@ -79,7 +81,10 @@ class Nodes:
         self._picked_ports: dict[int, int] = {}
         self._owner = Owner.of(settings)
         self._state_writer = StateWriter(settings.state, self._state) if settings.state is not None else None
-        self.own_listeners = OwnListeners()
+        self.identity = Identity(settings.name, observer)
+        self.own_listeners = OwnListeners(self.identity.add_listeners)
+        self.identity.add_id(state.cluster_id)
+        self.identity.add_upstreams(*settings.upstream, *self.brokers)
 
     def add_bootstrap(self, sock: socket.socket, listening: Address) -> None:
         """Adds the bootstrap listener, whose socket listens at `listening`. It may also be the listener of nodes."""
@@ -162,9 +167,19 @@ class Nodes:
         return sorted(self._known)
 
     @property
+    def cluster_id(self) -> str | None:
+        """The cluster's id; None while no broker has named it."""
+        return self._cluster_id
+
+    @property
+    def brokers(self) -> list[Address]:
+        """The addresses of all nodes' brokers that are known."""
+        return [node.upstream for node in self._known.values() if node.upstream is not None]
+
+    @property
     def has_known_broker(self) -> bool:
         """True if the address of at least one node's broker is known."""
-        return any(node.upstream is not None for node in self._known.values())
+        return bool(self.brokers)
 
     def needs_ensure(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
         """True if `ensure` has anything to do for a response that names these nodes."""
@@ -226,6 +241,7 @@ class Nodes:
     def _switch_cluster(self, cluster_id: str | None) -> None:
         """Notes the cluster's id. If another id was known, forgets all brokers: node ids mean other brokers now."""
         before, self._cluster_id = self._cluster_id, cluster_id
+        self.identity.add_id(cluster_id)
         if before is None:
             return
         self._known = {number: KnownNode(None, node.port) for number, node in self._known.items()}
@@ -262,6 +278,7 @@ class Nodes:
         listener = self._listen(node.node_id)
         upstream = self._upstream_of(node)
         self._known[node.node_id] = KnownNode(upstream, self._picked_ports.get(node.node_id))
+        self.identity.add_upstreams(*([] if upstream is None else [upstream]))
         log(INFO, "node found", cluster=self._settings.name, node=node.node_id, upstream=upstream, listener=listener)
         self._notify_observer(node.node_id, upstream, listener)
 

@@ -12,6 +12,7 @@ doubled.
 from __future__ import annotations
 
 import math
+import socket
 from collections import Counter
 from contextlib import suppress
 from functools import partial
@@ -281,6 +282,13 @@ class Upstreams:
         """True if an address is one of the proxy's own names, or has led straight to the proxy within LOOP_TTL."""
         return address in self._nodes.own_listeners or address in self._direct_loops
 
+    def _leads_to_proxy(self, sock: socket.socket) -> bool:
+        """True if a connection has reached the proxy itself; else a broker. Raises OSError: it has ended."""
+        if self._nodes.own_listeners.are_reached_by(sock):
+            return True
+        self._nodes.identity.reached(sock)
+        return False
+
     async def _connection(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:
         if self._leads_back(address):
             raise LeadsBack(address)
@@ -291,7 +299,7 @@ class Upstreams:
                 settings.dial_seconds,
                 preamble=encode_header(settings.send_proxy, endpoints),
                 keepalive=settings.keepalive_seconds,
-                is_own=self._nodes.own_listeners.are_reached_by,
+                is_own=self._leads_to_proxy,
             )
         except LeadsBack:
             self._direct_loops.add(address)

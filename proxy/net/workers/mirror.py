@@ -40,8 +40,15 @@ class MirroredNodes(Nodes):
         # the number of tables received. An answer confirms nothing if a table came after its request
         self._table_number = 0
 
-    def replace_table(self, table: Mapping[str, Any]) -> None:
-        """Takes over the parent's table (`PublishedNodes.table`)."""
+    def replace_table(
+        self, table: Mapping[str, Any], cluster_id: str | None = None, brokers: Iterable[str] = ()
+    ) -> None:
+        """Takes over the parent's table (`PublishedNodes.table`).
+
+        `brokers`: those too of nodes that have no listener.
+        """
+        self.identity.add_id(cluster_id)
+        self.identity.add_upstreams(*map(Address.parse, brokers))
         self._table_number += 1
         self._confirmed.clear()
         self._confirmed_cluster = None
@@ -64,6 +71,7 @@ class MirroredNodes(Nodes):
         nodes = tuple(nodes)
         if not self.needs_ensure(nodes, cluster_id):
             return
+        self.identity.add_id(cluster_id)
         table_number = self._table_number
         request = {"do": "ensure", "cluster": self._settings.name, "nodes": [astuple(node) for node in nodes]}
         answer = await self._calls.ask(request | {"cluster_id": cluster_id}).wait()

@@ -97,16 +97,20 @@ class PublishedNodes(Nodes):
         self.descriptors_per_listener = descriptors_per_listener
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
-        before = self.table()
+        before = self.published()
         await super().ensure(nodes, cluster_id)
-        if self.table() != before:
+        if self.published() != before:
             self._publish()
 
     def _apply_map(self, node_map: NodeMap, opened: dict[int, socket.socket]) -> None:
-        before = self.table()
+        before = self.published()
         super()._apply_map(node_map, opened)
-        if self.table() != before:
+        if self.published() != before:
             self._publish()
+
+    def published(self) -> Payload:
+        """What workers mirror: the table, the cluster's id, the brokers of all nodes."""
+        return {"table": self.table(), "cluster_id": self.cluster_id, "brokers": [*map(str, self.brokers)]}
 
     def table(self) -> dict[str, list[str]]:
         """Node id -> broker ("": not known), listener, advertised address ("": none), for nodes with a listener."""
@@ -185,7 +189,7 @@ class ParentCluster:
         self._workers.tell(self._table())
 
     def _table(self) -> Payload:
-        return {"do": "nodes", "cluster": self.name, "table": self.nodes.table()}
+        return {"do": "nodes", "cluster": self.name, **self.nodes.published()}
 
 
 class Parent(Proxy):

@@ -157,7 +157,7 @@ class Worker(Proxy):
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
         await self._start_children(connections)
         for cluster in self.clusters:
-            cluster.watch_idle()
+            cluster.watch()
         self._count.begin()
         self._parent.tell({"do": "join"})
         await self._stop.begun.wait()
@@ -175,7 +175,9 @@ class Worker(Proxy):
             case "forget":
                 drop(self._prepared_changes.pop(payload["number"], []))
             case "nodes":
-                self._worker_clusters[payload["cluster"]].mirror.replace_table(payload["table"])
+                self._worker_clusters[payload["cluster"]].mirror.replace_table(
+                    payload["table"], payload["cluster_id"], payload["brokers"]
+                )
             case _:
                 return False
         return True

@@ -21,6 +21,7 @@ from recorder.replay.engine.world import World
 from recorder.replay.outcome import Ending
 from recorder.replay.plan import OfferedVersions
 from recorder.replay.player.dial import Connection, NotReached, Target, dial
+from recorder.replay.player.guard import Forbidden
 from recorder.replay.player.reread import RereadFrames
 from recorder.replay.player.sockets import PlainWire, Sockets, Wire
 from recorder.replay.stream import DiskRead, Happening
@@ -38,7 +39,7 @@ class Conductor:
     """Plays a world's capture. `rows`: its happenings, oldest first."""
 
     def __init__(self, world: World, target: Target, rows: Iterator[Happening | DiskRead]) -> None:
-        self._target, self._rows = target, rows
+        self._target, self._rows, self._result = target, rows, world.result
         self._is_timed = world.options.speed is not None
         self.engine = Engine(world, time.monotonic_ns() + _LEAD * self._is_timed)
         self._connections: dict[int, Wire | None] = {}
@@ -181,9 +182,11 @@ class Conductor:
         channel = action.channel
         try:
             connection, said, _ = await dial(self._target, action.host, action.port, action.principal, action.node)
-        except NotReached:
+        except (NotReached, Forbidden) as error:
             self._connections.pop(channel, None)
             self.engine.closed(channel, time.monotonic_ns())
+            if isinstance(error, Forbidden):
+                self._end_forbidden(str(error))
             self._notice()
             return
         try:
@@ -191,6 +194,11 @@ class Conductor:
                 await self._exchange_frames(channel, connection, said.offered)
         finally:
             await connection.aclose()
+
+    def _end_forbidden(self, why: str) -> None:
+        """Ends the replay; what it has begun elsewhere ends in order. A replay that was ending has failed, too."""
+        self._result.ending, self._result.ended_why = Ending.FORBIDDEN, self._result.ended_why or why
+        self.stop(Ending.FORBIDDEN)
 
     async def _exchange_frames(self, channel: int, connection: Connection, offered: OfferedVersions) -> None:
         def received(frames: list[bytes]) -> None:

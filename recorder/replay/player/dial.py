@@ -1,5 +1,8 @@
 """Dials the target: a connection with TLS if asked for, its node's versions known, logged in, ready for requests.
 
+Before a connection is ready the guard has looked at it: at the address that it has reached, before a byte is sent; at
+its node's cluster id, which is the last thing that is asked.
+
 Connections with TLS, and recorded ones, have two tasks that read and write. Plain sockets are watched together
 (`sockets`).
 """
@@ -11,7 +14,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
@@ -20,16 +23,21 @@ from proxy.schema.errors import BadSetting
 from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
-from proxy.wire.keys import API_VERSIONS
+from proxy.wire.keys import API_VERSIONS, METADATA
+from recorder.replay.cluster import about_topics
 from recorder.replay.engine.channels import Send
+from recorder.replay.engine.own import newest
 from recorder.replay.login.logins import Logins
 from recorder.replay.login.sasl import Login
 from recorder.replay.plan import CLIENT_ID, OfferedVersions
 from recorder.replay.player.frames import READ, Frames
+from recorder.replay.player.guard import Guard
 from recorder.replay.player.recording import Recording, Tape
 
 _VERSIONS_NEWEST, _VERSIONS_OLDEST = 3, 0
 _UNSUPPORTED_VERSION = 35
+# the first version of Metadata whose answer has the cluster's id
+_TELLS_ID = 2
 CONNECT_SECONDS = 20
 
 
@@ -46,12 +54,14 @@ class Target:
         tls: the context, and the name that certificates must have (None: the host that is dialled).
         logins: the settings file's logins; None: there are none.
         recording: records all bytes of all connections; None if nothing is recorded.
+        guard: looks at each connection.
     """
 
     bootstrap: tuple[tuple[str, int], ...]
     tls: tuple[ssl.SSLContext, str | None] | None = None
     logins: Logins | None = None
     recording: Recording | None = None
+    guard: Guard = field(default_factory=Guard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +190,10 @@ class Connection:
 async def dial(
     target: Target, host: str, port: int, principal: str | None, node: int | None = None
 ) -> tuple[Connection, NodeVersions, Login | None]:
-    """A connection that is ready for requests. `node`: the id of the dialled node, if known. Errors: NotReached."""
+    """A connection that is ready for requests. `node`: the id of the dialled node, if known.
+
+    Errors: NotReached; Forbidden if the guard refuses it, which nothing but that is to handle.
+    """
     with trio.move_on_after(CONNECT_SECONDS):
         try:
             connection = await _connect(target, host, port, node)
@@ -189,6 +202,10 @@ async def dial(
         try:
             said = await _versions(connection)
             login = await _log_in(connection, target.logins, principal, said)
+            cluster_id = await _cluster_id(connection, said)
+            target.guard.check_id(host, port, cluster_id)
+            if target.recording is not None:
+                target.recording.identified(cluster_id)
             return connection, said, login
         except (WireError, BadSetting, NotReached, trio.BrokenResourceError, OSError) as error:
             await connection.aclose()
@@ -211,6 +228,11 @@ def _why(error: BaseException) -> str:
 
 async def _connect(target: Target, host: str, port: int, node: int | None) -> Connection:
     plain = await trio.open_tcp_stream(host, port)
+    try:
+        target.guard.check_ends(host, port, plain.socket)
+    except BaseException:
+        await trio.aclose_forcefully(plain)
+        raise
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # trio limits what the kernel takes beyond the peer's window to 16 KiB: a large request would leave in many pieces
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 0)
@@ -230,10 +252,8 @@ async def _connect(target: Target, host: str, port: int, node: int | None) -> Co
 def _tape(target: Target, plain: trio.SocketStream, host: str, port: int, node: int | None) -> Tape | None:
     if target.recording is None:
         return None
-    here, own_port, *_ = plain.socket.getsockname()
-    return target.recording.opened(
-        node, str(Address(host, port)), str(Address(here, own_port)), tls=target.tls is not None
-    )
+    here, reached = (str(Address(*end()[:2])) for end in (plain.socket.getsockname, plain.socket.getpeername))
+    return target.recording.opened(node, str(Address(host, port)), here, reached, tls=target.tls is not None)
 
 
 def _unwrapped(plain: trio.SocketStream) -> socket.socket:
@@ -258,6 +278,18 @@ async def _versions(connection: Connection) -> NodeVersions:
     offered = {each["api_key"]: range(each["min_version"], each["max_version"] + 1) for each in found["api_keys"]}
     features = {each["name"]: each["max_version_level"] for each in found.get("finalized_features") or ()}
     return NodeVersions(offered, features)
+
+
+async def _cluster_id(connection: Connection, said: NodeVersions) -> str | None:
+    """The id of the node's cluster; None: it has none (before 0.10.1)."""
+    version = newest(METADATA, said.offered, None)
+    if version is None or version < _TELLS_ID:
+        return None
+    frame = encode_request(METADATA, version, correlation_id=0, client_id=CLIENT_ID, values=about_topics(()))
+    decoded = decode_response(await connection.ask(frame), METADATA, version)
+    if not isinstance(decoded, tuple):
+        raise NotReached("its answer to Metadata can't be read")
+    return decoded[1].get("cluster_id") or None
 
 
 async def _log_in(

@@ -121,12 +121,28 @@ class Recording:
         self._routes = Routes.marking_secrets()
         self._numbers = count()
         self._nodes: dict[int, str] = {}
+        # ids and addresses of the target that the session tells already
+        self._identities: set[str] = set()
         # bytes behind those that could not be read
         self._unread: Counter[Cause] = Counter()
         self._compactor = _Compactor(self._tap, compactor_command(folder, self._tap.session))
 
-    def opened(self, node: int | None, address: str, client: str, tls: bool) -> Tape:
-        """A connection to the target was opened. `client`: the address of the replay's socket."""
+    def identified(self, cluster_id: str | None) -> None:
+        """The target has told its cluster's id; None: it has none."""
+        if cluster_id is not None and cluster_id not in self._identities:
+            self._identities.add(cluster_id)
+            self._tap.identified(MAIN, ids=[cluster_id])
+
+    def opened(self, node: int | None, address: str, client: str, reached: str, tls: bool) -> Tape:
+        """A connection to the target was opened.
+
+        Args:
+            address: the dialled one; `reached`: the one that it has led to.
+            client: the address of the replay's socket.
+        """
+        if new := {address, reached} - self._identities:
+            self._identities |= new
+            self._tap.identified(MAIN, upstreams=sorted(new))
         if node is not None and self._nodes.get(node) != address:
             self._nodes[node] = address
             self._tap.node(node, address, address, MAIN)

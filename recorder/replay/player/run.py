@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import click
 import trio
 
-from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.terminal import echo, printable
 from proxy.wire.apis import api_key
@@ -33,9 +33,11 @@ from recorder.replay.plan import Exchange
 from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
+from recorder.replay.player.guard import Forbidden, Guard
 from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
-from recorder.replay.prepare import CREATION, Preparation, Prepared, listed, recorded_cluster
+from recorder.replay.prepare import CREATION, Preparation, Prepared, ask_for_nodes, listed
+from recorder.replay.recorded import recorded
 from recorder.replay.refused import Refused
 from recorder.replay.rehearsal import rehearse
 from recorder.replay.requests.apis import Treatment, treatment
@@ -100,31 +102,37 @@ class Job:
 def run(job: Job) -> int:
     """Plays, and returns the exit code. Errors: ClickException with the line that the user reads."""
     surveyed = _surveyed(job)
-    _check(job, surveyed)
+    guard = _check(job, surveyed)
     if surveyed.other_clusters:
         # nodes, topics and ids of other clusters must not pass for those of the one that is played
         job = replace(job, cluster=next(iter(surveyed.clusters)))
         surveyed = _surveyed(job)
-    return trio.run(_run, job, surveyed)
+    return trio.run(_run, job, surveyed, guard)
 
 
 def _surveyed(job: Job) -> Survey:
     try:
         with console(stderr=True).status("reading the capture ..."):
-            return survey(job.looked_at(), job.plays, lambda each: refused_anywhere(each, job.options), job.cluster)
+            told = recorded(job.folder, job.sessions)
+            refused = partial(refused_anywhere, options=job.options)
+            return survey(job.looked_at(), job.plays, refused, job.cluster, told)
     except (DamagedFileError, UnknownFormatError, OverBudget) as error:
         raise Refused(str(error)) from error
 
 
-def _check(job: Job, found: Survey) -> None:
+def _check(job: Job, found: Survey) -> Guard:
+    """Refuses what needs no target. Returns the guard of all connections to it."""
     if not found.requests:
         raise Refused(f"{job.folder} has no request that the filters let through: right would be fewer filters")
     if len(found.clusters) > 1 and job.cluster is None:
         names = ", ".join(sorted(found.clusters))
         raise Refused(f"{job.folder} is of several clusters ({names}): right would be --cluster with one of them")
-    asked = {str(Address(*each)) for each in job.bootstrap} & found.addresses
-    if asked and not job.options.onto_recorded:
-        raise Refused(recorded_cluster(f"{min(asked)} was dialled in the recording"))
+    guard = Guard(found.recorded, job.options)
+    try:
+        for address in job.bootstrap:
+            guard.check_address(*address)
+    except Forbidden as error:
+        raise Refused(str(error)) from error
     longest = max(found.used_topics(), key=len, default="")
     room = LONGEST_TOPIC - len(longest)
     if len(job.options.prefix) > room:
@@ -132,6 +140,7 @@ def _check(job: Job, found: Survey) -> None:
     if not job.dry_run:
         for line in _too_much_withheld(job, found.withheld_percent):
             raise Refused(f"{line} (--dry-run shows why)")
+    return guard
 
 
 def _too_much_withheld(job: Job, share: float) -> Iterator[str]:
@@ -143,14 +152,14 @@ def _too_much_withheld(job: Job, share: float) -> Iterator[str]:
         )
 
 
-async def _run(job: Job, surveyed: Survey) -> int:
+async def _run(job: Job, surveyed: Survey, guard: Guard) -> int:
     try:
         target = target_of(job.bootstrap, job.file)
     except (BadReplaySettings, BadSetting) as error:
         raise Refused(str(error)) from error
     try:
         async with recording(job.record, job.record_when_full) as kept:
-            return await _replay(job, surveyed, replace(target, recording=kept))
+            return await _replay(job, surveyed, replace(target, recording=kept, guard=guard))
     except FolderError as error:
         raise Refused(str(error)) from error
 
@@ -160,7 +169,10 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     names = Names(job.options.prefix, surveyed.topic_ids, cluster)
     preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)
     try:
+        await _look_where_it_leads(job, target, cluster)
         await _prepare(job, preparation, target, cluster)
+        if job.dry_run and target.guard.question:
+            preparation.findings.refusals.append(_unanswered(target.guard.question))
         if not job.dry_run and not preparation.findings.refusals:
             _ask(job, surveyed, preparation.findings, cluster, names)
             if not job.yes:
@@ -168,6 +180,8 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
                 await _prepare(job, preparation, target, cluster)
     except NotReached as error:
         raise Refused(f"the target can't be reached: {error}") from error
+    except Forbidden as error:
+        raise Refused(str(error)) from error
     found = preparation.findings
     if job.dry_run:
         return _show_plan(job, surveyed, found, cluster, names)
@@ -180,6 +194,24 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     world = World(job.options, job.choice.plays, surveyed, cluster, names, found, result)
     await _play(job, world, target)
     return _told(job, world.result)
+
+
+async def _look_where_it_leads(job: Job, target: Target, cluster: Cluster) -> None:
+    """Dials each node of the target, for the guard, before anything is written. Asks people what no node tells."""
+    with console(stderr=True).status("looking where the target leads ..."):
+        await target.guard.look_up()
+        async with asking(target, cluster, job.options.wait) as asker:
+            await asker.run(ask_for_nodes(cluster))
+            await asker.look_at_all()
+    question = target.guard.question
+    if question and not job.dry_run:
+        if not sys.stdin.isatty():
+            raise Refused(_unanswered(question))
+        click.confirm(f"{printable(question)}. Is it another cluster?", abort=True, err=True)
+
+
+def _unanswered(question: str) -> str:
+    return f"{question}: right would be --target-is-another, if it is another one"
 
 
 async def _prepare(job: Job, preparation: Preparation, target: Target, cluster: Cluster) -> None:

@@ -8,8 +8,8 @@
     withheld_percent      of the requests that were recorded
     totals                sums of `apis`
     source, target        the capture and the cluster it was played to; options: in words
-    started_at_ns,        times since 1970; position_ns: how far in the recording; ending: why it ended there
-    ended_at_ns
+    started_at_ns,        times since 1970; position_ns: how far in the recording; ending: why it ended there,
+    ended_at_ns           and ended_why: in a sentence, if there is more to say
     apis                  by name: recorded, sent, answered, lost, silent (acks=0), retried; by reason: withheld,
                           partitions, mismatches
     made                  the replay's own requests by purpose

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from proxy.terminal import printable
 from proxy.wire.error_codes import is_error_code, kafka_error
 from recorder import terminal
 from recorder.replay.outcome import (
@@ -75,9 +76,13 @@ def verdict(result: Result) -> str:
         Verdict.WITHHELD: f"{percent(result.withheld_percent)} of the requests were withheld; "
         f"--partial allows {percent(result.partial)}",
         Verdict.NOTHING: "no request of the recording was sent",
-        Verdict.UNFINISHED: f"{result.ending}; {differing(result)}{had_before(result)}",
+        Verdict.UNFINISHED: f"{_ending(result)}; {differing(result)}{had_before(result)}",
     }
     return found[result.verdict]
+
+
+def _ending(result: Result) -> str:
+    return f"{result.ending} ({printable(result.ended_why)})" if result.ended_why else result.ending
 
 
 def equal(result: Result) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -73,6 +73,8 @@ class Watcher:
         self.on_arrival = on_arrival
         self.events: list[tuple[Any, ...]] = []
         self.bytes = dict.fromkeys(Direction, b"")
+        # by cluster and kind (ids, upstreams, listeners)
+        self.identities: dict[tuple[str, str], list[str]] = {}
 
     def opened(self, facts: OpenedConnection, talk: Conversation) -> None:
         self.events.append(("opened", facts))
@@ -93,6 +95,10 @@ class Watcher:
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         self.events.append(("node", node_id, upstream, listener))
+
+    def identified(self, cluster: str, **of_it: Iterable[str]) -> None:
+        for kind, values in of_it.items():
+            self.identities.setdefault((cluster, kind), []).extend(values)
 
     def selection_change(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:
         return partial(self._choose, recording), partial(self._choose, "as before")

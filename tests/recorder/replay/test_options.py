@@ -36,7 +36,10 @@ OPTIONS = {
     "--max-late": "3m",
     "--stop-after": "7",
 }
-SWITCHES = ("--read-only", "--admin", "--telemetry", "--create-topics", "--onto-recorded", "--fence")
+SWITCHES = (
+    *("--read-only", "--admin", "--telemetry", "--create-topics", "--fence"),
+    *("--onto-recorded", "--same-address", "--target-is-another"),
+)
 # durations as typed in another unit
 SAME = {"1500ms": "1.5s"}
 

@@ -156,17 +156,6 @@ def transactional() -> Recording:
     return recording
 
 
-def test_the_recorded_cluster_is_refused_by_its_id() -> None:
-    recording = listing()
-    answer = {"brokers": [], "cluster_id": "target", "controller_id": 1, "topics": []}
-    recording.exchanges(9, 1, METADATA, 9, {"topics": []}, answer)
-    found, _ = scripted(recording, Metadata=topic(2))
-    assert found.refusals == [
-        "the target is the recorded cluster (cluster target): right would be another cluster, or --onto-recorded"
-    ]
-    assert scripted(recording, Options(onto_recorded=True), Metadata=topic(2))[0].refusals == []
-
-
 def test_a_topic_that_is_missing_is_refused() -> None:
     found, asked = scripted(listing(), Metadata=topic(0))
     assert found.refusals == [
@@ -211,10 +200,7 @@ def test_a_topic_that_can_not_be_made_is_refused_after_some_tries() -> None:
 
 
 def test_a_refused_target_gets_no_topics() -> None:
-    recording = listing()
-    answer = {"brokers": [], "cluster_id": "target", "controller_id": 1, "topics": []}
-    recording.exchanges(9, 1, METADATA, 9, {"topics": []}, answer)
-    _, asked = scripted(recording, Options(create_topics=True), Metadata=topic(0))
+    _, asked = scripted(listing(), Options(create_topics=True, nodes={1: 9}), Metadata=topic(0))
     assert CREATE_TOPICS not in asked
 
 

@@ -213,13 +213,3 @@ def test_every_question_about_groups_can_be_written() -> None:
     assert {*DESCRIBES} <= {made.api_key for made in asked}
     for made in asked:
         must("request", made.api_key, versions(made.api_key)[-1]).encode(made.values)
-
-
-def test_a_target_that_has_a_recorded_id_or_a_dialled_address_is_refused() -> None:
-    by_id, by_address = Survey(cluster_ids={"target"}), Survey(cluster_ids={"another"}, addresses={"127.0.0.1:9092"})
-    for survey, known_by in ((by_id, "cluster target"), (by_address, "127.0.0.1:9092 was dialled in the recording")):
-        (refused,) = prepared(survey, lambda made: None).refusals
-        assert refused == (
-            f"the target is the recorded cluster ({known_by}): right would be another cluster, or --onto-recorded"
-        )
-        assert not prepared(survey, lambda made: None, onto_recorded=True).refusals

@@ -150,13 +150,13 @@ def test_tokens_and_bytes_of_no_frame_are_no_exchange(tmp_path: Path) -> None:
     assert [*happenings(tmp_path)] == []
 
 
-def test_a_node_is_reported_with_the_dialled_address(tmp_path: Path) -> None:
+def test_a_node_is_reported_with_its_id(tmp_path: Path) -> None:
     detail = '{"node_id": 2, "upstream": "b2:9092"}'
     frames = [request(20, 1, 0, METADATA, 12, {"topics": None})]
     write(tmp_path, frames, [event(5, None, "node", detail=detail), event(6, None, "node", detail="[]")])
     first, _ = happenings(tmp_path)
     assert isinstance(first, NodeFound)
-    assert (first.node, first.address) == (2, "b2:9092")
+    assert first.node == 2
 
 
 def test_only_sessions_that_are_wanted_are_read(tmp_path: Path) -> None:

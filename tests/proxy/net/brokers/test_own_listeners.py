@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.brokers import own_listeners
+from proxy import ips
 from proxy.net.brokers.nodes import bind
 from proxy.net.brokers.own_listeners import OwnListeners
 from proxy.schema.addresses import Address
@@ -78,14 +78,14 @@ def test_a_listener_on_every_interface_is_reached_at_each_address_of_this_machin
     assert not everywhere.are_reached_by(seen("198.51.100.2"))
     assert not everywhere.are_reached_by(seen("198.51.100.1", port=9093))
     # a second address, from which connections don't come by default
-    monkeypatch.setattr(own_listeners, "_can_be_bound", lambda address: str(address) == "198.51.100.2")
+    monkeypatch.setattr(ips, "_can_be_bound", lambda address: str(address) == "198.51.100.2")
     assert everywhere.are_reached_by(seen("198.51.100.2"))
 
 
 def test_a_bindable_address_of_another_machine_is_not_ours(everywhere, monkeypatch, tmp_path):
     (tmp_path / "ip_nonlocal_bind").write_text("1\n")
-    monkeypatch.setattr(own_listeners, "BINDS_ANYTHING", (Path("/none"), tmp_path / "ip_nonlocal_bind"))
-    monkeypatch.setattr(own_listeners, "_can_be_bound", lambda address: True)
+    monkeypatch.setattr(ips, "BINDS_ANYTHING", (Path("/none"), tmp_path / "ip_nonlocal_bind"))
+    monkeypatch.setattr(ips, "_can_be_bound", lambda address: True)
     assert not everywhere.are_reached_by(seen("198.51.100.2"))
     (tmp_path / "ip_nonlocal_bind").write_text("0\n")
     assert everywhere.are_reached_by(seen("198.51.100.2"))

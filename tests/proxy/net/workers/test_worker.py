@@ -33,6 +33,11 @@ from tests.proxy.rewrite.responses import read
 NUMBER, SLOT = 3, 1
 
 
+def nodes(table: dict[str, list[str]]) -> dict[str, Any]:
+    """The parent's message with its node table."""
+    return {"do": "nodes", "cluster": "main", "table": table, "cluster_id": None, "brokers": []}
+
+
 class Parent:
     """A scripted parent: it notes what it receives, and answers queries."""
 
@@ -136,7 +141,7 @@ async def test_nothing_is_accepted_before_the_parent_hands_a_listener_over(paren
 
 async def test_a_nodes_clients_reach_the_nodes_broker(parent, broker):
     where = await parent.hand_over(7)
-    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [str(broker.address), str(where), ""]}})
+    parent.calls.tell(nodes({"7": [str(broker.address), str(where), ""]}))
     await ping(await connected(where))
     assert parent.watcher.seen("node") == [("node", 7, str(broker.address), str(where))]
 
@@ -150,7 +155,7 @@ async def test_an_unknown_node_is_looked_up(parent):
 async def test_a_worker_never_dials_an_advertised_address(parent, broker):
     await parent.hand_over()
     where = await parent.hand_over(7)
-    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": ["advertised.invalid:1", str(where), ""]}})
+    parent.calls.tell(nodes({"7": ["advertised.invalid:1", str(where), ""]}))
     # a sidecar's own node: its broker is the one in the proxy's settings
     await ping(await connected(where))
 
@@ -184,7 +189,7 @@ async def test_a_node_without_a_port_of_the_parent_ends_the_connection(parent, b
 
 async def test_a_broker_that_is_down_is_reported_to_the_parent(parent, broker):
     where = await parent.hand_over(7)
-    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [f"{HOST}:1", str(where), ""]}})
+    parent.calls.tell(nodes({"7": [f"{HOST}:1", str(where), ""]}))
     client = await connected(where)
     await client.hears_the_end()
     assert await parent.hears("request_discovery") == {"do": "request_discovery", "cluster": "main"}

@@ -50,7 +50,7 @@ def kept(folder: Path, when_full: WhenFull = WhenFull.DROP) -> Recording:
 
 def test_requests_and_answers_are_frames_and_a_replayed_one_has_its_origin(tmp_path: Path) -> None:
     session = kept(tmp_path)
-    tape = session.opened(4, "broker:9092", "127.0.0.1:5000", tls=False)
+    tape = session.opened(4, "broker:9092", "127.0.0.1:5000", "127.0.0.1:9092", tls=False)
     for number, origin in ((1, None), (2, RECORDED)):
         tape.sends(request(METADATA, 1, {"topics": []}, number), origin)
         tape.came(response(METADATA, 1, NOBODY, number))
@@ -71,7 +71,7 @@ def test_requests_and_answers_are_frames_and_a_replayed_one_has_its_origin(tmp_p
 
 def test_a_password_is_in_no_file_of_it(tmp_path: Path) -> None:
     session = kept(tmp_path)
-    tape = session.opened(None, "broker:9092", "127.0.0.1:5000", tls=False)
+    tape = session.opened(None, "broker:9092", "127.0.0.1:5000", "127.0.0.1:9092", tls=False)
     tape.sends(request(SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}))
     tape.came(response(SASL_HANDSHAKE, 1, {"error_code": 0, "mechanisms": ["PLAIN"]}))
     tape.sends(request(SASL_AUTHENTICATE, 1, {"auth_bytes": b"\0alice\0wonderland"}))
@@ -99,7 +99,7 @@ def test_only_the_user_of_the_replay_reads_its_log(tmp_path: Path) -> None:
 )
 def test_the_event_names_the_side_that_ended_the_connection(tmp_path: Path, ends: str, cause: str) -> None:
     session = kept(tmp_path)
-    tape = session.opened(1, "broker:9092", "127.0.0.1:5000", tls=False)
+    tape = session.opened(1, "broker:9092", "127.0.0.1:5000", "127.0.0.1:9092", tls=False)
     {"nothing": lambda: None, "end": lambda: tape.came(b""), "reset": tape.broke}[ends]()
     tape.close()
     tape.close()
@@ -111,7 +111,7 @@ def test_the_event_names_the_side_that_ended_the_connection(tmp_path: Path, ends
 def test_nodes_are_reported_once_with_the_dialled_addresses(tmp_path: Path) -> None:
     session = kept(tmp_path)
     for address in ("a:1", "a:1", "b:1"):
-        session.opened(1, address, "127.0.0.1:5000", tls=False).close()
+        session.opened(1, address, "127.0.0.1:5000", "127.0.0.1:9092", tls=False).close()
     session.close()
     found = rows(tmp_path, "events", "kind", "detail")
     assert ['"upstream": "a:1"' in row["detail"] for row in found if row["kind"] == "node"] == [True, False]
@@ -119,7 +119,7 @@ def test_nodes_are_reported_once_with_the_dialled_addresses(tmp_path: Path) -> N
 
 def test_bytes_after_a_response_without_a_request_are_reported_as_missing(tmp_path: Path) -> None:
     session = kept(tmp_path)
-    tape = session.opened(1, "broker:9092", "127.0.0.1:5000", tls=False)
+    tape = session.opened(1, "broker:9092", "127.0.0.1:5000", "127.0.0.1:9092", tls=False)
     tape.came(response(METADATA, 1, NOBODY))
     tape.sends(request(METADATA, 1, {"topics": []}))
     tape.close()
@@ -136,7 +136,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_sent(tmp_
 def test_a_folder_that_goes_away_meanwhile_costs_the_recording_and_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     session = kept(folder)
-    tape = session.opened(1, "broker:9092", "127.0.0.1:5000", tls=False)
+    tape = session.opened(1, "broker:9092", "127.0.0.1:5000", "127.0.0.1:9092", tls=False)
     shutil.rmtree(folder)
     tape.sends(request(METADATA, 1, {"topics": []}), RECORDED)
     tape.close()
@@ -162,7 +162,9 @@ async def test_a_replay_is_recorded_to_its_end_whatever_ends_it(
     async def play() -> None:
         async with recording(tmp_path, WhenFull.DROP) as session:
             assert session is not None
-            session.opened(1, "broker:9092", "127.0.0.1:5000", tls=False).sends(request(METADATA, 1, {"topics": []}))
+            session.opened(1, "broker:9092", "127.0.0.1:5000", "127.0.0.1:9092", tls=False).sends(
+                request(METADATA, 1, {"topics": []})
+            )
             raise RuntimeError
 
     with pytest.raises(RuntimeError):

@@ -20,6 +20,7 @@ from recorder.replay.options import Options
 from recorder.replay.outcome import Result
 from recorder.replay.player import run as module
 from recorder.replay.player.dial import Target
+from recorder.replay.player.guard import Guard
 from recorder.replay.player.run import Job, run
 from recorder.replay.prepare import Preparation, Prepared
 from recorder.replay.refused import Refused
@@ -52,7 +53,7 @@ def surveyed(monkeypatch: pytest.MonkeyPatch) -> list[Survey]:
     """Returns what would be played."""
     found: list[Survey] = []
 
-    def play(_: Any, job: Job, survey: Survey) -> int:
+    def play(_: Any, job: Job, survey: Survey, guard: Guard) -> int:
         found.append(survey)
         return 0
 
@@ -77,8 +78,9 @@ def test_each_cluster_of_the_capture_is_known_again_whichever_is_played(
     job: Job, surveyed: list[Survey], played: str
 ) -> None:
     run(replace(job, cluster=played))
-    assert surveyed[0].cluster_ids == {"id of one", "id of two"}
-    assert surveyed[0].addresses == {"10.0.0.1:9092", "10.0.0.2:9092", "[fd00::1]:9092", "[fd00::2]:9092"}
+    assert surveyed[0].recorded.cluster_ids == {"id of one", "id of two"}
+    dialled = {"10.0.0.1:9092", "10.0.0.2:9092", "[fd00::1]:9092", "[fd00::2]:9092"}
+    assert {*map(str, surveyed[0].recorded.addresses)} == dialled | {"h:1"}
 
 
 @pytest.mark.parametrize("address", [("10.0.0.1", 9092), ("fd00::2", 9092)], ids=["bootstrap", "node"])
@@ -86,7 +88,7 @@ def test_an_address_that_was_dialled_in_the_recording_is_refused_before_it_is_di
     job: Job, surveyed: list[Survey], address: tuple[str, int]
 ) -> None:
     job = replace(job, cluster="two", bootstrap=(("elsewhere", 1), address))
-    with pytest.raises(Refused, match="9092 was dialled in the recording"):
+    with pytest.raises(Refused, match="9092, an address of the recording"):
         run(job)
     assert not surveyed
     assert run(replace(job, options=Options(onto_recorded=True))) == 0
@@ -183,6 +185,7 @@ def overwriting(job: Job, writing: Survey, monkeypatch: pytest.MonkeyPatch) -> C
             preparation.findings.overwritten.append("app")
             preparation.findings.refusals += refusals
 
+        monkeypatch.setattr(module, "_look_where_it_leads", play)
         monkeypatch.setattr(module, "_prepare", prepare)
         trio.run(module._replay, replace(job, yes=yes), writing, Target(()))
 
@@ -222,6 +225,7 @@ def test_the_result_has_recorded_names_of_topics_and_groups_that_had_data_before
     async def play(*_: object) -> None:
         """Nothing."""
 
+    monkeypatch.setattr(module, "_look_where_it_leads", play)
     monkeypatch.setattr(module, "_prepare", prepare)
     monkeypatch.setattr(module, "_play", play)
     monkeypatch.setattr(module, "_told", lambda _, result: told.append(result))

@@ -1,0 +1,108 @@
+"""What a cluster can be known by again, for the recorder: its id, and the addresses of its brokers and of the proxy.
+
+A reader of the recording must know the recorded cluster again under any spelling, and through any address of the proxy.
+So each address is reported as it is named, and as sockets and look-ups resolve it. A listener on every interface is
+reported at each address of this machine. Names are looked up beside the traffic, one at a time, and again and again:
+a name may lead elsewhere later.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+import trio
+
+from proxy.ips import ip_of, of_this_machine
+from proxy.mapping.nodes import WILDCARDS
+from proxy.net.observer import Observer
+from proxy.schema.addresses import Address
+
+# a look-up that takes longer is given up until the next round
+LOOK_UP_SECONDS = 5.0
+# seconds between two rounds of look-ups
+ROUND_SECONDS = 600.0
+# addresses that are reported of each kind: brokers and load balancers may name any number of them
+MOST_REPORTED = 1 << 16
+
+
+class Identity:
+    """Reports each thing once. `observer`: None: nothing is recorded, and nothing is looked up."""
+
+    def __init__(self, cluster: str, observer: Observer | None) -> None:
+        self._cluster, self._observer = cluster, observer
+        self._ids: set[str] = set()
+        self._upstreams: set[Address] = set()
+        self._listeners: set[Address] = set()
+        self._interfaces = of_this_machine() if observer is not None else []
+        self._more_names = trio.Event()
+
+    def add_id(self, cluster_id: str | None) -> None:
+        """The cluster has this id. None: it is not known."""
+        if self._observer is not None and cluster_id and cluster_id not in self._ids:
+            self._ids.add(cluster_id)
+            self._observer.identified(self._cluster, ids=[cluster_id])
+
+    def add_upstreams(self, *addresses: Address) -> None:
+        """These are addresses of the cluster's brokers."""
+        if self._observer is not None and (new := self._new(self._upstreams, addresses)):
+            self._observer.identified(self._cluster, upstreams=map(str, new))
+
+    def add_listeners(self, *addresses: Address) -> None:
+        """The proxy can be reached at these addresses for the cluster."""
+        if self._observer is not None and (new := self._new(self._listeners, self._everywhere(addresses))):
+            self._observer.identified(self._cluster, listeners=map(str, new))
+
+    def reached(self, sock: socket.socket) -> None:
+        """A broker was dialled. Raises OSError: the connection has ended."""
+        if self._observer is not None:
+            self.add_upstreams(Address(*sock.getpeername()[:2]))
+
+    async def keep_looking_up(self) -> None:
+        """Looks up all names, those too that are added meanwhile, until cancelled."""
+        while self._observer is not None:
+            self._more_names = trio.Event()
+            for known, add in ((self._upstreams, self.add_upstreams), (self._listeners, self.add_listeners)):
+                for name in [each for each in known if _is_name(each.host)]:
+                    add(*await _resolved(name))
+            with trio.move_on_after(ROUND_SECONDS):
+                await self._more_names.wait()
+            self._interfaces = of_this_machine()
+            self.add_listeners(*(each for each in self._listeners if each.host in WILDCARDS))
+
+    def _everywhere(self, addresses: Iterable[Address]) -> Iterator[Address]:
+        for address in addresses:
+            yield address
+            if address.host in WILDCARDS:
+                yield from (Address(str(ip), address.port) for ip in self._interfaces)
+
+    def _new(self, known: set[Address], addresses: Iterable[Address]) -> list[Address]:
+        spelled = dict.fromkeys(Address(_one_spelling(each.host), each.port) for each in addresses)
+        new = [each for each in spelled if each not in known][: MOST_REPORTED - len(known)]
+        known.update(new)
+        if any(_is_name(each.host) for each in new):
+            self._more_names.set()
+        return new
+
+
+def _one_spelling(host: str) -> str:
+    try:
+        return str(ip_of(host))
+    except ValueError:
+        return host
+
+
+def _is_name(host: str) -> bool:
+    try:
+        return host not in WILDCARDS and not ip_of(host)
+    except ValueError:
+        return True
+
+
+async def _resolved(name: Address) -> list[Address]:
+    """The addresses that a name has now; none if no look-up tells them in time."""
+    with trio.move_on_after(LOOK_UP_SECONDS), suppress(OSError, UnicodeError):
+        found = await trio.socket.getaddrinfo(name.host, name.port, type=socket.SOCK_STREAM)
+        return [Address(*sockaddr[:2]) for *_, sockaddr in found]
+    return []

@@ -1,0 +1,124 @@
+"""Keeps a replay from writing where it was recorded: looks at each connection before anything of the replay is sent.
+
+    a connection    the address that it has reached, once names are resolved, is none of the recording's
+    its node        the cluster's id is none of the recording's, and is the target's
+
+An address of this machine counts as every address of this machine, since a listener on all interfaces has them all.
+Addresses may be used again by others, ids may not: so `--same-address` allows an equal address, and only
+`--onto-recorded` an equal id.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import Any
+
+import trio
+
+from proxy.ips import Ip, ip_of, of_this_machine
+from proxy.schema.addresses import Address
+from recorder.replay.options import Options
+from recorder.replay.recorded import Recorded
+
+# seconds for looking up the recorded names, all of them together; look-ups at a time
+_LOOK_UP_SECONDS, _LOOK_UPS = 10.0, 20
+# an address of this machine, whichever
+_HERE = "this machine"
+
+
+class Forbidden(Exception):
+    """A connection leads to a recorded cluster, or to another cluster than the target. Nothing may be sent there.
+
+    The text is a sentence that says what would be right.
+    """
+
+
+class Guard:
+    """The guard of one replay. Made without arguments, it only sees to it that all nodes are of one cluster."""
+
+    def __init__(self, recorded: Recorded | None = None, options: Options | None = None) -> None:
+        self._recorded, self._options = recorded or Recorded(), options or Options()
+        self._here = frozenset(of_this_machine())
+        self._names = {_name(each) for each in self._recorded.addresses}
+        self._places = {place for each in self._recorded.addresses if (place := self._place(each.host, each.port))}
+        # ids that nodes have told; None: a node of a cluster without an id
+        self._target_ids: list[str | None] = []
+
+    async def look_up(self) -> None:
+        """Resolves the recorded names as far as they have addresses now."""
+        limiter = trio.CapacityLimiter(_LOOK_UPS)
+        with trio.move_on_after(_LOOK_UP_SECONDS):
+            async with trio.open_nursery() as nursery:
+                for address in self._recorded.addresses:
+                    if self._place(address.host, address.port) is None:
+                        nursery.start_soon(self._look_up, address, limiter)
+
+    async def _look_up(self, name: Address, limiter: trio.CapacityLimiter) -> None:
+        async with limiter:
+            with suppress(OSError, UnicodeError):
+                for *_, sockaddr in await trio.socket.getaddrinfo(name.host, name.port, type=socket.SOCK_STREAM):
+                    self._places.add((self._ip(ip_of(str(sockaddr[0]))), name.port))
+
+    def check_address(self, host: str, port: int) -> None:
+        """Looks at an address before it is dialled. Errors: Forbidden."""
+        if _name(Address(host, port)) in self._names or self._place(host, port) in self._places:
+            self._refuse_address(str(Address(host, port)))
+
+    def check_ends(self, host: str, port: int, sock: Any) -> None:
+        """Looks at both ends of a socket that is connected to a node. Errors: Forbidden; OSError: it has ended."""
+        local, (reached, at) = ip_of(sock.getsockname()[0]), sock.getpeername()[:2]
+        self.check_address(host, port)
+        if (_HERE if ip_of(reached) == local else self._ip(ip_of(reached)), at) in self._places:
+            self._refuse_address(f"{Address(host, port)} leads to {Address(str(ip_of(reached)), at)}")
+
+    def check_id(self, host: str, port: int, cluster_id: str | None) -> None:
+        """Looks at the id that a node has told of its cluster; None: it has none. Errors: Forbidden."""
+        if self._options.onto_recorded:
+            return
+        if cluster_id in self._recorded.cluster_ids:
+            raise Forbidden(recorded_cluster(f"cluster {cluster_id}"))
+        if not self._target_ids:
+            self._target_ids.append(cluster_id)
+        if cluster_id not in self._target_ids:
+            found, target = (each or "without an id" for each in (cluster_id, *self._target_ids))
+            raise Forbidden(
+                f"{Address(host, port)} is a node of cluster {found}, the target is cluster {target}: "
+                "right would be nodes of one cluster, or --onto-recorded"
+            )
+
+    @property
+    def question(self) -> str:
+        """What nobody can tell: whether the target is another cluster. Empty if that is certain, or was answered."""
+        if self._options.onto_recorded or self._options.target_is_another:
+            return ""
+        unknown, sessions = [], self._recorded.without_id
+        if sessions:
+            more = f" and {len(sessions) - 1} more" if len(sessions) > 1 else ""
+            unknown.append(f"the recording has no cluster id (session {sessions[0]}{more})")
+        if None in self._target_ids:
+            unknown.append("the target has no cluster id")
+        return f"{' and '.join(unknown)}, so the target may be the recorded cluster" if unknown else ""
+
+    def _refuse_address(self, what: str) -> None:
+        if not (self._options.onto_recorded or self._options.same_address):
+            raise Forbidden(recorded_cluster(f"{what}, an address of the recording", "--same-address"))
+
+    def _place(self, host: str, port: int) -> tuple[Ip | str, int] | None:
+        """The one spelling of an IP address with its port; None for a name."""
+        try:
+            return (_HERE if host == "*" else self._ip(ip_of(host))), port
+        except ValueError:
+            return None
+
+    def _ip(self, address: Ip) -> Ip | str:
+        return _HERE if address.is_loopback or address.is_unspecified or address in self._here else address
+
+
+def recorded_cluster(known_by: str, allowed_by: str = "--onto-recorded") -> str:
+    """The refusal of a recorded cluster."""
+    return f"the target is the recorded cluster ({known_by}): right would be another cluster, or {allowed_by}"
+
+
+def _name(address: Address) -> tuple[str, int]:
+    return address.host.lower().removesuffix("."), address.port
