@@ -57,7 +57,8 @@ class Guard:
     async def _look_up(self, name: Address, limiter: trio.CapacityLimiter) -> None:
         async with limiter:
             with suppress(OSError, UnicodeError):
-                for *_, sockaddr in await trio.socket.getaddrinfo(name.host, name.port, type=socket.SOCK_STREAM):
+                host = name.host.removesuffix(".")
+                for *_, sockaddr in await trio.socket.getaddrinfo(host, name.port, type=socket.SOCK_STREAM):
                     self._places.add((self._ip(ip_of(str(sockaddr[0]))), name.port))
 
     def check_address(self, host: str, port: int) -> None:

@@ -1,0 +1,432 @@
+"""Tests that a replay writes nothing where its capture was recorded, whichever way leads there."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from proxy.wire.keys import METADATA, OFFSET_COMMIT, PRODUCE
+from recorder.replay.choice import Choice
+from recorder.replay.options import Options
+from recorder.replay.player import run as module
+from recorder.replay.player.run import Job, run
+from recorder.replay.refused import Refused
+from tests.recorder.replay.captures import SESSION, Row, event, request, response, write
+from tests.recorder.replay.player.kafka_node import NOT_LEADER, TOPIC, Node
+from tests.recorder.replay.simple import produce, produced
+
+OTHER_SESSION = "20261121T130000Z-def"
+COMMIT = {
+    "group_id": "g",
+    "generation_id_or_member_epoch": -1,
+    "member_id": "",
+    "group_instance_id": None,
+    "topics": [
+        {
+            "name": TOPIC,
+            "partitions": [
+                {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
+            ],
+        }
+    ],
+}
+COMMITTED = {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "error_code": 0}]}]}
+SECOND = 10**9
+
+
+def frames(**columns: Any) -> list[Row]:
+    """Two Produces, a commit, and a Produce."""
+    rows = []
+    for number in range(4):
+        of = OFFSET_COMMIT, 7, COMMIT, COMMITTED
+        if number != 2:
+            of = PRODUCE, 9, produce(topic=TOPIC), produced(base=number, topic=TOPIC)
+        key, version, asked, answer = of
+        rows.append(request(2 * number, 1, number, key, version, asked, **columns))
+        rows.append(response(2 * number + 1, 1, number, key, version, answer, **columns))
+    return rows
+
+
+def known_by(*ids: str, upstreams: Sequence[str] = (), listeners: Sequence[str] = (), **columns: Any) -> Row:
+    detail = {"ids": ids, "upstreams": upstreams, "listeners": listeners}
+    return event(9, None, "cluster", detail=json.dumps(detail), **columns)
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[Node], Node]]:
+    """Starts a node, which ends with the test."""
+    with ExitStack() as stack:
+        yield lambda node: stack.enter_context(node.running())
+
+
+@pytest.fixture
+def recorded(started: Callable[[Node], Node]) -> Node:
+    """A node of the recorded cluster. Nothing may be written to it."""
+    return started(Node("recorded"))
+
+
+@pytest.fixture
+def job(tmp_path: Path, recorded: Node) -> Callable[..., Job]:
+    """Makes a job of a capture of `recorded`, by default one without Metadata whose events tell everything."""
+
+    def made(
+        to: Node | str,
+        *,
+        rows: list[Row] | None = None,
+        events: list[Row] | None = None,
+        yes: bool = True,
+        dry_run: bool = False,
+        sessions: tuple[str, ...] = (),
+        cluster: str | None = None,
+        **options: Any,
+    ) -> Job:
+        told = [known_by("recorded", upstreams=(f"127.0.0.1:{recorded.port}",))] if events is None else events
+        capture = write(tmp_path / "capture", frames() if rows is None else rows, told)
+        given = Options(**({"speed": None, "wait": SECOND, "drain": 0} | options))
+        host, port = (to.host, to.port) if isinstance(to, Node) else (to.rpartition(":")[0], int(to.rpartition(":")[2]))
+        return Job(
+            capture, ((host, port),), given, Choice(given), sessions, cluster, dry_run=dry_run, yes=yes, partial=100
+        )
+
+    return made
+
+
+def refusal(job: Job) -> str:
+    with pytest.raises(Refused) as refused:
+        run(job)
+    return refused.value.message
+
+
+def test_another_cluster_gets_all_that_was_recorded(
+    job: Callable[..., Job], started: Callable[[Node], Node], recorded: Node
+) -> None:
+    target = started(Node())
+    assert run(job(target)) == 0
+    assert (target.asked["Produce"], target.asked["OffsetCommit"], *recorded.asked) == (3, 1)
+
+
+@pytest.mark.parametrize("dry_run", [False, True], ids=["played", "dry run"])
+def test_another_way_to_the_recorded_cluster_is_refused_by_its_id(
+    job: Callable[..., Job], started: Callable[[Node], Node], dry_run: bool
+) -> None:
+    # another proxy before it, or the broker's second listener
+    way = started(Node("recorded"))
+    for options in ({}, {"same_address": True}, {"target_is_another": True}, {"create_topics": True}):
+        told = refusal(job(way, dry_run=dry_run, **options))
+        assert told.startswith("the target is the recorded cluster (cluster recorded): right would be another cluster")
+    assert not way.written
+
+
+def test_the_recorded_cluster_is_played_to_only_if_that_is_asked_for(job: Callable[..., Job], recorded: Node) -> None:
+    assert run(job(recorded, onto_recorded=True)) == 0
+    assert recorded.asked["Produce"] == 3
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    ["localhost", "LOCALHOST", "127.0.0.1", "127.1", "0", "::ffff:127.0.0.1", "127.0.0.2"],
+)
+@pytest.mark.parametrize("is_node", [False, True], ids=["bootstrap", "node"])
+def test_a_recorded_address_is_refused_however_it_is_spelled(
+    job: Callable[..., Job], started: Callable[[Node], Node], spelled: str, is_node: bool
+) -> None:
+    there = started(Node("target", host="0.0.0.0"))
+    events = [known_by("recorded", upstreams=(f"127.0.0.1:{there.port}",))]
+    to: Node | str = f"{spelled}:{there.port}"
+    if is_node:
+        to = started(Node("target"))
+        to.nodes = {1: (spelled, there.port)}
+    told = refusal(job(to, events=events))
+    assert told.startswith("the target is the recorded cluster (")
+    assert told.endswith("an address of the recording): right would be another cluster, or --same-address")
+    assert not there.asked
+
+
+@pytest.mark.parametrize("listener", ["0.0.0.0", "[::]", "*", "127.0.0.1", "localhost", "LocalHost."])
+def test_a_listener_of_the_recording_is_refused_at_each_of_its_addresses(
+    job: Callable[..., Job], started: Callable[[Node], Node], listener: str
+) -> None:
+    proxy = started(Node("target", host="0.0.0.0"))
+    told = refusal(
+        job(f"127.0.0.1:{proxy.port}", events=[known_by("recorded", listeners=(f"{listener}:{proxy.port}",))])
+    )
+    assert "an address of the recording" in told
+    assert not proxy.asked
+
+
+def test_an_address_of_this_machine_is_each_of_them(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            # no packet leaves: it only tells the address that other machines know this one by
+            sock.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        here = sock.getsockname()[0]
+    there = started(Node("target", host="0.0.0.0"))
+    told = refusal(job(f"{here}:{there.port}", events=[known_by("recorded", upstreams=(f"127.0.0.1:{there.port}",))]))
+    assert "an address of the recording" in told
+
+
+def test_an_equal_address_is_allowed_alone_and_an_equal_id_is_not(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target = started(Node("target"))
+    events = [known_by("recorded", listeners=(f"127.0.0.1:{target.port}",))]
+    assert run(job(target, events=events, same_address=True)) == 0
+    assert target.asked["Produce"] == 3
+    target.cluster_id, target.asked = "recorded", type(target.asked)()
+    assert "(cluster recorded)" in refusal(job(target, events=events, same_address=True))
+    assert not target.written
+
+
+@pytest.mark.parametrize("id_of_node", ["recorded", "a third", None])
+@pytest.mark.parametrize("way", ["leader", "coordinator", "metadata"])
+def test_a_node_that_appears_while_playing_gets_nothing_unless_it_is_of_the_target(
+    job: Callable[..., Job],
+    started: Callable[[Node], Node],
+    capsys: pytest.CaptureFixture[str],
+    id_of_node: str | None,
+    way: str,
+) -> None:
+    target, other = started(Node("target")), started(Node(id_of_node))
+    other.nodes = target.nodes = {1: (target.host, target.port)}
+
+    def move() -> int:
+        if way == "coordinator":
+            target.coordinator = 2, other.host, other.port
+            return 0
+        target.nodes = {1: (target.host, target.port), 2: (other.host, other.port)}
+        target.leader = 2 if way == "leader" else 1
+        if way == "metadata":
+            # the same node, elsewhere from now on
+            target.nodes = {1: (other.host, other.port)}
+            target.hang_up = True
+        return NOT_LEADER
+
+    target.on_produce = move
+    assert run(job(target)) == 1
+    assert not other.written
+    assert "a connection led where nothing may be written" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("way", ["leader", "coordinator"])
+def test_a_recorded_address_that_appears_while_playing_is_sent_not_a_byte(
+    job: Callable[..., Job], started: Callable[[Node], Node], recorded: Node, way: str
+) -> None:
+    target = started(Node("target"))
+
+    def move() -> int:
+        target.coordinator = 2, "localhost", recorded.port
+        if way == "leader":
+            target.nodes = {1: (target.host, target.port), 2: ("localhost", recorded.port)}
+            target.leader = 2
+        return NOT_LEADER if way == "leader" else 0
+
+    target.on_produce = move
+    assert run(job(target)) == 1
+    assert not recorded.asked
+
+
+def test_a_reconnect_that_leads_elsewhere_gets_nothing(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target = started(Node("target", hang_up=True))
+
+    def repoint() -> int:
+        target.cluster_id, target.on_produce = "recorded", lambda: written.append("Produce") or 0
+        return 0
+
+    written: list[str] = []
+    target.on_produce = repoint
+    assert run(job(target)) == 1
+    assert not written
+    assert not target.asked["OffsetCommit"]
+
+
+def test_a_name_that_leads_elsewhere_later_gets_nothing(
+    job: Callable[..., Job],
+    started: Callable[[Node], Node],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = started(Node("target", host="127.0.0.2", hang_up=True))
+    there = started(Node("recorded", host="127.0.0.3", port=target.port))
+    target.nodes = {1: ("moving.test", target.port)}
+    look_up, now = socket.getaddrinfo, ["127.0.0.2"]
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda host, *rest, **more: look_up(*now if host == "moving.test" else [host], *rest, **more),
+    )
+
+    def move() -> int:
+        now[:] = ["127.0.0.3"]
+        return 0
+
+    target.on_produce = move
+    assert run(job(f"moving.test:{target.port}", same_address=True)) == 1
+    assert (target.asked["Produce"], *there.written) == (1,)
+
+
+def test_no_topic_is_made_before_all_nodes_are_known_to_be_the_targets(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target, other = started(Node("target")), started(Node("recorded"))
+    target.nodes = {1: (target.host, target.port), 2: (other.host, other.port)}
+    assert "(cluster recorded)" in refusal(job(target, create_topics=True))
+    assert not target.written | other.written
+
+
+NO_ID = "the recording has no cluster id"
+METADATA_ANSWER = {
+    "brokers": [{"node_id": 1, "host": "kafka.test", "port": 9092}],
+    "cluster_id": "recorded",
+    "topics": [],
+}
+
+
+def old(**columns: Any) -> list[Row]:
+    """The frames of a capture of an earlier version, with Metadata."""
+    asked = {"topics": None}
+    told = [request(8, 2, 0, METADATA, 9, asked, **columns), response(9, 2, 0, METADATA, 9, METADATA_ANSWER, **columns)]
+    return [*frames(**columns), *told]
+
+
+@pytest.mark.parametrize(
+    ("told", "unsaid"),
+    [
+        (Node("target"), (NO_ID,)),
+        (Node(None), (NO_ID, "the target has no cluster id")),
+        (Node("target", newest={METADATA: 1}), (NO_ID, "the target has no cluster id")),
+    ],
+    ids=["the capture", "null", "a version without ids"],
+)
+def test_where_an_id_is_missing_only_the_users_word_counts(
+    job: Callable[..., Job], started: Callable[[Node], Node], told: Node, unsaid: tuple[str, ...]
+) -> None:
+    target = started(told)
+    for options in ({}, {"same_address": True}, {"dry_run": True}, {"yes": False}):
+        if not options.get("dry_run"):
+            found = refusal(job(target, events=[], **options))
+            assert all(each in found for each in unsaid)
+            assert "right would be --target-is-another" in found
+        else:
+            assert run(job(target, events=[], **options)) == 2
+    assert not target.written
+    assert run(job(target, events=[], target_is_another=True)) == 0
+    assert target.asked["Produce"] == 3
+
+
+@pytest.mark.parametrize("events", [None, []], ids=["events", "metadata"])
+def test_a_target_without_an_id_is_asked_about(
+    job: Callable[..., Job], started: Callable[[Node], Node], events: list[Row] | None
+) -> None:
+    target = started(Node(None))
+    found = refusal(job(target, rows=old() if events == [] else None, events=events))
+    assert found.startswith("the target has no cluster id, so the target may be the recorded cluster")
+    assert not target.written
+
+
+def test_people_are_asked_and_yes_does_not_answer_for_them(
+    job: Callable[..., Job], started: Callable[[Node], Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, asked = started(Node("target")), list[str]()
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+
+    def answer(is_another: bool) -> None:
+        def confirm(text: str, **_: Any) -> None:
+            asked.append(text)
+            if not is_another:
+                raise click.Abort
+
+        monkeypatch.setattr(module.click, "confirm", confirm)
+
+    answer(False)
+    with pytest.raises(click.Abort):
+        run(job(target, events=[], yes=True))
+    assert not target.written
+    answer(True)
+    assert run(job(target, events=[], yes=True)) == 0
+    assert len(asked) == 2
+    assert all(f"{NO_ID} (session {SESSION})" in text and text.endswith("Is it another cluster?") for text in asked)
+
+
+def test_a_session_that_tells_no_id_is_asked_about_beside_one_that_does(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target = started(Node("target"))
+    rows = [*frames(), *frames(session=OTHER_SESSION)]
+    assert f"{NO_ID} (session {OTHER_SESSION})" in refusal(job(target, rows=rows))
+    assert not target.written
+
+
+def test_an_unplayed_sessions_cluster_is_refused(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+    target = started(Node("target"))
+    rows = [*frames(), *frames(session=OTHER_SESSION)]
+    events = [known_by("recorded"), known_by("target", session=OTHER_SESSION)]
+    assert "(cluster target)" in refusal(job(target, rows=rows, events=events, sessions=(SESSION,)))
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["events", "metadata"])
+def test_a_cluster_that_is_not_played_is_refused(
+    job: Callable[..., Job], started: Callable[[Node], Node], is_old: bool
+) -> None:
+    target = started(Node("recorded"))
+    rows = [*frames(cluster="one", session=OTHER_SESSION), *(old if is_old else frames)(cluster="two")]
+    events = [known_by("first", cluster="one", session=OTHER_SESSION)]
+    events += [] if is_old else [known_by("recorded", cluster="two")]
+    assert "(cluster recorded)" in refusal(job(target, rows=rows, events=events, cluster="one"))
+    assert not target.written
+
+
+def test_an_id_of_one_cluster_is_not_taken_for_anothers(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target = started(Node("target"))
+    rows = [*frames(cluster="one"), *[each | {"connection": 2} for each in frames(cluster="two")]]
+    events = [known_by("first", cluster="two")]
+    assert NO_ID in refusal(job(target, rows=rows, events=events, cluster="one"))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"kind": "opened", "connection": 1, "detail": '{{"upstream": "{0}", "listener": "x:1"}}'},
+        {"kind": "opened", "connection": 1, "detail": '{{"upstream": "x:1", "listener": "{0}"}}'},
+        {"kind": "node", "connection": None, "detail": '{{"node_id": 1, "upstream": "{0}", "listener": "x:1"}}'},
+        {"kind": "node", "connection": None, "detail": '{{"node_id": 1, "upstream": "unknown", "listener": "{0}"}}'},
+        None,
+    ],
+    ids=["dialled", "arrived at", "node", "node's listener", "frames alone"],
+)
+def test_a_capture_of_earlier_versions_tells_addresses(
+    job: Callable[..., Job], started: Callable[[Node], Node], told: Mapping[str, Any] | None
+) -> None:
+    target = started(Node("target", host="0.0.0.0"))
+    events = []
+    rows = frames()
+    if told is None:
+        rows = frames(listener=f"0.0.0.0:{target.port}")
+    else:
+        detail = told["detail"].format(f"127.0.0.1:{target.port}")
+        events = [event(1, told["connection"], told["kind"], detail=detail)]
+    found = refusal(job(f"localhost:{target.port}", rows=rows, events=events, target_is_another=True))
+    assert "an address of the recording" in found
+    assert not target.asked
+
+
+def test_brokers_that_recorded_metadata_names_are_addresses_of_the_recording(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target = started(Node("target"))
+    broker = {"node_id": 1, "host": "localhost", "port": target.port}
+    answer = {"brokers": [broker], "cluster_id": "recorded", "topics": []}
+    rows = [*frames(), request(8, 2, 0, METADATA, 9, {"topics": None}), response(9, 2, 0, METADATA, 9, answer)]
+    assert "an address of the recording" in refusal(job(target, rows=rows, events=[]))
+    assert not target.asked
