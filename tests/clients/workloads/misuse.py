@@ -246,7 +246,7 @@ CLIENTS: tuple[tuple[tuple[str, ...], Client, Client], ...] = (
 
 # topics, and the partitions of each
 TOPICS = dict.fromkeys(("plain", "empty", "spread", "keyed", "paid", "pictures", "narrow", "trusted"), PARTITIONS)
-_CONFIGS = dict.fromkeys(("narrow", "counted"), {"max.message.bytes": "2000"})
+_CONFIGS = {name: {"max.message.bytes": "2000"} for name in ("narrow", "counted")}
 
 
 def create_topics(bootstrap: str, topics: Mapping[str, int]) -> None:

@@ -50,6 +50,11 @@ def minute(row: Callable[..., Row], per_second: float, **facts: Any) -> Iterable
         yield row(at=number / per_second, **told)
 
 
+def reconnecting(client: str, first: int, offset: Callable[[int], int]) -> Iterable[Row]:
+    """Four batches a second, each second's on a connection of its own."""
+    return minute(read, 4, topic="t", client_id=client, connection=lambda at: first + at // 4, offset=offset)
+
+
 def of_producer(number: int, sequence: int, **facts: Any) -> Row:
     return {"producer_id": number, "producer_epoch": 0, "base_sequence": sequence} | facts
 
@@ -110,9 +115,9 @@ def scenario() -> list[Row]:
         *minute(sent, 2, topic="t", client_id="nearly", max_timestamp_ms=lambda at: NOON_MS + 500 * at + 30_000),
         *minute(sent, 2, topic="seconds", client_id="old", max_timestamp_ms=lambda at: NOON_MS // 1000 + at),
         # connects anew every second, and reads the same once more; or goes on; or while its other connection is open
-        *minute(read, 4, topic="t", client_id="anew", connection=lambda at: 1000 + at // 4, offset=lambda at: at % 4 * 10),
-        *minute(read, 4, topic="t", client_id="goes on", connection=lambda at: 2000 + at // 4, offset=lambda at: at * 10),
-        *minute(read, 4, topic="t", client_id="twins", connection=lambda at: 3000 + at // 4, offset=lambda at: at % 4 * 10),
+        *reconnecting("anew", 1000, lambda at: at % 4 * 10),
+        *reconnecting("goes on", 2000, lambda at: at * 10),
+        *reconnecting("twins", 3000, lambda at: at % 4 * 10),
         *minute(read, 4, topic="t", client_id="rewinds", connection=11, offset=lambda at: at % 20 * 10),
         *minute(read, 4, topic="t", client_id="reads on", connection=12, offset=lambda at: at * 10),
         *minute(read, 4, topic="t", client_id="seldom", connection=13, offset=lambda at: (at - at % 20 // 19) * 10),

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from proxy.wire import records
+from recorder.analysis.bodies import rows
+from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.analysis.tables.produced import not_written, written_only
 from recorder.analysis.tables.topic_use import TOPIC_USE, topic_use
 from tests.recorder.analysis.decode.frames import request, response
 
@@ -131,8 +134,8 @@ RESULTS = ("records", "refused_records", "retried_records", "unanswered_records"
 
 
 @pytest.fixture(scope="module")
-def written(captured_once: Build) -> dict[str, Any]:
-    """The use of the topic by each client of WRITES."""
+def sent(captured_once: Build) -> Any:
+    """A capture of WRITES."""
     rows, number = [], 0
     for client, exchanges in WRITES.items():
         for asked, answer in exchanges:
@@ -140,7 +143,13 @@ def written(captured_once: Build) -> dict[str, Any]:
             head = {"client": "10.0.0.1:1", "client_id": client, "cluster": "main", "exchange": number}
             head |= {"at": NOON + timedelta(seconds=number), "made_by": "client", "correlation_id": number}
             rows += [row | head for row in (asked, answer) if row]
-    return {row.client_id: row for row in topic_use(captured_once(*rows)).collect()}
+    return captured_once(*rows)
+
+
+@pytest.fixture(scope="module")
+def written(sent: Any) -> dict[str, Any]:
+    """The use of the topic by each client of WRITES."""
+    return {row.client_id: row for row in topic_use(sent).collect()}
 
 
 @pytest.mark.parametrize(
@@ -163,3 +172,17 @@ def test_accepted_refused_retried_and_unanswered_records_are_told_apart(
     assert tuple(row[name] for name in RESULTS) == counts
     sizes = [row[name.replace("records", "bytes")] for name in RESULTS]
     assert [bool(size) for size in sizes] == [bool(one) for one in counts]
+
+
+def test_partitions_that_were_refused_or_written_already_are_left_out_of_tables_of_frames(sent: Any) -> None:
+    asked = rows(sent, TOPIC_PARTITIONS).filter("side = 'request'")
+    left = written_only(asked, not_written(sent)).groupBy("client_id").count().collect()
+    assert {row.client_id: row["count"] for row in left} == {
+        "partly": 2,
+        "tries again": 1,
+        "known": 2,
+        "unheard": 2,
+        "stored twice": 2,
+        "same sequence, two offsets": 2,
+        "waits for none": 3,
+    }
