@@ -225,10 +225,10 @@ def _traffic(summary: Summary) -> Iterator[Plot]:
 
 
 def _topics(summary: Summary) -> Iterator[Plot]:
-    rows = [row for row in summary.topics.totals if row.written_bytes or row.read_bytes]
+    rows = [row for row in summary.topics.totals if row.kept_bytes or row.read_bytes]
     if not rows:
         return
-    unread = [row.topic for row in rows if row.written_bytes and not row.read_bytes]
+    unread = [row.topic for row in rows if row.kept_bytes and not row.read_bytes]
     were = "was" if len(unread) == 1 else "were"
     answer = f"{count(len(unread))} of {count(len(rows), 'topic')} {were} written and never read"
     answer += f": {', '.join(short(name, 40) for name in unread[:3])}." if unread else "."
@@ -239,9 +239,9 @@ def _topics(summary: Summary) -> Iterator[Plot]:
 
 
 def _bar_of_topic(row: TopicTotals) -> Bar:
-    written = f"{count(row.writers, 'writer')} {size(row.written_bytes)}"
+    written = f"{count(row.writers, 'writer')} {size(row.kept_bytes)}"
     read = f"{count(row.readers, 'reader')} {size(row.read_bytes)}"
-    return Bar(row.topic, f"{written}, {read}", (Piece(row.written_bytes, HUES[0]), Piece(row.read_bytes, HUES[1])))
+    return Bar(row.topic, f"{written}, {read}", (Piece(row.kept_bytes, HUES[0]), Piece(row.read_bytes, HUES[1])))
 
 
 def _groups(summary: Summary) -> Iterator[Plot]:

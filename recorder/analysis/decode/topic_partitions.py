@@ -52,6 +52,9 @@ _OWN = (
     Column("group_id", "string", "the group, if the message names one"),
     Column("transactional_id", "string", "the transactional id, if the message names one"),
     Column("acks", "smallint", "the acks that a Produce request asks for"),
+    Column("producer_id", "bigint", "the producer of its first record batch; null without idempotence"),
+    Column("producer_epoch", "smallint", "that producer's epoch"),
+    Column("base_sequence", "int", "the sequence of that batch's first record: a retry has the same"),
 )
 
 
@@ -81,7 +84,16 @@ def _row(of_frame: Mapping[str, Any], place: Place) -> tuple[Any, ...]:
         _named(around, "group_id"),
         _named(around, "transactional_id") or of_frame.get("v3_and_below_transactional_id") or None,
         of_frame.get("acks"),
+        *_producer(place),
     )
+
+
+def _producer(place: Place) -> tuple[int | None, ...]:
+    """The producer's id and epoch, and the sequence, of the partition's first batch."""
+    if not place.records or not place.batches.found:
+        return None, None, None
+    first = place.batches.found[0]
+    return tuple(map(none_if_negative, (first.producer_id, first.producer_epoch, first.base_sequence)))
 
 
 def _records(place: Place) -> tuple[int | None, int | None]:

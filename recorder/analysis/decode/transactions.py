@@ -35,6 +35,7 @@ _STEP = (
     *PLACE,
     Column("records", "bigint", "produced"),
     Column("bytes", "bigint", "produced"),
+    Column("base_sequence", "int", "the sequence of the first record produced"),
     Column("group_id", "string", "the group whose offsets are part of the transaction"),
     Column("is_commit", "boolean", "of EndTxn: false asks to abort"),
     Column("timeout_ms", "int", "of InitProducerId"),
@@ -46,7 +47,7 @@ _ANSWER = (
     Column("answered_producer_epoch", "smallint", "of InitProducerId and EndTxn 5"),
 )
 _NOWHERE = (None,) * len(PLACE)
-# records, bytes, group_id, is_commit, timeout_ms
+# records, bytes, base_sequence, group_id, is_commit, timeout_ms
 _NO_FACTS = (None,) * (len(_STEP) - len(PLACE))
 
 
@@ -64,7 +65,7 @@ def read_steps(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 def _rows(frame: Frame, values: Values) -> Iterator[tuple[Any, ...]]:
     group = values.get("group_id")
-    yield (*_NOWHERE, None, None, group, values.get("committed"), values.get("transaction_timeout_ms"))
+    yield (*_NOWHERE, None, None, None, group, values.get("committed"), values.get("transaction_timeout_ms"))
 
 
 def _produced(frame: Frame, budget: Budget) -> Iterator[Group]:
@@ -74,7 +75,7 @@ def _produced(frame: Frame, budget: Budget) -> Iterator[Group]:
     for place in holders(frame, budget) if name else ():
         for batch in place.batches.found:
             if batch.transactional:
-                facts = batch.count, batch.end - batch.start, None, None, None
+                facts = batch.count, batch.end - batch.start, batch.base_sequence, None, None, None
                 yield Group((name, batch.producer_id, batch.producer_epoch), [(*place.named, *facts)])
 
 

@@ -40,7 +40,7 @@ def under_replicated(tables: Tables) -> DataFrame:
         F.transform(lacks, lambda node: F.concat(F.lit("node "), node))
     )
     states = changes.withColumn("_next", next_at).withColumn("_missing", F.explode(missing))
-    found = inside(_in_windows(states, tables))
+    found = inside(tables.windows.spread(states, "_next"))
     first = F.min_by(evidence(found, ns(c.AT)), F.struct(c.AT, "topic", "partition"))
     window_ns = F.col(WINDOW) * tables.windows.length_ns
     rows = found.groupBy(c.CLUSTER, "_missing", WINDOW).agg(
@@ -50,18 +50,6 @@ def under_replicated(tables: Tables) -> DataFrame:
     )
     own = {OF: F.lit(None), MEASURE: F.col(CASES), FROM_NS: window_ns, TO_NS: window_ns + tables.windows.length_ns}
     return rule_rows(rows.withColumns(own), "_missing", {"example": "_example"})
-
-
-def _in_windows(states: DataFrame, tables: Tables) -> DataFrame:
-    """A row for each window in which a state holds."""
-    last_us = max((last for _, last in tables.windows.spans.values()), default=0) // 1000
-    length_us = tables.windows.length_ns // 1000
-    first = F.floor(F.unix_micros(c.AT) / length_us)
-    last = F.floor(F.coalesce(F.unix_micros("_next") - 1, F.lit(last_us)) / length_us)
-    numbers = F.when(last >= first, F.sequence(first, last))
-    spread = states.withColumn("_window", F.explode(numbers))
-    at = F.timestamp_micros((F.col("_window") * length_us).cast("bigint"))
-    return tables.windows.put(spread.withColumn("_at", at), "_at")
 
 
 def uneven_nodes(tables: Tables) -> DataFrame:
@@ -107,13 +95,16 @@ def _deleted(tables: Tables) -> DataFrame:
 
 
 def _commits(tables: Tables) -> DataFrame:
-    """The offsets of groups, from commits and from answers to OffsetFetch. If a group is not named, its
-    client stands for it.
+    """The offsets of groups, from commits that were not refused and from answers to OffsetFetch. If a group is not
+    named, its client stands for it.
     """
+    every, place = tables.partitions_with_peers, [*t.KEYS, "topic", "partition"]
+    refusals = (F.col(SIDE) == RESPONSE) & (F.col(c.API) == "OffsetCommit") & (F.col("error_code") != 0)
     commits = (F.col(SIDE) == REQUEST) & (F.col(c.API) == "OffsetCommit")
     fetched = (F.col(SIDE) == RESPONSE) & (F.col(c.API) == "OffsetFetch") & (F.col("error_code") == 0)
     named_ones = F.col("committed_offset").isNotNull() & F.col("topic").isNotNull()
-    found = tables.partitions_with_peers.filter((commits | fetched) & named_ones)
+    asked = every.filter((commits | fetched) & named_ones)
+    found = asked.join(every.filter(refusals).select(*place), place, "left_anti")
     return found.withColumn("_group", F.coalesce(F.concat(F.lit("group "), "group_id"), PEER))
 
 

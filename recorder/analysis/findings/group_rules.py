@@ -45,6 +45,34 @@ GROUP_RULES = (
         _MEMBERSHIPS,
     ),
     Rule(
+        "idle_members",
+        "Which groups have more members than partitions?",
+        groups.idle_members,
+        Severity.NOTICE,
+        1,
+        Unit.COUNT,
+        "Group {subject} has {members} members for {partitions} partitions; members that get nothing to read: "
+        "{measure}",
+        "Run fewer members, or give the topic more partitions. The range assignor goes topic by topic: with several "
+        "topics, take another one (partition.assignment.strategy). A spare member on purpose needs nothing to be done.",
+        (Need.TIME, Need.BODIES),
+        (keys.SYNC_GROUP, keys.CONSUMER_GROUP_HEARTBEAT),
+    ),
+    Rule(
+        "never_commits",
+        "Which groups read and commit nothing?",
+        groups.never_commits,
+        Severity.WARNING,
+        1,
+        Unit.COUNT,
+        "Group {subject} reads {topics} and has committed nothing (records: {measure})",
+        "After a restart its members read everything again, or skip what came meanwhile (auto.offset.reset). Commit "
+        "what is processed, or set enable.auto.commit=true. If the group wants no commits, let it assign its "
+        "partitions itself.",
+        _LONG_IN_BODIES,
+        (keys.FETCH, keys.SYNC_GROUP, keys.CONSUMER_GROUP_HEARTBEAT),
+    ),
+    Rule(
         "stalled",
         "Which groups with members make no progress?",
         groups.stalled(has_members=True),

@@ -1,4 +1,5 @@
-"""Rules on consumer groups: frequent rebalances, members that end without leaving, lag that stays or grows.
+"""Rules on consumer groups: frequent rebalances, members that end without leaving, that get no partition or never
+commit, lag that stays or grows.
 
 Lag is that of `tables.lag`, in the windows of the rules. A lag must stay, or keep growing, for ten windows.
 """
@@ -10,16 +11,20 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from recorder.analysis import columns as t
 from recorder.analysis.decode import group_rows as g
+from recorder.analysis.decode.frame import RESPONSE
+from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.counting import Words, evidence, null_safe_join, rule_rows
+from recorder.analysis.findings.counting import Words, counted, evidence, inside, null_safe_join, rule_rows
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
-from recorder.analysis.findings.tables import Tables
+from recorder.analysis.findings.tables import CLUSTER_ID, Tables
 from recorder.analysis.findings.windows import LONG
+from recorder.analysis.tables.clients import HOST, host
 from recorder.analysis.tables.group_events import COUNTS_FROM
 from recorder.analysis.tables.lag import KEY, WINDOW_END
 from recorder.analysis.tables.rebalance_causes import FENCED, JOINED, LOST, UNKNOWN
-from recorder.analysis.tables.rebalances import SILENT_S, lives
+from recorder.analysis.tables.rebalances import SILENT_S, assignments, lives
 from recorder.capture import frames as c
 
 # causes that are problems by themselves
@@ -60,6 +65,58 @@ def silent_leaves(tables: Tables) -> DataFrame:
     ended = lost.join(last, [*_GROUP, "who"]).join(closed, [c.SESSION, c.CONNECTION])
     gone = ended.filter(F.col("closed_at") <= F.col("from_at"))
     return rule_rows(_at(gone.withColumns({CASES: F.lit(1), MEASURE: F.lit(1)}), "closed_at"), "group_id")
+
+
+def idle_members(tables: Tables) -> DataFrame:
+    """Members of a group that have no partition at a window's end, while others have some: there are more members than
+    partitions, or their assignor gives some members nothing. Share groups, whose members share partitions, and groups
+    of Kafka Streams are left out.
+    """
+    held = tables.windows.spread(assignments(tables.group_events), "until")
+    # the assignment at the window's end
+    last = inside(held.filter(tables.windows.number("until") > F.col(WINDOW)))
+    is_idle, window_ns = F.col("partitions") == 0, F.col(WINDOW) * tables.windows.length_ns
+    rows = last.groupBy(*_GROUP, WINDOW).agg(
+        F.count("*").alias("_members"),
+        F.sum("partitions").alias("_partitions"),
+        F.count_if(is_idle).alias(CASES),
+        F.min_by(evidence(last, ns(c.AT)), F.when(is_idle, F.struct(c.AT, "who"))).alias(EVIDENCE),
+    )
+    own = {OF: F.lit(None), MEASURE: F.col(CASES), FROM_NS: window_ns, TO_NS: window_ns + tables.windows.length_ns}
+    found = rows.filter((F.col(CASES) > 0) & (F.col("_partitions") > 0)).withColumns(own)
+    return rule_rows(found, "group_id", {"members": "_members", "partitions": "_partitions"})
+
+
+def never_commits(tables: Tables) -> DataFrame:
+    """Records that members of a group read, in ten windows or more, while no commit of the group was accepted.
+    Consumers that choose their partitions themselves (assign) don't count, nor do share groups and groups of Kafka
+    Streams.
+    """
+    own = ["_cluster", HOST, c.CLIENT_ID, "topic"]
+    events = tables.group_events.withColumn("_cluster", F.col(c.CLUSTER)).withColumn(HOST, host())
+    members = events.filter(F.col("protocol").isin(g.CLASSIC, g.CONSUMER) & (F.size("assignment") > 0))
+    topics = members.withColumn("topic", F.explode(F.transform("assignment", _topic_of)))
+    is_accepted = (F.col("step") == g.COMMIT) & (F.col(t.ERROR_CODE) == 0)
+    committed = events.filter(is_accepted).groupBy("_cluster", "group_id").agg(F.lit(True).alias("_commits"))
+    # clients of several groups may read for any of them
+    of_client = null_safe_join(topics, committed, ["_cluster", "group_id"], "left").groupBy(*own)
+    readers = of_client.agg(F.min("group_id").alias("group_id"), F.max("_commits").alias("_commits"))
+    is_read = (F.col(SIDE) == RESPONSE) & (F.col(c.API) == "Fetch") & (F.col("bytes") > 0) & F.col("topic").isNotNull()
+    reads = tables.of_bodies(tables.partitions.filter(is_read)).withColumn("_cluster", F.col(CLUSTER_ID))
+    uncommitted = null_safe_join(reads.drop("group_id"), readers.filter(F.col("_commits").isNull()), own)
+    facts = {
+        "_windows": F.count_distinct("_in"),
+        "_topics": F.array_join(F.array_sort(F.collect_set("topic")), ", "),
+        MEASURE: F.sum(F.coalesce("records", F.lit(1))),
+    }
+    found = counted(uncommitted.withColumns({"_in": F.col(WINDOW), WINDOW: F.lit(0)}), ["group_id"], more=facts)
+    long = found.filter(F.col("_windows") >= LONG).withColumn(OF, F.lit(None).cast("bigint"))
+    return rule_rows(long, "group_id", {"topics": "_topics"})
+
+
+def _topic_of(partition: Column) -> Column:
+    """The topic of a partition such as `orders-3`."""
+    return F.regexp_replace(partition, r"-\d+$", "")
 
 
 def stalled(*, has_members: bool) -> RuleFunction:

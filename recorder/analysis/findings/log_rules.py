@@ -101,14 +101,28 @@ LOG_RULES = (
         _LASTS_IN_PRODUCE,
     ),
     Rule(
+        "times_in_seconds",
+        "Which records carry times in seconds?",
+        logs.times_in_seconds,
+        Severity.WARNING,
+        1,
+        Unit.COUNT,
+        "Records that {client} writes to {topic} carry times in seconds, so they seem to be of January 1970 (batches: "
+        "{measure})",
+        "Kafka's times are milliseconds since 1970: multiply by 1000. Brokers take such records for older than "
+        "retention.ms and delete them, and searches by time miss them.",
+        _ONCE_IN_PRODUCE,
+    ),
+    Rule(
         "re_reads",
         "Which clients read the same records again?",
         logs.re_reads,
         Severity.NOTICE,
         0.2,
         Unit.SHARE,
-        "{measure} of what {client} reads of {topic} was read before on the same connection",
-        "Look for a seek in a loop, a poll loop that fails and restarts, or commits that are too rare.",
+        "{measure} of what {client} reads of {topic} was read before, on the same connection or on one that it closed",
+        "Look for a seek in a loop, a poll loop that fails and restarts, a client that connects anew and begins at the "
+        "beginning (auto.offset.reset=earliest without a commit), or commits that are too rare.",
         _LASTS_IN_BODIES,
         (keys.FETCH,),
     ),

@@ -28,6 +28,9 @@ _SIDES = {REQUEST: "sent to", RESPONSE: "read from"}
 # NOT_ENOUGH_REPLICAS_AFTER_APPEND, DUPLICATE_SEQUENCE_NUMBER, KAFKA_STORAGE_ERROR.
 _MAY_BE_STORED = (-1, 7, 20, 46, 56)
 
+# times that are seconds since 1970: from 2001 to 2286. No record is of 1970.
+_EARLIEST_S, _LATEST_S = 10**9, 10**10
+
 
 def duplicates(tables: Tables) -> DataFrame:
     """Batches that are in a topic's log twice. Consumers get their records twice, too."""
@@ -127,16 +130,49 @@ def bad_crcs(tables: Tables) -> DataFrame:
 
 
 def re_reads(tables: Tables) -> DataFrame:
-    """The share of a topic's bytes that a client had already read on the same connection. The client may process these
-    records twice.
+    """The share of a topic's bytes that a client had already read: on the same connection, or on one that was closed
+    before it opened this one. The client may process these records twice.
     """
     read = tables.batches.filter((F.col(SIDE) == RESPONSE) & (F.col(c.API) == "Fetch") & ~F.col("is_control"))
     in_order = Window.partitionBy(*_CONNECTION, "topic", "partition").orderBy(*_IN_ORDER)
     highest = F.max("last_offset").over(in_order.rowsBetween(Window.unboundedPreceding, -1))
-    again = read.withColumn("_again", F.coalesce(F.col("last_offset") <= highest, F.lit(False)))
+    with_earlier = read.join(_read_before(read, tables), [*_CONNECTION, PEER, "topic", "partition"], "left")
+    # the greatest of those that are known; null if none is
+    is_again = F.col("last_offset") <= F.greatest(highest, F.col("_before"))
+    again = with_earlier.withColumn("_again", F.coalesce(is_again, F.lit(False)))
     of_bytes = F.sum(F.when(F.col("_again"), F.col("bytes"))) / F.sum("bytes")
     found = counted(inside(again), [PEER, "topic"], F.col("_again"), more={MEASURE: of_bytes})
     return rule_rows(found, F.concat(PEER, F.lit(" of "), "topic"), {"client": PEER, "topic": "topic"})
+
+
+def _read_before(read: DataFrame, tables: Tables) -> DataFrame:
+    """`_before`: the highest offset of a partition that the client had read on connections closed before this one
+    opened, by connection, PEER, `topic` and `partition`.
+    """
+    own = tables.connections.select(*_CONNECTION, "opened_at", "closed_at")
+    of_connection = [*_CONNECTION, PEER, CLUSTER_ID, "topic", "partition"]
+    highest = read.groupBy(*of_connection).agg(F.max("last_offset").alias("_high")).join(own, _CONNECTION)
+    # at the same moment, the end comes first
+    ends = highest.select("*", F.col("closed_at").alias("_when"), F.lit(0).alias("_opens"))
+    opens = highest.withColumn("_high", F.lit(None).cast("bigint"))
+    both = ends.filter(F.col("_when").isNotNull()).unionByName(
+        opens.select("*", F.col("opened_at").alias("_when"), F.lit(1).alias("_opens"))
+    )
+    in_order = Window.partitionBy(PEER, CLUSTER_ID, "topic", "partition").orderBy("_when", "_opens")
+    before = F.max("_high").over(in_order.rowsBetween(Window.unboundedPreceding, 0))
+    found = both.withColumn("_before", before).filter((F.col("_opens") == 1) & F.col("_before").isNotNull())
+    return found.select(*_CONNECTION, PEER, "topic", "partition", "_before")
+
+
+def times_in_seconds(tables: Tables) -> DataFrame:
+    """Batches whose times would be dates of 2001 to 2286 in seconds. In milliseconds, as Kafka takes them, they are of
+    the first months of 1970.
+    """
+    latest = F.col("max_timestamp_ms")
+    in_seconds = (F.col("timestamp_type") == "create") & latest.between(_EARLIEST_S, _LATEST_S)
+    cases = counted(tables.sent.filter(in_seconds).withColumn(WINDOW, F.lit(0)), [PEER, "topic"])
+    words: Words = {"client": PEER, "topic": "topic"}
+    return rule_rows(cases.withColumn(MEASURE, F.col(CASES)), F.concat(PEER, F.lit(" to "), "topic"), words)
 
 
 def clocks_ahead(tables: Tables) -> DataFrame:

@@ -12,6 +12,7 @@ from proxy.wire import apis, keys
 from proxy.wire.releases import versions_in
 from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import RESPONSE
+from recorder.analysis.decode.group_rows import JOIN
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.counting import (
@@ -69,7 +70,7 @@ def metadata_storm(tables: Tables) -> DataFrame:
 
 def short_lived_producers(tables: Tables) -> DataFrame:
     """How many producers a second a family of clients begins, where each sends at most two Produce requests. A producer
-    begins with InitProducerId, or with the first Produce request on a connection.
+    begins with an InitProducerId that is not refused, or with the first Produce request on a connection.
     """
     every = tables.exchanges.filter(F.col(c.API_KEY).isin(keys.PRODUCE, keys.INIT_PRODUCER_ID))
     is_produce = F.col(c.API_KEY) == keys.PRODUCE
@@ -78,7 +79,7 @@ def short_lived_producers(tables: Tables) -> DataFrame:
     found = inside(every.withColumn("_begins", begins))
     summed = found.groupBy(FAMILY, WINDOW).agg(
         F.count_if(is_produce).alias("_produced"),
-        F.greatest(F.count_if(~is_produce), F.count_if("_begins")).alias(CASES),
+        F.greatest(F.count_if(~is_produce & _is_not_refused()), F.count_if("_begins")).alias(CASES),
         F.min(ns(c.AT)).alias(FROM_NS),
         F.max(ns(c.AT)).alias(TO_NS),
         F.min_by(evidence(found, ns(c.AT)), F.col(c.AT)).alias(EVIDENCE),
@@ -88,8 +89,10 @@ def short_lived_producers(tables: Tables) -> DataFrame:
 
 
 def overcommits(tables: Tables) -> DataFrame:
-    """How many offset commits a second a client sends, if it commits at least as often as it fetches a record batch."""
-    commits = inside(tables.exchanges).filter(F.col(c.API_KEY) == keys.OFFSET_COMMIT)
+    """How many offset commits a second brokers take from a client, if it commits at least as often as it fetches a
+    record batch.
+    """
+    commits = inside(tables.exchanges).filter((F.col(c.API_KEY) == keys.OFFSET_COMMIT) & _is_not_refused())
     found = counted(commits, [PEER, HOST, c.CLIENT_ID])
     fetched = inside(tables.batches).filter(F.col(SIDE) == RESPONSE)
     batches = fetched.groupBy(HOST, c.CLIENT_ID, WINDOW).agg(F.count("*").alias("_batches"))
@@ -148,15 +151,25 @@ def unoffered_versions(tables: Tables) -> DataFrame:
 
 
 def classic_groups(tables: Tables) -> DataFrame:
-    """How often a group's members join by the classic protocol, all with Kafka's own assignors, although the broker
-    offers the newer protocol. A group that is formed once, and stays, does not count.
+    """How many generations a group forms by the classic protocol, all its members with Kafka's own assignors, although
+    the broker offers the newer protocol. Refused joins don't count, and a generation counts once, however many members
+    join it: a group that is formed once, and stays, is quiet.
     """
     newer = tables.offers.filter(F.col("offered_key") == keys.CONSUMER_GROUP_HEARTBEAT).select(*_CONNECTION).distinct()
     known = F.size(F.array_except("protocols", F.array(*map(F.lit, _ASSIGNORS)))) == 0
     joins = inside(tables.joins).filter((F.col("protocol_type") == "consumer") & known)
-    found = counted(joins.join(newer, _CONNECTION, "left_semi"), ["group_id"])
-    alone = found.withColumns({MEASURE: F.col(CASES), OF: F.lit(None).cast("bigint")})
-    return rule_rows(alone, "group_id")
+    is_accepted = (F.col("step") == JOIN) & (F.col(t.ERROR_CODE) == 0)
+    accepted = tables.group_events.filter(is_accepted).select(*t.KEYS, "generation")
+    formed = joins.join(newer, _CONNECTION, "left_semi").join(accepted, t.KEYS)
+    of_generation = Window.partitionBy("group_id", "generation", WINDOW).orderBy(c.AT, *t.KEYS)
+    once = formed.withColumn("_number", F.row_number().over(of_generation)).filter(F.col("_number") == 1)
+    alone = {MEASURE: F.col(CASES), OF: F.lit(None).cast("bigint")}
+    return rule_rows(counted(once, ["group_id"]).withColumns(alone), "group_id")
+
+
+def _is_not_refused() -> Column:
+    """Whether the exchange's answer holds no error, as far as is known."""
+    return ~F.coalesce(F.size(t.ERROR_CODES) > 0, F.lit(False))
 
 
 def _floor() -> Column:

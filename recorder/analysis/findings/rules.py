@@ -240,7 +240,8 @@ RULES = (
         Severity.NOTICE,
         1,
         Unit.COUNT,
-        "Group {subject} keeps joining by the classic protocol ({cases} times), though its broker offers the newer one",
+        "Group {subject} forms anew again and again by the classic protocol (generations: {cases}), though its broker "
+        "offers the newer one",
         "If the client knows it, set group.protocol=consumer (KIP-848): members then don't stop at each rebalance.",
         _LASTS_IN_BODIES,
         (keys.API_VERSIONS, keys.JOIN_GROUP),
@@ -252,8 +253,8 @@ RULES = (
         Severity.WARNING,
         3,
         Unit.RATIO,
-        "Partition {partition} of {topic} takes {part} of what is written to its {partitions} partitions, {measure} "
-        "an even share",
+        "Partition {partition} of {topic} takes {part} of what is written to its {partitions} partitions; an even "
+        "share is {even}",
         "Look for a key that most records have, or for a partitioner that prefers one partition.",
         _LASTS_IN_PRODUCE,
     ),
@@ -262,7 +263,7 @@ RULES = (
         "Which clients send records one by one?",
         topics.small_batches,
         Severity.WARNING,
-        100,
+        50,
         Unit.PER_SECOND,
         "{client} writes {measure} batches to {topic}, half of them of at most {size} bytes",
         "Let the producer wait for more records: set linger.ms to 5 to 50, and don't flush after each record.",
@@ -277,6 +278,19 @@ RULES = (
         Unit.SHARE,
         "{measure} of what {client} writes to {topic} asks for acks of {acks}; most others ask for {usual}",
         "If a broker fails, such records may be lost. Set acks=all and enable.idempotence=true.",
+        _LASTS_IN_PRODUCE,
+    ),
+    Rule(
+        "leader_acks",
+        "Which topics are written with the leader's ack alone?",
+        topics.leader_acks,
+        Severity.NOTICE,
+        1,
+        Unit.COUNT,
+        "{client} writes to {topic} with acks of the leader alone, and {others} (writes: {cases})",
+        "If the leader fails, records are lost that no other replica has yet. Set acks=all and "
+        "enable.idempotence=true, and min.insync.replicas=2 for a topic of three replicas. If the topic may lose "
+        "records, nothing needs to be done.",
         _LASTS_IN_PRODUCE,
     ),
     Rule(

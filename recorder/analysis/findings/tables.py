@@ -5,7 +5,7 @@ Most rules read exchanges. Only the columns of KEPT_COLUMNS are kept of them.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
@@ -29,6 +29,7 @@ from recorder.analysis.tables.happenings import connections
 from recorder.analysis.tables.lag import Offsets, Span, lag_windows, offsets
 from recorder.analysis.tables.metadata_changes import metadata_changes
 from recorder.analysis.tables.names import cluster_ids, named
+from recorder.analysis.tables.produced import not_written, written_only
 from recorder.analysis.tables.rebalances import rebalances
 from recorder.analysis.tables.transactions import transactions
 from recorder.capture import frames as c
@@ -126,17 +127,28 @@ class Tables:
         return self.windows.put(with_peers(found), "opened_at")
 
     @cached_property
+    def not_written(self) -> DataFrame:
+        """The partitions of Produce requests that added nothing to a log: refused, or sent again."""
+        return not_written(self.captured)
+
+    @cached_property
     def written(self) -> DataFrame:
         """The partitions that Produce requests write to, with the columns of `of_bodies`; without those of unknown
-        topics.
+        topics, and those that were refused or sent again.
         """
-        written = self.partitions.filter((F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce") & (F.col("bytes") > 0))
-        return self.of_bodies(written.filter(F.col("topic").isNotNull()))
+        asked = self.partitions.filter((F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce") & (F.col("bytes") > 0))
+        return self.of_bodies(written_only(asked.filter(F.col("topic").isNotNull()), self.not_written))
+
+    @cached_property
+    def sent(self) -> DataFrame:
+        """The record batches of Produce requests, as `batches`; without those that were refused or sent again."""
+        return written_only(self.batches.filter(F.col(SIDE) == REQUEST), self.not_written)
 
     @cached_property
     def partition_counts(self) -> DataFrame:
         """How many `partitions` a topic has at least: the highest number in any frame, plus 1."""
-        named_ones = self.partitions.filter(F.col("topic").isNotNull())
+        numbers = (found.select("topic", "partition") for found in (self.partitions, self.changes))
+        named_ones = reduce(DataFrame.unionByName, numbers).filter(F.col("topic").isNotNull())
         return named_ones.groupBy("topic").agg((F.max("partition") + 1).alias("partitions"))
 
     @cached_property

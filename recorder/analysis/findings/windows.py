@@ -64,6 +64,20 @@ class Windows:
         inside = (F.col(WINDOW) > F.col("_edges")["first"]) & (F.col(WINDOW) < F.col("_edges")["last"])
         return found.withColumn(IS_EDGE, ~F.coalesce(inside, F.lit(False))).drop("_edges")
 
+    def spread(self, states: DataFrame, until: str) -> DataFrame:
+        """A row for each window in which a state holds, with WINDOW and IS_EDGE.
+
+        A state holds from AT to `until`; null: to the capture's end.
+        """
+        last_us = max((last for _, last in self.spans.values()), default=0) // 1000
+        length_us = self.length_ns // 1000
+        first = F.floor(F.unix_micros(c.AT) / length_us)
+        last = F.floor(F.coalesce(F.unix_micros(until) - 1, F.lit(last_us)) / length_us)
+        numbers = F.when(last >= first, F.sequence(first, last))
+        spread = states.withColumn("_window", F.explode(numbers))
+        at = F.timestamp_micros((F.col("_window") * length_us).cast("bigint"))
+        return self.put(spread.withColumn("_at", at), "_at")
+
     def _edges(self) -> Column:
         """The first and the last window of a row's session, from a JSON literal in the plan: sessions are few."""
         numbers = {session: {"first": first, "last": last} for session, (first, last) in self._numbers.items()}

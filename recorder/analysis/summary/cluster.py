@@ -10,7 +10,11 @@ from recorder.analysis.summary.bounds import Marks, Section, Series, Table, Top
 
 @dataclass(frozen=True, slots=True)
 class TopicTotals:
-    """Bytes and records written to a topic and read from it. `writers` and `readers` count clients."""
+    """Bytes and records written to a topic and read from it. `writers` and `readers` count clients.
+
+    Written are those that brokers accepted. Records that were refused, sent again, or left without an answer (acks=0)
+    are told apart.
+    """
 
     topic: str
     written_bytes: int = 0
@@ -20,6 +24,15 @@ class TopicTotals:
     partitions: int | None = None
     writers: int = 0
     readers: int = 0
+    refused_records: int | None = None
+    retried_records: int | None = None
+    unanswered_records: int | None = None
+    unanswered_bytes: int | None = None
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes that are written as far as is known: accepted, or sent without a wait for an answer."""
+        return self.written_bytes + (self.unanswered_bytes or 0)
 
 
 class Side(StrEnum):
@@ -31,7 +44,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicUse:
-    """A client's use of a topic."""
+    """A client's use of a topic. `bytes`, `records`: those that it read, or that brokers accepted from it."""
 
     topic: str
     side: Side
@@ -43,6 +56,9 @@ class TopicUse:
     records: int | None = None
     first_at_ns: int | None = None
     last_at_ns: int | None = None
+    refused_records: int | None = None
+    retried_records: int | None = None
+    unanswered_records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ clients           clients' software and versions, and what Kafka 4 does to these
 topic_use         the clients that write and read each topic
 topic_lives       topics that were deleted and created anew
 batches           record batches, with the offsets that produced ones got
+produced          what became of Produce requests: accepted, refused, sent again, unanswered
 deliveries        record batches from producer to consumer
 records           records, with the consumer's position
 fetch_sessions    the partitions that Fetch requests stand for

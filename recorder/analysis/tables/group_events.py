@@ -82,6 +82,9 @@ GROUP_EVENTS = Table(
 )
 _REQUESTED = [column.name for column in (*FRAME, *COLUMNS, UNREAD_COLUMN) if column.name != SIDE]
 _ANSWERED = [column.name for column in (*COLUMNS, UNREAD_COLUMN)]
+# answers to EndTxn after which the producer asks again: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+# NOT_COORDINATOR, CONCURRENT_TRANSACTIONS
+_END_LATER = (14, 15, 16, 51)
 # the columns that the heartbeats of one member in one generation share
 _SAME = [name for name in _REQUESTED if name not in (c.SEQUENCE, c.EXCHANGE, c.AT)]
 
@@ -161,7 +164,9 @@ def _with_effect(steps: DataFrame) -> DataFrame:
     # rows without an id get a key of their own: else they would all be in one partition
     behind = Window.partitionBy(c.CLUSTER, transaction).orderBy(c.AT).rowsBetween(1, Window.unboundedFollowing)
     ended = F.struct(F.col("is_news").alias("commits"), t.ERROR_CODE, t.ANSWERED_AT)
-    end = F.first(F.when(F.col("step") == g.END_TXN, ended), ignorenulls=True).over(behind)
+    # a producer that is told to wait asks for the end once more
+    is_end = (F.col("step") == g.END_TXN) & ~F.coalesce(F.col(t.ERROR_CODE).isin(*_END_LATER), F.lit(False))
+    end = F.first(F.when(is_end, ended), ignorenulls=True).over(behind)
     is_good = F.col(t.ERROR_CODE) == 0
     is_kept = (F.col("_end")["commits"]) & (F.col("_end")[t.ERROR_CODE] == 0)
     is_of_offsets = F.col("step").isin(g.COMMIT, g.FETCH_OFFSETS, g.DELETE)

@@ -63,7 +63,12 @@ LAG = Table(
         Declared("least_lag", "bigint", "the least lag in the window"),
         Declared("most_lag", "bigint", "the largest lag in the window"),
         Declared("lag_ms", "bigint", "the time since the log's end passed the commit; null: before the capture"),
-        Declared("readable_lag", "bigint", "the lag of a reader of committed records: up to the last stable offset"),
+        Declared(
+            "readable_lag",
+            "bigint",
+            "the lag of a reader of committed records: up to the last stable offset; null: unknown, because the log "
+            "has grown since a Fetch told that offset in an earlier window",
+        ),
         Declared("lag_records", "bigint", "`lag` less the control batches in it that the capture holds"),
         Declared("is_stale", "boolean", f"whether nothing has told the end for {STALE_S} s"),
         Declared("commits", "bigint", "how many commits of the window count"),
@@ -72,7 +77,8 @@ LAG = Table(
 )
 _PARTITION = [c.CLUSTER, "topic", LIFE, "partition"]
 KEY = [*_PARTITION, "group_id"]
-_STATE = ["end_offset", "stable_offset", "told_at", "commit"]
+# `stable_at`: when a Fetch told the last stable offset; `fetched_end`: the end that it told
+_STATE = ["end_offset", "stable_offset", "told_at", "stable_at", "fetched_end", "commit"]
 # returns the table of this name; makes it by the function if it is not there yet
 Once = Callable[[str, Callable[[], DataFrame]], DataFrame]
 
@@ -139,8 +145,11 @@ def lag_windows(found: Offsets, within: Span) -> DataFrame:
     """One row a window: the columns of LAG without those of `aged`; also `window` (its number), and LIFE."""
     windows = filled(by_window(with_lag(steps(found.kept, found.points(within))), within), found.lives, within)
     behind = _not_below_0(F.col("stable_offset") - F.col("committed_offset"))
+    begins_us = F.col("window") * (within.window_ns // 1000)
+    has_grown = (F.col("end_offset") > F.col("fetched_end")) & (F.unix_micros("stable_at") < begins_us)
+    readable = F.when(~F.coalesce(has_grown, F.lit(False)), behind)
     stale = F.unix_seconds(WINDOW_END) - F.unix_seconds("told_at") > STALE_S
-    return windows.withColumns({"readable_lag": behind, "is_stale": stale, "topic_id": F.col(LIFE)})
+    return windows.withColumns({"readable_lag": readable, "is_stale": stale, "topic_id": F.col(LIFE)})
 
 
 def aged(found: Offsets, windows: DataFrame, within: Span) -> DataFrame:
@@ -167,19 +176,22 @@ def thinned(ends: DataFrame, within: Span) -> DataFrame:
     """A few ends a window and partition: the highest and the lowest with their first times, and the latest time."""
     step = F.floor(ns(c.AT) / (within.window_ns // ENDS_A_WINDOW))
     earliest = F.struct(F.col("end_offset"), -F.unix_micros(c.AT))
+    is_fetched = F.col("stable_offset").isNotNull()
     return ends.groupBy(*_PARTITION, step.alias("_step")).agg(
         F.max_by(c.AT, earliest).alias(c.AT),
         F.max("end_offset").alias("end_offset"),
         F.min(F.struct("end_offset", F.unix_micros(c.AT).alias("at_us"))).alias("lowest"),
         F.max("stable_offset").alias("stable_offset"),
         F.max(c.AT).alias("told_at"),
+        F.max(F.when(is_fetched, F.col(c.AT))).alias("stable_at"),
+        F.max(F.when(is_fetched, F.col("end_offset"))).alias("fetched_end"),
     )
 
 
 def steps(kept: DataFrame, points: DataFrame) -> DataFrame:
     """The commits, and the ends of their partitions, repeated for each group that commits the partition."""
     groups = kept.select(*KEY).distinct()
-    ends = points.join(groups, _PARTITION).select(*KEY, c.AT, "end_offset", "stable_offset", "told_at")
+    ends = points.join(groups, _PARTITION).select(*KEY, c.AT, *_STATE[:-1])
     state = F.struct("committed_offset", F.col(c.AT).alias("committed_at")).alias("commit")
     return kept.select(*KEY, c.AT, state, "is_commit").unionByName(ends, allowMissingColumns=True)
 

@@ -7,7 +7,8 @@ A generation has no end if the next one began before all its members had their a
 generations (a member leaves, is told to join again, is fenced) belongs to the later one. In newer protocols a member
 may have to give partitions back first: it is told so within its old epoch.
 
-A static member that comes back gets its old generation: that is no rebalance. If a group is deleted or expires, its
+A refused join begins no rebalance and makes no member; MEMBER_ID_REQUIRED is the first half of a join that succeeds. A
+static member that comes back gets its old generation: that is no rebalance. If a group is deleted or expires, its
 generations are numbered anew; `life` counts that.
 """
 
@@ -54,6 +55,7 @@ REBALANCES = Table(
     needs_bodies=True,
 )
 _REBALANCING = 27
+_MEMBER_ID_REQUIRED = 79
 _GROUP = [c.CLUSTER, "group_id"]
 _GENERATION = [*_GROUP, "life", "generation"]
 # A living member is never silent for longer: twice the brokers' default heartbeat interval (5 s).
@@ -80,7 +82,8 @@ def _steps(events: DataFrame) -> DataFrame:
     member's name.
     """
     tells = F.col(t.ERROR_CODE).isin(_REBALANCING, *MOVED_CODES, *FENCED_CODES)
-    found = events.filter(F.col("group_id").isNotNull() & (F.col("step").isin(*_STEPS_OF_MEMBERS) | tells))
+    takes_part = F.col("step").isin(*_STEPS_OF_MEMBERS) & ~_is_refused_join()
+    found = events.filter(F.col("group_id").isNotNull() & (takes_part | tells))
     name = F.max("instance_id").over(Window.partitionBy(*_GROUP, "member_id"))
     static = F.coalesce("instance_id", F.when(F.col("member_id").isNotNull(), name))
     return found.withColumns({"when": F.coalesce(t.ANSWERED_AT, c.AT), "who": F.coalesce(static, F.col("member_id"))})
@@ -93,6 +96,21 @@ def _in_order(*of: str) -> WindowSpec:
 
 def _is_good() -> Column:
     return F.col(t.ERROR_CODE) == 0
+
+
+def _is_refused_join() -> Column:
+    """Whether an answer says that a member did not get into the group. A join without an answer may have begun a
+    rebalance.
+    """
+    code = F.coalesce(t.ERROR_CODE, F.lit(0))
+    return (F.col("step") == g.JOIN) & ~code.isin(0, _MEMBER_ID_REQUIRED)
+
+
+def _is_of_member() -> Column:
+    """Whether a step shows that its sender is a member: it got in, or is told of a rebalance, or goes on unrefused."""
+    is_let_in = _is_good() & (F.col("step") == g.JOIN)
+    code = F.coalesce(t.ERROR_CODE, F.lit(0))
+    return is_let_in | ((F.col("step") != g.JOIN) & code.isin(0, _REBALANCING))
 
 
 def _is_classic() -> Column:
@@ -120,7 +138,7 @@ def _by_member(steps: DataFrame) -> DataFrame:
 
 
 def _wanted() -> Column:
-    return F.when(F.col("step") != g.LEAVE, F.col("subscription"))
+    return F.when((F.col("step") != g.LEAVE) & ~_is_refused_join(), F.col("subscription"))
 
 
 def _known_before() -> dict[str, Column]:
@@ -190,7 +208,8 @@ def _generations(steps: DataFrame) -> DataFrame:
 
 
 def _times() -> dict[str, Column]:
-    begins = F.when(F.col(t.ERROR_CODE) == _REBALANCING, F.col("when")).when(_does(g.JOIN), F.col(c.AT))
+    joins = _does(g.JOIN) & ~_is_refused_join()
+    begins = F.when(F.col(t.ERROR_CODE) == _REBALANCING, F.col("when")).when(joins, F.col(c.AT))
     assigned_at = F.when(F.col("is_assigned"), F.col("when"))
     return {
         "begins": F.min(begins),
@@ -221,8 +240,8 @@ def _signs() -> dict[str, Column]:
     return {
         "protocol": F.max("protocol"),
         "assignor": F.max("assignor"),
-        "reasons": F.array_sort(F.collect_set("reason")),
-        "newcomers": F.count_if(NEWCOMER),
+        "reasons": F.array_sort(F.collect_set(F.when(~_is_refused_join(), F.col("reason")))),
+        "newcomers": F.count_if(F.col(NEWCOMER) & ~_is_refused_join()),
         "fenced": F.count_if(code.isin(*FENCED_CODES)),
         "moved": F.count_if(code.isin(*MOVED_CODES)),
         "changed": F.count_if("is_changed"),
@@ -235,17 +254,40 @@ def _does(step: str) -> Column:
 
 
 def lives(events: DataFrame) -> DataFrame:
-    """When each member was heard of first and last, and when it left, from rows of `group_events`.
+    """When each member was heard of first and last, and when it left, from rows of `group_events`. Those whose joins
+    were all refused are no members.
 
     CLUSTER, `group_id`, `who`, `first`, `last`, `left`, `is_static`, `last_session`, `last_connection`.
     """
     return _lives(_steps(events))
 
 
+def assignments(events: DataFrame) -> DataFrame:
+    """How many `partitions` each member has from AT to `until`, from rows of `group_events`.
+
+    CLUSTER, `group_id`, `who`, AT, `until`, `partitions`, and the exchange that assigned them. Members of share groups
+    share partitions, and those of streams have standby tasks: they are left out.
+    """
+    steps = _steps(events)
+    is_given = F.col("assignment").isNotNull() & _is_good() & F.col("protocol").isin(g.CLASSIC, g.CONSUMER)
+    replaced = F.lead("when").over(_in_order("who"))
+    found = steps.filter(is_given & F.col("who").isNotNull()).withColumn("_replaced", replaced)
+    silence = F.expr(f"INTERVAL {SILENT_S} SECONDS")
+    ends = _lives(steps).select(*_GROUP, "who", F.coalesce("left", F.col("last") + silence).alias("_end"))
+    return found.join(ends, [*_GROUP, "who"]).select(
+        *_GROUP,
+        "who",
+        F.col("when").alias(c.AT),
+        F.coalesce("_replaced", "_end").alias("until"),
+        F.size("assignment").alias("partitions"),
+        *t.KEYS,
+    )
+
+
 def _lives(steps: DataFrame) -> DataFrame:
     left = F.when(_does(g.LEAVE) & _is_good(), F.col("when"))
     heard = F.greatest(LAST_AT, "when")
-    known = steps.filter(F.col("who").isNotNull())
+    known = steps.filter(F.col("who").isNotNull() & _is_of_member())
     found = known.groupBy(*_GROUP, "who").agg(
         F.min(c.AT).alias("first"),
         F.max(heard).alias("last"),

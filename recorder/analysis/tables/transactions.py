@@ -11,7 +11,8 @@ A marker has the next epoch if the client speaks Kafka 4's protocol (KIP-890: Pr
 coordinator aborts by itself (a timeout, another producer). Else it has the transaction's own epoch, and counts only if
 the epoch had no other transaction.
 
-A refused step is no part of a transaction. A step belongs to a producer by its transactional id.
+A refused step is no part of a transaction, nor are the partitions of a Produce that were refused. Records that were
+sent again count once. A step belongs to a producer by its transactional id.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from recorder.analysis.decode.transactions import MARKERS, TRANSACTION_ANSWERS, 
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.names import CLUSTER_CALLED, named
+from recorder.analysis.tables.produced import REFUSED, RESULT, RETRIED, with_results
 from recorder.capture import frames as c
 
 COMMITTED, ABORTED = "committed", "aborted"
@@ -61,7 +63,7 @@ TRANSACTIONS = Table(
         Declared("told_by", "string", f"how the outcome is known: `{BY_END}`, `{BY_INIT}`, `{BY_MARKER}`"),
         Declared("timeout_ms", "int", "after this time the coordinator aborts it; null if InitProducerId was not seen"),
         Declared("partitions", "bigint", "how many partitions it writes to, offsets of groups not counted"),
-        Declared("records", "bigint", "records produced, retries included"),
+        Declared("records", "bigint", "records produced and not refused, each once"),
         Declared("bytes", "bigint", "bytes of their batches"),
         Declared("groups", "array<string>", "the groups whose offsets are part of it"),
         Declared(c.SESSION, "string", "of the first request"),
@@ -83,7 +85,9 @@ def _steps(captured: Captured) -> DataFrame:
     answers = rows(captured.later, TRANSACTION_ANSWERS).select(
         *t.KEYS, F.col(c.AT).alias(t.ANSWERED_AT), "is_refused", "answered_producer_id", "answered_producer_epoch"
     )
-    steps = named(captured, TRANSACTION_STEPS).filter(F.col(_ID).isNotNull())
+    every = named(captured, TRANSACTION_STEPS).filter(F.col(_ID).isNotNull())
+    is_produce = F.col(c.API) == "Produce"
+    steps = every.filter(~is_produce).unionByName(_produced(every.filter(is_produce), captured))
     done = steps.join(answers, t.KEYS, "left").filter(~F.coalesce("is_refused", F.lit(False)))
     is_init, is_answered = F.col(c.API) == BY_INIT, F.col("is_refused").isNotNull()
     kind = F.when(is_init, _INIT).when((F.col(c.API) == BY_END) & is_answered, _END).otherwise(_WORK)
@@ -93,6 +97,13 @@ def _steps(captured: Captured) -> DataFrame:
         _EPOCH: F.when(is_init, F.col("answered_producer_epoch")).otherwise(F.col(_EPOCH)),
     }
     return done.withColumns(own).filter(F.col(_PRODUCER).isNotNull())
+
+
+def _produced(steps: DataFrame, captured: Captured) -> DataFrame:
+    """The batches of Produce requests that were not refused; those that were sent again have no records."""
+    found, is_again = with_results(steps, captured), F.col(RESULT) == RETRIED
+    counted = {name: F.when(~is_again, F.col(name)) for name in ("records", "bytes")}
+    return found.filter(F.col(RESULT) != REFUSED).withColumns(counted).select(*steps.columns)
 
 
 def _numbered(steps: DataFrame) -> DataFrame:

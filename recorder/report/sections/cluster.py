@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.cluster import BEHIND_MS, NO_LEADER, Group, TopicTotals
+from recorder.analysis.summary.cluster import BEHIND_MS, NO_LEADER, Group, TopicTotals, TopicUse
 from recorder.analysis.summary.whole import Summary
-from recorder.report.listings import UNKNOWN, bytes_of, clock, id_of, listing, moment_of, name, number, time_of, times
+from recorder.report.listings import (
+    UNKNOWN,
+    ListingColumn,
+    bytes_of,
+    clock,
+    id_of,
+    listing,
+    moment_of,
+    name,
+    number,
+    time_of,
+    times,
+)
 from recorder.report.sections.section import SectionText, section
 from recorder.terminal import count, duration, size
 
@@ -22,6 +36,7 @@ def topics(summary: Summary) -> SectionText:
         name("group", lambda row: row.group, is_spare=True),
         bytes_of("bytes", lambda row: row.bytes),
         number("records", lambda row: row.records),
+        *_not_accepted(found.use),
         moment_of("last", lambda row: row.last_at_ns, when, is_spare=True),
     )
     lead = ""
@@ -32,7 +47,7 @@ def topics(summary: Summary) -> SectionText:
         "Topics",
         found,
         (lead,),
-        listing("Topics", _TOPICS, found.totals, is_small=True),
+        listing("Topics", (*_TOPICS, *_not_accepted(found.totals)), found.totals, is_small=True),
         listing("Who writes, who reads", columns, found.use),
         listing("CloudEvents", _EVENTS, found.cloudevents, note=_OF_CLAUSES, is_small=True),
         nothing="No records were written or read.",
@@ -41,7 +56,41 @@ def topics(summary: Summary) -> SectionText:
 
 def _carried(rows: tuple[TopicTotals, ...]) -> str:
     written, read = sum(row.written_bytes for row in rows), sum(row.read_bytes for row in rows)
-    return f"{size(written)} written, {size(read)} read"
+    others = (
+        ("refused", sum(row.refused_records or 0 for row in rows)),
+        ("sent again", sum(row.retried_records or 0 for row in rows)),
+        ("without an answer", sum(row.unanswered_records or 0 for row in rows)),
+    )
+    also = "".join(f"; records {what}: {count(records)}" for what, records in others if records)
+    return f"{size(written)} written, {size(read)} read{also}"
+
+
+_NOT_ACCEPTED = (
+    number(
+        "refused",
+        lambda row: row.refused_records,
+        is_spare=True,
+        note="Refused: records that brokers answered with an error.",
+    ),
+    number(
+        "sent again",
+        lambda row: row.retried_records,
+        is_spare=True,
+        note="Sent again: records that count already.",
+    ),
+    number(
+        "unanswered",
+        lambda row: row.unanswered_records,
+        is_spare=True,
+        note="Unanswered: records sent with acks=0, or whose answer is not in the capture.",
+    ),
+)
+
+
+def _not_accepted(rows: Iterable[TopicTotals | TopicUse]) -> tuple[ListingColumn, ...]:
+    """The columns of records that brokers did not accept, as far as there are any."""
+    every = [*rows]
+    return tuple(column for column in _NOT_ACCEPTED if any(map(column.value, every)))
 
 
 _TOPICS = (

@@ -156,6 +156,21 @@ def _acknowledged(work: Work, acks: int) -> None:
             producer.flush(30)
 
 
+def relies_on_the_leader(work: Work) -> None:
+    _is_the_only_writer(work, 1)
+
+
+def relies_on_all_replicas(work: Work) -> None:
+    _is_the_only_writer(work, -1)
+
+
+def _is_the_only_writer(work: Work, acks: int) -> None:
+    producer = Producer(work.settings("trusting", acks=acks))
+    while work.goes_on(0.2):
+        producer.produce("trusted", NOISE[:3000])
+        producer.flush(30)
+
+
 def sends_too_much(work: Work) -> None:
     _sends(work, 5000)
 
@@ -222,6 +237,7 @@ CLIENTS: tuple[tuple[tuple[str, ...], Client, Client], ...] = (
     (("small_batches",), sends_one_by_one, sends_batches),
     (("hot_partition",), sends_to_one_partition, sends_to_all_partitions),
     (("unsafe",), hardly_acknowledges, acknowledges),
+    (("leader_acks",), relies_on_the_leader, relies_on_all_replicas),
     (("errors",), sends_too_much, sends_what_fits),
     (("large",), sends_a_large_record, sends_a_small_record),
     (("unoffered_version", "cut_off"), pins_a_version, pins_none),
@@ -229,8 +245,8 @@ CLIENTS: tuple[tuple[tuple[str, ...], Client, Client], ...] = (
 
 
 # topics, and the partitions of each
-TOPICS = dict.fromkeys(("plain", "empty", "spread", "keyed", "paid", "pictures", "narrow"), PARTITIONS)
-_CONFIGS = {"narrow": {"max.message.bytes": "2000"}}
+TOPICS = dict.fromkeys(("plain", "empty", "spread", "keyed", "paid", "pictures", "narrow", "trusted"), PARTITIONS)
+_CONFIGS = {name: {"max.message.bytes": "2000"} for name in ("narrow", "counted")}
 
 
 def create_topics(bootstrap: str, topics: Mapping[str, int]) -> None:

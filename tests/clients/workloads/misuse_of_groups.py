@@ -20,7 +20,10 @@ from tests.brokers import children
 from tests.clients.workloads.misuse import NOISE, Client, Work
 
 # topics, and the partitions of each
-TOPICS = dict.fromkeys(("restless", "silent", "poison", "sluggish", "each", "left", "busy", "heavy"), 1) | {"back": 2}
+TOPICS = dict.fromkeys(("silent", "poison", "sluggish", "each", "left", "busy", "heavy", "crowded", "forgotten"), 1) | {
+    "back": 2,
+    "restless": 2,
+}
 # of the rules whose thresholds are rates: a loaded machine is slow
 THRESHOLDS = {"overcommit": 8.0, "rebalances": 2.0}
 # how long the work between two commits takes now and then: longer than the session of a member that is not heard
@@ -54,9 +57,32 @@ def comes_and_goes(work: Work) -> None:
 
 
 def stays(work: Work) -> None:
-    with _member(work, "restless") as one, _member(work, "restless") as other:
+    commits = {"enable.auto.commit": True}
+    with _member(work, "restless", **commits) as one, _member(work, "restless", **commits) as other:
         while work.goes_on(0):
             _polls(1, one, other)
+
+
+def is_one_too_many(work: Work) -> None:
+    """Two members read a topic of one partition."""
+    commits = {"enable.auto.commit": True}
+    with _member(work, "crowded", **commits) as one, _member(work, "crowded", **commits) as other:
+        while work.goes_on(0):
+            _polls(1, one, other)
+
+
+def is_enough(work: Work) -> None:
+    _reads_all(work, "crowded")
+
+
+def never_commits(work: Work) -> None:
+    with _member(work, "forgotten") as member:
+        while work.goes_on(0):
+            _polls(1, member)
+
+
+def commits_now_and_then(work: Work) -> None:
+    _reads_all(work, "forgotten")
 
 
 def ends_silently(work: Work) -> None:
@@ -165,7 +191,7 @@ def comes_back_by_the_newer_one(work: Work) -> None:
 
 def _comes_back(work: Work, protocol: str) -> None:
     """Two static members that give their topics up and subscribe to them again, every five seconds."""
-    own = {"group.id": "back", "group.protocol": protocol, "auto.offset.reset": "latest", "enable.auto.commit": False}
+    own = {"group.id": "back", "group.protocol": protocol, "auto.offset.reset": "latest", "enable.auto.commit": True}
     members = [Consumer(work.settings("back", **own, **{"group.instance.id": f"back-{name}"})) for name in "ab"]
     while work.goes_on(0.5):
         for member in members:
@@ -249,16 +275,20 @@ def fills(work: Work) -> None:
     for _ in range(HEAVY_RECORDS):
         producer.produce("heavy", NOISE[:HEAVY_BYTES], partition=0)
         producer.flush(30)
+    number = 0
     while work.goes_on(0.05):
         for name in TOPICS.keys() - {"heavy"}:
-            producer.produce(name, NOISE[:500], partition=0)
+            producer.produce(name, NOISE[:500], partition=number % TOPICS[name])
         producer.poll(0)
+        number += 1
     producer.flush(30)
 
 
 # the rules that each member is found by; and the same member mended, which none finds
 CLIENTS: tuple[tuple[tuple[str, ...], Client, Client], ...] = (
     (("rebalances",), comes_and_goes, stays),
+    (("idle_members",), is_one_too_many, is_enough),
+    (("never_commits",), never_commits, commits_now_and_then),
     (("silent_leave",), ends_silently, says_good_bye),
     (("stalled",), tries_again_and_again, passes_it_by),
     (("falls_behind",), is_too_slow, keeps_up),

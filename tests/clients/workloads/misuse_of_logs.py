@@ -18,12 +18,16 @@ from tests.brokers import children
 from tests.clients.workloads.misuse import NOISE, Client, Work
 
 # topics, and the partitions of each
-TOPICS = dict.fromkeys(("again", "short", "accounts", "future", "slow", "worn", "lopsided"), 1) | {
+TOPICS = dict.fromkeys(
+    ("again", "short", "accounts", "future", "slow", "worn", "lopsided", "afresh", "past", "counted"), 1
+) | {
     "verbose": 6,
     "level": 6,
 }
 # of the rules whose thresholds are times
 THRESHOLDS = {"open_transactions": 30_000, "re_reads": 0.2}
+# records that are read again and again
+FEW = 20
 # a client with a quota, in bytes a second
 SLOWED, QUOTA = "slowed", 20_000
 # A producer (kafka-python) in a process of its own, told how many bits of each batch flip behind the checksum's making.
@@ -86,6 +90,40 @@ def _reads(work: Work, *, is_anew: bool) -> None:
         if consumer.poll(0.5) and is_anew:
             consumer.seek(TopicPartition("again", 0, 0))
     consumer.close()
+
+
+def connects_anew_all_the_time(work: Work) -> None:
+    _fills_once(work)
+    while work.goes_on(0.2):
+        _reads_all_of_it(_reader(work))
+
+
+def stays_connected(work: Work) -> None:
+    _fills_once(work)
+    reader = _reader(work)
+    while work.goes_on(0.2):
+        reader.poll(0.5)
+    reader.close()
+
+
+def _fills_once(work: Work) -> None:
+    producer = Producer(work.settings("filler", **{"linger.ms": 0}))
+    for _ in range(FEW):
+        producer.produce("afresh", NOISE[:500])
+        producer.flush(30)
+
+
+def _reader(work: Work) -> Consumer:
+    reader = Consumer(work.settings("afresh", **{"group.id": "afresh", "enable.auto.commit": False}))
+    reader.assign([TopicPartition("afresh", 0, OFFSET_BEGINNING)])
+    return reader
+
+
+def _reads_all_of_it(reader: Consumer) -> None:
+    left = FEW
+    while left:
+        left -= len(reader.consume(left, 1))
+    reader.close()
 
 
 def reads_what_was_deleted(work: Work) -> None:
@@ -171,6 +209,21 @@ def lives_today(work: Work) -> None:
     _stamps(work, 0)
 
 
+def counts_seconds(work: Work) -> None:
+    _stamps_once_a_second(work, 1)
+
+
+def counts_milliseconds(work: Work) -> None:
+    _stamps_once_a_second(work, 1000)
+
+
+def _stamps_once_a_second(work: Work, units: int) -> None:
+    producer = Producer(work.settings("historian", **{"linger.ms": 0}))
+    while work.goes_on(1):
+        producer.produce("past", b"value", timestamp=int(time.time() * units))
+        producer.flush(30)
+
+
 def _stamps(work: Work, ahead: int) -> None:
     producer = Producer(work.settings("prophet", **{"linger.ms": 0}))
     while work.goes_on(0.1):
@@ -242,7 +295,7 @@ async def _counts(work: Work, max_request_size: int) -> None:
     async with AIOKafkaProducer(bootstrap_servers=work.bootstrap, **own) as producer:
         while time.monotonic() < work.until:
             with suppress(AIOKafkaError):
-                await producer.send_and_wait("narrow", NOISE[: sizes.pop(0) if sizes else 100], partition=0)
+                await producer.send_and_wait("counted", NOISE[: sizes.pop(0) if sizes else 100], partition=0)
             await asyncio.sleep(0.5)
 
 
@@ -250,6 +303,8 @@ async def _counts(work: Work, max_request_size: int) -> None:
 CLIENTS: tuple[tuple[tuple[str, ...], Client, Client], ...] = (
     (("uncompressed",), sends_without_compression, compresses),
     (("re_reads",), begins_anew_all_the_time, reads_on),
+    (("re_reads",), connects_anew_all_the_time, stays_connected),
+    (("times_in_seconds",), counts_seconds, counts_milliseconds),
     (("expired",), reads_what_was_deleted, reads_before_the_deletion),
     (("open_transactions",), leaves_a_transaction_open, ends_its_transactions),
     (("fenced",), shares_a_transactional_id, has_an_id_for_each_instance),

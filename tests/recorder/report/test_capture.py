@@ -16,7 +16,7 @@ from recorder.analysis.summary.finding import Finding, Findings, Severity, Unit
 from recorder.analysis.summary.peers import Method, Threshold
 from recorder.analysis.summary.traffic import Errors, HeatCell, Latency, LatencyOfApi
 from recorder.analysis.summary.whole import Summary
-from recorder.report.capture import MAX_BYTES, html
+from recorder.report.capture import MAX_BYTES, html, markdown
 from recorder.report.capture_plots import plots
 from recorder.report.sections.every import sections
 from recorder.report.sections.traffic import slowest
@@ -108,6 +108,24 @@ def test_the_sentence_on_unread_topics_is_right_for_one_topic() -> None:
     rows = TopicTotals("a", written_bytes=1), TopicTotals("b", written_bytes=1, read_bytes=1)
     (plot,) = plots(Summary(topics=Topics(totals=Top(rows))))["topics"]
     assert plot.answer == "1 of 2 topics was written and never read: a."
+
+
+def test_what_nobody_answered_counts_as_written_in_the_plot() -> None:
+    (plot,) = plots(Summary(topics=Topics(totals=Top((TopicTotals("logs", unanswered_bytes=1),)))))["topics"]
+    assert plot.answer == "1 of 1 topic was written and never read: logs."
+
+
+def test_topics_tell_what_was_refused_sent_again_or_not_answered_only_if_there_is_any() -> None:
+    sound = TopicTotals("a", written_bytes=2000, written_records=2)
+    assert "refused" not in text_of(sound)
+    told = text_of(sound, TopicTotals("b", refused_records=6, retried_records=0, unanswered_records=3))
+    assert "2.0 kB written, 0 B read; records refused: 6; records without an answer: 3." in told
+    assert "sent again" not in told
+
+
+def text_of(*totals: TopicTotals) -> str:
+    """The section of topics as Markdown."""
+    return markdown(Summary(topics=Topics(totals=Top(totals))))
 
 
 def test_the_share_of_long_answers_does_not_depend_on_the_levels_of_the_heat_map() -> None:

@@ -29,16 +29,21 @@ from recorder.analysis.summary.cluster import (
 from recorder.analysis.table_cache import persisted
 from recorder.analysis.tables.clients import HOST
 from recorder.analysis.tables.names import named
+from recorder.analysis.tables.produced import REFUSED, RETRIED, UNANSWERED, not_written, written_only
 from recorder.analysis.tables.topic_use import READS, WRITES, topic_use
 from recorder.capture import frames as c
 
 _SIDES = {WRITES: Side.WRITES, READS: Side.READS}
+# columns of `topic_use`, in the order of the values of a topic and of a client
+_OTHER_RECORDS = tuple(f"{result}_records" for result in (REFUSED, RETRIED, UNANSWERED))
+_NOT_ACCEPTED = (*_OTHER_RECORDS, f"{UNANSWERED}_bytes")
 
 
 def topics(captured: Captured) -> Topics:
     """Returns the section on topics: their clients, and the CloudEvents in them."""
     use = topic_use(captured).filter(F.col("topic").isNotNull())
-    return Topics(totals=_totals(use), use=_use(use), cloudevents=events(named(captured, CLOUDEVENTS)))
+    happened = written_only(named(captured, CLOUDEVENTS), not_written(captured))
+    return Topics(totals=_totals(use), use=_use(use), cloudevents=events(happened))
 
 
 def events(found: DataFrame) -> Table[EventsOfTopic]:
@@ -68,20 +73,24 @@ def _totals(use: DataFrame) -> Top[TopicTotals]:
         F.max("partitions").alias("partitions"),
         F.count_distinct(F.when(writes, client)).alias("writers"),
         F.count_distinct(F.when(~writes, client)).alias("readers"),
+        *(F.sum(name).alias(name) for name in _NOT_ACCEPTED),
     )
-    shown, total = firsts(rows.orderBy(F.desc(F.col("written") + F.col("read")), "topic"), MAX_TOP)
+    size = F.col("written") + F.coalesce("unanswered_bytes", F.lit(0)) + F.col("read")
+    shown, total = firsts(rows.orderBy(F.desc(size), "topic"), MAX_TOP)
     return Top(tuple(TopicTotals(*row) for row in shown), total)
 
 
 def _use(use: DataFrame) -> Table[TopicUse]:
     times = [ns(name).alias(name) for name in ("first_at", "last_at")]
     names = ["topic", "use", c.CLIENT_ID, "software", c.PRINCIPAL, "group_id", "bytes", "records"]
-    rows, total = firsts(use.orderBy(F.desc("bytes"), "topic", "use", c.CLIENT_ID).select(*names, *times), MAX_ROWS)
+    size = F.col("bytes") + F.coalesce("unanswered_bytes", F.lit(0))
+    ordered = use.orderBy(F.desc(size), "topic", "use", c.CLIENT_ID)
+    rows, total = firsts(ordered.select(*names, *times, *_OTHER_RECORDS), MAX_ROWS)
     return Table(tuple(map(_used, rows)), total)
 
 
 def _used(row: Any) -> TopicUse:
-    topic, use, client_id, software, principal, group, size, records, first, last = row
+    topic, use, client_id, software, principal, group, size, records, first, last, *others = row
     return TopicUse(
         topic,
         _SIDES[use],
@@ -91,8 +100,9 @@ def _used(row: Any) -> TopicUse:
         group,
         size or 0,
         records,
-        first_at_ns=first,
-        last_at_ns=last,
+        first,
+        last,
+        *others,
     )
 
 
@@ -109,7 +119,8 @@ def partitions(captured: Captured, changes: DataFrame) -> Partitions:
         name: F.coalesce(F.sum(F.when(which, F.col("bytes"))), F.lit(0)).alias(name)
         for name, which in (("written", writes), ("read", reads))
     }
-    found = used.filter(writes | reads).groupBy("topic", "partition")
+    happened = written_only(used.filter(writes | reads), not_written(captured))
+    found = happened.groupBy("topic", "partition")
     rows = found.agg(*size.values(), F.max_by(c.NODE, F.when(F.col(c.NODE).isNotNull(), F.col(c.AT))).alias("served"))
     sized = rows.withColumn("size", F.col("written") + F.col("read"))
     with persisted(_with_states(sized, changes)) as every:

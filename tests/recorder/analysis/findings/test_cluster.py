@@ -57,6 +57,10 @@ PARTITIONS = [
     begins("deleted", 10, 40),
     committed("deleted", 20, 60),
     begins("deleted", 30, 60),
+    # the commit below the deleted records was refused
+    committed("refused", 2, 10) | {"exchange": 7},
+    told("OffsetCommit", "response", "refused", 2, error_code=22, exchange=7),
+    begins("refused", 10, 40),
     told("OffsetFetch", "response", "came late", 2, committed_offset=3),
     begins("came late", 4, 8),
     # the deletion was known before the commit: the group chose to start there

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.group_rules import GROUP_RULES
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import with_peers
@@ -15,10 +16,20 @@ from recorder.analysis.summary.finding import Finding
 from recorder.analysis.tables.group_events import GROUP_EVENTS
 from recorder.analysis.tables.lag import LAG
 from recorder.analysis.tables.rebalances import REBALANCES
-from tests.recorder.analysis.by_hand import NOON, Row, each_second, frame, life
+from tests.recorder.analysis.by_hand import NOON, Row, each_second, frame, life, table_of
 
 pytestmark = pytest.mark.real
-NAMES = ("rebalances", "silent_leave", "stalled", "abandoned", "falls_behind", "overcommit", "slow_consumer")
+NAMES = (
+    "idle_members",
+    "never_commits",
+    "rebalances",
+    "silent_leave",
+    "stalled",
+    "abandoned",
+    "falls_behind",
+    "overcommit",
+    "slow_consumer",
+)
 RULES = [rule for rule in GROUP_RULES if rule.name in NAMES]
 # twenty windows of 5 s
 SECONDS, WINDOWS = 100, 20
@@ -59,6 +70,39 @@ EVENTS = [
     step("gone home", "m", 21, 5, "leave"),
     *(step(name, "m", 20, 3, "commit", topic="t", counts_from=moment(3)) for name in ("stuck", "slow", "gone home")),
 ]
+
+
+def assigned(group: str, member: str, at: float, *partitions: str, **facts: Any) -> Row:
+    """What a member gets; it is heard of up to 90 s after noon."""
+    own = {"assignment": [*partitions], "client": "10.0.0.1:5", "client_id": group, "until": 90}
+    return step(group, member, 22, at, "sync", **own | facts)
+
+
+EVENTS += [
+    assigned("crowded", "a", 2, "t-0"),
+    assigned("crowded", "b", 2, "t-1"),
+    assigned("crowded", "c", 2),
+    # waits for a moment; has left; all wait; members of a share group have no partitions of their own
+    assigned("settles", "a", 2, "t-0", "t-1"),
+    assigned("settles", "b", 2),
+    assigned("settles", "b", 9, "t-1"),
+    assigned("gives up", "a", 2, "t-0"),
+    assigned("gives up", "b", 2, until=8),
+    assigned("no topic", "a", 2),
+    assigned("shared", "a", 2, "t-0", protocol="share"),
+    assigned("shared", "b", 2, protocol="share"),
+    # they read t; the last one's only commit is refused
+    *(assigned(name, "m", 2, "t-0") for name in ("commits", "never", "refused", "seldom")),
+    step("commits", "m", 22, 3, "commit", topic="t"),
+    step("refused", "m", 22, 3, "commit", topic="t", error_code=25),
+]
+READS = [
+    row | {"api": "Fetch", "side": "response", "topic": topic, "partition": 0, "bytes": 100, "records": 3}
+    for client, topic, last in (
+        ("commits", "t", 90), ("never", "t", 90), ("refused", "t", 90), ("seldom", "t", 30), ("crowded", "u", 90),
+    )
+    for row in each_second(1, (0, last), client_id=client, cluster="c")
+]  # fmt: skip
 CONNECTIONS = [*life(11, 1, 24), *life(12, 1, None), *life(13, 1, 24)]
 
 
@@ -115,6 +159,7 @@ def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     others = {
         "group_events": frame(spark, GROUP_EVENTS.ddl, EVENTS),
         "rebalances": frame(spark, REBALANCES.ddl, REBALANCES_),
+        "partitions": table_of(spark, TOPIC_PARTITIONS.table, READS),
         "lag": frame(spark, f"{LAG.ddl}, window bigint, life string", LAGS),
     }
     made = tables(EXCHANGES, CONNECTIONS, **others)
@@ -141,6 +186,18 @@ def test_a_member_whose_connection_closed_before_it_was_lost_is_found_unless_it_
     assert one.sentence.startswith("Group loses has lost members that ended without leaving it")
     assert one.sentence.endswith("(members: 1)")
     assert [piece.connection for piece in one.evidence] == [11]
+
+
+def test_members_without_a_partition_are_found_and_those_that_wait_for_a_moment_are_not(found: Any) -> None:
+    (one,) = found["idle_members"]
+    assert one.sentence == "Group crowded has 3 members for 2 partitions; members that get nothing to read: 1"
+    assert [piece.connection for piece in one.evidence] == [22]
+
+
+def test_groups_that_read_for_ten_windows_and_commit_nothing_are_found(found: Any) -> None:
+    said = {one.subject: one.sentence for one in found["never_commits"]}
+    assert sorted(said) == ["never", "refused"]
+    assert said["never"] == "Group never reads t and has committed nothing (records: 270)"
 
 
 def test_a_commit_that_stands_still_for_ten_windows_is_found(found: Any) -> None:

@@ -15,10 +15,10 @@ from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.windows import Windows
 from recorder.analysis.summary.finding import Finding
-from tests.recorder.analysis.by_hand import EVENT, EXCHANGE, NOON, Row, each_second, table_of
+from tests.recorder.analysis.by_hand import EVENT, EXCHANGE, NOON, Row, each_second, life, table_of
 
 pytestmark = pytest.mark.real
-NAMES = ("duplicates", "sequence_gaps", "bad_crc", "uncompressed", "clock", "re_reads")
+NAMES = ("duplicates", "sequence_gaps", "bad_crc", "uncompressed", "clock", "times_in_seconds", "re_reads")
 SECOND = 10**9
 NOON_MS = round(NOON.timestamp() * 1000)
 HEAD = {"session": "s", "cluster": "main", "connection": 1, "client": "10.0.0.1:5", "partition": 0, "magic": 2}
@@ -48,6 +48,11 @@ def minute(row: Callable[..., Row], per_second: float, **facts: Any) -> Iterable
     for number in range(round(60 * per_second)):
         told = {name: fact(number) if callable(fact) else fact for name, fact in facts.items()}
         yield row(at=number / per_second, **told)
+
+
+def reconnecting(client: str, first: int, offset: Callable[[int], int]) -> Iterable[Row]:
+    """Four batches a second, each second's on a connection of its own."""
+    return minute(read, 4, topic="t", client_id=client, connection=lambda at: first + at // 4, offset=offset)
 
 
 def of_producer(number: int, sequence: int, **facts: Any) -> Row:
@@ -108,6 +113,11 @@ def scenario() -> list[Row]:
         *minute(sent, 2, topic="t", client_id="ahead", max_timestamp_ms=lambda at: NOON_MS + 500 * at + 90_000),
         *minute(sent, 2, topic="t", client_id="copier", max_timestamp_ms=lambda at: NOON_MS - 900_000),
         *minute(sent, 2, topic="t", client_id="nearly", max_timestamp_ms=lambda at: NOON_MS + 500 * at + 30_000),
+        *minute(sent, 2, topic="seconds", client_id="old", max_timestamp_ms=lambda at: NOON_MS // 1000 + at),
+        # connects anew every second, and reads the same once more; or goes on; or while its other connection is open
+        *reconnecting("anew", 1000, lambda at: at % 4 * 10),
+        *reconnecting("goes on", 2000, lambda at: at * 10),
+        *reconnecting("twins", 3000, lambda at: at % 4 * 10),
         *minute(read, 4, topic="t", client_id="rewinds", connection=11, offset=lambda at: at % 20 * 10),
         *minute(read, 4, topic="t", client_id="reads on", connection=12, offset=lambda at: at * 10),
         *minute(read, 4, topic="t", client_id="seldom", connection=13, offset=lambda at: (at - at % 20 // 19) * 10),
@@ -142,7 +152,13 @@ def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     gone = EVENT | {"kind": "half_closed", "connection": 4, "at": NOON + timedelta(seconds=1)}
     gone |= {"detail": '{"by": "client"}'}
     partitions = table_of(spark, TOPIC_PARTITIONS.table, refusals())
-    made = tables([*each_second(1), *asked, late], [gap, gone], checked_batches=batches, partitions=partitions)
+    lives = [
+        event
+        for number in range(60)
+        for first, lasted in ((1000, 0.9), (2000, 0.9), (3000, 90))
+        for event in life(first + number, number, lasted)
+    ]
+    made = tables([*each_second(1), *asked, late], [gap, gone, *lives], checked_batches=batches, partitions=partitions)
     made.windows = Windows({"s": (start, start + 60 * SECOND)})
     judged = judge(made, [rule for rule in RULES if rule.name in NAMES])
     assert not judged.unjudged.rows
@@ -192,6 +208,10 @@ def test_a_clock_that_is_a_minute_ahead_is_found_and_old_records_are_not(found: 
 
 
 def test_a_consumer_that_reads_records_again_is_found(found: Any) -> None:
-    (one,) = found["re_reads"]
-    assert one.subject == "rewinds at 10.0.0.1 of t"
-    assert one.measure == 1
+    measures = {one.subject: one.measure for one in found["re_reads"]}
+    assert measures == {"rewinds at 10.0.0.1 of t": 1, "anew at 10.0.0.1 of t": 1}
+
+
+def test_times_in_seconds_are_found(found: Any) -> None:
+    (one,) = found["times_in_seconds"]
+    assert (one.subject, one.measure) == ("old at 10.0.0.1 to seconds", 120)

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.summary.finding import Finding
-from tests.recorder.analysis.by_hand import NOON, Row, each_second, life
+from recorder.analysis.tables.group_events import GROUP_EVENTS
+from tests.recorder.analysis.by_hand import NOON, Row, each_second, frame, life
 
 pytestmark = pytest.mark.real
 NAMES = (
@@ -43,6 +44,8 @@ def scenario() -> list[Row]:
         *each_second(2, client_id=lambda at: f"producer-{at}", connection=lambda at: 4000 + at, exchange=1, **produce),
         *each_second(20, client_id="steady producer", connection=5, **produce),
         *each_second(0.2, client_id="steady producer", connection=5, exchange=2000, **init),
+        *each_second(9, client_id="asks again", connection=9, error_codes=[14], **init),
+        *each_second(1, client_id="asks again", connection=9, exchange=3000, **produce),
         *each_second(2, client_id="plain producer", connection=lambda at: 5000 + at, exchange=0, **produce),
         *each_second(1, client_id="old", connection=6, api_key=1, api="Fetch", api_version=3),
         *each_second(1, client_id=None, connection=8, api_key=0, api="Produce", api_version=2),
@@ -53,7 +56,9 @@ def scenario() -> list[Row]:
 @pytest.fixture(scope="module")
 def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     rules = [rule for rule in RULES if rule.name in NAMES]
-    others = {"clients": clients(spark), "offers": offers(spark), "joins": joins(spark), "fetches": fetches(spark)}
+    asked = joins(spark)
+    others = {"clients": clients(spark), "offers": offers(spark), "joins": asked, "fetches": fetches(spark)}
+    others["group_events"] = accepted(asked, spark)
     judged = judge(tables(scenario(), lives(), **others), rules)
     assert not judged.unjudged.rows
     return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
@@ -105,17 +110,32 @@ def joins(spark: SparkSession) -> DataFrame:
     told = [
         (6, "movable", "consumer", ["range", "cooperative-sticky"], range(12, 42, 5)),
         (6, "formed once", "consumer", ["range"], [12, 12, 12, 12, 12, 12]),
+        # many members of one generation, or without any
+        (6, "one generation", "consumer", ["range"], [*range(12, 42)] * 2),
+        (6, "refused", "consumer", ["range"], range(12, 42)),
         (7, "old broker", "consumer", ["range"], range(12, 42, 5)),
         (6, "connect", "connect", ["sessioned"], range(12, 42, 5)),
         (6, "streams", "consumer", ["stream"], range(12, 42, 5)),
         (6, "own assignor", "consumer", ["range", "by-rack"], range(12, 42, 5)),
     ]
     rows = [
-        ("s", connection, 0, NOON + timedelta(seconds=at), *named, at // 5, False)
-        for connection, *named, moments in told
-        for at in moments
+        ("s", connection, number, NOON + timedelta(seconds=at), *named, at // 5, False)
+        for number, (connection, *named, at) in enumerate(
+            (connection, *named, at) for connection, *named, moments in told for at in moments
+        )
     ]
     return spark.createDataFrame(rows, row)
+
+
+def accepted(joins: DataFrame, spark: SparkSession) -> DataFrame:
+    """The answers to these joins: each begins a generation, except in the groups that say otherwise."""
+    rows = []
+    for row in joins.collect():
+        own = {"session": "s", "connection": row.connection, "exchange": row.exchange, "group_id": row.group_id}
+        own |= {"protocol": "classic", "step": "join", "error_code": 0, "generation": row.exchange}
+        own |= {"generation": 1} if row.group_id == "one generation" else {}
+        rows.append(own | ({"error_code": 81, "generation": None} if row.group_id == "refused" else {}))
+    return frame(spark, GROUP_EVENTS.ddl, rows)
 
 
 def subjects(findings: list[Finding]) -> set[str]:

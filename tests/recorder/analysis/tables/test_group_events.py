@@ -80,7 +80,9 @@ def transactions() -> Connection:
         asked = {"transactional_id": "x", "group_id": "transactions"} | commit(offset)
         found.exchange(keys.TXN_OFFSET_COMMIT, 3, asked, DONE)
         for name, commits in ends:
-            found.exchange(keys.END_TXN, 3, {"transactional_id": name, "committed": commits}, {})
+            # the coordinator is busy with the end before, and is asked once more
+            for code in (51, 0):
+                found.exchange(keys.END_TXN, 3, {"transactional_id": name, "committed": commits}, {"error_code": code})
     return found
 
 
@@ -136,7 +138,7 @@ def test_an_offset_counts_once_it_is_accepted(found: Any) -> None:
 
 def test_an_offset_of_a_transaction_counts_from_its_end_unless_that_aborts(found: Any) -> None:
     told = [(row.committed_offset, counts_after(row)) for row in of(found, "transactions")]
-    assert told == [(5, 3.005), (6, None), (7, None)]
+    assert told == [(5, 5.005), (6, None), (7, None)]
 
 
 def test_offsets_in_offset_fetch_answers_count(found: Any) -> None:

@@ -56,6 +56,9 @@ TOPICS = (
     Topic("markers", {0: 0, 10: 12}, {11: 10}, controls={10: [5, 11]}, stable={10: 12}),
     # there is an open transaction from offset 4 on
     Topic("open", {0: 0, 10: 9}, {11: 2}, stable={10: 4}),
+    # a Fetch told offset 100; then only producers are heard. Or a Fetch is heard in the same window
+    Topic("only produced", {0: 0, 5: 100, 15: 200}, {6: 100}, stable={5: 100}),
+    Topic("still fetched", {0: 0, 5: 100, 12: 150, 15: 200}, {6: 100}, stable={5: 100, 12: 150}),
     Topic("ahead", {0: 5}, {1: 8}),
     # a follower's end is behind
     Topic("follower", {0: 0, 10: 20, 11: 15}, {12: 20}),
@@ -112,6 +115,11 @@ def test_control_batches_are_no_records_that_a_group_is_behind(found: Any) -> No
 
 def test_a_reader_of_committed_records_is_behind_up_to_the_last_stable_offset(found: Any) -> None:
     assert told(found["open"][-1:], "lag", "readable_lag") == [(7, 2)]
+
+
+def test_the_readable_lag_is_unknown_once_the_log_has_grown_without_a_fetch(found: Any) -> None:
+    assert told(found["only produced"][:3], "lag", "readable_lag") == [(0, 0), (100, None), (100, None)]
+    assert told(found["still fetched"][:3], "lag", "readable_lag") == [(0, 0), (100, 50), (100, None)]
 
 
 def test_a_commit_beyond_the_known_log_end_has_no_lag(found: Any) -> None:

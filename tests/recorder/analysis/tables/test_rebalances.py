@@ -206,6 +206,27 @@ def newer_is_overtaken() -> Group:
     return group
 
 
+def is_full() -> Group:
+    """c asks to join again and again, and is refused; the others rebalance much later."""
+    group = Group("is full")
+    group.generation(0, 5, "a", "b")
+    for at in range(2, 40, 2):
+        group.step(at, "join", "c", error=81, reason="let me in", subscription=["u"], is_newcomer=True)
+    group.step(40, "leave", "b")
+    group.step(41, "heartbeat", "a", error=27, generation=5)
+    group.generation(41.5, 6, "a")
+    return group
+
+
+def newer_is_full() -> Group:
+    group = Group("newer is full", "consumer")
+    group.told(0, "a", 2, "t-0")
+    for at in range(2, 20):
+        group.step(at, "join", "c", error=81, generation=None)
+    group.told(20, "a", 3, "t-0", "t-1", was=2)
+    return group
+
+
 def shares() -> Group:
     group = Group("shares", "share")
     group.step(0, "join", "a", generation=2, assignment=["t-0"])
@@ -214,7 +235,8 @@ def shares() -> Group:
 
 GROUPS = (
     comes_and_goes, is_lost, is_fenced, wants_more, grows, finds_its_topic, moves, cooperates, is_overtaken, comes_back,
-    static_leaves, begins_again, begins_anew, newer, newer_is_lost, newer_is_overtaken, shares,
+    static_leaves, begins_again, begins_anew, newer, newer_is_lost, newer_is_overtaken, shares, is_full,
+    newer_is_full,
 )  # fmt: skip
 
 
@@ -280,6 +302,15 @@ def test_revoked_partitions_are_assigned_in_a_follow_up(found: Any) -> None:
 
 def test_a_generation_that_was_overtaken_has_no_end(found: Any) -> None:
     assert [(row.generation, row.to_at is None) for row in found["is overtaken"]] == [(1, False), (2, True), (3, False)]
+
+
+def test_refused_joins_begin_no_rebalance_and_give_no_reasons(found: Any) -> None:
+    told = [(row.cause, row.members, row.reasons, *seconds(row)) for row in found["is full"]]
+    assert told == [("unknown", ["a", "b"], [], 0, 0.6), ("left", ["a"], [], 41.1, 42.1)]
+
+
+def test_a_member_whose_every_join_was_refused_is_none(found: Any) -> None:
+    assert [(row.members, row.lost) for row in found["newer is full"]] == [(["a"], None), (["a"], [])]
 
 
 def test_a_static_member_that_comes_back_is_no_rebalance(found: Any) -> None:

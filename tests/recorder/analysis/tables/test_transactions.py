@@ -23,6 +23,7 @@ class Producer:
         self.rows: list[Row] = []
         self.epoch, self.second = 0, second
         self._talk, self._name, self._number, self._at = talk, name, number, 0
+        self._sequence = -3
 
     def init(self, epoch: int, code: int = 0) -> None:
         told = {"error_code": code, "producer_id": self._number, "producer_epoch": epoch}
@@ -36,11 +37,18 @@ class Producer:
         told = {"results_by_topic_v3_and_below": [{"name": "t", "results_by_partition": results}]}
         self._ask(keys.ADD_PARTITIONS_TO_TXN, 3, asked, told)
 
-    def produce(self, partition: int, code: int = 0) -> None:
-        data = batch(3, transactional=True, producer_id=self._number, producer_epoch=self.epoch, base_sequence=0)
+    def produce(self, *partitions: int, code: int = 0, again: bool = False) -> None:
+        """`code`: of the last partition; `again`: the batch of the last time."""
+        self._sequence += 0 if again else 3
+        ids = {"producer_id": self._number, "producer_epoch": self.epoch, "base_sequence": self._sequence}
+        data = batch(3, transactional=True, **ids)
         asked = {"transactional_id": self._name, "acks": -1}
-        asked["topic_data"] = [{"name": "t", "partition_data": [{"index": partition, "records": data}]}]
-        answered = [{"index": partition, "error_code": code, "base_offset": 7}]
+        parts = [{"index": partition, "records": data} for partition in partitions]
+        asked["topic_data"] = [{"name": "t", "partition_data": parts}]
+        answered = [
+            {"index": one, "error_code": code if one == partitions[-1] else 0, "base_offset": self._sequence}
+            for one in partitions
+        ]
         told = {"responses": [{"name": "t", "partition_responses": answered}]}
         self._ask(keys.PRODUCE, 12 if self.second else 11, asked, told)
 
@@ -101,6 +109,15 @@ def refused(it: Producer) -> None:
     it.end(commit=True, code=51)
 
 
+def partly_refused(it: Producer) -> None:
+    """One of two partitions refuses its batch; a later batch is sent twice, and stored once."""
+    it.init(0)
+    it.produce(0, 1, code=10)
+    it.produce(0)
+    it.produce(0, again=True)
+    it.end(commit=True)
+
+
 def replaced(it: Producer) -> None:
     """Open when another producer of this name begins; that one is open too, after it asked to commit."""
     it.add(0)
@@ -143,6 +160,7 @@ SCRIPTS = {
         True,
     ),
     refused: ([(0, 1, None, None, 1, 0, [])], False),
+    partly_refused: ([(0, 1, "committed", "EndTxn", 1, 6, [])], True),
     replaced: ([(0, 1, "aborted", "InitProducerId", 1, 0, []), (2, 1, None, None, 1, 0, [])], False),
     marked: ([(0, 1, "aborted", "marker", 1, 0, [])], False),
     marked_in_its_own_epoch: ([(3, 1, "committed", "marker", 1, 0, [])], False),
