@@ -14,6 +14,7 @@ from proxy.command_line import text
 from proxy.schema.addresses import Address
 from proxy.schema.errors import InvalidValue
 from proxy.schema.kinds import SECONDS, SIZE
+from proxy.schema.patterns import NOT
 from proxy.terminal import echo, printable
 from proxy.tools.output import budget_option
 from proxy.wire.apis import api_keys
@@ -129,7 +130,7 @@ def _settings(_context: click.Context, _option: click.Parameter, value: Path | N
 def _apis(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
     found = tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
     for pattern in found:
-        if not any(is_api(pattern, key) for key in api_keys()):
+        if not any(is_api((pattern.removeprefix(NOT),), key) for key in api_keys()):
             raise click.BadParameter(f"{pattern!r} is no API; right would be Produce,Fetch or *Offset*")
     return found
 
