@@ -10,7 +10,7 @@ from socket import AF_INET6, inet_ntop
 from typing import Any
 
 from proxy.schema.errors import InvalidValue
-from proxy.schema.kinds import Kind, Read, each, shown, text, text_within
+from proxy.schema.kinds import Kind, Read, each, elements, shown, text, text_within
 
 # bytes of the longest host name in DNS (RFC 1035)
 HOST_LIMIT = 255
@@ -133,7 +133,10 @@ def _check_letters(host: str) -> None:
 
 def _list(element: str, read: Callable[[Any], Read], raw: Any) -> tuple[Read, ...]:
     """The values of a list, or of a text with commas, by `read`. `element`: the name of an element in errors."""
-    parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
+    parts = elements(raw)
+    if isinstance(raw, str):
+        # a comma at the end is no mistake
+        parts = [part for part in parts if not isinstance(part, str) or part.strip()]
     if not isinstance(parts, list) or not parts:
         raise InvalidValue(f"names no {element}")
     return each(parts, read)

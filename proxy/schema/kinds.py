@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from proxy.schema.errors import InvalidValue
+from proxy.schema.toml import pieces
 from proxy.units import LARGEST_SIZE, digits, read_size, written_size
 
 Read = TypeVar("Read")
@@ -83,6 +84,14 @@ def each(parts: Iterable[Any], read: Callable[[Any], Read]) -> tuple[Read, ...]:
     if wrong:
         raise InvalidValue(", and ".join(dict.fromkeys(wrong)))
     return tuple(values)
+
+
+def elements(raw: Any) -> Any:
+    """The elements of a list, or of a text as `pieces` reads it; anything else as it is. Raises InvalidValue."""
+    try:
+        return pieces(raw) if isinstance(raw, str) else raw
+    except ValueError as error:
+        raise InvalidValue(str(error)) from error
 
 
 def _integer(raw: Any) -> int:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import Key
-from proxy.schema.kinds import SIZE, Kind, Toml, cut, each, shown, text
+from proxy.schema.kinds import SIZE, Kind, Toml, cut, each, elements, shown, text
 from proxy.schema.patterns import NOT, Patterns
 from proxy.similar import nearest
 from proxy.wire.apis import api_keys, api_name
@@ -26,7 +26,7 @@ UNMATCHED_SECONDS = 60.0
 
 
 def _patterns(read: Callable[[Any], str], raw: Any) -> tuple[str, ...]:
-    parts = raw.split(",") if isinstance(raw, str) else raw
+    parts = elements(raw)
     if not isinstance(parts, list) or not parts:
         raise InvalidValue("names nothing" if parts == [] else "is no list of patterns")
     return each(parts, read)

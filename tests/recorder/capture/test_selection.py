@@ -31,6 +31,8 @@ def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
         (APIS, ["!Fetsch"], "has 'Fetsch', which is no API, but Fetch is"),
         (APIS, ["Xyzzy*"], "has 'Xyzzy*', which is no API: `kafka-wiretap wire list` has them all"),
         (APIS, "Fetch,,Produce", "has '', which is empty"),
+        (PATTERNS, "CN=a,OU=b", "has 'OU=b'; elements with commas stand in a list of JSON, [\"CN=a,OU=b\"]"),
+        (PATTERNS, "['a', 7]", "has 7, which is no text"),
         (PATTERNS, ["a", ""], "has '', which is empty"),
         (PATTERNS, ["!"], "has '!', which leaves out nothing"),
         (PATTERNS, [7], "has 7, which is no text"),
