@@ -221,6 +221,13 @@ class Tap:
         """Bytes of traffic in the queue."""
         return data_size(item for item in list(self._writer.queue) if item[KIND] in OF_STREAMS)
 
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """See `Observer`."""
+        # what the writer's thread has left in the queue stays there
+        lost = self._dropped + (self.unwritten if self._writer.ended else 0)
+        return {"gaps": self._gaps, "bytes": lost} if self._gaps or lost else {}
+
     def counters(self) -> Mapping[str, float]:
         """The recorder's metrics, by the names of the metrics' table: sums since the start, and current values."""
         return {

@@ -1,3 +1,4 @@
+import re
 import tomllib
 
 import pytest
@@ -64,8 +65,7 @@ def test_a_list_in_a_flag_has_commas_or_is_json_or_toml(written, elements):
     ],
 )
 def test_commas_that_may_be_parts_of_elements_are_refused(written, wrong):
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=re.escape(wrong)) as error:
         pieces(written)
-    assert str(error.value).startswith(wrong)
     if wrong.startswith("has"):
         assert pieces(str(error.value).split("list of JSON, ")[1]) == [written]

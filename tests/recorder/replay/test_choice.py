@@ -20,7 +20,20 @@ from tests.recorder.replay.captures import NOON_NS, SESSION, request, write
 
 OTHER = "20261121T120000Z-xyz"
 HOUR = 3600 * 10**9
-CLIENTS = ("app", "127.0.0.1", "127.0.0.1:50001", "127.0.0.1:5000", "127.0", "[::1]", "[::1]:7", "::1", "::1:7", "0::1", "", "nobody")
+CLIENTS = (
+    "app",
+    "127.0.0.1",
+    "127.0.0.1:50001",
+    "127.0.0.1:5000",
+    "127.0",
+    "[::1]",
+    "[::1]:7",
+    "::1",
+    "::1:7",
+    "0::1",
+    "",
+    "nobody",
+)
 
 
 def played(folder: Path, choice: Choice, sessions: tuple[str, ...] = ()) -> list[Origin]:
