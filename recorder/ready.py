@@ -26,7 +26,7 @@ from recorder.capture.frames import (
     format_of,
     newer_format_message,
 )
-from recorder.capture.session import SPOOL_FOLDER, is_live, open_session, sessions
+from recorder.capture.session import SPOOL_FOLDER, is_live, links, open_session, sessions
 from recorder.terminal import size
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _check_formats(files: list[Path]) -> None:
 def _compacted(folder: Path) -> tuple[list[str], bool]:
     """(lines on frames that can't be shown, True if some of these frames will appear later)."""
     try:
-        if not sessions(folder):
+        if not (sessions(folder) or links(folder)):
             return [], False
         from recorder.capture.compactor import compact
 

@@ -22,7 +22,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 from proxy.schema.flags import MAIN
 from proxy.schema.keys import Key, wrong_values
-from proxy.schema.kinds import SWITCH, TIMEOUT, choice
+from proxy.schema.kinds import NETWORK_TIMEOUT, SWITCH, choice
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 
@@ -107,7 +107,7 @@ class ClusterSettings(Flow):
         ),
     ] = Others.REFUSED
     header_seconds: Annotated[
-        float, Key(TIMEOUT, "proxy_protocol.timeout", "How long such a header may take to arrive.", "3s")
+        float, Key(NETWORK_TIMEOUT, "proxy_protocol.timeout", "How long such a header may take to arrive.", "3s")
     ] = 5
     send_proxy: Annotated[
         ProxyProtocolVersion,

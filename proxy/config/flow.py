@@ -7,7 +7,7 @@ from typing import Annotated
 
 from proxy.config.mapping import Mapped
 from proxy.schema.keys import Key
-from proxy.schema.kinds import COUNT, LIMIT, TIMEOUT
+from proxy.schema.kinds import COUNT, LIMIT, NETWORK_TIMEOUT, at_least
 from proxy.units import MIB
 from proxy.wire.framing import FrameLimits
 
@@ -42,7 +42,7 @@ class Flow(Mapped):
     dial_seconds: Annotated[
         float,
         Key(
-            TIMEOUT,
+            NETWORK_TIMEOUT,
             "timeouts.dial",
             "How long a broker may take to accept a connection, the look-up of its name included.",
             "10s",
@@ -52,19 +52,22 @@ class Flow(Mapped):
     half_close_seconds: Annotated[
         float,
         Key(
-            TIMEOUT,
+            NETWORK_TIMEOUT,
             "timeouts.half_close",
             "How long a client's end of stream is kept from the broker while answers are in flight.",
             "30s",
         ),
     ] = 30
     tls_seconds: Annotated[
-        float, Key(TIMEOUT, "timeouts.tls", "How long a TLS handshake may take, with clients and with brokers.", "10s")
+        float,
+        Key(
+            NETWORK_TIMEOUT, "timeouts.tls", "How long a TLS handshake may take, with clients and with brokers.", "10s"
+        ),
     ] = 10
     idle_seconds: Annotated[
         float | None,
         Key(
-            TIMEOUT,
+            NETWORK_TIMEOUT,
             "timeouts.idle",
             "Close a connection on which no byte has moved for this long, unless an answer is owed.",
             "15m",
@@ -74,7 +77,8 @@ class Flow(Mapped):
     keepalive_seconds: Annotated[
         float,
         Key(
-            TIMEOUT,
+            # the kernel counts in seconds
+            at_least(1),
             "timeouts.keepalive",
             "After this much silence the kernel asks whether the peer's machine is still there. If there is no answer "
             "for as long again, the connection ends.",

@@ -29,12 +29,18 @@ class HostPorts(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The ports and the state file that one cluster claims. `is_one_port`: one TLS port stands for all its nodes."""
+    """What one cluster claims: ports, its state file, and the broker of its own node.
+
+    `is_one_port`: one TLS port stands for all its nodes. `own_node`: the node that it stands for (None: several);
+    `upstream`: this node's broker.
+    """
 
     name: str
     places: tuple[HostPorts, ...]
     state: Path | None
     is_one_port: bool
+    own_node: int | None = None
+    upstream: tuple[Address, ...] = ()
 
     @property
     def last_port(self) -> int:
@@ -51,6 +57,8 @@ _DEMANDING: Mapping[str, Any] = {
     "mapping": MappingKind.PORTS,
     "dialect": Dialect.KAFKA,
     "state": None,
+    "own_node": None,
+    "upstream": (),
 }
 
 
@@ -70,12 +78,16 @@ def demand(name: str, fields: Mapping[str, Any], unknown: Container[str] = ()) -
     if listen is not None and has_range and is_known:
         usual = usual_ports(listen, known["node_ports"], known["node_count"])
         places += [HostPorts(listen.host, usual)] if usual else []
-    return Demand(name, tuple(places), known["state"], known["mapping"] is MappingKind.SNI)
+    is_one_port = known["mapping"] is MappingKind.SNI
+    return Demand(name, tuple(places), known["state"], is_one_port, known["own_node"], known["upstream"])
 
 
 def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
-    """Yields a fault for each two clusters that claim the same port (MAX_CLASHES for each) or the same state file."""
-    taken, states = TakenPorts(), dict[Path, str]()
+    """Yields a fault for each two clusters that claim the same port, state file or broker.
+
+    MAX_CLASHES for each cluster's ports.
+    """
+    taken, states, nodes = TakenPorts(), dict[Path, str](), dict[Address, Demand]()
     for one in demands:
         for other in taken.take(one)[:MAX_CLASHES]:
             yield _overlap(other, one)
@@ -84,6 +96,14 @@ def wrong_demands(demands: Iterable[Demand]) -> Iterator[Fault]:
                 f"clusters.{one.name}.state {one.state} is the file of clusters.{other_name} too",
                 f"clusters.{one.name}.state nodes-{one.name}.json",
             )
+        for broker in one.upstream if one.own_node is not None else ():
+            other = nodes.setdefault(Address(broker.host.lower(), broker.port), one)
+            if other.own_node != one.own_node:
+                yield Fault(
+                    f"clusters.{other.name} stands for node {other.own_node}, and clusters.{one.name} for node "
+                    f"{one.own_node}, but both have the upstream {broker}",
+                    f'each node\'s own broker: clusters.{one.name}.upstream = "broker-{one.own_node}:9092"',
+                )
 
 
 class TakenPorts:

@@ -14,7 +14,7 @@ from proxy.schema.addresses import ADDRESS, Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault
 from proxy.schema.keys import Key, wrong_values
-from proxy.schema.kinds import COUNT, LIMIT, SECONDS, SWITCH, TIMEOUT, cut
+from proxy.schema.kinds import COUNT, LIMIT, SECONDS, SWITCH, at_least, cut
 from proxy.units import MIB
 
 # a cluster's name is a label of metrics, and a part of names of files and environment variables
@@ -42,7 +42,8 @@ class ProxySettings:
     stalled_seconds: Annotated[
         float,
         Key(
-            TIMEOUT,
+            # connections that a healthy peer serves must not be ended
+            at_least(1),
             "stalled",
             "While others wait for room in `held`: how long a connection may hold a response without a byte moving.",
             "1m",
@@ -68,10 +69,11 @@ class ProxySettings:
     hung_seconds: Annotated[
         float,
         Key(
-            TIMEOUT,
+            # a worker reports every second; a busy machine may let one report be late
+            at_least(3),
             "hung",
             "With several workers: a worker that does nothing for this long is killed and replaced. After a third of "
-            "this time /livez fails.",
+            "this time /livez fails. 3s at least.",
             "20s",
         ),
     ] = 30

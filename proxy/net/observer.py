@@ -88,5 +88,9 @@ class Observer(Protocol):
     def unwritten(self) -> int:
         """Bytes of traffic that the observer has taken and that are not on the disk yet."""
 
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """What was not recorded of the traffic that should be, as keys for the log; empty: nothing is lost."""
+
     def close(self) -> None:
         """Writes what is queued. Blocks as long as the disk does, so it is called in a thread that may be abandoned."""

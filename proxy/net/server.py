@@ -190,7 +190,8 @@ class Proxy:
                     if self._observer is not None:
                         await self._end_recording(self._observer)
                 background.cancel_scope.cancel()
-        code = EXIT_CUT_OFF if self.recorder_hangs else code
+        is_lost = self.recorder_hangs or (self._observer is not None and self._observer.losses)
+        code = EXIT_CUT_OFF if is_lost else code
         log(INFO, "stopped", exit_code=code)
         return code
 
@@ -217,6 +218,8 @@ class Proxy:
         self.recorder_hangs = not await self._stop.close_recorder(observer.close)
         if self.recorder_hangs:
             log(ERROR, "the recorder does not end: what it has not written is lost", bytes=observer.unwritten)
+        if observer.losses:
+            log(WARNING, "traffic was not recorded", **observer.losses)
 
     async def _prepare(self) -> list[Change]:
         """Reads the settings again. Returns the changes that put them into effect. Raises BadSetting."""

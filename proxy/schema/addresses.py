@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from socket import AF_INET6, inet_ntop
 from typing import Any
 
 from proxy.schema.errors import InvalidValue
-from proxy.schema.kinds import Kind, Read, each, shown, text, text_within
+from proxy.schema.kinds import Kind, Read, each, elements, shown, text, text_within
 
 # bytes of the longest host name in DNS (RFC 1035)
 HOST_LIMIT = 255
@@ -37,6 +38,62 @@ class Address:
         if not bracketed and not is_host(host):
             raise ValueError(f"{text!r} has no host before its port; right would be broker-1:9092 or [::1]:9092")
         return cls(host[1:-1] if bracketed else host, int(port))
+
+
+@dataclass(frozen=True, slots=True)
+class MeantAddress:
+    """The addresses (HOST:PORT, as `Address` writes them) that a user means by a text.
+
+    `exact`: these. `beginnings`: also those that begin so. `is_ipv6`: the text is an IPv6 address without a port.
+    """
+
+    exact: tuple[str, ...]
+    beginnings: tuple[str, ...]
+    is_ipv6: bool
+
+    def matches(self, address: str) -> bool:
+        """True if the text means this address."""
+        return address in self.exact or address.startswith(self.beginnings)
+
+
+@lru_cache(maxsize=1024)
+def meant(text: str) -> MeantAddress:
+    """What a text means that may be an address: a host with or without a port, IPv6 with or without brackets.
+
+    IPv6 addresses may be spelled in any way. `::1:9092` is both an address without a port, and ::1 with the port 9092.
+    An IPv4 address also means the IPv6 address that is mapped to it, and the other way round. An IPv6 address without
+    a zone means that of every zone.
+    """
+    exact = {text}
+    host, _, port = text.rpartition(":")
+    if port.isascii() and port.isdigit() and len(port) < 6 and _host(host):
+        exact.update(f"{begun}{int(port)}" for begun in _begun(_host(host)) if begun.endswith(":"))
+    host = _host(text)
+    beginnings = _begun(host) if host else ()
+    return MeantAddress(tuple(sorted(exact)), tuple(beginnings), is_ip(host, IPv6Address))
+
+
+def _host(text: str) -> str:
+    """The host that a text is, without brackets; empty if it is none."""
+    inside = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    return inside if is_ip(inside, IPv6Address) or (inside == text and is_host(text)) else ""
+
+
+def _begun(host: str) -> Iterator[str]:
+    """How the addresses of a host begin, as the kernel spells it."""
+    if is_ip(host, IPv4Address):
+        yield from (f"{host}:", f"[::ffff:{host}]:")
+    elif is_ip(host, IPv6Address):
+        plain, percent, zone = host.partition("%")
+        spelled = inet_ntop(AF_INET6, IPv6Address(plain).packed)
+        yield f"[{spelled}{percent}{zone}]:"
+        mapped = IPv6Address(plain).ipv4_mapped
+        if mapped is not None:
+            yield f"{mapped}:"
+        if not percent:
+            yield f"[{spelled}%"
+    else:
+        yield f"{host}:"
 
 
 def is_host(text: str) -> bool:
@@ -76,7 +133,10 @@ def _check_letters(host: str) -> None:
 
 def _list(element: str, read: Callable[[Any], Read], raw: Any) -> tuple[Read, ...]:
     """The values of a list, or of a text with commas, by `read`. `element`: the name of an element in errors."""
-    parts = [part for part in raw.split(",") if part.strip()] if isinstance(raw, str) else raw
+    parts = elements(raw)
+    if isinstance(raw, str):
+        # a comma at the end is no mistake
+        parts = [part for part in parts if not isinstance(part, str) or part.strip()]
     if not isinstance(parts, list) or not parts:
         raise InvalidValue(f"names no {element}")
     return each(parts, read)

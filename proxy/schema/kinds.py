@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from proxy.schema.errors import InvalidValue
+from proxy.schema.toml import pieces
 from proxy.units import LARGEST_SIZE, digits, read_size, written_size
 
 Read = TypeVar("Read")
@@ -83,6 +84,14 @@ def each(parts: Iterable[Any], read: Callable[[Any], Read]) -> tuple[Read, ...]:
     if wrong:
         raise InvalidValue(", and ".join(dict.fromkeys(wrong)))
     return tuple(values)
+
+
+def elements(raw: Any) -> Any:
+    """The elements of a list, or of a text as `pieces` reads it; anything else as it is. Raises InvalidValue."""
+    try:
+        return pieces(raw) if isinstance(raw, str) else raw
+    except ValueError as error:
+        raise InvalidValue(str(error)) from error
 
 
 def _integer(raw: Any) -> int:
@@ -177,6 +186,18 @@ def _above_zero(kind: Kind) -> Kind:
     return replace(kind, read=read)
 
 
+def at_least(seconds: float) -> Kind:
+    """The kind of times that are this long at least."""
+
+    def read(raw: Any) -> Any:
+        value = TIMEOUT.read(raw)
+        if value < seconds:
+            raise InvalidValue(f"is shorter than {seconds:g}s")
+        return value
+
+    return replace(TIMEOUT, read=read)
+
+
 def _count(raw: Any) -> int:
     number = _integer(raw)
     if number < 1:
@@ -190,6 +211,8 @@ SIZE = Kind('bytes, or text such as "64MiB"', _size, _written_size, "SIZE")
 LIMIT = _above_zero(SIZE)
 SECONDS = Kind('seconds, or text such as "500ms", "10s", "2m"', _seconds, _written_seconds, "SECONDS")
 TIMEOUT = _above_zero(SECONDS)
+# for what peers and networks do: a shorter time would be over before anything can happen
+NETWORK_TIMEOUT = at_least(0.01)
 SWITCH = Kind("true or false", _switch, bool)
 PATH = Kind("a path", _path, str, "PATH")
 FOLDER = replace(PATH, metavar="FOLDER")

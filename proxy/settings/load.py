@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +19,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, KeyPath, Setting, line_of
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.kinds import shown
+from proxy.schema.patterns import NOT, Patterns
 from proxy.settings.reader import EffectiveValue, Section, SettingsReader
 from proxy.settings.sources import Source, environment_source, file_source, flag_source
 from proxy.wire.dialects import Dialect
@@ -211,7 +211,7 @@ def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[Fau
     """A fault for each pattern of `capture.only.clusters` that matches no cluster's name."""
     names = source.clusters
     for pattern in capture.get("clusters") or ():
-        if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in names):
+        if not any(map(Patterns([pattern.removeprefix(NOT)]).matches, names)):
             key = f"{CAPTURE}.only.clusters"
             yield Fault(
                 (Setting(key, of_cluster=False), f" has {shown(pattern)}, which is no cluster of these"),

@@ -26,6 +26,8 @@ the environment, the environment over the file, the file over the default.
 - **Use the environment.** A key's variable begins with `KAFKA_WIRETAP_`. The names of its tables and the key follow in
   capitals, joined by two underscores (a hyphen becomes `_`):
   `KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM=broker-1:9092,broker-2:9092`. `KAFKA_WIRETAP_CONFIG` is the file's path.
+  A list has commas; elements with commas of their own stand in a list of JSON or TOML:
+  `KAFKA_WIRETAP_CAPTURE__ONLY__PRINCIPALS='["CN=orders,OU=dev,O=acme"]'`.
   Variables that Kubernetes makes for a service called kafka-wiretap are ignored.
 - **Use flags.** If there is one cluster, flags set its keys, too. It is called `main` if neither the file nor the
   environment names it. The keys of several clusters can only be set in the file and the environment.

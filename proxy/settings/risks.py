@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from ipaddress import ip_address
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, NamedTuple
 
 from proxy.config import ClusterSettings, ProxySettings
+from proxy.config.places import HostPorts, demand_of
+from proxy.mapping.nodes import PORTS
+from proxy.schema.addresses import Address, is_ip
+from proxy.schema.kinds import shown
+from proxy.schema.patterns import NOT, Patterns, matching_nothing
 from proxy.settings.load import LoadedSettings
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
@@ -16,6 +21,7 @@ from proxy.wire.framing import FrameLimits
 _SOCKET_REQUEST_MAX_BYTES, _FETCH_MAX_BYTES, _REQUEST_TIMEOUT_SECONDS = FrameLimits().request, 52_428_800, 30
 # the default path of the configuration of Kerberos
 KRB5_CONFIG = "/etc/krb5.conf"
+_LOCALHOST = ("127.0.0.1", "::1")
 
 
 def _is_loopback(host: str) -> bool:
@@ -151,6 +157,39 @@ def risks(loaded: LoadedSettings) -> Iterator[str]:
         yield from _lines(CLUSTER_RISKS + CLUSTER_TLS_RISKS, cluster, f"clusters.{cluster.name}.")
     if loaded.capture is not None:
         yield from _lines(CAPTURE_RISKS, loaded.capture, "")
+    yield from _unmatched(loaded)
+
+
+def _unmatched(loaded: LoadedSettings) -> Iterator[str]:
+    """A line for each pattern in `capture.only` that can match nothing."""
+    capture = loaded.capture
+    if capture is None:
+        return
+    for name in ("apis", "clusters", "listeners", "client_ids", "principals"):
+        for pattern in matching_nothing(getattr(capture, name) or (), ignore_case=name == "apis"):
+            yield f"capture.only.{name} has {shown(pattern)}, which matches nothing: a pattern with ! leaves it out"
+    listeners = _listeners(loaded.proxy.clusters)
+    for pattern in capture.listeners or () if listeners is not None else ():
+        if not any(map(Patterns([pattern.removeprefix(NOT)], addresses=True).matches, listeners or ())):
+            listen = loaded.proxy.clusters[0].listen
+            yield (
+                f"capture.only.listeners has {shown(pattern)}, which matches none of the listeners: they are written "
+                f"as in the log, such as {listen}"
+            )
+
+
+def _listeners(clusters: Iterable[ClusterSettings]) -> list[str] | None:
+    """The listeners that the clusters may have, as the log writes them; None if only the system can tell."""
+    found: list[str] = []
+    for cluster in clusters:
+        places = [*demand_of(cluster).places, *([] if cluster.listen.port else [HostPorts(cluster.listen.host, PORTS)])]
+        for host, ports in places:
+            # the log has addresses, not names
+            hosts = _LOCALHOST if host == "localhost" else (host,)
+            if not all(is_ip(each, IPv4Address) or is_ip(each, IPv6Address) for each in hosts):
+                return None
+            found += [str(Address(each, port)) for each in hosts for port in ports]
+    return found
 
 
 def _lines(table: tuple[Risk, ...], settings: ProxySettings | ClusterSettings | object, prefix: str) -> Iterator[str]:

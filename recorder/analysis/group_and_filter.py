@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from proxy.schema.addresses import meant
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
-from recorder.analysis.tables.clients import software
+from recorder.analysis.tables.clients import HOST, software
 from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
 from recorder.filters import api_name, as_options
@@ -110,9 +111,16 @@ def filtered(found: DataFrame, only: Filters) -> DataFrame:
     names = [api_name(key, dialect) for key, dialect in only.apis]
     found = found.filter(F.col(c.API).isin(*names)) if names else found
     found = found.filter(F.col(TOPIC).isin(*only.topics)) if only.topics else found
-    has_address = c.CLIENT in found.columns
-    clients = _any(only.clients, _is_client if has_address else lambda name: F.col(c.CLIENT_ID) == name)
+    address = _address(found)
+    clients = _any(only.clients, lambda name: _has_client(name, address))
     return found if clients is None else found.filter(clients)
+
+
+def _address(found: DataFrame) -> Column:
+    """A client's address in a table: with its port, without it and with the colon, or null."""
+    if c.CLIENT in found.columns:
+        return F.col(c.CLIENT)
+    return F.concat(F.col(HOST), F.lit(":")) if HOST in found.columns else F.lit(None).cast("string")
 
 
 def _topics(captured: Captured) -> DataFrame:
@@ -147,4 +155,11 @@ def _is_api(api: tuple[int, str | None]) -> Column:
 
 
 def _is_client(name: str) -> Column:
-    return (F.col(c.CLIENT_ID) == name) | (F.col(c.CLIENT) == name) | F.col(c.CLIENT).startswith(f"{name}:")
+    return _has_client(name, F.col(c.CLIENT))
+
+
+def _has_client(name: str, address: Column) -> Column:
+    """True if the client id or the address (with its port, or with a colon in place of it) is the one that is meant."""
+    asked = meant(name)
+    is_address = [address.isin(*asked.exact), *map(address.startswith, asked.beginnings)]
+    return reduce(or_, is_address, F.col(c.CLIENT_ID) == name)

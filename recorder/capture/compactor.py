@@ -136,7 +136,8 @@ def compact(folder: Path, *, only_own: bool = False) -> Summary:
     `only_own`: True: leave the sessions of other users alone.
     """
     by_outcome: dict[bool | None, list[str]] = {True: [], False: [], None: []}
-    of_other_users, failed, damaged = [], [], []
+    of_other_users, damaged = [], []
+    failed = [(link, "it is a link, which is not followed") for link in sessions.links(folder)]
     frames = size = 0
     for session in sessions.sessions(folder):
         try:

@@ -62,6 +62,7 @@ class FrameFilter:
         self.undecided = NOWHERE
         self.frames = 0
         self.bytes = 0
+        self._matched = 0
         self._conversation = conversation
         self._is_kafka07 = conversation.dialect is Dialect.KAFKA_07
         # numbers of the exchanges whose requests were left out and whose responses have not come
@@ -145,7 +146,9 @@ class FrameFilter:
         if direction is Direction.RESPONSE:
             unwanted = frame.exchange is not None and take_number(self._left_out_responses, frame.exchange.number)
             return unwanted, self._kept_size(HEAD_07 if self._is_kafka07 else RESPONSE_HEAD, unwanted)
-        return self._request_decision(frame.exchange, part, is_complete)
+        decision = self._request_decision(frame.exchange, part, is_complete)
+        self._matched += decision is not None and not decision[0]
+        return decision
 
     def _request_decision(
         self, exchange: Exchange | None, part: bytes, is_complete: bool
@@ -173,6 +176,11 @@ class FrameFilter:
             # all bytes of a handshake are kept: they name the mechanism of the tokens that follow
             return unwanted, None
         return unwanted, self._kept_size(max(head_size, _end_of_acks(exchange, part)), unwanted)
+
+    def take_matched(self) -> int:
+        """The number of requests that the selection has matched since the last call."""
+        matched, self._matched = self._matched, 0
+        return matched
 
     def _kept_size(self, head_size: int, unwanted: bool) -> int | None:
         """The number of a frame's bytes to keep; None: all."""

@@ -1,22 +1,19 @@
 """The settings that select what is recorded, and their patterns, compiled to match connections and names.
 
-Used by the tap and by `frame_filter`. A list of patterns selects the names that one of its patterns matches. A pattern
-that begins with `!` excludes the names that it matches, whatever the other patterns say. A list of `!` patterns
-alone selects all other names. `*`, `?` and `[...]` work as in a shell.
+Used by the tap and by `frame_filter`. `proxy.schema.patterns` says what a list of patterns selects.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase, translate
 from functools import partial
 from typing import Annotated, Any
 
 from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import Key
-from proxy.schema.kinds import SIZE, Kind, Toml, cut, each, shown, text
+from proxy.schema.kinds import SIZE, Kind, Toml, cut, each, elements, shown, text
+from proxy.schema.patterns import NOT, Patterns
 from proxy.similar import nearest
 from proxy.wire.apis import api_keys, api_name
 from proxy.wire.kafka07 import RequestType
@@ -24,13 +21,12 @@ from proxy.wire.kafka07 import RequestType
 FULL, HEAD = "full", "head"
 # the name of APIs that the catalog doesn't know, as in the metrics
 OTHER = "other"
-# the number of names whose results are cached, and the characters of the longest of them: peers choose the names
-MAX_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
-_NOT = "!"
+# a selection without a match is logged after so many seconds in which frames pass
+UNMATCHED_SECONDS = 60.0
 
 
 def _patterns(read: Callable[[Any], str], raw: Any) -> tuple[str, ...]:
-    parts = raw.split(",") if isinstance(raw, str) else raw
+    parts = elements(raw)
     if not isinstance(parts, list) or not parts:
         raise InvalidValue("names nothing" if parts == [] else "is no list of patterns")
     return each(parts, read)
@@ -41,17 +37,18 @@ def _pattern(part: Any) -> str:
         pattern = text(part)
     except InvalidValue as error:
         raise InvalidValue(f"has {shown(part)}, which {error}") from error
-    if pattern == _NOT:
+    if pattern == NOT:
         raise InvalidValue("has '!', which leaves out nothing")
     return pattern
 
 
 def _api(part: Any) -> str:
     pattern = _pattern(part)
-    name_pattern = pattern.removeprefix(_NOT)
+    name_pattern = pattern.removeprefix(NOT)
+    asked = Patterns([name_pattern], ignore_case=True)
     known = [*filter(None, map(api_name, api_keys())), *(request_type.api for request_type in RequestType), OTHER]
     names = {name.lower(): name for name in known}
-    if not any(fnmatchcase(name, name_pattern.lower()) for name in names):
+    if not any(map(asked.matches, names)):
         near = nearest(name_pattern.lower(), names)
         hint = f", but {names[near]} is" if near else ": `kafka-wiretap wire list` has them all"
         raise InvalidValue(f"has '{cut(name_pattern)}', which is no API{hint}")
@@ -101,7 +98,8 @@ class SelectionSettings:
         Key(
             PATTERNS,
             "only.listeners",
-            "Record connections that arrived at these addresses.",
+            "Record connections that arrived at these addresses, written as in the log. An IPv6 address may stand "
+            "without its brackets, and an address without its port means all of its ports.",
             ["127.0.0.1:19092", "*:91*"],
             unset="all",
         ),
@@ -139,32 +137,8 @@ class SelectionSettings:
     ] = FULL
 
 
-class Patterns:
-    """A list of patterns, compiled; None matches every name."""
-
-    def __init__(self, patterns: Iterable[str] | None, *, ignore_case: bool = False) -> None:
-        given = [pattern.lower() if ignore_case else pattern for pattern in patterns or ()]
-        wanted = [pattern for pattern in given if not pattern.startswith(_NOT)]
-        unwanted = [pattern.removeprefix(_NOT) for pattern in given if pattern.startswith(_NOT)]
-        self._ignore_case = ignore_case
-        self._wanted = re.compile("|".join(map(translate, wanted)) if wanted else "")
-        self._unwanted = re.compile("|".join(map(translate, unwanted))) if unwanted else None
-        self._cache: dict[str, bool] = {}
-        self.matches_all = not given
-
-    def matches(self, name: str) -> bool:
-        """True if the name is selected."""
-        if self.matches_all:
-            return True
-        answer = self._cache.get(name)
-        if answer is None:
-            answer = self._match(name.lower() if self._ignore_case else name)
-            if len(self._cache) < MAX_REMEMBERED and len(name) <= LONGEST_REMEMBERED:
-                self._cache[name] = answer
-        return answer
-
-    def _match(self, name: str) -> bool:
-        return bool(self._wanted.match(name)) and not (self._unwanted and self._unwanted.match(name))
+# the fields that are lists of patterns
+LISTS = ("apis", "clusters", "listeners", "client_ids", "principals")
 
 
 class Selection:
@@ -176,10 +150,12 @@ class Selection:
 
     def __init__(self, settings: SelectionSettings) -> None:
         self._clusters = Patterns(settings.clusters)
-        self._listeners = Patterns(settings.listeners)
+        self._listeners = Patterns(settings.listeners, addresses=True)
         self.apis = Patterns(settings.apis, ignore_case=True)
         self.client_ids = Patterns(settings.client_ids)
         self.principals = Patterns(settings.principals)
+        # each list that is given, as a user wrote it
+        self.lists = {name: list(given) for name in LISTS if (given := getattr(settings, name))}
         self.body_limit = None if settings.bodies == FULL else 0 if settings.bodies == HEAD else int(settings.bodies)
 
     @property
@@ -195,3 +171,32 @@ class Selection:
     def selects(self, cluster: str | None, listener: str) -> bool:
         """True if connections of this cluster to this listener are recorded at all."""
         return self._clusters.matches(cluster or "") and self._listeners.matches(listener)
+
+
+class MatchWatch:
+    """Notices a selection that matches nothing in a minute in which frames pass; once for each selection.
+
+    `matched`: the number of frames and connections that the selection has matched, counted by the tap.
+    """
+
+    def __init__(self, left_out_frames: int = 0) -> None:
+        self.matched = 0
+        self._left_out_before = left_out_frames
+        self._seen = 0
+        self._since: float | None = None
+        self._ended = False
+
+    def frames_without_match(self, left_out_frames: int, now: float) -> int:
+        """The number of frames left out in a minute without any match, once such a minute is over; 0 otherwise.
+
+        Call it at least every few seconds. Args: the number of all frames left out so far; monotonic seconds.
+        """
+        if self.matched != self._seen or left_out_frames == self._left_out_before:
+            # the minute begins with the first frame that is left out
+            self._seen, self._left_out_before, self._since = self.matched, left_out_frames, None
+            return 0
+        self._since = now if self._since is None else self._since
+        if self._ended or now - self._since < UNMATCHED_SECONDS:
+            return 0
+        self._ended = True
+        return left_out_frames - self._left_out_before

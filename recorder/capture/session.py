@@ -27,12 +27,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, count
 from pathlib import Path
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISLNK
 from typing import Annotated
 
 from proxy.files import Folder
 from proxy.schema.keys import Key, wrong_values
-from proxy.schema.kinds import FOLDER, LIMIT, SWITCH, TIMEOUT, choice
+from proxy.schema.kinds import FOLDER, LIMIT, SWITCH, at_least, choice
 from proxy.units import GIB, MIB
 from recorder.capture import lock as locks
 from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
@@ -85,7 +85,8 @@ class RecordSettings(SelectionSettings):
     segment_seconds: Annotated[
         float,
         Key(
-            TIMEOUT,
+            # each log file becomes Parquet files
+            at_least(0.1),
             "segment_age",
             "The age at which a log file becomes Parquet at the latest. Younger traffic is not in Parquet yet.",
             "60s",
@@ -129,6 +130,16 @@ def sessions(folder: Path) -> list[str]:
     try:
         with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
             return [name for name in spool.names() if is_name(name) and spool.is_folder(name)]
+    except FileNotFoundError:
+        return []
+
+
+def links(folder: Path) -> list[str]:
+    """The names in the spool that are links with the name of a session: they are not followed."""
+    try:
+        with Folder.at(folder) as capture, capture.folder(SPOOL_FOLDER) as spool:
+            found = ((name, spool.stat(name)) for name in spool.names() if is_name(name))
+            return [name for name, status in found if status is not None and S_ISLNK(status.st_mode)]
     except FileNotFoundError:
         return []
 

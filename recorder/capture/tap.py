@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from logging import ERROR
+from logging import ERROR, WARNING
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from recorder.capture.frame_filter import FrameFilter, Omission, UnrecordedConne
 from recorder.capture.gap import Gap
 from recorder.capture.lag import CompactorMetrics
 from recorder.capture.lock import Lock
-from recorder.capture.selection import Selection
+from recorder.capture.selection import UNMATCHED_SECONDS, MatchWatch, Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, OF_STREAMS, EntryKind, Item, data_size
 from recorder.capture.writer import ENTRY_COST, Log, Writer
@@ -64,6 +64,8 @@ class Tap:
         # connections that are not recorded; they have no recorder
         self._unrecorded: dict[int, UnrecordedConnection] = {}
         self._left_out = {"frames": 0, "bytes": 0}
+        self._match_watch = MatchWatch()
+        writer.when_idle = self._watch_selection
         # the size of everything queued so far; `Writer.written` is the part of it that has left the queue
         self._queued = 0
         self._waits = settings.when_full is WhenFull.WAIT
@@ -179,6 +181,7 @@ class Tap:
 
     def _select(self, selection: Selection) -> None:
         self._selection = selection
+        self._match_watch = MatchWatch(self._left_out["frames"])
         for recorder in self._recorders.values():
             self._apply_selection(recorder)
 
@@ -191,6 +194,16 @@ class Tap:
                 recorder.conversation, self._selection, is_selected=is_selected, principal=recorder.principal
             )
             self._special.add(recorder.connection)
+        elif is_selected:
+            self._match_watch.matched += 1
+
+    def _watch_selection(self) -> None:
+        """Logs a selection that matches nothing while frames pass. Called by the writer's thread."""
+        frames = self._match_watch.frames_without_match(self._left_out["frames"], time.monotonic())
+        if frames:
+            only = {f"only.{name}": patterns for name, patterns in self._selection.lists.items()}
+            seconds = int(UNMATCHED_SECONDS)
+            log(WARNING, "capture.only has matched nothing", seconds=seconds, frames_left_out=frames, **only)
 
     def _count_left_out(self, frames: int, size: int) -> None:
         self._left_out["frames"] += frames
@@ -215,6 +228,13 @@ class Tap:
     def unwritten(self) -> int:
         """Bytes of traffic in the queue."""
         return data_size(item for item in list(self._writer.queue) if item[KIND] in OF_STREAMS)
+
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """See `Observer`."""
+        # what the writer's thread has left in the queue stays there
+        lost = self._dropped + (self.unwritten if self._writer.ended else 0)
+        return {"gaps": self._gaps, "bytes": lost} if self._gaps or lost else {}
 
     def counters(self) -> Mapping[str, float]:
         """The recorder's metrics, by the names of the metrics' table: sums since the start, and current values."""
@@ -308,6 +328,7 @@ class Tap:
     ) -> list[Omission]:
         before = frame_filter.frames, frame_filter.bytes
         omissions = frame_filter.omissions(direction, step)
+        self._match_watch.matched += frame_filter.take_matched()
         self._count_left_out(frame_filter.frames - before[0], frame_filter.bytes - before[1])
         if frame_filter.omits_nothing:
             recorder.frame_filter = None

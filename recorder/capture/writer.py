@@ -292,6 +292,8 @@ class Writer:
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        # called by the idle thread every IDLE_SECONDS
+        self.when_idle: Callable[[], None] = lambda: None
         self.queue: list[Item] = []
         self.segment = log.segment
         self.idle = False
@@ -440,6 +442,7 @@ class Writer:
 
     def _do_idle_work(self) -> None:
         now = self._roll_if_due()
+        self.when_idle()
         if now - self._summed_at >= SUM_SECONDS:
             self._summed_at = now
             self.log.sum_older_segments()

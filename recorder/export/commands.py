@@ -18,6 +18,7 @@ from rich.status import Status
 from proxy.command_line import folders, text
 from proxy.limited_files import UnusableFile, text_of
 from proxy.schema.addresses import Address
+from proxy.schema.toml import pieces
 from proxy.terminal import echo, printable
 from recorder import reporting, spark_options
 from recorder.export.message import Mode
@@ -47,7 +48,7 @@ def _source(_context: click.Context, _option: click.Parameter, value: str | None
 
 def _bootstrap(_context: click.Context, _option: click.Parameter, value: str) -> str:
     try:
-        return ",".join(str(Address.parse(part)) for part in value.split(","))
+        return ",".join(str(Address.parse(str(part))) for part in pieces(value))
     except ValueError as error:
         raise CantExport(f"--bootstrap: {error}") from None
 

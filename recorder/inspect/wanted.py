@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from proxy.schema.addresses import meant
 from recorder.capture import frames as c
 from recorder.capture.reader import hour_may_hold
 from recorder.filters import as_options
@@ -80,4 +81,6 @@ def _starts(column: str, text: str) -> Any:
 
 
 def _client(name: str) -> Any:
-    return (ds.field(c.CLIENT_ID) == name) | (ds.field(c.CLIENT) == name) | _starts(c.CLIENT, f"{name}:")
+    address = meant(name)
+    is_address = [_one_of(c.CLIENT, address.exact), *(_starts(c.CLIENT, begun) for begun in address.beginnings)]
+    return _any([ds.field(c.CLIENT_ID) == name, *is_address])

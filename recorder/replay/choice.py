@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
+from proxy.schema.addresses import meant
 from recorder import moments
 from recorder.replay.options import Options
 from recorder.replay.plan import Exchange
@@ -42,4 +43,4 @@ class Choice:
 
 def _is_of(exchange: Exchange, name: str) -> bool:
     """True for a client id, or an address with or without its port."""
-    return name in (exchange.peer.client_id, exchange.client) or exchange.client.startswith(f"{name}:")
+    return name == exchange.peer.client_id or meant(name).matches(exchange.client)

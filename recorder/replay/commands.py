@@ -14,6 +14,8 @@ from proxy.command_line import text
 from proxy.schema.addresses import Address
 from proxy.schema.errors import InvalidValue
 from proxy.schema.kinds import SECONDS, SIZE
+from proxy.schema.patterns import NOT
+from proxy.schema.toml import pieces
 from proxy.terminal import echo, printable
 from proxy.tools.output import budget_option
 from proxy.wire.apis import api_keys
@@ -69,7 +71,7 @@ def _speed(_context: click.Context, _option: click.Parameter, value: str) -> flo
 
 def _addresses(_context: click.Context, _option: click.Parameter, value: str) -> tuple[tuple[str, int], ...]:
     try:
-        found = [Address.parse(part) for part in value.split(",")]
+        found = [Address.parse(str(part)) for part in pieces(value)]
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     return tuple((address.host, address.port) for address in found)
@@ -127,9 +129,12 @@ def _settings(_context: click.Context, _option: click.Parameter, value: Path | N
 
 
 def _apis(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+    try:
+        found = tuple(str(part).strip() for part in pieces(value)) if value else ()
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} {error}") from None
     for pattern in found:
-        if not any(is_api(pattern, key) for key in api_keys()):
+        if not any(is_api((pattern.removeprefix(NOT),), key) for key in api_keys()):
             raise click.BadParameter(f"{pattern!r} is no API; right would be Produce,Fetch or *Offset*")
     return found
 

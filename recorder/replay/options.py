@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import fnmatchcase
+from functools import cache
 
 from proxy.schema.kinds import SECONDS, SIZE
+from proxy.schema.patterns import Patterns
 from proxy.wire.apis import api_name
 
 
@@ -62,7 +63,7 @@ class Options:
 
     def chooses(self, api_key: int) -> bool:
         """True unless `--only` leaves the API out."""
-        return not self.only or any(is_api(pattern, api_key) for pattern in self.only)
+        return not self.only or is_api(self.only, api_key)
 
     def words(self) -> tuple[str, ...]:
         """The speed, and all options with other than default values, as they would be typed."""
@@ -100,6 +101,11 @@ def _typed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def is_api(pattern: str, api_key: int) -> bool:
-    """True for an API that matches a pattern with * and ?, in any case."""
-    return fnmatchcase((api_name(api_key) or "").lower(), pattern.lower())
+def is_api(patterns: tuple[str, ...], api_key: int) -> bool:
+    """True for an API that a list of patterns selects (`proxy.schema.patterns`), in any case."""
+    return _compiled(patterns).matches(api_name(api_key) or "")
+
+
+@cache
+def _compiled(patterns: tuple[str, ...]) -> Patterns:
+    return Patterns(patterns, ignore_case=True)

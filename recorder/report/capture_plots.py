@@ -6,7 +6,7 @@ the page's style shows one of the two. The sentence is also the drawing's text f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -280,19 +280,33 @@ def _partitions(summary: Summary) -> Iterator[Plot]:
         by_topic.setdefault(one.topic, []).append(one)
     if not by_topic:
         return
-    worst = max(summary.partitions.partitions, key=lambda one: one.skew or 0)
-    answer = "No partition carries more than its share."
-    if (worst.skew or 0) >= _SKEWS[3]:
-        answer = (
-            f"{short(worst.topic, 60)} {worst.partition} carries {times(worst.skew or 0)} an even share of its topic."
-        )
+    answer = " ".join(_answer_on_partitions(summary.partitions.partitions.rows))
     shown = [_cells(topic, sorted(rows, key=lambda one: one.partition)) for topic, rows in by_topic.items()]
-    names = ("a quarter of an even share or less", "", "an even share", "", "", f"{times(_SKEWS[-1])} and more")
+    names = ("a quarter of an even share", "three quarters", "an even share", "twice", "three times", "more")
     keys = [Key(*both) for both in zip(names, HEAT, strict=True)]
     used = {colour for one in shown for colour in one.colours}
     keys += [key for key in (Key("short of replicas", BAD), Key("no traffic", REST)) if key.colour in used]
     drawn = _both(lambda width: lanes.cells(shown, width), answer)
     yield Plot("Is the load even over a topic's partitions?", answer, drawn, tuple(keys))
+
+
+def _answer_on_partitions(rows: Sequence[Partition]) -> Iterator[str]:
+    """Sentences about each colour that a partition can have, other than that of an even share."""
+    worst = max(rows, key=lambda one: one.skew or 0)
+    least, most = _SKEWS[1:3]
+    loaded = [row.skew for row in rows if row.skew is not None]
+    if (worst.skew or 0) > most:
+        yield f"{short(worst.topic, 60)} {worst.partition} carries {times(worst.skew or 0)} an even share of its topic."
+    elif loaded and min(loaded) > least:
+        yield "Each partition with traffic carries about an even share of its topic."
+    elif loaded:
+        yield "No partition carries over a quarter more than an even share of its topic."
+    if few := sum(skew <= least for skew in loaded):
+        yield f"Three quarters of an even share or less: {count(few)} of {count(len(rows), 'partition')}."
+    if idle := len(rows) - len(loaded):
+        yield f"No traffic: {count(idle)} of {count(len(rows), 'partition')}."
+    if short_of := sum(row.is_short_of_replicas for row in rows):
+        yield f"Short of replicas: {count(short_of, 'partition')}."
 
 
 def _cells(topic: str, rows: list[Partition]) -> Cells:

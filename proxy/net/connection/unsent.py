@@ -60,7 +60,9 @@ class OwedResponses:
 
     async def until_sent(self) -> None:
         """Waits until more has been sent to the client."""
-        self.more_sent = trio.Event()
+        # several tasks may wait for one event: of the end of the client's stream, and of a drain
+        if self.more_sent is None or self.more_sent.is_set():
+            self.more_sent = trio.Event()
         await self.more_sent.wait()
 
     async def until_settled(self) -> None:

@@ -7,7 +7,9 @@ shortened name stay distinct. Positions are in pixels, and computed here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import altair as alt
@@ -21,6 +23,15 @@ _NAME_HEIGHT, _ROOM = 18, 10
 _BAR_HEIGHT, _LANE_HEIGHT = 12, 34
 # A partition's square, and the room beside it: small enough for thousands of partitions, large enough to be seen.
 _CELL, _CELL_ROOM = 13, 2
+# Lengths of time between two marks of the time axis, and the least pixels between them.
+_STEPS_S = (
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600),
+    *(7200, 10_800, 21_600, 43_200, 86_400, 2 * 86_400, 7 * 86_400, 28 * 86_400, 364 * 86_400),
+)
+_PIXELS_A_TIME, _TICK = 90, 4
+_SECOND_NS = 10**9
+# The shortest span (in seconds) for each format of a time.
+_FORMATS = ((3 * 86_400, "%d %b"), (600, "%H:%M"), (0, "%H:%M:%S"))
 # The average width of a letter in pixels, to know if two texts fit into one line.
 _LETTER = 6.2
 
@@ -89,14 +100,22 @@ def _pieces(bar: Bar, y: int, scale: float) -> Iterator[dict[str, Any]]:
 
 
 def lanes(timeline: Timeline, shown: Sequence[Lane], width: int) -> Spec:
-    """The rows as lanes; the height of a value is relative to its lane's largest value."""
+    """The rows as lanes above a time axis; the height of a value is relative to its lane's largest value."""
     step = _NAME_HEIGHT + _LANE_HEIGHT + _ROOM
     names = [_name(lane.name, lane.beside, at * step) for at, lane in enumerate(shown)]
     base = [_ground(at * step + _NAME_HEIGHT + _LANE_HEIGHT, width) for at in range(len(shown))]
     placed = [(lane, at * step + _NAME_HEIGHT) for at, lane in enumerate(shown)]
     spans = [row for lane, y in placed for row in _spans(timeline, lane, y, width)]
     values = [row for lane, y in placed for row in _values(timeline, lane, y, width)]
-    return _drawn(width, step * len(shown), _rectangles(base + spans + values), *_texts(names, width))
+    bottom = step * len(shown)
+    times = [*_times(timeline, width, bottom)]
+    ticks = [
+        _ground(bottom, width),
+        *({**_ground(bottom, 1), "x": at["x"], "x2": at["x2"], "y2": bottom + _TICK} for at in times),
+    ]
+    drawn = _rectangles(base + spans + values + ticks)
+    labels = Layer(_text("name", "x", align="center", color=MUTED), times)
+    return _drawn(width, bottom + _NAME_HEIGHT, drawn, *_texts(names, width), labels)
 
 
 def _ground(y: int, width: int) -> dict[str, Any]:
@@ -119,6 +138,21 @@ def _values(timeline: Timeline, lane: Lane, y: int, width: int) -> Iterator[dict
             height = max(value / most * _LANE_HEIGHT * 0.8, 1)
             bottom = y + _LANE_HEIGHT
             yield {"x": x, "x2": x2, "y": bottom - height, "y2": bottom, "colour": HUES[0]}
+
+
+def _times(timeline: Timeline, width: int, bottom: int) -> Iterator[dict[str, Any]]:
+    """The marks of the time axis below the lanes, in UTC: as many as have room."""
+    first, last = timeline.first_at_ns // _SECOND_NS, timeline.last_at_ns // _SECOND_NS
+    most = max(width // _PIXELS_A_TIME, 1)
+    step = next((step for step in _STEPS_S if (last - first) / step <= most), _STEPS_S[-1])
+    shown = next(shown for least, shown in _FORMATS if last - first >= least)
+    for at in range(-(-first // step) * step, last + 1, step):
+        x = _x(timeline, at * _SECOND_NS, width)
+        # a label is centred on its mark, and must not be cut off
+        if _PIXELS_A_TIME / 3 <= x <= width - _PIXELS_A_TIME / 3:
+            with suppress(OverflowError, ValueError, OSError):
+                name = f"{datetime.fromtimestamp(at, UTC):{shown}}"
+                yield {"x": x, "x2": x + 1, "y": bottom + _TICK + _NAME_HEIGHT / 2, "name": name}
 
 
 def _x(timeline: Timeline, at_ns: int, width: int) -> float:

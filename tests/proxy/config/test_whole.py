@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config import ProxySettings
+from proxy.config import ClusterSettings, ProxySettings
+from proxy.config.mapping import MappingKind
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from tests.proxy.config.clusters import cluster, wrong
@@ -40,3 +41,28 @@ def test_clusters_do_not_share_a_state_file():
     with pytest.raises(BadSetting) as error:
         ProxySettings((cluster(state=Path("nodes.json")), west))
     assert wrong(error)[0].startswith("clusters.west.state nodes.json")
+
+
+@pytest.mark.parametrize(
+    ("field", "least"),
+    [("hung_seconds", 3), ("stalled_seconds", 1)],
+)
+def test_a_time_in_which_nothing_can_happen_is_refused(field, least):
+    for seconds in (1e-9, 0, least - 0.001):
+        with pytest.raises(BadSetting) as error:
+            ProxySettings((cluster(),), **{field: seconds})
+        assert wrong(error)[0].startswith(field.removesuffix("_seconds") + " ")
+    assert ProxySettings((cluster(),), **{field: least})
+
+
+def test_two_nodes_do_not_share_a_broker():
+    def node(number: int, *upstream: Address) -> ClusterSettings:
+        listen = Address("127.0.0.1", 19092 + number)
+        template = {"mapping": MappingKind.TEMPLATE, "advertise": "b-{node_id}.x:9092", "own_node": number}
+        return cluster(*upstream, listen=listen, name=f"node-{number}", **template)
+
+    with pytest.raises(BadSetting) as error:
+        ProxySettings((node(1, Address("broker-1", 9092)), node(2, Address("Broker-1", 9092))))
+    (line,) = wrong(error)
+    assert line.startswith("clusters.node-1 stands for node 1, and clusters.node-2 for node 2, but both have")
+    assert ProxySettings((node(1, Address("broker-1", 9092)), node(2, Address("broker-1", 9093))))

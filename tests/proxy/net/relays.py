@@ -68,6 +68,7 @@ class Watcher:
         self.must_wait = False
         self.failed = 0
         self.unwritten = 0
+        self.losses: dict[str, int] = {}
         # callbacks for when there is space
         self.waiting: list[Callable[[], None]] = []
         self.on_arrival = on_arrival

@@ -263,3 +263,12 @@ def test_a_run_of_which_a_thread_still_hangs_is_left_with_its_exit_code(monkeypa
     monkeypatch.setattr(stopping, "RECORDER_SECONDS", 0)
     assert net.run(whole(settings(NOWHERE)), hung_disk, None, stopped) == 1
     assert left == [1]
+
+
+async def test_a_recording_with_gaps_ends_with_another_exit_code_and_says_what_is_lost(broker, caplog):
+    async with proxying(settings(broker.address)) as proxy:
+        proxy.watcher.losses = {"gaps": 2, "bytes": 1702}
+        proxy.stop()
+        await proxy.ends_with(1)
+    (line,) = [record for record in caplog.records if record.getMessage() == "traffic was not recorded"]
+    assert line.levelname == "WARNING"

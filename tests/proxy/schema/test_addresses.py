@@ -1,11 +1,12 @@
 from contextlib import suppress
 from ipaddress import ip_network
+from socket import AF_INET6, inet_ntop
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.schema.addresses import ADDRESS, BROKERS, HOST, NETWORKS, Address
+from proxy.schema.addresses import ADDRESS, BROKERS, HOST, NETWORKS, Address, meant
 from proxy.schema.errors import InvalidValue
 from proxy.schema.kinds import Kind
 from tests.proxy.schema.raw import RAW
@@ -106,3 +107,49 @@ def test_anything_is_an_address_or_misread_and_an_address_is_written_as_it_is_re
 
 def test_brokers_are_written_as_a_list():
     assert BROKERS.written((Address("a", 1), Address("::1", 2))) == ["a:1", "[::1]:2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("::1", "[::1]:9092"),
+        ("[::1]", "[::1]:9092"),
+        ("[::1]:9092", "[::1]:9092"),
+        ("::1:9092", "[::1]:9092"),
+        ("0:0:0:0:0:0:0:1:9092", "[::1]:9092"),
+        ("FE80::0:1", "[fe80::1]:9092"),
+        ("fe80::1", "[fe80::1%eth0]:9092"),
+        ("fe80::1%eth0", "[fe80::1%eth0]:9092"),
+        ("127.0.0.1", "127.0.0.1:9092"),
+        ("127.0.0.1:9092", "127.0.0.1:9092"),
+        ("127.0.0.1", "[::ffff:127.0.0.1]:9092"),
+        ("::ffff:127.0.0.1", "127.0.0.1:9092"),
+        ("broker", "broker:9092"),
+    ],
+)
+def test_an_address_is_meant_by_every_spelling_of_it(text, address):
+    assert meant(text).matches(address)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("::1", "[::11]:9092"),
+        ("[::1]:909", "[::1]:9092"),
+        ("::1", "[::2]:1"),
+        ("127.0.0.1:909", "127.0.0.1:9092"),
+        ("127.0.0", "127.0.0.1:9092"),
+        ("fe80::1%eth1", "[fe80::1%eth0]:9092"),
+        ("", "127.0.0.1:9092"),
+        ("[", "[::1]:9092"),
+    ],
+)
+def test_no_other_address_is_meant(text, address):
+    assert not meant(text).matches(address)
+
+
+@given(st.ip_addresses(v=6), st.integers(0, 65535))
+def test_every_ipv6_address_is_meant_with_and_without_brackets_and_port(host, port):
+    address = f"[{inet_ntop(AF_INET6, host.packed)}]:{port}"
+    for text in (str(host), f"[{host}]", host.exploded, f"[{host.exploded}]:{port}", f"{host.exploded}:{port}"):
+        assert meant(text).matches(address)

@@ -100,3 +100,40 @@ def test_a_kerberos_path_that_can_not_be_checked_is_ignored(tmp_path):
     (tmp_path / "wiretap.toml").write_text(NOTED)
     loaded = load(tmp_path / "wiretap.toml", None, {})
     assert [*notes(loaded, {"KRB5_CONFIG": "x" * 5000})] == []
+
+
+@pytest.mark.parametrize(
+    ("only", "pattern"),
+    [
+        ('listeners = ["127.0.0.1:80"]', "127.0.0.1:80"),
+        ('listeners = ["*:191*", "![::1]:19092"]', "![::1]:19092"),
+        ('listeners = ["localhost:19092"]', "localhost:19092"),
+        ('client_ids = ["orders", "!orders*"]', "orders"),
+        ('client_ids = ["!*"]', "!*"),
+        ('apis = ["Fetch", "Produce", "!fetch"]', "Fetch"),
+        ('principals = ["worker[1]", "!worker?1?"]', "worker[1]"),
+    ],
+)
+def test_a_pattern_that_can_match_nothing_is_a_warning(only, pattern, tmp_path):
+    (line,) = taken(tmp_path, f"capture.only.{only}")
+    assert line.startswith(f"capture.only.{only.split(' ')[0]} has {pattern!r}, which matches no")
+
+
+@pytest.mark.parametrize(
+    ("listen", "pattern"),
+    [
+        ("127.0.0.1:19092", "127.0.0.1:19092"),
+        ("127.0.0.1:19092", "*:1909[3-5]"),
+        ("127.0.0.1:19092", "127.0.0.1"),
+        ("127.0.0.1:19092", "!127.0.0.1:20092"),
+        ("127.0.0.1:0", "*:4711"),
+        ("[::1]:19092", "[::1]:19092"),
+        ("[::1]:19092", "![0::1]:19100"),
+        ("localhost:19092", "127.0.0.1:19092"),
+        ("proxy.example.org:19092", "192.0.2.7:19092"),
+    ],
+)
+def test_a_pattern_of_a_listener_that_the_proxy_may_have_is_no_risk(listen, pattern, tmp_path):
+    settings = f'upstream = "a:1"\nlisten = "{listen}"\n[capture]\nfolder = "c"\nonly.listeners = ["{pattern}"]'
+    (tmp_path / "wiretap.toml").write_text(f"[clusters.main]\n{settings}\n")
+    assert not [line for line in risks(load(tmp_path / "wiretap.toml", None, {})) if "only.listeners" in line]

@@ -19,8 +19,9 @@ from pyspark.sql import SparkSession
 from proxy.wire import catalog
 from recorder import analyze
 from recorder.analysis import sources
-from recorder.analysis.group_and_filter import AUTO, Filters, NoMatch, Question, chosen
+from recorder.analysis.group_and_filter import AUTO, Filters, NoMatch, Question, chosen, filtered
 from recorder.analysis.report import Output, _ordered, report
+from recorder.analysis.tables.clients import clients
 from recorder.capture.frames import events_schema
 from recorder.missing import LostOfApi
 from tests.recorder.capture.lossy import make_lossy
@@ -148,7 +149,8 @@ def two_topics(capture: Build, request_row: Build, tmp_path: Path) -> str:
         frame = catalog.encode_request(0, 9, 1, "app", {"topic_data": data})
         produce = {"api_key": 0, "api": "Produce", "api_version": 9, "frame": frame}
         at = NOON + timedelta(minutes=number)
-        rows.append(request_row(number, **produce, size=len(frame), stored=len(frame), at=at, connection=number))
+        where = {"client": ("127.0.0.1:50000", "[::1]:50001")[number], "connection": number}
+        rows.append(request_row(number, **produce, **where, size=len(frame), stored=len(frame), at=at))
     capture(*rows)
     return str(tmp_path)
 
@@ -175,10 +177,20 @@ def test_filters_choose_exchanges(spark: SparkSession, two_topics: str) -> None:
     assert of(topics=("a", "b")) == {"Produce": 2}
     assert of(clients=("app",)) == {"Produce": 2}
     assert of(clients=("other",)) == {}
+    for client in ("::1", "[::1]", "[::1]:50001", "127.0.0.1"):
+        assert of(clients=(client,)) == {"Produce": 1}
     assert of(apis=((0, "kafka"),)) == {"Produce": 2}
     assert of(apis=((0, "kafka-0.7"), (3, None))) == {}
     assert asked(spark, two_topics, only=Filters(since_ns=first_ns + 1000)) == {"Produce": 1}
     assert asked(spark, two_topics, only=Filters(until_ns=first_ns)) == {"Produce": 1}
+
+
+def test_a_table_with_a_host_alone_is_filtered_by_the_address_without_its_port(
+    spark: SparkSession, two_topics: str
+) -> None:
+    found = clients(sources.captured(spark, two_topics))
+    hosts = [[row.host for row in filtered(found, Filters(clients=(one,))).collect()] for one in ("::1", "127.0.0.1")]
+    assert hosts == [["[::1]"], ["127.0.0.1"]]
 
 
 def test_an_unknown_topic_is_reported_with_the_existing_ones(spark: SparkSession, two_topics: str) -> None:

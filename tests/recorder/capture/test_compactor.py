@@ -481,3 +481,13 @@ def test_a_session_that_is_being_written_is_left_to_its_own_compactor(tmp_path, 
     idle()
     live.release()
     assert tried == ["left"]
+
+
+def test_a_link_in_place_of_a_session_is_named_and_not_followed(tmp_path: Path) -> None:
+    elsewhere, capture = tmp_path / "elsewhere", tmp_path / "capture"
+    elsewhere.mkdir()
+    (capture / "_spool").mkdir(parents=True)
+    (capture / "_spool" / "20261121T120000Z-abc").symlink_to(elsewhere)
+    done = compact(capture)
+    assert done.failed == (("20261121T120000Z-abc", "it is a link, which is not followed"),)
+    assert elsewhere.is_dir()

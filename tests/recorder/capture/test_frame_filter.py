@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from proxy.conversation.exchange import Direction
+from proxy.log import KeyFormatter
 from proxy.wire import catalog
 from proxy.wire.apis import api_name
 from recorder.capture.compactor import compact
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import OF_STREAMS
 from recorder.capture.tap import Tap
+from tests.brokers.waiting import wait_for
 from tests.recorder.capture import traffic
 from tests.recorder.capture.bad_disk import play_on_a_bad_disk
 from tests.recorder.capture.looks import event_rows, frame_rows, log_entries, session_folder
@@ -334,3 +336,36 @@ def test_a_frame_has_the_principal_accepted_when_it_arrived(tap_of: TapOf, tmp_p
     compact(tmp_path)
     assert [row["principal"] for row in frame_rows(tmp_path, 0)] == [None] * 6 + ["alice"] * 2
     assert {row["principal"] for row in frame_rows(tmp_path, 1)} == {None}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute without a match is over at once."""
+    monkeypatch.setattr("recorder.capture.selection.UNMATCHED_SECONDS", 0.0)
+    monkeypatch.setattr("recorder.capture.writer.IDLE_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("only", [{"client_ids": ("nobody",)}, {"listeners": ("10.0.0.1:9092",)}])
+def test_a_selection_that_matches_nothing_is_logged_while_frames_pass(
+    only: dict[str, Any], tap_of: TapOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    tap = tap_of(**only)
+    Player(tap).all_of(some_talks(random.Random(7), 2, 300))
+    wait_for(lambda: caplog.records, "the line about the selection")
+    (record,) = caplog.records
+    ((name, patterns),) = only.items()
+    assert KeyFormatter().format(record).endswith(f"only.{name}={[*patterns]}")
+    assert record.levelname == "WARNING"
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("only", [{"client_ids": ("*",)}, {"apis": ("!Metadata",)}, {"listeners": ("*",)}])
+def test_a_selection_that_matches_frames_is_not_logged(
+    only: dict[str, Any], tap_of: TapOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    tap = tap_of(**only)
+    Player(tap).all_of(some_talks(random.Random(7), 2, 300))
+    tap.flush()
+    tap.close()
+    assert not caplog.records

@@ -3,53 +3,14 @@
 import pytest
 
 from proxy.schema.errors import InvalidValue
-from recorder.capture.selection import APIS, BODIES, PATTERNS, Patterns, Selection, SelectionSettings
+from recorder.capture.selection import APIS, BODIES, PATTERNS, MatchWatch, Selection, SelectionSettings
 from recorder.capture.session import RecordSettings
-
-
-@pytest.mark.parametrize(
-    ("patterns", "name", "taken"),
-    [
-        ((), "anything", True),
-        (("a",), "a", True),
-        (("a",), "ab", False),
-        (("a",), "A", False),
-        (("a*", "!ab*"), "ac", True),
-        (("a*", "!ab*"), "abc", False),
-        (("!ab*", "a*"), "abc", False),
-        (("!a",), "b", True),
-        (("!a",), "a", False),
-        (("*",), "", True),
-        (("a",), "", False),
-        (("?[xy]",), "ax", True),
-        (("a.c",), "abc", False),
-        (("a", "b"), "b", True),
-        (("a*",), "a\nb", True),
-    ],
-)
-def test_a_list_keeps_what_it_names_but_for_what_it_leaves_out(patterns, name, taken):
-    chosen = Patterns(patterns)
-    assert chosen.matches(name) is taken
-    assert chosen.matches(name) is taken
 
 
 def test_apis_of_0_7_have_names_of_their_own():
     assert APIS.read(["0.7/fetch", "!0.7/Multi*"]) == ("0.7/fetch", "!0.7/Multi*")
     with pytest.raises(InvalidValue, match=r"'0\.7/fetsh', which is no API, but 0\.7/fetch is"):
         APIS.read(["0.7/fetsh"])
-
-
-def test_names_that_peers_choose_do_not_fill_the_memory(monkeypatch):
-    monkeypatch.setattr("recorder.capture.selection.MAX_REMEMBERED", 2)
-    chosen = Patterns(("1*",))
-    assert [chosen.matches(str(number)) for number in range(20)] == [str(number)[0] == "1" for number in range(20)]
-    assert len(chosen._cache) == 2
-
-
-def test_names_that_are_longer_than_any_are_not_remembered():
-    chosen = Patterns(("1*",))
-    assert chosen.matches("1" * 257)
-    assert chosen._cache == {}
 
 
 def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
@@ -70,6 +31,8 @@ def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
         (APIS, ["!Fetsch"], "has 'Fetsch', which is no API, but Fetch is"),
         (APIS, ["Xyzzy*"], "has 'Xyzzy*', which is no API: `kafka-wiretap wire list` has them all"),
         (APIS, "Fetch,,Produce", "has '', which is empty"),
+        (PATTERNS, "CN=a,OU=b", "has 'OU=b'; elements with commas stand in a list of JSON, [\"CN=a,OU=b\"]"),
+        (PATTERNS, "['a', 7]", "has 7, which is no text"),
         (PATTERNS, ["a", ""], "has '', which is empty"),
         (PATTERNS, ["!"], "has '!', which leaves out nothing"),
         (PATTERNS, [7], "has 7, which is no text"),
@@ -108,3 +71,25 @@ def test_connections_are_chosen_by_cluster_and_listener():
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize("spelled", ["[::1]:19092", "::1", "[0:0::1]"])
+def test_a_listener_on_ipv6_is_chosen_as_the_log_writes_it_or_without_its_port(spelled):
+    assert Selection(SelectionSettings(listeners=(spelled,))).selects("east", "[::1]:19092")
+    assert not Selection(SelectionSettings(listeners=("!" + spelled,))).selects("east", "[::1]:19092")
+
+
+def test_a_minute_of_frames_without_a_match_is_noticed_once():
+    watch = MatchWatch(left_out_frames=5)
+    found = [watch.frames_without_match(5, 0), watch.frames_without_match(7, 100), watch.frames_without_match(9, 159)]
+    assert found == [0, 0, 0]
+    assert watch.frames_without_match(9, 160) == 4
+    assert watch.frames_without_match(20, 500) == 0
+
+
+def test_a_match_begins_the_minute_again():
+    watch = MatchWatch()
+    assert watch.frames_without_match(1, 0) == 0
+    watch.matched += 1
+    assert [watch.frames_without_match(left_out, at) for left_out, at in ((2, 60), (3, 61), (4, 120))] == [0, 0, 0]
+    assert watch.frames_without_match(5, 121) == 3

@@ -37,6 +37,7 @@ def test_a_chunk_is_an_entry_in_the_order_of_arrival(tap_of: TapOf, tmp_path: Pa
     tap = tap_of()
     Player(tap).all_of([talk])
     tap.close()
+    assert not tap.losses
     entries = log_entries(spool_of(tmp_path, tap))
     assert kinds(entries)[0] is EntryKind.OPENED
     assert kinds(entries)[-2:] == [EntryKind.CLOSED, EntryKind.END]

@@ -52,6 +52,8 @@ def test_frames_and_what_gaps_lost_are_together_what_came(
     tap = tap_of(queue=6_000, segment=rng.choice([2_000, 1 << 20]))
     play_on_a_bad_disk(tap, talks, rng, monkeypatch)
     counters = tap.counters()
+    assert tap.losses["gaps"] == counters["gaps"]
+    assert tap.losses["bytes"] >= counters["dropped_bytes"] > 0
     tap.close()
     compact(tmp_path)
     assert counters["gaps"] > 0

@@ -20,7 +20,20 @@ from tests.recorder.replay.captures import NOON_NS, SESSION, request, write
 
 OTHER = "20261121T120000Z-xyz"
 HOUR = 3600 * 10**9
-CLIENTS = ("app", "127.0.0.1", "127.0.0.1:50001", "127.0.0.1:5000", "127.0", "[::1]", "[::1]:7", "", "nobody")
+CLIENTS = (
+    "app",
+    "127.0.0.1",
+    "127.0.0.1:50001",
+    "127.0.0.1:5000",
+    "127.0",
+    "[::1]",
+    "[::1]:7",
+    "::1",
+    "::1:7",
+    "0::1",
+    "",
+    "nobody",
+)
 
 
 def played(folder: Path, choice: Choice, sessions: tuple[str, ...] = ()) -> list[Origin]:
@@ -57,6 +70,13 @@ def test_the_choice_is_that_of_inspect(folder: Path, data: st.DataObject) -> Non
     assert played(folder, choice, sessions) == expected
 
 
+@pytest.mark.parametrize("client", ["[::1]:7", "[::1]", "::1", "::1:7", "0:0::1"])
+def test_inspect_and_replay_find_a_client_by_every_spelling_of_its_ipv6_address(folder: Path, client: str) -> None:
+    (row,) = rows(folder, Wanted(clients=(client,)))
+    assert row["client_id"] == "other"
+    assert len(played(folder, Choice(Options(), clients=(client,)))) == 1
+
+
 @pytest.mark.parametrize(
     ("only", "keys"),
     [
@@ -65,8 +85,9 @@ def test_the_choice_is_that_of_inspect(folder: Path, data: st.DataObject) -> Non
         (("*TCH",), {FETCH}),
         (("?etch", "Meta*"), {FETCH, METADATA}),
         (("consumer*",), set()),
+        (("*e*", "!heartbeat"), {PRODUCE, FETCH, METADATA}),
     ],
-    ids=["all", "names", "end", "one letter", "none of these"],
+    ids=["all", "names", "end", "one letter", "none of these", "all but one"],
 )
 def test_apis_are_chosen_by_patterns_of_their_names(only: tuple[str, ...], keys: set[int]) -> None:
     assert {key for key in (PRODUCE, FETCH, METADATA, HEARTBEAT, 999) if Options(only=only).chooses(key)} == keys

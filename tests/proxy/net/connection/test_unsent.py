@@ -61,3 +61,23 @@ async def test_waiting_for_requests_in_flight_checks_again_at_each_response(nurs
         owed.more_sent.set()
         await wait_all_tasks_blocked()
         assert seen == expected
+
+
+async def test_all_tasks_that_wait_for_responses_are_woken(nursery):
+    talk = conversation()
+    owed = OwedResponses(talk)
+    talk.requests(ping(1), 1)
+    seen = []
+
+    async def wait() -> None:
+        await owed.until_settled()
+        seen.append("settled")
+
+    for _ in range(2):
+        nursery.start_soon(wait)
+        await wait_all_tasks_blocked()
+    talk.responses(pong(1), 2)
+    assert owed.more_sent is not None
+    owed.more_sent.set()
+    await wait_all_tasks_blocked()
+    assert seen == ["settled", "settled"]

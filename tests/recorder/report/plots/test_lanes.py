@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +46,22 @@ def test_a_stretch_beyond_the_capture_ends_with_it() -> None:
     shown = [Lane("a", "", (), (Span(-5 * SECOND, 99 * SECOND, "red"),))]
     (found,) = [(row["x"], row["x2"]) for row in rows(lanes(LINE, shown, 100)) if row["colour"] == "red"]
     assert found == (0, 100)
+
+
+def test_lanes_have_a_time_axis_whose_labels_stand_at_their_times() -> None:
+    """`LINE` lasts ten seconds from 1970 on."""
+    spec = lanes(LINE, [Lane("a", "", (1.0,)), Lane("b", "", (1.0,))], 300)
+    labels = rows(spec, 3)
+    assert [(row["name"], row["x"]) for row in labels] == [("00:00:05", 150)]
+    assert all(row["y"] < labels[0]["y"] for row in rows(spec, 1))
+
+
+@given(st.integers(0, 2**62), st.sampled_from([1, SECOND, 3600 * SECOND, 10**7 * SECOND]), st.integers(1, 120))
+def test_labels_of_times_never_overlap_nor_leave_the_drawing(first: int, step: int, bins: int) -> None:
+    for width in (300, 1000):
+        found = [row["x"] for row in rows(lanes(Timeline(first, step, bins), [Lane("a", "", ())], width), 3)]
+        assert all(30 <= x <= width - 30 for x in found)
+        assert all(later - earlier >= 80 for earlier, later in pairwise(found))
 
 
 @examples(15)
