@@ -22,6 +22,7 @@ from typing import Any
 import click
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from proxy.wire.embedded.logs import LOGS
 from recorder.export.message import Message
 from recorder.export.refused import CantExport, PartlyExported
 
@@ -240,7 +241,7 @@ class Publisher:
 
 def _some(topics: Iterable[str]) -> str:
     """The advice for a missing topic, with some of the existing topics; Kafka's internal topics are left out."""
-    names = sorted(name for name in topics if not name.startswith("__"))
+    names = sorted({*topics} - LOGS.keys())
     if not names:
         return "to create it first"
     return f"to create it, or {', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''}"

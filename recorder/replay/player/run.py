@@ -157,7 +157,7 @@ async def _run(job: Job, surveyed: Survey) -> int:
 
 async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     cluster = Cluster()
-    names = Names(job.options.prefix, surveyed.topic_ids, cluster)
+    names = Names(job.options.prefix, surveyed.topic_ids, cluster, surveyed.internal)
     preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)
     try:
         await _prepare(job, preparation, target, cluster)
@@ -175,7 +175,7 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
         raise Refused("; ".join(found.refusals))
     found.shift_ms = (time.time_ns() - surveyed.first_wall_ns) // 10**6
     result = _result(job, surveyed, cluster)
-    result.had_records = tuple(map(names.recorded, found.filled))
+    result.had_records = tuple(map(names.recorded_topic, found.filled))
     result.had_offsets = tuple(map(names.recorded, found.overwritten))
     world = World(job.options, job.choice.plays, surveyed, cluster, names, found, result)
     await _play(job, world, target)
@@ -204,10 +204,12 @@ def _ask(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: N
 def _written(surveyed: Survey, names: Names, found: Prepared) -> str:
     """The things that a replay writes, by the target's names; empty if there are none."""
     changes = {api: number for api, number in surveyed.sent.items() if _changes(api)}
-    kinds = {"topic": surveyed.used_topics(), "group": surveyed.groups, "transactional id": surveyed.transactions}
-    written = {
-        what: {names.target(name) for name, one in each.items() if one.is_written} for what, each in kinds.items()
-    }
+    kinds = (
+        ("topic", surveyed.used_topics(), names.target_topic),
+        ("group", surveyed.groups, names.target),
+        ("transactional id", surveyed.transactions, names.target),
+    )
+    written = {what: {target(name) for name, one in each.items() if one.is_written} for what, each, target in kinds}
     written["topic"] -= found.lacking.keys()
     parts = [listed(what, each) for what, each in written.items() if each]
     parts += [f"new: {listed('topic', found.lacking)}"] if found.lacking else []
@@ -248,12 +250,12 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
     plan = Plan(_source(job, surveyed), _reached(job, cluster), job.words())
     world = World(job.options, job.choice.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
     with console(stderr=True).status("looking at each request ..."):
-        rehearse(job.rows(), world, map(names.target, surveyed.used_topics()), plan)
+        rehearse(job.rows(), world, map(names.target_topic, surveyed.used_topics()), plan)
     creates = [f"would create {listed('topic', found.lacking)}"] if job.options.create_topics and found.lacking else []
     if creates:
         # one request creates all topics, another one adds partitions
         plan.made[CREATION] = len({bool(cluster.partitions(name)) for name in found.lacking})
-    plan.topics = surveyed.touched(surveyed.used_topics(), names.target)
+    plan.topics = surveyed.touched(surveyed.used_topics(), names.target_topic)
     plan.groups = surveyed.touched(surveyed.groups, names.target)
     plan.transactions = surveyed.touched(surveyed.transactions, names.target)
     plan.refusals = (*found.refusals, *_too_much_withheld(job, max(surveyed.withheld_percent, plan.withheld_percent)))
