@@ -22,6 +22,7 @@ from typing import Any
 import click
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from proxy.command_line import ending_signals
 from proxy.wire.embedded.logs import LOGS
 from recorder.export.message import Message
 from recorder.export.refused import CantExport, PartlyExported
@@ -192,8 +193,8 @@ class Publisher:
 
     @contextmanager
     def _interrupts_noted(self) -> Iterator[None]:
-        """A context that only notes Ctrl-C and SIGTERM: an exception would break a callback of librdkafka."""
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        """A context that only notes Ctrl-C and its like: an exception would break a callback of librdkafka."""
+        numbers = ending_signals()
         before = [signal.signal(number, lambda *_: self._interrupted.set()) for number in numbers]
         try:
             yield

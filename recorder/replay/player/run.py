@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 
 import click
 import trio
 
+from proxy.command_line import IMPATIENT, ending_signals
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.terminal import echo, printable
@@ -99,13 +101,32 @@ class Job:
 
 def run(job: Job) -> int:
     """Plays, and returns the exit code. Errors: ClickException with the line that the user reads."""
-    surveyed = _surveyed(job)
-    _check(job, surveyed)
-    if surveyed.other_clusters:
-        # nodes, topics and ids of other clusters must not pass for those of the one that is played
-        job = replace(job, cluster=next(iter(surveyed.clusters)))
+    with _ends_as_ctrl_c():
         surveyed = _surveyed(job)
-    return trio.run(_run, job, surveyed)
+        _check(job, surveyed)
+        if surveyed.other_clusters:
+            # nodes, topics and ids of other clusters must not pass for those of the one that is played
+            job = replace(job, cluster=next(iter(surveyed.clusters)))
+            surveyed = _surveyed(job)
+        return trio.run(_run, job, surveyed)
+
+
+@contextmanager
+def _ends_as_ctrl_c() -> Iterator[None]:
+    """Within, all signals that end a command do as Ctrl-C does, which trio handles."""
+
+    def ctrl_c(number: int, _frame: FrameType | None) -> None:
+        if number not in IMPATIENT:
+            signal.signal(number, signal.SIG_IGN)
+        signal.raise_signal(signal.SIGINT)
+
+    before = {one: signal.signal(one, ctrl_c) for one in ending_signals()}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _surveyed(job: Job) -> Survey:
@@ -298,17 +319,31 @@ def _short_pauses() -> Iterator[None]:
 
 
 async def _listen(conductor: Conductor, play: trio.CancelScope) -> None:
-    """Ctrl-C ends the replay in order; a second one, at once."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
+    """Ctrl-C, and any signal that ends a command, ends the replay in order; a second Ctrl-C, at once."""
+    ends = ending_signals()
+    for patient in {*ends} - IMPATIENT:
+        # once the replay is over, another one (a closed terminal sends SIGHUP twice) lets it write its report
+        signal.signal(patient, signal.SIG_IGN)
+    with trio.open_signal_receiver(*ends) as signals:
+        is_ending = False
+        async for number in signals:
+            if is_ending and number in IMPATIENT:
+                play.cancel()
             conductor.stop(Ending.INTERRUPTED)
-            break
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            play.cancel()
+            is_ending = True
 
 
 async def _show_progress(conductor: Conductor) -> None:
+    """Shows the progress until it is cancelled, or the terminal is gone. A reader that is gone ends the replay."""
+    try:
+        await _progress(conductor)
+    except BrokenPipeError:
+        conductor.stop(Ending.INTERRUPTED)
+    except OSError:
+        return
+
+
+async def _progress(conductor: Conductor) -> None:
     engine, standstill = conductor.engine, Standstill()
     with LiveProgress(console(stderr=True)) as live:
         while True:
