@@ -1,7 +1,11 @@
-"""A command's arguments from the shell, and its end when its output can't be written.
+"""A command's arguments from the shell, and its end: by a signal, or when its output can't be written.
 
 A shell passes bytes, in any locale. They are read as UTF-8; other bytes are an error in one sentence. The reader of the
 output may close the pipe at any byte. The command then ends as other tools do: by the same signal, without a message.
+
+All signals that would end a command at once end it as Ctrl-C does, if it has something to tidy up. A terminal that
+closes sends SIGHUP twice, from the kernel and from the shell, and a limit of processor time SIGXCPU each second, so
+that only a person's second signal means: at once.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from io import TextIOWrapper
+from types import FrameType
 from typing import NoReturn, TextIO
 
 import click
@@ -23,6 +28,14 @@ from click.shell_completion import CompletionItem
 INDENT = "    "
 # errors of writing to a full or broken disk
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+# signals by which people, terminals and service managers end a command
+_ENDS = (
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
+    *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU),
+)
+# those whose second one means: at once
+IMPATIENT = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGQUIT})
 
 
 def text(value: str) -> str:
@@ -88,6 +101,19 @@ def end_as_other_tools(error: BaseException) -> NoReturn:
     if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
         raise click.ClickException(f"the output can't be written: {error.strerror}") from error
     raise error
+
+
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """The signals that end a command in order. Those that are ignored stay ignored, as SIGHUP is under nohup."""
+    always = (signal.SIGINT, signal.SIGTERM)
+    return tuple(one for one in _ENDS if one in always or signal.getsignal(one) is not signal.SIG_IGN)
+
+
+def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """A handler of `ending_signals` that does as Ctrl-C does: raises KeyboardInterrupt."""
+    if number not in IMPATIENT:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _end_by(number: signal.Signals) -> NoReturn:

@@ -19,7 +19,7 @@ from typing import Any
 import click
 from rich.status import Status
 
-from proxy.command_line import folders
+from proxy.command_line import IMPATIENT, ending_signals, folders, interrupt
 from proxy.schema.kinds import TIMES
 from proxy.terminal import echo, printable
 from recorder.capture.frames import FRAMES_FOLDER
@@ -335,18 +335,20 @@ def _check_stores(spark: Any, asked: Any) -> None:
 
 @contextmanager
 def _signals() -> Iterator[Event]:
-    """Yields an event that the first Ctrl-C or SIGTERM sets; a second signal raises KeyboardInterrupt.
+    """Yields an event that the first Ctrl-C, or signal like it, sets. A second Ctrl-C raises KeyboardInterrupt.
 
     This replaces Spark's own handler, which calls into the JVM at any moment.
     """
     stop = Event()
 
     def asked(_number: int, _frame: Any) -> None:
-        for one in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(one, signal.default_int_handler)
+        for one in before:
+            signal.signal(one, interrupt if one in IMPATIENT else signal.SIG_IGN)
         stop.set()
 
-    before = {one: signal.signal(one, asked) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {one: signal.getsignal(one) for one in ending_signals()}
+    for one in before:
+        signal.signal(one, asked)
     try:
         yield stop
     finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from proxy.command_line import folders
+from proxy.command_line import ending_signals, folders, interrupt
 from proxy.terminal import echo, printable
 from recorder.analyze import analyze, sql
 from recorder.comparing import compare
@@ -47,8 +47,9 @@ def spark_package(folder: Path) -> None:
     Run it:         cd package && spark-submit --master spark://host:7077 --py-files kafka_wiretap.zip \\
                       kafka_wiretap_main.py analyze /captures/today
     """
-    # SIGTERM works like Ctrl-C: no file is left behind
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # all signals that end it work like Ctrl-C: no file is left behind
+    for number in ending_signals():
+        signal.signal(number, interrupt)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, write in _FILES.items():

@@ -25,6 +25,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 
+from proxy.command_line import ending_signals, interrupt
 from proxy.similar import right_would_be
 from recorder.analysis import job
 from recorder.analysis.bodies import Captured
@@ -117,8 +118,9 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
 
     Errors: ClickException in one line; UsageError for a question that Spark rejects.
     """
-    # SIGTERM works like Ctrl-C: no process and no file is left behind
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # all signals that end it work like Ctrl-C: no process and no file is left behind
+    for number in ending_signals():
+        signal.signal(number, interrupt)
     with tempfile.NamedTemporaryFile(prefix="kafka-wiretap-spark-", suffix=".log", delete=False) as log:
         path = Path(log.name)
     try:

@@ -218,8 +218,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--session", required=True, help="the session to compact")
     parser.add_argument("--follow", action="store_true", help="go on until the session has ended")
     options = parser.parse_args(arguments)
-    # Ctrl-C is for the proxy; this process goes on to the end of the log
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and SIGHUP are for the proxy; this process goes on to the end of the log
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
     idle = idle_for(options.folder, options.session) if options.follow else None
     try:

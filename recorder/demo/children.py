@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from proxy.command_line import ending_signals, interrupt
+
 # prctl's numbers, from linux/prctl.h
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 # Seconds between two checks of a state that can only be polled.
 _GLANCE = 0.05
 # Seconds that a process may take to end after SIGTERM.
@@ -137,26 +138,26 @@ class Children:
 
 @contextmanager
 def children(logs: Path) -> Iterator[Children]:
-    """Starts children that end with the block; SIGTERM works like Ctrl-C within. Their logs go to the folder `logs`."""
+    """Starts children that end with the block, by Ctrl-C and its like, too. Their logs go to the folder `logs`."""
     _adopt_orphans(True)
     started = Children(logs, _own_children())
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {number: signal.signal(number, interrupt) for number in ending_signals()}
     try:
         yield started
     finally:
-        impatient = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
         started.end_all()
         _adopt_orphans(False)
-        signal.signal(signal.SIGINT, impatient)
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Delays Ctrl-C and SIGTERM to the block's end: Python loses an exception that is raised while it forks."""
+    """Delays Ctrl-C and its like to the block's end: Python loses an exception that is raised while it forks."""
     came: list[int] = []
-    before = {number: signal.signal(number, lambda got, _: came.append(got)) for number in _INTERRUPTS}
+    before = {number: signal.signal(number, lambda got, _: came.append(got)) for number in ending_signals()}
     try:
         yield
     finally:

@@ -22,6 +22,8 @@ from typing import Any
 import click
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from proxy.command_line import ending_signals
+from proxy.wire.embedded.logs import LOGS
 from recorder.export.message import Message
 from recorder.export.refused import CantExport, PartlyExported
 
@@ -191,8 +193,8 @@ class Publisher:
 
     @contextmanager
     def _interrupts_noted(self) -> Iterator[None]:
-        """A context that only notes Ctrl-C and SIGTERM: an exception would break a callback of librdkafka."""
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        """A context that only notes Ctrl-C and its like: an exception would break a callback of librdkafka."""
+        numbers = ending_signals()
         before = [signal.signal(number, lambda *_: self._interrupted.set()) for number in numbers]
         try:
             yield
@@ -240,7 +242,7 @@ class Publisher:
 
 def _some(topics: Iterable[str]) -> str:
     """The advice for a missing topic, with some of the existing topics; Kafka's internal topics are left out."""
-    names = sorted(name for name in topics if not name.startswith("__"))
+    names = sorted({*topics} - LOGS.keys())
     if not names:
         return "to create it first"
     return f"to create it, or {', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''}"

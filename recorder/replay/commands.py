@@ -202,7 +202,7 @@ def replay() -> None:
     type=click.Choice([each.value for each in Deletes]),
     default=Deletes.NOTHING.value,
     show_default=True,
-    help="Deletions to play. own: what this replay made, or --prefix names; all: anything.",
+    help="Deletions to play. own: what this replay made; all: anything. With --prefix, either is what it names.",
 )
 @click.option("--telemetry", is_flag=True, help="Also play the metrics that clients push.")
 @click.option(

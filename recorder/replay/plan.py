@@ -39,6 +39,7 @@ class Reason(StrEnum):
     NEEDS_ADMIN = "changes the cluster (--admin)"
     NEEDS_DELETES = "deletes (--deletes)"
     NEEDS_TELEMETRY = "telemetry (--telemetry)"
+    BEYOND_PREFIX = "reaches beyond the names with --prefix"
     READ_ONLY = "not among what --read-only sends"
     PRODUCE_ONLY = "not among what --produce-only sends"
     NOT_CHOSEN = "left out by --only"
@@ -70,7 +71,7 @@ class Reason(StrEnum):
 BY_CHOICE = frozenset(
     {
         *(Reason.NEVER, Reason.OF_A_REPLAY, Reason.MADE_ANEW, Reason.NEEDS_ADMIN, Reason.NEEDS_DELETES),
-        *(Reason.NEEDS_TELEMETRY, Reason.READ_ONLY, Reason.PRODUCE_ONLY, Reason.NOT_CHOSEN),
+        *(Reason.NEEDS_TELEMETRY, Reason.BEYOND_PREFIX, Reason.READ_ONLY, Reason.PRODUCE_ONLY, Reason.NOT_CHOSEN),
     }
 )
 

@@ -27,7 +27,7 @@ from proxy.wire.keys import (
     STREAMS_GROUP_DESCRIBE,
 )
 from recorder.replay.cluster import GROUP, TRANSACTION, Cluster, about_topics
-from recorder.replay.names import INTERNAL, Names
+from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.plan import MadeRequest, To, ToCoordinator, ToNode, Values
 from recorder.replay.survey import Survey
@@ -102,8 +102,8 @@ class Preparation:
         for topic, index in self._survey.first_offsets:
             if topic in self._survey.created:
                 # its log will be empty
-                self.findings.starts.setdefault((self._names.target(topic), index), 0)
-                self.findings.ends.setdefault((self._names.target(topic), index), 0)
+                self.findings.starts.setdefault((self._names.target_topic(topic), index), 0)
+                self.findings.ends.setdefault((self._names.target_topic(topic), index), 0)
         yield from self._groups()
         yield from self._transactions()
 
@@ -115,8 +115,9 @@ class Preparation:
         """The topics that are used, by the target's names -> how many partitions they must have."""
         survey, topics = self._survey, self._survey.topics
         # Kafka creates its own topics by itself
-        used = [name for name in survey.used_topics() if not name.startswith(INTERNAL) and name not in survey.created]
-        return {self._names.target(name): max(topics.get(name, 1), 1) for name in used}
+        made = self._names.is_kafkas
+        used = [name for name in survey.used_topics() if not made(name) and name not in survey.created]
+        return {self._names.target_topic(name): max(topics.get(name, 1), 1) for name in used}
 
     def _metadata(self, creates: bool = False) -> Script:
         answer = yield from self._ask(METADATA, about_topics(sorted(self._wanted()), creates=creates), ToNode())
@@ -240,7 +241,7 @@ class Preparation:
 
     def _find_records(self) -> None:
         found, topics = self.findings, self._survey.used_topics()
-        produced = {self._names.target(name) for name, use in topics.items() if use.is_produced}
+        produced = {self._names.target_topic(name) for name, use in topics.items() if use.is_produced}
         filled = {place[0] for place, end in found.ends.items() if end > found.starts.get(place, end)}
         found.filled = sorted(filled & produced)
         if found.filled:
@@ -257,11 +258,11 @@ class Preparation:
         for group in sorted(map(self._names.target, written)):
             to = ToCoordinator(GROUP, group)
             described, unknown = yield from self._described(group, to)
-            if unknown and not self._is_apart(group):
+            if unknown and not self._is_apart():
                 self.findings.refusals.append(
                     f"the target does not say whether group {group} has members ({unknown}): right would be --fence"
                 )
-            if any(found["members"] for found in described) and not self._is_apart(group):
+            if any(found["members"] for found in described) and not self._is_apart():
                 self.findings.refusals.append(
                     f"group {group} has members on the target: right would be to stop them, --prefix, or --fence"
                 )
@@ -276,9 +277,9 @@ class Preparation:
                     self.findings.overwritten.append(group)
                     self.findings.absent_groups.discard(group)
 
-    def _is_apart(self, name: str) -> bool:
-        """True for a name that only this replay uses. With --fence, for all names."""
-        return self._options.fence or self._names.recorded(name) != name
+    def _is_apart(self) -> bool:
+        """True where names are the replay's alone, or others may be disturbed."""
+        return self._options.fence or bool(self._options.prefix)
 
     def _described(self, group: str, to: To) -> Script:
         """The target's descriptions of a group, of all kinds, and why it may not have told all."""
@@ -296,7 +297,7 @@ class Preparation:
 
     def _transactions(self) -> Script:
         used = sorted(self._names.target(name) for name, found in self._survey.transactions.items() if found.is_written)
-        used = [name for name in used if not self._is_apart(name)]
+        used = [name for name in used if not self._is_apart()]
         if not used or self._options.read_only:
             return
         if DESCRIBE_TRANSACTIONS not in self._cluster.any_offered():

@@ -70,6 +70,7 @@ class Survey:
         recorded: where the capture was recorded, also of clusters that are not played.
         topics: recorded name -> partitions.
         created: topics that the recording creates before it uses them.
+        internal: topics that the recording's answers call internal.
         used: topics that requests name, except to ask for metadata or to create them.
         topic_ids: recorded id -> recorded name.
         first_offsets: (topic, partition) -> the first base offset in an answer to Produce.
@@ -89,6 +90,7 @@ class Survey:
     recorded: Recorded = field(default_factory=Recorded)
     topics: dict[str, int] = field(default_factory=dict)
     created: set[str] = field(default_factory=set)
+    internal: set[str] = field(default_factory=set)
     used: dict[Name, NameUse] = field(default_factory=dict)
     groups: dict[str, NameUse] = field(default_factory=dict)
     transactions: dict[str, NameUse] = field(default_factory=dict)
@@ -246,6 +248,7 @@ def _add_answer(found: Survey, row: AnswerRecorded, answer: dict[str, Any]) -> N
             _add_offsets(found, answer)
         elif marked("response", row.api_key, row.version, "topic_id"):
             _add_ids(found, _values(row))
+            _add_internal(found, _values(row))
     except WireError:
         return
 
@@ -258,11 +261,16 @@ def _values(row: AnswerRecorded) -> dict[str, Any]:
 
 def _add_metadata(found: Survey, values: dict[str, Any]) -> None:
     found.nodes.update(broker["node_id"] for broker in values.get("brokers", ()))
+    _add_internal(found, values)
     for topic in values.get("topics", ()):
         if not topic["error_code"] and topic["name"]:
             found.topics[topic["name"]] = max(found.topics.get(topic["name"], 0), len(topic["partitions"]))
             if any(topic.get("topic_id", b"")):
                 found.topic_ids[topic["topic_id"]] = topic["name"]
+
+
+def _add_internal(found: Survey, values: dict[str, Any]) -> None:
+    found.internal |= {topic["name"] for topic in values.get("topics") or () if topic.get("is_internal")} - {None}
 
 
 def _add_offsets(found: Survey, answer: dict[str, Any]) -> None:

@@ -9,15 +9,18 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import click
 import pytest
 
-from proxy.command_line import end_as_other_tools, folded, text, width
+from proxy.command_line import end_as_other_tools, ending_signals, folded, interrupt, text, width
 from tests.recorder.inspect.conftest import everything, request, write
 
+# a closed terminal, Ctrl-\\, a limit of processor time
+LIKE_CTRL_C = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU)
 PROGRAM = (sys.executable, "-c", "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()")
 # Python in an ASCII locale, without its own switch to UTF-8
 ASCII = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
@@ -165,3 +168,38 @@ def test_a_terminal_that_may_have_styles_gets_them(capture: Path) -> None:
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["no-color", "dumb"])
 def test_a_terminal_without_styles_gets_no_escapes(capture: Path, environment: dict[str, str]) -> None:
     assert b"\x1b" not in shown_on_a_terminal(capture, **environment)
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    """Restores the handlers of signals behind the test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *LIKE_CTRL_C)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize("number", LIKE_CTRL_C)
+def test_signals_that_end_a_program_can_do_as_ctrl_c_does(number: signal.Signals) -> None:
+    for each in ending_signals():
+        signal.signal(each, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_second_hangup_does_not_interrupt_what_the_first_one_began() -> None:
+    signal.signal(signal.SIGHUP, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGHUP)
+    signal.raise_signal(signal.SIGHUP)
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_hangup_that_is_ignored_ends_nothing() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    assert signal.SIGHUP in ending_signals()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    assert {*ending_signals()} >= {signal.SIGINT, signal.SIGTERM}
+    assert signal.SIGHUP not in ending_signals()

@@ -7,15 +7,13 @@ from collections.abc import Hashable
 from proxy.wire.keys import LIST_OFFSETS, OFFSET_FETCH
 from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.mapping import Pairs, ValueKind
-from recorder.replay.names import Names
+from recorder.replay.names import GROUP_RESOURCE, TOPIC_RESOURCE, Names
 from recorder.replay.plan import Exchange
 
 _NAMES = frozenset(
     {ValueKind.TOPIC_NAME, ValueKind.GROUP, ValueKind.TRANSACTION, ValueKind.INSTANCE, ValueKind.COORDINATOR_KEY}
 )
 _NOTHING: frozenset[ValueKind] = frozenset()
-# org.apache.kafka.common.config.ConfigResource.Type: topics and groups, which have names of the replay's
-_OURS = frozenset({2, 32})
 _OF_MEMBERS = frozenset({ValueKind.GENERATION, ValueKind.MEMBER_EPOCH})
 
 
@@ -33,7 +31,8 @@ class Expectations:
     def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """The target's value; None: no answer gave one."""
         if what in _NAMES:
-            return self._names.target(recorded) if isinstance(recorded, str) else None
+            target = self._names.target_topic if what is ValueKind.TOPIC_NAME else self._names.target
+            return target(recorded) if isinstance(recorded, str) else None
         if what in _OF_MEMBERS:
             return self._of_member(what, scope, recorded)
         found = self._rest(what, scope, recorded)
@@ -79,4 +78,6 @@ class Expectations:
     def _resource(self, scope: Hashable, recorded: Hashable) -> object | None:
         if not isinstance(recorded, str):
             return None
-        return self._names.target(recorded) if scope in _OURS else recorded
+        if scope == TOPIC_RESOURCE:
+            return self._names.target_topic(recorded)
+        return self._names.target(recorded) if scope == GROUP_RESOURCE else recorded

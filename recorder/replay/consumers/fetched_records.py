@@ -112,14 +112,14 @@ class FetchedRecords:
     def _recorded(self, topic: str | bytes) -> str | None:
         """The recorded name of a topic of the target."""
         name = self._cluster.topic_names.get(topic) if isinstance(topic, bytes) else topic
-        return None if name is None else self._names.recorded(name)
+        return None if name is None else self._names.recorded_topic(name)
 
     def owed(self) -> list[MadeRequest]:
         """Fetches of records that are owed, where the target's next offset is known."""
         return [self._more(*key, owed.at) for key, owed in self._streams.owing() if owed.at is not None]
 
     def _more(self, consumer: Hashable, topic: str, partition: int, at: int) -> MadeRequest:
-        name = self._names.target(topic)
+        name = self._names.target_topic(topic)
         isolation = self._isolation.get((consumer, topic, partition), 0)
         wanted = {"partition": partition, "fetch_offset": at, "partition_max_bytes": _MAX_BYTES}
         wanted |= {"current_leader_epoch": -1, "log_start_offset": -1}

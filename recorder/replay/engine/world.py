@@ -139,7 +139,7 @@ class World:
         self._nodes = Nodes(survey.nodes, options.nodes)
         # groups that the target did not have belong to this replay, as do topics that were created for it
         self._made = {deletes.Thing(deletes.ThingKind.GROUP, names.recorded(name)) for name in prepared.absent_groups}
-        self._made |= {deletes.Thing(deletes.ThingKind.TOPIC, names.recorded(name)) for name in prepared.created}
+        self._made |= {deletes.Thing(deletes.ThingKind.TOPIC, names.recorded_topic(name)) for name in prepared.created}
         self._pairs = Pairs()
         self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
         self._counts: dict[int, ApiCounts] = {}
@@ -197,7 +197,7 @@ class World:
         """Why an exchange is withheld, by its values and what it deletes."""
         if not apis.may_be_refused(exchange.api_key):
             return None
-        reason = apis.refusal_of_values(exchange, values, self.names.topic)
+        reason = apis.refusal_of_values(exchange, values, self.names.is_kafkas)
         reason = reason or deletes.refusal_of_deletes(
             exchange.api_key, values, self.options, self.names.topic, self._made
         )
@@ -335,7 +335,7 @@ class World:
         codes = routing.errors(exchange.api_key, answer)
         counts = {each["name"]: max(each.get("count", each.get("num_partitions", 1)), 1) for each in values["topics"]}
         made = [name for name in made if not codes.get((name, WHOLE)) and name in counts]
-        self._topics |= dict.fromkeys(self.names.recorded(name) for name in made)
+        self._topics |= dict.fromkeys(self.names.recorded_topic(name) for name in made)
         return any(self.cluster.partitions(name) < counts[name] for name in made)
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
@@ -345,7 +345,7 @@ class World:
             if again is not None:
                 return again
         if exchange.api_key in _CHANGES_TOPICS:
-            self._made |= deletes.made_by(exchange.api_key, values, answer, self.names.recorded)
+            self._made |= deletes.made_by(exchange.api_key, values, answer, self.names.recorded_topic)
             self.has_new_topics = True
         if exchange.api_key == DELETE_TOPICS:
             for each in answer["responses"]:
@@ -357,7 +357,7 @@ class World:
     def _forget_topic(self, name: str) -> None:
         """The target has deleted a topic: another one with its name begins with an empty log."""
         self.cluster.forget_topic(name)
-        recorded = self.names.recorded(name)
+        recorded = self.names.recorded_topic(name)
         self._producers.forget_topic(recorded)
         self._offsets.forget_topic(recorded)
         self._shares.forget_topic(recorded)
@@ -455,7 +455,7 @@ class World:
 
     def target_topics(self) -> list[str]:
         """The topics that the replay uses, by the target's names."""
-        return [self.names.target(name) for name in self._topics]
+        return [self.names.target_topic(name) for name in self._topics]
 
     @property
     def has_touched_groups(self) -> bool:

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import click
 import trio
 
+from proxy.command_line import IMPATIENT, ending_signals
 from proxy.schema.errors import BadSetting
 from proxy.terminal import echo, printable
 from proxy.wire.apis import api_key
@@ -101,13 +103,32 @@ class Job:
 
 def run(job: Job) -> int:
     """Plays, and returns the exit code. Errors: ClickException with the line that the user reads."""
-    surveyed = _surveyed(job)
-    guard = _check(job, surveyed)
-    if surveyed.other_clusters:
-        # nodes, topics and ids of other clusters must not pass for those of the one that is played
-        job = replace(job, cluster=next(iter(surveyed.clusters)))
+    with _ends_as_ctrl_c():
         surveyed = _surveyed(job)
-    return trio.run(_run, job, surveyed, guard)
+        guard = _check(job, surveyed)
+        if surveyed.other_clusters:
+            # nodes, topics and ids of other clusters must not pass for those of the one that is played
+            job = replace(job, cluster=next(iter(surveyed.clusters)))
+            surveyed = _surveyed(job)
+        return trio.run(_run, job, surveyed, guard)
+
+
+@contextmanager
+def _ends_as_ctrl_c() -> Iterator[None]:
+    """Within, all signals that end a command do as Ctrl-C does, which trio handles."""
+
+    def ctrl_c(number: int, _frame: FrameType | None) -> None:
+        if number not in IMPATIENT:
+            signal.signal(number, signal.SIG_IGN)
+        signal.raise_signal(signal.SIGINT)
+
+    before = {one: signal.signal(one, ctrl_c) for one in ending_signals()}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _surveyed(job: Job) -> Survey:
@@ -166,7 +187,7 @@ async def _run(job: Job, surveyed: Survey, guard: Guard) -> int:
 
 async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     cluster = Cluster()
-    names = Names(job.options.prefix, surveyed.topic_ids, cluster)
+    names = Names(job.options.prefix, surveyed.topic_ids, cluster, surveyed.internal)
     preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)
     try:
         await _look_where_it_leads(job, target, cluster)
@@ -189,7 +210,7 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
         raise Refused("; ".join(found.refusals))
     found.shift_ms = (time.time_ns() - surveyed.first_wall_ns) // 10**6
     result = _result(job, surveyed, cluster)
-    result.had_records = tuple(map(names.recorded, found.filled))
+    result.had_records = tuple(map(names.recorded_topic, found.filled))
     result.had_offsets = tuple(map(names.recorded, found.overwritten))
     world = World(job.options, job.choice.plays, surveyed, cluster, names, found, result)
     await _play(job, world, target)
@@ -236,10 +257,12 @@ def _ask(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: N
 def _written(surveyed: Survey, names: Names, found: Prepared) -> str:
     """The things that a replay writes, by the target's names; empty if there are none."""
     changes = {api: number for api, number in surveyed.sent.items() if _changes(api)}
-    kinds = {"topic": surveyed.used_topics(), "group": surveyed.groups, "transactional id": surveyed.transactions}
-    written = {
-        what: {names.target(name) for name, one in each.items() if one.is_written} for what, each in kinds.items()
-    }
+    kinds = (
+        ("topic", surveyed.used_topics(), names.target_topic),
+        ("group", surveyed.groups, names.target),
+        ("transactional id", surveyed.transactions, names.target),
+    )
+    written = {what: {target(name) for name, one in each.items() if one.is_written} for what, each, target in kinds}
     written["topic"] -= found.lacking.keys()
     parts = [listed(what, each) for what, each in written.items() if each]
     parts += [f"new: {listed('topic', found.lacking)}"] if found.lacking else []
@@ -280,12 +303,12 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
     plan = Plan(_source(job, surveyed), _reached(job, cluster), job.words())
     world = World(job.options, job.choice.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
     with console(stderr=True).status("looking at each request ..."):
-        rehearse(job.rows(), world, map(names.target, surveyed.used_topics()), plan)
+        rehearse(job.rows(), world, map(names.target_topic, surveyed.used_topics()), plan)
     creates = [f"would create {listed('topic', found.lacking)}"] if job.options.create_topics and found.lacking else []
     if creates:
         # one request creates all topics, another one adds partitions
         plan.made[CREATION] = len({bool(cluster.partitions(name)) for name in found.lacking})
-    plan.topics = surveyed.touched(surveyed.used_topics(), names.target)
+    plan.topics = surveyed.touched(surveyed.used_topics(), names.target_topic)
     plan.groups = surveyed.touched(surveyed.groups, names.target)
     plan.transactions = surveyed.touched(surveyed.transactions, names.target)
     plan.refusals = (*found.refusals, *_too_much_withheld(job, max(surveyed.withheld_percent, plan.withheld_percent)))
@@ -328,17 +351,31 @@ def _short_pauses() -> Iterator[None]:
 
 
 async def _listen(conductor: Conductor, play: trio.CancelScope) -> None:
-    """Ctrl-C ends the replay in order; a second one, at once."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
+    """Ctrl-C, and any signal that ends a command, ends the replay in order; a second Ctrl-C, at once."""
+    ends = ending_signals()
+    for patient in {*ends} - IMPATIENT:
+        # once the replay is over, another one (a closed terminal sends SIGHUP twice) lets it write its report
+        signal.signal(patient, signal.SIG_IGN)
+    with trio.open_signal_receiver(*ends) as signals:
+        is_ending = False
+        async for number in signals:
+            if is_ending and number in IMPATIENT:
+                play.cancel()
             conductor.stop(Ending.INTERRUPTED)
-            break
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            play.cancel()
+            is_ending = True
 
 
 async def _show_progress(conductor: Conductor) -> None:
+    """Shows the progress until it is cancelled, or the terminal is gone. A reader that is gone ends the replay."""
+    try:
+        await _progress(conductor)
+    except BrokenPipeError:
+        conductor.stop(Ending.INTERRUPTED)
+    except OSError:
+        return
+
+
+async def _progress(conductor: Conductor) -> None:
     engine, standstill = conductor.engine, Standstill()
     with LiveProgress(console(stderr=True)) as live:
         while True:

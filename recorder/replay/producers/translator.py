@@ -231,7 +231,7 @@ class Producers:
     def _join(self, producer: Producer, pair: Pair, places: list[TopicPartition], now: int) -> Refusal:
         topics: dict[str, list[int]] = {}
         for topic, index in places:
-            topics.setdefault(self._names.target(topic), []).append(index)
+            topics.setdefault(self._names.target_topic(topic), []).append(index)
         make = partial(made_partitions, self._target_id(producer), pair, topics.items())
         key = "partitions", producer.key, pair, tuple(places)
         return self._known.asking.ask(

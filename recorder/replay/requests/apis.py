@@ -113,7 +113,6 @@ from proxy.wire.keys import (
     WRITE_TXN_MARKERS,
 )
 from recorder.replay.cluster import SHARE
-from recorder.replay.names import INTERNAL
 from recorder.replay.options import Deletes, Options
 from recorder.replay.plan import Exchange, Reason, Values
 
@@ -230,6 +229,8 @@ MEMBERSHIP = frozenset(
 )
 # APIs by which members join: their answers tell who is in the group
 JOINING = frozenset({JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
+# the topics of requests that write records or markers; brokers alone write those of Kafka's own
+_WRITTEN = {PRODUCE: "topic_data", ADD_PARTITIONS_TO_TXN: "v3_and_below_topics"}
 # APIs with which a member joins, or a transaction begins or ends: a replay that ends awaits their answers.
 OPENING = frozenset(
     {
@@ -303,22 +304,23 @@ def may_be_refused(api_key: int) -> bool:
     """False for APIs whose requests are never refused for their values or deletions."""
     request = message("request", api_key)
     named = {field.name for field in request.fields} if request else set()
-    looked_at = api_key in (FIND_COORDINATOR, PRODUCE) or treatment(api_key) is Treatment.DELETES
+    looked_at = api_key in {FIND_COORDINATOR, *_WRITTEN} or treatment(api_key) is Treatment.DELETES
     return looked_at or bool(named & {"replica_id", "replica_state"})
 
 
-def refusal_of_values(exchange: Exchange, values: Values, topic: Callable[[str | bytes], str | None]) -> Reason | None:
+def refusal_of_values(exchange: Exchange, values: Values, is_kafkas: Callable[[str | bytes], bool]) -> Reason | None:
     """Why a request may not be sent, by its values; None if nothing there forbids it. `deletes` judges deletions.
 
     Args:
         values: the decoded request, in recorded terms.
-        topic: the recorded name of a topic, by its name or recorded id (`Names.topic`).
+        is_kafkas: true for a topic of Kafka's own, by its name or recorded id (`Names.is_kafkas`).
     """
     if exchange.api_key == FIND_COORDINATOR and values.get("key_type") == SHARE:
         return Reason.NEVER
     if any(replica >= 0 for replica in _replicas(values)):
         return Reason.NEVER
-    if exchange.api_key == PRODUCE and any(_is_internal(entry, topic) for entry in values["topic_data"]):
+    written = values.get(_WRITTEN.get(exchange.api_key, ""), ())
+    if any(is_kafkas(entry["name"] if "name" in entry else entry["topic_id"]) for entry in written):
         return Reason.NEVER
     return None
 
@@ -328,8 +330,3 @@ def _replicas(values: Values) -> Iterator[int]:
     for holder in (values, values.get("replica_state")):
         if holder and "replica_id" in holder:
             yield holder["replica_id"]
-
-
-def _is_internal(entry: Values, topic: Callable[[str | bytes], str | None]) -> bool:
-    name = topic(entry["name"] if "name" in entry else entry["topic_id"])
-    return name is not None and name.startswith(INTERNAL)

@@ -1,8 +1,9 @@
-"""What may be deleted on the target: things that this replay made, or that `--prefix` names; with `--deletes all`, all.
+"""What may be deleted on the target without `--prefix`: things that this replay made; with `--deletes all`, all.
+
+With `--prefix` all that a request names is the replay's own, or the request is withheld (`translate_names`).
 
 A request that would delete one thing too many is withheld as a whole. Names are the recorded ones. Access rules never
-count as made by the replay, since a target that already had a rule gives the same answer. They count as the replay's
-own by their prefix only.
+count as made by the replay, since a target that already had a rule gives the same answer.
 """
 
 from __future__ import annotations
@@ -20,10 +21,8 @@ from proxy.wire.keys import (
     DELETE_TOPICS,
     OFFSET_DELETE,
 )
-from recorder.replay.names import INTERNAL
 from recorder.replay.options import Deletes, Options
 from recorder.replay.plan import Reason, Values
-from recorder.replay.requests.acls import is_prefixed
 from recorder.replay.requests.apis import Treatment, treatment
 
 TopicName = Callable[[str | bytes], str | None]
@@ -56,14 +55,10 @@ def refusal_of_deletes(
     """
     if treatment(api_key) is not Treatment.DELETES or options.deletes is Deletes.ALL:
         return None
-    is_own = options.deletes is Deletes.OWN and all(
-        thing in made or _is_prefixed(thing, options.prefix) for thing in things(api_key, values, topic)
+    is_own = options.deletes is Deletes.OWN and (
+        options.prefix or all(thing in made for thing in things(api_key, values, topic))
     )
     return None if is_own else Reason.NEEDS_DELETES
-
-
-def _is_prefixed(thing: Thing, prefix: str) -> bool:
-    return bool(prefix and thing.name and not thing.name.startswith(INTERNAL))
 
 
 def things(api_key: int, values: Values, topic: TopicName) -> Iterator[Thing]:
@@ -77,17 +72,12 @@ def things(api_key: int, values: Values, topic: TopicName) -> Iterator[Thing]:
     if api_key == DELETE_GROUPS:
         yield from (Thing(ThingKind.GROUP, name) for name in values["groups_names"])
     if api_key == DELETE_ACLS:
-        yield from (Thing(ThingKind.RULES, _rules(each)) for each in values["filters"])
+        yield from (Thing(ThingKind.RULES, "") for _ in values["filters"])
 
 
 def _topic(entry: Values, topic: TopicName) -> str:
     name = entry.get("name")
     return topic(name if name is not None else entry.get("topic_id", b"")) or ""
-
-
-def _rules(rule: Values) -> str:
-    name = rule["resource_name_filter"]
-    return name if name and is_prefixed(rule["resource_type_filter"], rule.get("pattern_type_filter")) else ""
 
 
 def made_by(api_key: int, values: Values, answer: Values, recorded: Callable[[str], str]) -> set[Thing]:

@@ -1,7 +1,8 @@
 """Translates names, ids, and values that a client can't know of the target: the translator that runs last.
 
     topic ids       the target's ids of the same names; partitions of an unknown id are withheld
-    names           with `--prefix`, of topics, groups, transactional ids and instances, wherever they are
+    names           with `--prefix`, of topics, groups, transactional ids and instances, wherever they are; a request
+                    that would change anything else is withheld
     cluster's own   leader epochs, cluster id, the rack in Fetch, replica state: as from a client that knows none
     quoted          page cursors, telemetry ids, a group's protocol: what the target answered last
 
@@ -15,29 +16,38 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from proxy.terminal import printable
 from proxy.wire.catalog import CACHE_SIZE, marked
 from proxy.wire.keys import (
+    ALTER_CLIENT_QUOTAS,
     CONSUMER_GROUP_HEARTBEAT,
     CREATE_ACLS,
     DELETE_ACLS,
+    DELETE_GROUPS,
     DESCRIBE_ACLS,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_GROUPS,
+    ELECT_LEADERS,
     FETCH,
     FIND_COORDINATOR,
     JOIN_GROUP,
     METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
+    STREAMS_GROUP_HEARTBEAT,
     SYNC_GROUP,
 )
 from proxy.wire.primitives import uuid_text
-from recorder.replay.cluster import SHARE, Cluster
+from recorder.replay.cluster import GROUP, SHARE, Cluster
 from recorder.replay.mapping import Pairs, ValueKind
-from recorder.replay.names import NO_ID, Names
+from recorder.replay.names import GROUP_RESOURCE, NO_ID, TOPIC_RESOURCE, BeyondPrefix, Names
 from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
 from recorder.replay.requests import fields
 from recorder.replay.requests.acls import prefix_rule
-from recorder.replay.requests.apis import CONFIG_APIS
+from recorder.replay.requests.apis import CONFIG_APIS, Destination, Treatment, destination, treatment
 from recorder.replay.requests.blobs import renamed
 from recorder.replay.requests.layout import WHOLE, Elements, Level, body
 from recorder.replay.requests.patterns import prefixed
@@ -61,8 +71,8 @@ _BLOBS = {
     JOIN_GROUP: ("JoinGroupRequest", "protocols", "metadata"),
     SYNC_GROUP: ("SyncGroupRequest", "assignments", "assignment"),
 }
-# org.apache.kafka.common.config.ConfigResource.Type: topics and groups
-_NAMED_RESOURCES = frozenset({2, 32})
+# Kafka keeps offsets for a group with an empty name, too. Other APIs refuse it.
+_TAKE_NAMELESS_GROUP = frozenset({OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_GROUPS, DELETE_GROUPS})
 _FILTER = ("resource_type_filter", "resource_name_filter", "pattern_type_filter")
 _RULES: Mapping[int, tuple[str, tuple[str, str, str]]] = {
     CREATE_ACLS: ("creations", ("resource_type", "resource_name", "resource_pattern_type")),
@@ -96,12 +106,18 @@ class NamesTranslator:
         )
 
     def _find_changes(self, api_key: int, version: int) -> tuple[tuple[Path, Change], ...]:
-        found = ((path, self._change(what, path)) for path, what in _rows(api_key, version))
+        found = ((path, self._change(api_key, what, path)) for path, what in _rows(api_key, version))
         return tuple((path, change) for path, change in found if change is not None)
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Withheld | None:
-        """Changes `values`. Withholds a request whose topics the target lacks."""
+        """Changes `values`. Withholds a request whose topics the target lacks, or that reaches beyond the prefix."""
         del now
+        try:
+            return self._request(exchange, values)
+        except BeyondPrefix as error:
+            return Withheld(Reason.BEYOND_PREFIX, str(error))
+
+    def _request(self, exchange: Exchange, values: Values) -> Withheld | None:
         for put in (self._put_epochs, self._put_ids, self._put_keys):
             withheld = put(exchange, values)
             if withheld is not None:
@@ -129,8 +145,26 @@ class NamesTranslator:
         """The target's name. Null and empty names stay."""
         return self._names.target(recorded) if recorded else recorded
 
-    def _change(self, what: ValueKind, path: Path) -> Change | None:
+    def _group(self, recorded: str | None) -> str | None:
+        """The target's name of a group that may have an empty one. Null stays."""
+        return None if recorded is None else self._names.target(recorded)
+
+    def _topic(self, recorded: str | None) -> str | None:
+        """The target's name of a topic. Null and empty names stay."""
+        return self._names.target_topic(recorded) if recorded else recorded
+
+    def _own_topic(self, recorded: str | None) -> str | None:
+        """The target's name of a topic that the request changes. Errors: BeyondPrefix for one of Kafka's own."""
+        if recorded and self._names.is_kafkas(recorded):
+            raise BeyondPrefix(f"topic {printable(recorded)}")
+        return self._topic(recorded)
+
+    def _change(self, api_key: int, what: ValueKind, path: Path) -> Change | None:
         """The change of a field's value; None if it stays, or another translator changes it."""
+        if self._names.prefix and what is ValueKind.TOPIC_NAME:
+            return self._own_topic if _changes_topics(api_key, path) else self._topic
+        if self._names.prefix and what is ValueKind.GROUP and api_key in _TAKE_NAMELESS_GROUP:
+            return self._group
         if self._names.prefix and what in _NAMES:
             return self._name
         if self._names.prefix and what in _PATTERNS:
@@ -151,7 +185,7 @@ class NamesTranslator:
 
     def _put_epoch(self, exchange: Exchange, topic: Values) -> bool:
         """False for a topic of which no partition is left."""
-        name, kept = self._names.target(topic["topic"]), []
+        name, kept = self._names.target_topic(topic["topic"]), []
         for partition in topic["partitions"]:
             where = name, partition["partition"]
             partition["leader_epoch"] = self._cluster.leader_epochs.get(where, NO_EPOCH)
@@ -193,6 +227,8 @@ class NamesTranslator:
         recorded = entry.get("topic_id", NO_ID)
         if recorded == NO_ID:
             return True
+        if self._names.prefix and _changes_topics(exchange.api_key):
+            self._own_topic(self._names.topic(recorded))
         target = self._names.target_id(recorded)
         if target is None:
             topic = self._names.topic(recorded) or recorded
@@ -204,24 +240,36 @@ class NamesTranslator:
     # names in special fields
 
     def _put_prefix(self, api_key: int, values: Values) -> None:
+        if api_key == ALTER_CLIENT_QUOTAS:
+            raise BeyondPrefix("quotas")
+        if api_key == ELECT_LEADERS and values["topic_partitions"] is None:
+            raise BeyondPrefix("all partitions")
         if api_key in CONFIG_APIS:
             for resource in values["resources"]:
-                if resource["resource_type"] in _NAMED_RESOURCES:
-                    resource["resource_name"] = self._name(resource["resource_name"])
+                self._put_resource(resource, changes=api_key != DESCRIBE_CONFIGS)
         elif api_key == DESCRIBE_ACLS:
-            prefix_rule(values, *_FILTER, self._names.target)
+            prefix_rule(values, *_FILTER, self._names, changes=False)
         elif api_key in _RULES:
             rules, names = _RULES[api_key]
             for rule in values[rules]:
-                prefix_rule(rule, *names, self._names.target)
+                prefix_rule(rule, *names, self._names, changes=True)
         elif api_key in _BLOBS:
             self._put_blobs(values, *_BLOBS[api_key])
+
+    def _put_resource(self, resource: Values, *, changes: bool) -> None:
+        kind, name = resource["resource_type"], resource["resource_name"]
+        if kind == TOPIC_RESOURCE:
+            resource["resource_name"] = self._own_topic(name) if changes else self._topic(name)
+        elif kind == GROUP_RESOURCE:
+            resource["resource_name"] = self._name(name)
+        elif changes:
+            raise BeyondPrefix(f"the settings of {printable(name) or 'all brokers'}")
 
     def _put_keys(self, exchange: Exchange, values: Values) -> Withheld | None:
         """The keys of FindCoordinator: names, or keys of share groups' partitions, which contain a topic id."""
         if exchange.api_key != FIND_COORDINATOR:
             return None
-        change = self._share_key if values.get("key_type") == SHARE else self._name
+        change = {SHARE: self._share_key, GROUP: self._group}.get(values.get("key_type", GROUP), self._name)
         recorded = values.get("coordinator_keys", [values.get("key")])
         keys = [change(key) for key in recorded]
         exchange.dropped += [
@@ -246,7 +294,12 @@ class NamesTranslator:
         for entry in values[array]:
             protocol = entry.get("name") or values.get("protocol_name")
             entry[field] = renamed(
-                message, f"{array}.{field}", entry[field], self._names.target, values.get("protocol_type"), protocol
+                message,
+                f"{array}.{field}",
+                entry[field],
+                self._names.target_topic,
+                values.get("protocol_type"),
+                protocol,
             )
 
 
@@ -271,6 +324,18 @@ def _is_changed(api_key: int, path: str, what: ValueKind) -> bool:
     if what is ValueKind.LEADER_EPOCH:
         return (api_key, path) != (OFFSET_FOR_LEADER_EPOCH, "topics.partitions.leader_epoch")
     return what in _NAMES | _PATTERNS | {ValueKind.CLUSTER, ValueKind.REPLICA}
+
+
+def _changes_topics(api_key: int, path: Path = ()) -> bool:
+    """True for a request that makes, changes or deletes the topics that it names there.
+
+    Requests about a group's offsets don't. A group's coordinator makes the topics of a Streams topology, but for those
+    that the application reads.
+    """
+    if api_key == STREAMS_GROUP_HEARTBEAT:
+        return "source_topics" not in path
+    how = treatment(api_key)
+    return how in (Treatment.ADMIN, Treatment.DELETES) and destination(api_key) is not Destination.GROUP
 
 
 def _apply(values: Values, path: Path, change: Change) -> None:

@@ -62,7 +62,7 @@ class ShareStarts:
             start = self._expected(topic, partition, offset)
             if start != _END:
                 told = {"partition_index": partition, "start_offset": start}
-                topics.setdefault(self._names.target(topic), []).append(told)
+                topics.setdefault(self._names.target_topic(topic), []).append(told)
         name = self._names.target(group)
         values = {
             "group_id": name,

@@ -58,10 +58,11 @@ def test_a_child_is_gone_when_the_block_is_interrupted(tmp_path: Path) -> None:
     assert not interrupted(tmp_path, lambda: signal.raise_signal(signal.SIGINT)).is_running()
 
 
-def test_sigterm_ends_the_block_as_ctrl_c_does(tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    assert not interrupted(tmp_path, lambda: signal.raise_signal(signal.SIGTERM)).is_running()
-    assert signal.getsignal(signal.SIGTERM) is before
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_programs_ends_the_block_as_ctrl_c_does(tmp_path: Path, number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    assert not interrupted(tmp_path, lambda: signal.raise_signal(number)).is_running()
+    assert signal.getsignal(number) is before
 
 
 def test_ctrl_c_while_a_child_is_being_forked_is_not_lost(tmp_path: Path) -> None:

@@ -22,11 +22,12 @@ TOPIC, PATIENCE = "findings", 60
 # the number of events in the full export
 WANTED = 200
 
-# It sends itself a signal within the response to an event. `_findings` sets SIGTERM's handler, as Spark's session does.
+# It sends itself a signal within the response to an event. `_findings` sets handlers, as Spark's session does.
 EXPORT = f"""
 import signal, sys
 from collections import Counter
 from proxy.cli import main
+from proxy.command_line import ending_signals, interrupt
 from recorder import spark_options
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.finding import Finding, Findings, Severity
@@ -47,7 +48,8 @@ class Interrupted(Publisher):
         self._delivered = Delivered()
 
 def found(*_):
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in ending_signals():
+        signal.signal(number, interrupt)
     one = Finding("slow", Severity.CRITICAL, "Fetch on node 2", "it was slow", "look", 10**18)
     return Findings(found=Table((one,) * {WANTED}))
 
@@ -82,7 +84,7 @@ def written(bootstrap: str) -> int:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("number", "answer"), [(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGINT, WANTED // 2)])
+@pytest.mark.parametrize(("number", "answer"), [(signal.SIGHUP, 1), (signal.SIGTERM, 1), (signal.SIGINT, WANTED // 2)])
 def test_an_interrupted_export_prints_how_many_events_the_topic_has(
     bootstrap: str, tmp_path: Path, number: signal.Signals, answer: int
 ) -> None:
@@ -105,7 +107,7 @@ def test_an_interrupted_export_prints_how_many_events_the_topic_has(
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_export_interrupted_before_it_found_the_topic_prints_nothing(tmp_path: Path, number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"

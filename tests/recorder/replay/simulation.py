@@ -125,7 +125,7 @@ class Simulation:
         choice = Choice(self.options)
         rows = deque(sorted(self.recording.happenings, key=lambda happening: happening.ns))
         found = survey(rows, choice.plays, lambda exchange: refused_anywhere(exchange, self.options))
-        names = Names(self.options.prefix, found.topic_ids, self.cluster)
+        names = Names(self.options.prefix, found.topic_ids, self.cluster, found.internal)
         result = Result(Source("capture"), Target("target"))
         self.world = World(self.options, choice.plays, found, self.cluster, names, self.prepared, result)
         self.engine = Engine(self.world, 0)

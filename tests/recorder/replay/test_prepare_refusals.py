@@ -196,10 +196,9 @@ def test_a_group_missing_from_the_targets_answer_is_refused() -> None:
         assert not prepared(playing(), answer, fence=True).refusals
 
 
-def test_a_group_whose_name_no_prefix_changes_is_checked() -> None:
-    survey = Survey(groups={"__canary": NameUse(1, is_written=True)})
-    (refused,) = prepared(survey, groups(DESCRIBE_GROUPS, [{}]), prefix="p-").refusals
-    assert refused.startswith("group __canary has members on the target")
+def test_every_topic_that_is_not_kafkas_own_must_be_there_however_its_name_begins() -> None:
+    (refused,) = prepared(using("there", "__debezium-heartbeat.db"), lambda made: None).refusals
+    assert refused.startswith("the target lacks 1 topic (__debezium-heartbeat.db: 1 partition)")
 
 
 def test_every_question_about_groups_can_be_written() -> None:

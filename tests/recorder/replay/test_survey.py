@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.wire.keys import CREATE_TOPICS, METADATA, PRODUCE, SHARE_FETCH
+from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS, METADATA, PRODUCE, SHARE_FETCH
 from recorder.replay.plan import Exchange, Reason, Withheld
 from recorder.replay.survey import Survey, survey
 from tests.recorder.replay.simple import PRODUCE_VERSION, produce
@@ -50,6 +50,17 @@ def test_a_topic_whose_creation_is_withheld_is_not_created() -> None:
     recording = Recording()
     creates(recording, 0)
     assert found(recording, refused=True).created == set()
+
+
+def test_topics_that_the_recording_calls_internal_are_kafkas_own() -> None:
+    recording = Recording()
+    told = {"error_code": 0, "topic_id": ID, "partitions": []}
+    topics = [told | {"name": name, "is_internal": name == "__ours"} for name in ("__ours", "__theirs")]
+    topics.append(told | {"error_code": 29, "name": None, "is_internal": True})
+    recording.exchanges(0, 1, METADATA, 12, {"topics": None}, {"brokers": [], "topics": topics})
+    listed = [told | {"name": "__listed", "is_internal": True}]
+    recording.exchanges(2, 3, DESCRIBE_TOPIC_PARTITIONS, 0, {"topics": []}, {"topics": listed, "next_cursor": None})
+    assert found(recording).internal == {"__ours", "__listed"}
 
 
 def test_a_share_group_begins_at_the_lowest_offsets_that_its_members_acquired() -> None:

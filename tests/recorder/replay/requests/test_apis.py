@@ -37,8 +37,8 @@ def asked(api_key: int, version: int = 0) -> Exchange:
     return Exchange(Origin("s", 1, 1), api_key, version, b"", 0, 0, Peer("h", None))
 
 
-def topic(name: str | bytes) -> str | None:
-    return {INTERNAL_ID: "__consumer_offsets"}.get(name) if isinstance(name, bytes) else name
+def is_kafkas(topic: str | bytes) -> bool:
+    return topic in (INTERNAL_ID, "__transaction_state")
 
 
 def of_values(api_key: int, version: int, **values: Any) -> Reason | None:
@@ -46,7 +46,7 @@ def of_values(api_key: int, version: int, **values: Any) -> Reason | None:
     frame = wire.encode_request(api_key, version, 1, None, values)
     decoded = wire.decode_request(frame)
     assert isinstance(decoded, tuple)
-    return refusal_of_values(asked(api_key, version), decoded[1], topic)
+    return refusal_of_values(asked(api_key, version), decoded[1], is_kafkas)
 
 
 def test_every_api_of_the_catalog_has_a_treatment() -> None:
@@ -146,11 +146,19 @@ def test_replicas_requests_are_never_sent(api_key: int, version: int, followers:
     assert of_values(api_key, version, **consumers) is None
 
 
+def test_no_transaction_marks_kafkas_own_topics() -> None:
+    def adds(name: str) -> Reason | None:
+        return of_values(ADD_PARTITIONS_TO_TXN, 3, v3_and_below_topics=[{"name": name, "partitions": [0]}])
+
+    assert adds("__transaction_state") is Reason.NEVER
+    assert adds("__debezium-heartbeat.db") is None
+
+
 def test_nothing_is_produced_to_kafkas_own_topics() -> None:
     def produce(version: int, **named: Any) -> Reason | None:
         return of_values(PRODUCE, version, topic_data=[{"name": "orders"} if version < 13 else {}, named])
 
     assert produce(9, name="__transaction_state") is Reason.NEVER
-    assert produce(9, name="_schemas") is None
+    assert produce(9, name="__debezium-heartbeat.db") is None
     assert produce(13, topic_id=INTERNAL_ID) is Reason.NEVER
     assert produce(13, topic_id=UNKNOWN_ID) is None

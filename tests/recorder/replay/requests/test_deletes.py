@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from proxy.wire.keys import (
@@ -75,27 +73,7 @@ def test_topics_are_known_by_their_ids_and_unknown_ones_are_nobodys() -> None:
     made = Thing(ThingKind.TOPIC, "orders")
     assert refusal(DELETE_TOPICS, {"topics": [{"name": None, "topic_id": ID}]}, OWN, made) is None
     unknown = {"topics": [{"name": None, "topic_id": UNKNOWN}]}
-    assert refusal(DELETE_TOPICS, unknown, Options(deletes=Deletes.OWN, prefix="p-")) is Reason.NEEDS_DELETES
-
-
-def test_kafkas_own_topics_have_no_prefix() -> None:
-    values = {"topic_names": ["__consumer_offsets"]}
-    assert refusal(DELETE_TOPICS, values, Options(deletes=Deletes.OWN, prefix="p-")) is Reason.NEEDS_DELETES
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"resource_name_filter": None},
-        {"pattern_type_filter": 2},
-        {"resource_type_filter": 4},
-        {"resource_type_filter": 1},
-    ],
-    ids=["any name", "any that applies", "cluster", "any type"],
-)
-def test_a_filter_that_meets_more_than_the_prefix_names_deletes_nothing(changed: dict[str, Any]) -> None:
-    values = {"filters": [RULE | changed]}
-    assert refusal(DELETE_ACLS, values, Options(deletes=Deletes.OWN, prefix="p-")) is Reason.NEEDS_DELETES
+    assert refusal(DELETE_TOPICS, unknown, OWN, made) is Reason.NEEDS_DELETES
 
 
 def test_a_request_that_deletes_nothing_is_not_refused() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from recorder.replay.names import BeyondPrefix
 from recorder.replay.requests.patterns import prefixed
 
 PATTERNS = {
@@ -63,8 +64,41 @@ def test_without_a_prefix_an_expression_stays(pattern: str) -> None:
     assert prefixed(pattern, "") == pattern
 
 
-@given(st.text(alphabet="^|(?:i)[]\\QEAa-$*", max_size=30))
+ODD = st.text(alphabet="^|(?:i)[]\\QEAa-$*", max_size=30)
+
+
+@given(ODD)
 def test_nothing_but_anchors_is_taken_out(pattern: str) -> None:
-    behind = prefixed(pattern, "p")
+    try:
+        behind = prefixed(pattern, "p")
+    except BeyondPrefix:
+        return
     assert behind.startswith("p(?:")
-    assert behind[4:-1].replace("^", "").replace("\\A", "") == pattern.replace("^", "").replace("\\A", "")
+    kept = behind[4:-1].replace("^", "").replace("\\A", "")
+    assert kept in (pattern.replace("^", "").replace("\\A", "") + end for end in ("", "\\E"))
+
+
+@given(ODD.filter(lambda pattern: "\\" not in pattern), st.sampled_from(NAMES))
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@example("orders)|(?:.*", "x")
+def test_no_expression_meets_a_name_without_the_prefix(pattern: str, name: str) -> None:
+    try:
+        behind = prefixed(pattern, "replay-")
+    except BeyondPrefix:
+        return
+    assert not meets(behind, name)
+
+
+@pytest.mark.parametrize("pattern", ["orders)|(?:.*", ")", "(a)|b)|(c", r"\Q(\E)|(.*"])
+def test_an_expression_with_a_bracket_too_many_reaches_beyond_the_prefix(pattern: str) -> None:
+    with pytest.raises(BeyondPrefix):
+        prefixed(pattern, "p-")
+
+
+@pytest.mark.parametrize("pattern", [r"\)|a", "[)]|a", "[]^)]|a", r"\Q)\E|a", "(?i)a|(b)"])
+def test_brackets_that_close_nothing_are_no_bracket_too_many(pattern: str) -> None:
+    assert prefixed(pattern, "p-") == rf"p\-(?:{pattern})"
+
+
+def test_quoted_text_without_an_end_gets_one() -> None:
+    assert prefixed(r"\Qa|b)", "p") == r"p(?:\Qa|b)\E)"
