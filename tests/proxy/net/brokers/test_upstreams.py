@@ -18,7 +18,7 @@ from proxy.mapping.nodes import Node
 from proxy.net.brokers import upstreams as upstream_rules
 from proxy.net.brokers.discovery import LeadsBackIndirectly, LoopProbe
 from proxy.net.brokers.nodes import Nodes, bind
-from proxy.net.brokers.upstreams import LOOP_CHECK_FROM, LOOP_TTL, Upstreams
+from proxy.net.brokers.upstreams import LONGEST_PAUSE, LOOP_CHECK_FROM, LOOP_TTL, Upstreams
 from proxy.net.log_throttle import MAX_EVENTS
 from proxy.net.sockets.race import HEAD_START
 from proxy.net.sockets.streams import Stream
@@ -433,6 +433,49 @@ async def test_brokers_that_never_tell_are_not_asked_once_clients_answers_did(ma
     asked = broker.connections
     await trio.sleep(1000)
     assert broker.connections == asked
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_cluster_that_names_no_broker_yet_is_asked_again_soon(make, nursery, autojump_clock):
+    broker = Broker(nodes=[])
+    address = await broker.start(nursery)
+    upstreams, nodes = make(address)
+    nursery.start_soon(upstreams.keep_discovering)
+    await trio.sleep(1000)
+    assert upstreams.reached
+    broker.nodes = None
+    await trio.sleep(LONGEST_PAUSE + 1)
+    assert nodes.upstream(1) == address
+    asked = broker.connections
+    await trio.sleep(100)
+    assert broker.connections == asked
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_cluster_that_names_no_broker_is_asked_again_though_nodes_are_known(make, nursery, autojump_clock):
+    broker = Broker(nodes=[])
+    address = await broker.start(nursery)
+    upstreams, nodes = make(address)
+    await nodes.ensure([Node(7, HOST, 9)])
+    nursery.start_soon(upstreams.keep_discovering)
+    await trio.sleep(100)
+    assert nodes.upstream(1) is None
+    broker.nodes = None
+    await trio.sleep(LONGEST_PAUSE + 1)
+    assert nodes.upstream(1) == address
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_cluster_that_comes_back_after_long_is_found_soon(make, nursery, autojump_clock):
+    broker = Broker()
+    address = await broker.start(nursery)
+    broker.stop()
+    upstreams, nodes = make(address)
+    nursery.start_soon(upstreams.keep_discovering)
+    await trio.sleep(1000)
+    await broker.start(nursery, port=address.port)
+    await trio.sleep(LONGEST_PAUSE + 1)
+    assert nodes.upstream(1) == address
     nursery.cancel_scope.cancel()
 
 
