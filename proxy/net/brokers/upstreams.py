@@ -92,8 +92,8 @@ class Upstreams:
         self._client_query_lock = trio.Lock()
         self._queries = 0
         self._discovered = False
-        # True if each broker that the newest query reached ended the connection
-        self._was_closed = False
+        # True if each broker that the newest query reached ended the connection; True if one named the nodes
+        self._was_closed = self._answers_queries = False
         self._client_query_at = -math.inf
         self._discovery_requested = trio.Event()
         self._logged_reason = ""
@@ -171,7 +171,16 @@ class Upstreams:
                 pause = min(pause * 2, LONGEST_PAUSE_IF_CLOSED if self._was_closed else LONGEST_PAUSE)
             # clients that reconnect at once must not cause one query after the other
             await trio.sleep(FIRST_PAUSE)
-            await self._discovery_requested.wait()
+            await self._next_query()
+
+    async def _next_query(self) -> None:
+        """Returns when a query is requested, or when answers are due that show which nodes there are (`Naming`)."""
+        naming = self._nodes.naming
+        while not self._discovery_requested.is_set():
+            with trio.move_on_after(naming.question_seconds):
+                await self._discovery_requested.wait()
+            if self._answers_queries and not naming.was_listed:
+                return
 
     async def discover(self) -> bool:
         """Learns the cluster's nodes from a bootstrap server.
@@ -204,14 +213,18 @@ class Upstreams:
     async def _discover_once(self) -> bool:
         if self._settings.dialect is Dialect.KAFKA_07:
             return await self._can_connect()
-        self._was_closed = False
+        self._was_closed = self._answers_queries = False
         try:
             nodes, cluster_id = await self.bootstrap.first_success(self._query_at, lambda discovered: None)
+            self._answers_queries = True
+            self._nodes.note((node.node_id for node in nodes), is_list=True)
             await self._nodes.ensure(nodes, cluster_id)
         except AllLost as lost:
             unanswered = [reason for reason in lost.reasons if isinstance(reason, NotAnswered)]
             self.reached = bool(unanswered)
             self._was_closed = self.reached and all(isinstance(reason, ClosedByBroker) for reason in unanswered)
+            if not self._was_closed:
+                self._nodes.naming.count_failure()
             self._log_failure(str(lost))
         except OSError as error:
             self._log_failure(f"no listener can be had: {error.strerror}")
