@@ -85,6 +85,16 @@ class Flow(Mapped):
             "2m",
         ),
     ] = 60
+    forget_node_seconds: Annotated[
+        float,
+        Key(
+            NETWORK_TIMEOUT,
+            "timeouts.forget_node",
+            "A node that no answer has named for this long, and that nobody is connected to, gives its listener back. "
+            "Its port stays its own. Time without answers that list the cluster's nodes does not count.",
+            "10m",
+        ),
+    ] = 3600
     connection_limit: Annotated[
         int | None,
         Key(

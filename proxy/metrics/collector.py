@@ -44,6 +44,14 @@ class NodeListener:
     usual_port: bool
 
 
+class ListenerRoom(NamedTuple):
+    """How many listeners nodes have, and may have."""
+
+    taken: int
+    limit: float
+
+
+NO_ROOM = ListenerRoom(0, 0)
 RecorderCounters = Callable[[], Mapping[str, float]]
 ListNodes = Callable[[], Iterable[NodeListener]]
 Sample = tuple[Sequence[str], float]
@@ -68,11 +76,15 @@ ROW_HISTOGRAMS: tuple[tuple[Metric, Sequence[str], Callable[[ApiRow], list[int]]
 
 
 class ClusterNumbers(NamedTuple):
-    """The counts of a cluster. `nodes`: returns its present nodes; called in the scraping thread."""
+    """The counts of a cluster. `nodes` and `room` return its present nodes, and the room for them.
+
+    They are called in the scraping thread.
+    """
 
     name: str
     traffic: Traffic
     nodes: ListNodes
+    room: Callable[[], ListenerRoom] = lambda: NO_ROOM
 
 
 def registry(
@@ -102,6 +114,9 @@ def cluster_families(clusters: Sequence[ClusterNumbers], counters: RecorderCount
     yield _proxy_time(clusters)
     yield from _connections(clusters)
     yield _family(table.NODE, (_node(one.name, node) for one in clusters for node in one.nodes()))
+    rooms = [(one.name, one.room()) for one in clusters]
+    yield _family(table.NODE_LISTENERS, (((name,), room.taken) for name, room in rooms))
+    yield _family(table.NODE_LISTENERS_LIMIT, (((name,), room.limit) for name, room in rooms))
     if counters is not None:
         yield from _recorder(counters())
 
@@ -182,14 +197,14 @@ def _proxy_time(clusters: Sequence[ClusterNumbers]) -> Family:
 
 def _connections(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     # the closes are read first: else a connection that opens and ends in between would make the gauge negative
-    closes = {name: dict(traffic.closes) for name, traffic, _ in clusters}
-    opened = {name: traffic.connections_opened for name, traffic, _ in clusters}
+    closes = {one.name: dict(one.traffic.closes) for one in clusters}
+    opened = {one.name: one.traffic.connections_opened for one in clusters}
     yield _family(table.CONNECTIONS, (((name,), opened[name] - sum(closes[name].values())) for name in opened))
     yield _family(table.OPENED, (((name,), count) for name, count in opened.items()))
     yield _family(
         table.CLOSED, (((name, cause.value), count) for name in opened for cause, count in closes[name].items())
     )
-    reasons = ((name, dict(traffic.opaque_frames)) for name, traffic, _ in clusters)
+    reasons = ((one.name, dict(one.traffic.opaque_frames)) for one in clusters)
     yield _family(
         table.OPAQUE, (((name, reason.value), count) for name, counts in reasons for reason, count in counts.items())
     )

@@ -79,6 +79,10 @@ CLOSED = _counter("connections_closed_total", "cluster cause", "Connections ende
 NODE = _gauge(
     "node_info", "cluster node upstream listener usual_port", "Always 1. usual_port: no if its usual port was taken."
 )
+NODE_LISTENERS = _gauge("node_listeners", "cluster", "Listeners of nodes; those of bootstrap are not counted.")
+NODE_LISTENERS_LIMIT = _gauge(
+    "node_listeners_limit", "cluster", "The most listeners that nodes may have; beyond, answers are refused."
+)
 BUILD = _gauge("build_info", "version python", "Always 1: what is running.")
 
 # only with several workers

@@ -9,6 +9,7 @@ handshake, connected to a broker, and relayed (`connection/relay.py`).
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -24,7 +25,8 @@ from proxy.conversation import Cause, Conversation, Direction, Routes, Routes07
 from proxy.log import log
 from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.discovery import LoopProbe
-from proxy.net.brokers.nodes import Nodes, bind
+from proxy.net.brokers.node_ports import bind
+from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing
 from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
@@ -131,8 +133,9 @@ class ProxyContext:
 
 # accepts the next client of a listener; returns its socket and its address
 Accept = Callable[[trio.SocketListener], Awaitable[tuple[trio.socket.SocketType, Any]]]
-# begins accepting on a new listener, for the node that it stands for (None: bootstrap)
-Serve = Callable[[trio.SocketListener, int | None], None]
+# begins accepting on a new listener, for the node that it stands for (None: bootstrap); returns a function that closes
+# the listener
+Serve = Callable[[trio.SocketListener, int | None], Callable[[], None]]
 
 
 async def accept_next(listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
@@ -238,6 +241,7 @@ class Cluster:
         await self.nodes.listen_for_known(known[:MAX_AT_START])
         self._context.accepting.start_soon(self.nodes.listen_for_known, known[MAX_AT_START:])
         self._context.accepting.start_soon(self.upstreams.keep_discovering)
+        self._context.accepting.start_soon(self.nodes.keep_giving_back)
         self.watch()
         return listening
 
@@ -299,25 +303,31 @@ class Cluster:
         """The number of connections that lose something if they end now."""
         return sum(not relay.may_end_now for relay in self._relays)
 
-    def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> None:
+    def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> Callable[[], None]:
         """A `Serve`: accepts clients in a task. Until the task runs, clients wait in the listening socket's backlog."""
         if self._context.stopping.is_set():
             # while the proxy stops, a response in flight has named a new node
             listener.socket.close()
         else:
             self._context.accepting.start_soon(self._accept_all, listener, node_id)
+        return listener.socket.close
 
     async def _accept_all(self, listener: trio.SocketListener, node_id: int | None) -> None:
+        if _is_closed(listener):
+            return
         address = str(Address(*listener.socket.getsockname()[:2]))
         logged_errno = 0
         async with listener:
-            while True:
+            while not _is_closed(listener):
                 try:
                     sock, peer = await self._parts.accept(listener)
                     arrival = self._arrived(sock, peer, node_id, address)
-                except ConnectionAbortedError:
+                except (ConnectionAbortedError, trio.ClosedResourceError):
                     continue
                 except OSError as error:
+                    if error.errno == errno.EINVAL:
+                        # the parent has given the listener back: it does not listen in any process
+                        return
                     if error.errno != logged_errno:
                         log(WARNING, "connections can't be accepted", listener=address, reason=error.strerror)
                         logged_errno = error.errno or 0
@@ -353,6 +363,7 @@ class Cluster:
     def _begin(self, arrival: Arrival) -> None:
         """Counts the connection as open, and starts its task (`_connection`), which counts it as closed."""
         self._open += 1
+        self.nodes.count_opened(arrival.node_id)
         self._parts.on_opened()
         self._context.connections.start_soon(self._connection, arrival)
 
@@ -366,6 +377,7 @@ class Cluster:
         finally:
             arrival.client.close()
             self._open -= 1
+            self.nodes.count_closed(arrival.node_id)
             self._parts.on_closed()
             self._one_ended.set()
 
@@ -433,6 +445,8 @@ class Cluster:
             return broker
         ends = (arrival.listener, client.peer, node_id, broker.peer)
         facts = OpenedConnection(number, time.monotonic_ns(), *ends, client.is_tls, self.name, client.principal)
+        # with one listener for all nodes, only now is it known which one the client wants
+        self.nodes.count_opened(node_id)
         try:
             if self.upstreams.count_opened(broker.peer):
                 self._context.connections.start_soon(self.upstreams.check_for_loop, broker.peer)
@@ -444,6 +458,7 @@ class Cluster:
                 await broker.finish(LINGER_SECONDS)
             return cause
         finally:
+            self.nodes.count_closed(node_id)
             self.upstreams.count_closed(broker.peer)
             broker.close()
 
@@ -473,3 +488,8 @@ class Cluster:
             self._relays.discard(relay)
             if observer is not None:
                 observer.closed(facts.connection, relay.cause, time.monotonic_ns())
+
+
+def _is_closed(listener: trio.SocketListener) -> bool:
+    """True once the listener was given back."""
+    return listener.socket.fileno() < 0

@@ -349,7 +349,8 @@ class Proxy:
 
     def _registry(self) -> CollectorRegistry:
         counters = self._observer.counters if self._observer is not None else None
-        return registry([ClusterNumbers(one.name, one.traffic, one.nodes.listeners) for one in self.clusters], counters)
+        numbers = [ClusterNumbers(one.name, one.traffic, one.nodes.listeners, one.nodes.room) for one in self.clusters]
+        return registry(numbers, counters)
 
     def _is_ready(self) -> tuple[bool, str]:
         """The probe of /readyz; called in the admin page's threads."""
@@ -357,8 +358,10 @@ class Proxy:
         if self._stop.begun.is_set():
             reasons.append("stopping")
         for cluster in self.clusters:
+            of = f" of {cluster.name}" if len(self.clusters) > 1 else ""
+            if cluster.nodes.failing:
+                reasons.append(f"answers{of} that name nodes are refused ({cluster.nodes.failing})")
             if not cluster.upstreams.reached:
-                of = f" of {cluster.name}" if len(self.clusters) > 1 else ""
                 servers = ", ".join(map(str, cluster.upstreams.bootstrap.order))
                 reasons.append(f"no upstream broker{of} could be reached ({servers})")
         if self._observer is not None and self._observer.counters().get("failed"):

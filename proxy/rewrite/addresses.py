@@ -61,6 +61,7 @@ class AddressField:
     unless: the entries that are not rewritten.
     is_walked: large responses stream, and only their tail is held (`equal_length.py`). All others are held whole.
     tag: the number of the tagged field of the body that is the list; None: it is a plain field.
+    names_all: the list names all nodes of the cluster. A node that such lists lack is gone; an empty list says nothing.
     """
 
     api_key: int
@@ -70,6 +71,7 @@ class AddressField:
     unless: NotRewritten | None = None
     is_walked: bool = False
     tag: int | None = None
+    names_all: bool = False
 
     @property
     def paths(self) -> tuple[str, str, str]:
@@ -85,16 +87,19 @@ def _since(first: int) -> range:
 
 ADDRESSES = (
     # api                           versions      list              node id      unless
-    AddressField(METADATA,          _since(0),    "brokers",        "node_id"),
+    AddressField(METADATA,          _since(0),    "brokers",        "node_id",   names_all=True),
     AddressField(FIND_COORDINATOR,  range(4),     "",               "node_id",   NODELESS),
     AddressField(FIND_COORDINATOR,  _since(4),    "coordinators",   "node_id",   NODELESS),
-    AddressField(DESCRIBE_CLUSTER,  range(1),     "brokers",        "broker_id"),
-    AddressField(DESCRIBE_CLUSTER,  _since(1),    "brokers",        "broker_id", OF_CONTROLLERS),
+    AddressField(DESCRIBE_CLUSTER,  range(1),     "brokers",        "broker_id", names_all=True),
+    AddressField(DESCRIBE_CLUSTER,  _since(1),    "brokers",        "broker_id", OF_CONTROLLERS, names_all=True),
     AddressField(PRODUCE,           _since(10),   "node_endpoints", "node_id",   tag=0),
     AddressField(FETCH,             _since(16),   "node_endpoints", "node_id",   tag=0, is_walked=True),
     AddressField(SHARE_FETCH,       _since(0),    "node_endpoints", "node_id",   is_walked=True),
     AddressField(SHARE_ACKNOWLEDGE, _since(0),    "node_endpoints", "node_id",   is_walked=True),
 )  # fmt: skip
+
+# the APIs whose responses list all nodes of the cluster
+LISTING = frozenset(row.api_key for row in ADDRESSES if row.names_all)
 
 
 class NotDialled(NamedTuple):

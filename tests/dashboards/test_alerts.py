@@ -23,14 +23,16 @@ CASES = {
     "compactor well": ("KafkaWiretapCompactorBehind", "recorder_lag_seconds", "1x20", None),
     "a burst": ("KafkaWiretapCompactorBehind", "recorder_lag_seconds", "0 400 400 0x20", None),
     "crash loop": ("KafkaWiretapCompactorRestarts", "recorder_compactor_restarts_total", "0+1x20", 10),
+    "many nodes": ("KafkaWiretapNodeListeners", "node_listeners", "10 80 81x20", 10),
+    "few nodes": ("KafkaWiretapNodeListeners", "node_listeners", "10 80x20", None),
     "killed once": ("KafkaWiretapCompactorRestarts", "recorder_compactor_restarts_total", "0 0 1x20", None),
 }
 
 
 def test_each_alert_reads_metrics_that_exist_and_rates_counters_alone() -> None:
     for expression in re.findall(r"expr: (.*)", ALERTS.read_text()):
-        (name,) = re.findall(r"kafka_wiretap_\w+", expression)
-        assert (KINDS[name] is MetricType.COUNTER) == (f"({name}[" in expression)
+        for name in re.findall(r"kafka_wiretap_\w+", expression):
+            assert (KINDS[name] is MetricType.COUNTER) == (f"({name}[" in expression)
 
 
 def test_each_alert_is_tried() -> None:
@@ -48,12 +50,15 @@ def test_the_alerts_fire_exactly_when_they_should(promtool: str, tmp_path: Path)
 
 def _tests(alert: str, metric: str, values: str, rings: int | None) -> list[dict]:
     """Tests that an alert fires in that minute and not before, or that it never fires."""
-    series = {"series": f'kafka_wiretap_{metric}{{instance="proxy-1"}}', "values": values}
+    series = [
+        {"series": f'kafka_wiretap_{name}{{instance="proxy-1",cluster="main"}}', "values": told}
+        for name, told in ((metric, values), ("node_listeners_limit", "100x20"))
+    ]
     minutes = range(20) if rings is None else (0, rings)
     return [
         {
             "interval": "1m",
-            "input_series": [series],
+            "input_series": series,
             "promql_expr_test": [
                 {
                     "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)',

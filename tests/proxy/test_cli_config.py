@@ -7,7 +7,7 @@ from typing import Any
 
 from proxy.config import ProxySettings
 from proxy.log import JsonFormatter
-from proxy.net.brokers.nodes import bind
+from proxy.net.brokers.node_ports import bind
 from proxy.schema.addresses import Address
 from tests.proxy.cli_runs import bad, proxy
 

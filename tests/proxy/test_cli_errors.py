@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.net.brokers.nodes import bind
+from proxy.net.brokers.node_ports import bind
 from proxy.net.state.claims import StateClaims
 from proxy.schema.addresses import Address
 from tests.proxy.cli_runs import BASIC, bad, told

@@ -1,9 +1,14 @@
 """Discovery: the proxy queries a broker for the cluster's nodes, also to find loops. `upstreams` decides when.
 
-The query is ApiVersions v0, then Metadata for no topics, on a connection that is neither recorded nor counted. A
-broker older than 0.10 closes the connection at ApiVersions; the proxy then sends Metadata v0 alone on a second
-connection. A broker that demands a login closes the connection at Metadata; the proxy then learns the nodes from
-responses to clients.
+The query is ApiVersions v0, then Metadata for no topics, on a connection that is neither recorded nor counted. Rules:
+
+- A broker that refuses ApiVersions v0 and says which versions it has is asked in the first of these (KIP-511).
+- A broker that gives no other usable answer to ApiVersions is asked Metadata v0, on a second connection: brokers before
+  0.10 close the connection at ApiVersions.
+- Only `_nodes_in` decides whether a Metadata response names the nodes: it has no error, and at least one broker. A
+  cluster that starts or stops names none.
+- A broker that demands a login closes the connection at Metadata (`ClosedByBroker`); the proxy then learns the nodes
+  from responses to clients.
 
 A broker's address may lead back to the proxy, through other proxies or a load balancer. The proxy's listener then
 receives the query, recognises its bytes, and answers with a response that no broker sends (`loop_answer`).
@@ -12,7 +17,7 @@ receives the query, recognises its bytes, and answers with a response that no br
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import trio
@@ -21,11 +26,17 @@ from proxy.mapping.nodes import Node
 from proxy.net.sockets.streams import PeerLost, Stream
 from proxy.rewrite import addresses
 from proxy.wire import apis, catalog
+from proxy.wire.error_codes import UNSUPPORTED_VERSION, kafka_error
 from proxy.wire.errors import WireError
-from proxy.wire.framing import LENGTH, framed
+from proxy.wire.framing import LENGTH, REQUEST_HEAD, RESPONSE_HEAD, framed
+from proxy.wire.headers import response_head
 from proxy.wire.keys import API_VERSIONS, METADATA
 
 CLIENT_ID = "kafka-wiretap"
+# brokers demand the client's name and version in ApiVersions from version 3 on (KIP-511)
+SOFTWARE = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
+# the place of the correlation id in a request with its length
+REQUEST_CORRELATION_ID = slice(REQUEST_HEAD.size - 4, REQUEST_HEAD.size)
 # bytes; Metadata without topics takes some dozens of bytes a node, and only v0 lists all topics
 LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
@@ -42,7 +53,11 @@ class NotAnswered(PeerLost):
 
 
 class ClosedByBroker(NotAnswered):
-    """The broker closed the connection instead of answering a request."""
+    """The broker ended the connection instead of answering a request, as one does that demands a login."""
+
+
+class NotKafka(NotAnswered):
+    """The server that listens there does not speak Kafka's protocol."""
 
 
 class LeadsBackIndirectly(PeerLost):
@@ -63,15 +78,19 @@ class LoopProbe:
         seed: a random number, drawn when the proxy starts, so that no other proxy sends the same query.
         cluster: the cluster's name.
 
-    frame: the request, with its length.
+    frame: the request, with its length; `request` makes the query's other requests.
     loop_answer: the response, with its length, that the proxy's own listener gives to it.
     """
 
     def __init__(self, seed: int = 0, cluster: str = "") -> None:
         self.correlation_id = (seed ^ crc32(cluster.encode())) % CORRELATION_IDS
-        self.frame = framed(catalog.encode_request(API_VERSIONS, 0, self.correlation_id, CLIENT_ID, {}))
+        self.frame = self.request(API_VERSIONS, 0, {})
         answer = {"error_code": LOOP_ERROR, "api_keys": []}
         self.loop_answer = framed(catalog.encode_response(API_VERSIONS, 0, self.correlation_id, answer))
+
+    def request(self, key: int, version: int, fields: dict[str, Any]) -> bytes:
+        """Returns a request of the query, with its length."""
+        return framed(catalog.encode_request(key, version, self.correlation_id, CLIENT_ID, fields))
 
 
 async def ask_for_nodes(dial: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
@@ -79,16 +98,18 @@ async def ask_for_nodes(dial: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
 
     Raises:
         PeerLost: no connection to the broker could be made.
-        NotAnswered: the broker did not answer, or its answer can't be understood.
+        NotAnswered: the broker did not answer, or its answer names no nodes or can't be understood.
         LeadsBackIndirectly: the proxy's own listener answered the query.
     """
     stream = await dial()
     try:
         with trio.fail_after(ANSWER_SECONDS):
             return await _query(stream, dial, loop_probe)
-    except LeadsBackIndirectly:
+    except (NotAnswered, LeadsBackIndirectly):
         raise
-    except (PeerLost, WireError) as error:
+    except PeerLost as error:
+        raise ClosedByBroker(error) from error
+    except WireError as error:
         raise NotAnswered(error) from error
     except trio.TooSlowError as error:
         raise NotAnswered(f"{stream.peer} did not answer in {ANSWER_SECONDS} s") from error
@@ -96,34 +117,64 @@ async def ask_for_nodes(dial: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
 
 async def _query(stream: Stream, dial_again: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
     try:
-        try:
-            versions = await _exchange(stream, loop_probe.frame)
-        except ClosedByBroker:
+        version = await _metadata_version(stream, loop_probe)
+        if version is None:
             stream.close()
-            stream = await dial_again()
-            return await _fetch_nodes(stream, 0, loop_probe.correlation_id)
-        if versions == loop_probe.loop_answer[LENGTH.size :]:
-            raise LeadsBackIndirectly(f"{stream.peer} leads back to this proxy by way of others")
-        return await _fetch_nodes(stream, _metadata_version(versions), loop_probe.correlation_id)
+            stream, version = await dial_again(), 0
+        # an empty list means all topics in version 0, and no topic in later ones
+        fields = {"topics": [], "allow_auto_topic_creation": False}
+        response = await _exchange(stream, loop_probe.request(METADATA, version, fields))
+        return _nodes_in(version, response, stream.peer)
     finally:
         stream.close()
 
 
-async def _fetch_nodes(stream: Stream, version: int, correlation_id: int) -> DiscoveredNodes:
-    # an empty list means all topics in version 0, and no topic in later ones
-    fields = {"topics": [], "allow_auto_topic_creation": False}
-    request = catalog.encode_request(METADATA, version, correlation_id, CLIENT_ID, fields)
-    response = await _exchange(stream, framed(request))
-    nodes = addresses.nodes_in(METADATA, version, response)
-    return DiscoveredNodes(nodes, addresses.cluster_id_in(METADATA, version, response))
+async def _metadata_version(stream: Stream, loop_probe: LoopProbe) -> int | None:
+    """Returns the newest version of Metadata that the broker and the catalog have; None: the broker does not say.
+
+    Raises LeadsBackIndirectly; NotKafka.
+    """
+    try:
+        response = await _exchange(stream, loop_probe.frame)
+        if response == loop_probe.loop_answer[LENGTH.size :]:
+            raise LeadsBackIndirectly(f"{stream.peer} leads back to this proxy by way of others")
+        offered = _api_versions(response, 0)
+        if offered["error_code"] == UNSUPPORTED_VERSION and (version := _first_offered(offered)) is not None:
+            response = await _exchange(stream, loop_probe.request(API_VERSIONS, version, SOFTWARE))
+            offered = _api_versions(response, version)
+    except (NotKafka, LeadsBackIndirectly):
+        raise
+    except (PeerLost, WireError):
+        return None
+    newest = max((int(row["max_version"]) for row in offered["api_keys"] if row["api_key"] == METADATA), default=0)
+    return None if offered["error_code"] else min(apis.versions(METADATA)[-1], newest)
 
 
-def _metadata_version(response: bytes) -> int:
-    """Returns the newest version of Metadata that this ApiVersions response v0 offers and the catalog has."""
-    decoded = catalog.decode_response(response, API_VERSIONS, 0)
+def _api_versions(response: bytes, version: int) -> dict[str, Any]:
+    """Returns the body of an ApiVersions response. Raises WireError."""
+    decoded = catalog.decode_response(response, API_VERSIONS, version)
     assert not isinstance(decoded, catalog.UnknownMessage)
-    offered = {api["api_key"]: int(api["max_version"]) for api in decoded[1]["api_keys"]}
-    return min(apis.versions(METADATA)[-1], offered.get(METADATA, 0))
+    return decoded[1]
+
+
+def _first_offered(refusal: dict[str, Any]) -> int | None:
+    """Returns the first version of ApiVersions that a refusal of version 0 offers and the catalog has; None: none."""
+    rows = (row for row in refusal["api_keys"] if row["api_key"] == API_VERSIONS)
+    offered = (range(row["min_version"], row["max_version"] + 1) for row in rows)
+    return next((one for versions in offered for one in apis.versions(API_VERSIONS)[1:] if one in versions), None)
+
+
+def _nodes_in(version: int, response: bytes, peer: str) -> DiscoveredNodes:
+    """Returns the nodes that a Metadata response names. Raises WireError; NotAnswered: it does not name the nodes."""
+    body = response_head(response, METADATA, version).body
+    # versions before 13 have no such field
+    errors = catalog.must("response", METADATA, version).project(("error_code",))(response, body)["error_code"]
+    nodes = addresses.nodes_in(METADATA, version, response)
+    if errors and errors[0][0]:
+        raise NotAnswered(f"{peer} answered with the error {kafka_error(errors[0][0]).name}")
+    if not nodes:
+        raise NotAnswered(f"{peer} named no broker; does the cluster start?")
+    return DiscoveredNodes(nodes, addresses.cluster_id_in(METADATA, version, response))
 
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:
@@ -135,11 +186,13 @@ async def _exchange(stream: Stream, frame: bytes) -> bytes:
         if not chunk:
             raise ClosedByBroker(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
         received += chunk
+    if received[LENGTH.size : RESPONSE_HEAD.size] != frame[REQUEST_CORRELATION_ID]:
+        raise NotKafka(f"{stream.peer} answered another request than the proxy's")
     return received[LENGTH.size :]
 
 
 def _size(received: bytes) -> int:
     (size,) = LENGTH.unpack_from(received)
     if not 0 <= size <= LONGEST_ANSWER:
-        raise NotAnswered(f"an answer of {size} bytes is none of Kafka's; is this a TLS port?")
+        raise NotKafka(f"an answer of {size} bytes is none of Kafka's; is this a TLS port?")
     return int(size)

@@ -1,15 +1,20 @@
 """The node table of one cluster: each node's broker, and the proxy's listener for it.
 
-A node's listener is opened before a client learns of the node (`ensure`), and the node keeps it for ever. The broker's
-address may change; each new connection looks it up (`upstream`). The relays, `Upstreams` and the admin page read the
-table.
+A node's listener is opened before a client learns of the node (`ensure`). The node keeps it as long as any answer of
+the last hour names the node (`Naming`), or anybody is connected to it. Then the listener is given back. Its port stands
+for no other node, and is the node's again when an answer names it again.
+
+The broker's address may change; each new connection looks it up (`upstream`). The relays, `Upstreams` and the admin
+page read the table.
 """
 
 from __future__ import annotations
 
 import errno
+import math
 import resource
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from logging import INFO, WARNING
@@ -18,12 +23,14 @@ import trio
 
 from proxy.config import ClusterSettings
 from proxy.log import log
-from proxy.mapping.nodes import WILDCARDS, Node, NodeMap
-from proxy.metrics.collector import NodeListener
+from proxy.mapping.nodes import Node, NodeMap
+from proxy.metrics.collector import ListenerRoom, NodeListener
 from proxy.net.blocking import in_thread_or_inline
 from proxy.net.brokers.identity import Identity
+from proxy.net.brokers.naming import Naming
+from proxy.net.brokers.node_ports import MAX_REMEMBERED, NodePorts, ip_of_host
 from proxy.net.brokers.own_listeners import OwnListeners
-from proxy.net.change import Change
+from proxy.net.change import Change, do_nothing
 from proxy.net.log_throttle import LogThrottle
 from proxy.net.observer import Observer
 from proxy.net.state.file import KnownNode, Owner, SavedState
@@ -32,12 +39,14 @@ from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 
-# connections that may wait to be accepted
-BACKLOG = 1024
-# /etc/hosts gives a name of this machine at once; a look-up that takes longer hangs in a name service
-LOOK_UP_SECONDS = 5.0
-# the most free ports that are passed over because they are reserved; after them, any free port is taken
-MAX_PASSED_OVER = 64
+# the part of the limit on listeners from which on the log warns. At the start, known nodes take no more: most of them
+# may be gone, and those that an answer names need room
+NEAR_LIMIT = 0.8
+# the most nodes without a listener of their own that are known: no cluster has so many. The node named longest ago is
+# forgotten first
+MAX_LISTENERLESS = MAX_REMEMBERED
+# begins accepting on a new listener, for the node that it stands for; returns a function that closes the listener
+ServeNode = Callable[[trio.SocketListener, int], Callable[[], None]]
 
 
 class Nodes:
@@ -46,6 +55,8 @@ class Nodes:
     descriptors_per_listener: the file descriptors that a listener may take; in the parent, one more for each worker.
     own_listeners: the addresses that the proxy itself must not dial.
     identity: what the recorder is told of the cluster, by which it can be known again.
+    naming: which nodes answers have named, and when.
+    failing: why answers that name nodes are refused; "": the newest one was not.
 
     Args:
         serve: called once for each new listener, to accept on it from then on.
@@ -60,7 +71,7 @@ class Nodes:
     def __init__(
         self,
         settings: ClusterSettings,
-        serve: Callable[[trio.SocketListener, int], None],
+        serve: ServeNode,
         state: SavedState,
         observer: Observer | None,
         reserved: tuple[range, ...] = (),
@@ -72,9 +83,15 @@ class Nodes:
         self._known = dict(state.nodes)
         self._cluster_id = state.cluster_id
         self._log_throttle = LogThrottle()
-        self._reserved = reserved
+        self._ports = NodePorts(settings.name, reserved, state.given_back)
         self._bootstrap = settings.listen
         self._listening: dict[int, Address] = {}
+        # node id -> closes its listener; the nodes that have one of their own
+        self._closers: dict[int, Callable[[], None]] = {}
+        self._connected: Counter[int] = Counter()
+        self._is_near_limit = False
+        self.naming = Naming(settings.forget_node_seconds, state.nodes)
+        self.failing = ""
         # the nodes whose listener did not get the port that it usually has
         self._without_usual_port: set[int] = set()
         # node id -> port that the kernel picked, for the state file
@@ -112,7 +129,7 @@ class Nodes:
             if node_id in self._listening:
                 continue
             try:
-                self._check_file_limit({node_id})
+                self._check_file_limit({node_id}, NEAR_LIMIT)
                 listener = self._listen(node_id)
             except OSError as error:
                 log(WARNING, "known nodes can't be listened for", cluster=self._settings.name, reason=error.strerror)
@@ -142,7 +159,7 @@ class Nodes:
 
     async def _open_socket(self, node_id: int, node_map: NodeMap) -> socket.socket:
         try:
-            return self._bind(node_id, node_map, await _ip_of(node_map.named[node_id].host))
+            return self._ports.bind(node_id, node_map, await ip_of_host(node_map.named[node_id].host))
         except (OSError, UnicodeError) as error:
             wrong = self._listen_fault(node_map, node_id, getattr(error, "strerror", None) or error)
             raise BadSetting(wrong, cluster=self._settings.name) from error
@@ -150,9 +167,9 @@ class Nodes:
     def _apply_map(self, node_map: NodeMap, opened: dict[int, socket.socket]) -> None:
         self._map = node_map
         # a node that only a broker's response names may have no advertised address
-        self.own_listeners.add_names(
-            *(name for number in self._listening if (name := self._advertised_or_none(number)) is not None)
-        )
+        for number in self._listening:
+            if (name := self._advertised_or_none(number)) is not None:
+                self.own_listeners.add_names(name, node_id=number)
         for node_id in [*opened]:
             sock = opened.pop(node_id)
             if node_id in self._listening:
@@ -199,6 +216,14 @@ class Nodes:
             OSError: a listener can't be opened.
         """
         nodes = tuple(nodes)
+        try:
+            await self._ensure(nodes, cluster_id)
+        except OSError as error:
+            self._log_failing(error.strerror or str(error))
+            raise
+        self.failing = ""
+
+    async def _ensure(self, nodes: tuple[Node, ...], cluster_id: str | None) -> None:
         self._check_file_limit({node.node_id for node in nodes})
         is_new_id = cluster_id not in (None, self._cluster_id)
         if is_new_id:
@@ -207,11 +232,109 @@ class Nodes:
         for node in changed:
             self._learn(node)
             await trio.lowlevel.checkpoint()
-        if self._state_writer is not None and (changed or is_new_id):
+        if changed or is_new_id:
+            self._give_back_all(self._surplus({node.node_id for node in nodes}))
+
+    def _log_failing(self, reason: str) -> None:
+        """Logs that an answer is refused; /readyz fails until one is not."""
+        self.failing = reason
+        level = self._log_throttle.level("refused")
+        log(level, "an answer that names nodes is refused", cluster=self._settings.name, reason=reason)
+
+    def _save(self) -> None:
+        if self._state_writer is not None:
             self._state_writer.changed()
+
+    def note(self, node_ids: Iterable[int], *, is_list: bool) -> None:
+        """Notes that an answer names these nodes, before `needs_ensure`. `is_list`: it lists all nodes of the cluster.
+
+        An empty list is no answer.
+        """
+        node_ids = tuple(node_ids)
+        if is_list and node_ids:
+            self.naming.count_list()
+        known = [node_id for node_id in node_ids if node_id in self._known]
+        for node_id in known:
+            self.naming.name(node_id)
+        if self.failing and is_list and len(known) == len(node_ids):
+            self.failing = ""
+
+    def count_opened(self, node_id: int | None) -> None:
+        """Counts a client as connected to a node; None: to none."""
+        if node_id is not None:
+            self._connected[node_id] += 1
+
+    def count_closed(self, node_id: int | None) -> None:
+        """Counts a client of a node as gone."""
+        if node_id is not None:
+            self._connected[node_id] -= 1
+            if not self._connected[node_id]:
+                del self._connected[node_id]
+
+    @property
+    def connected(self) -> set[int]:
+        """The nodes that clients are connected to."""
+        return {*self._connected}
+
+    async def keep_giving_back(self) -> None:
+        """Gives back the listeners of nodes that no answer names any more, until cancelled."""
+        while True:
+            await trio.sleep(self.naming.question_seconds)
+            await self.give_back_unnamed()
+
+    async def give_back_unnamed(self) -> None:
+        """Forgets the nodes that no answer has named for long and nobody is connected to; closes their listeners."""
+        unused = self._unused(self.naming.unnamed)
+        if unused and await self._others_agree(unused):
+            still_unused = {*self._unused(self.naming.unnamed)}
+            self._give_back_all([node_id for node_id in unused if node_id in still_unused])
+
+    async def _others_agree(self, node_ids: Sequence[int]) -> bool:
+        """Learns whether other processes use these nodes. False: it can't be learned."""
+        return True
+
+    def _give_back_all(self, node_ids: Sequence[int]) -> None:
+        for node_id in node_ids:
+            self._give_back(node_id)
+        self.own_listeners.remove(node_ids)
+        self._save()
+
+    def _unused(self, node_ids: Iterable[int]) -> list[int]:
+        """Those of the nodes that may be forgotten: the settings do not name them, and nobody is connected to them."""
+        lasting = {*self._map.named, self._map.own_node, *self.connected}
+        return [node_id for node_id in node_ids if node_id not in lasting]
+
+    def _surplus(self, named_now: set[int]) -> list[int]:
+        """The nodes to forget, because too many are known that have no listener of their own."""
+        too_many = len(self._known) - len(self._closers) - MAX_LISTENERLESS
+        if too_many <= 0:
+            return []
+        without = (one for one in self.naming.longest_unnamed if one not in self._closers and one not in named_now)
+        return self._unused(without)[:too_many]
+
+    def _give_back(self, node_id: int) -> None:
+        known = self._known.pop(node_id)
+        listener = self._listening.pop(node_id, None)
+        self._without_usual_port.discard(node_id)
+        self.naming.forget(node_id)
+        self._closers.pop(node_id, do_nothing)()
+        self._picked_ports.pop(node_id, None)
+        if known.port is not None:
+            self._ports.give_back(node_id, known.port)
+        log(INFO, "node is named no more", cluster=self._settings.name, node=node_id, given_back=listener)
+        self._is_near_limit = self._is_near_limit and self._is_beyond(NEAR_LIMIT)
+        # there may be room now for the nodes of the answer that was refused
+        self.failing = ""
 
     def advertised(self, node_id: int) -> Address:
         """The advertised address of a node, after `ensure`. Raises OSError: the mapping gives it none."""
+        try:
+            return self._advertised(node_id)
+        except OSError as error:
+            self._log_failing(error.strerror or str(error))
+            raise
+
+    def _advertised(self, node_id: int) -> Address:
         listening = self._listening.get(node_id)
         try:
             return self._map.advertised(node_id, listening.port if listening else None)
@@ -221,7 +344,7 @@ class Nodes:
     def _advertised_or_none(self, node_id: int) -> Address | None:
         """The advertised address of a node; None: the mapping gives it none."""
         try:
-            return self.advertised(node_id)
+            return self._advertised(node_id)
         except OSError:
             return None
 
@@ -229,6 +352,10 @@ class Nodes:
         """The address of a node's broker; None while it is not known."""
         known = self._known.get(node_id)
         return known.upstream if known else None
+
+    def room(self) -> ListenerRoom:
+        """How many listeners nodes have and may have, for the metrics. Called in any thread."""
+        return ListenerRoom(self.listener_count, self.listener_limit)
 
     def listeners(self) -> list[NodeListener]:
         """The nodes' listeners, for the metrics. Called in any thread."""
@@ -249,12 +376,38 @@ class Nodes:
         level = self._log_throttle.level(f"now {cluster_id}")
         log(level, event, cluster=self._settings.name, was=before, now=cluster_id)
 
-    def _check_file_limit(self, node_ids: set[int]) -> None:
-        """Raises OSError if listeners, which stay for ever, would take more than half of the file descriptors."""
+    @property
+    def listener_limit(self) -> float:
+        """The most listeners that nodes may have: they take no more than half of the file descriptors."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        max_nodes = files // 2 // self.descriptors_per_listener
-        if files != resource.RLIM_INFINITY and len(node_ids | self._listening.keys()) > max_nodes:
-            raise OSError(errno.EMFILE, f"more nodes than {max_nodes}, for half of the files that may be open")
+        return math.inf if files == resource.RLIM_INFINITY else files // 2 // self.descriptors_per_listener
+
+    @property
+    def listener_count(self) -> int:
+        """The number of nodes that have a listener of their own."""
+        return len(self._closers)
+
+    def _is_beyond(self, part: float) -> bool:
+        """True if nodes have more listeners than this part of the limit."""
+        return self.listener_count > part * self.listener_limit
+
+    def _check_file_limit(self, node_ids: set[int], part: float = 1.0) -> None:
+        """Raises OSError if listeners would take more than this part of the limit."""
+        wanted = {node_id for node_id in node_ids if self._map.wanted_listener(node_id) is not None}
+        limit = self.listener_limit
+        if len(wanted | self._closers.keys()) > part * limit:
+            rest = "" if part == 1 else "; the others wait until an answer names them"
+            most = math.floor(part * limit)
+            raise OSError(errno.EMFILE, f"more nodes than {most}, for half of the files that may be open{rest}")
+
+    def _log_near_limit(self) -> None:
+        """Logs once that nodes have nearly as many listeners as they may have, until they have fewer."""
+        if not self._is_near_limit and self._is_beyond(NEAR_LIMIT):
+            self._is_near_limit = True
+            event = "nodes have nearly as many listeners as half of the files that may be open allows"
+            level = self._log_throttle.level(event)
+            count, limit = self.listener_count, self.listener_limit
+            log(level, event, cluster=self._settings.name, listeners=count, limit=limit)
 
     def _is_current(self, node: Node) -> bool:
         known = self._known.get(node.node_id)
@@ -279,6 +432,7 @@ class Nodes:
         upstream = self._upstream_of(node)
         self._known[node.node_id] = KnownNode(upstream, self._picked_ports.get(node.node_id))
         self.identity.add_upstreams(*([] if upstream is None else [upstream]))
+        self.naming.name(node.node_id)
         log(INFO, "node found", cluster=self._settings.name, node=node.node_id, upstream=upstream, listener=listener)
         self._notify_observer(node.node_id, upstream, listener)
 
@@ -291,11 +445,11 @@ class Nodes:
         wanted = self._map.wanted_listener(node_id)
         if wanted is None and self._map.is_served_by_bootstrap(node_id):
             # before the node gets the listener: raises if the id (a broker may claim any) has no advertised address
-            self.own_listeners.add_names(self.advertised(node_id))
+            self.own_listeners.add_names(self._advertised(node_id), node_id=node_id)
             self._listening[node_id] = self._bootstrap
         if node_id in self._listening or wanted is None:
             return self._listening.get(node_id)
-        return self._add_listener(node_id, self._bind(node_id, self._map, wanted.host))
+        return self._add_listener(node_id, self._ports.bind(node_id, self._map, wanted.host))
 
     def _add_listener(self, node_id: int, sock: socket.socket) -> Address:
         """Makes a listening socket the node's listener. Returns the listener's address."""
@@ -309,9 +463,11 @@ class Nodes:
             log(WARNING, event, cluster=cluster, node=node_id, usual=wanted.ports[0], port=port)
         if self._map.is_kept(port, node_id):
             self._picked_ports[node_id] = port
+        self._ports.take_back(node_id)
         self._listening[node_id] = Address(wanted.host, port)
-        self.own_listeners.add(sock, self._listening[node_id], self.advertised(node_id))
-        self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node_id)
+        self.own_listeners.add(sock, self._listening[node_id], self._advertised(node_id), node_id=node_id)
+        self._closers[node_id] = self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node_id)
+        self._log_near_limit()
         return self._listening[node_id]
 
     def _listen_fault(self, node_map: NodeMap, node_id: int, reason: object) -> Fault:
@@ -320,39 +476,11 @@ class Nodes:
         whose = "" if named else f" for node {node_id}"
         return Fault((setting, f"{whose} can't be listened on ({reason})"), "an address of this machine")
 
-    def _bind(self, node_id: int, node_map: NodeMap, host: str) -> socket.socket:
-        """Returns a socket that listens at `host`, on the first of the node's ports that is free. Raises OSError."""
-        wanted = node_map.wanted_listener(node_id)
-        assert wanted is not None
-        for port in wanted.ports[:-1]:
-            try:
-                return bind(Address(host, port))
-            except OSError as error:
-                cluster = self._settings.name
-                log(WARNING, "port can't be had", cluster=cluster, node=node_id, port=port, reason=error.strerror)
-        return bind(Address(host, wanted.ports[-1])) if wanted.ports[-1] else self._bind_any(node_id, host)
-
-    def _bind_any(self, node_id: int, host: str) -> socket.socket:
-        """Returns a socket that listens on a free port. Passes over at most MAX_PASSED_OVER reserved ports."""
-        passed_over: list[socket.socket] = []
-        try:
-            while True:
-                sock = bind(Address(host, 0))
-                if len(passed_over) >= MAX_PASSED_OVER or not self._is_reserved(sock.getsockname()[1], node_id):
-                    return sock
-                passed_over.append(sock)
-        finally:
-            for sock in passed_over:
-                sock.close()
-
-    def _is_reserved(self, port: int, node_id: int) -> bool:
-        return self._map.is_set_aside(port, node_id) or any(port in ports for ports in self._reserved)
-
     def _state(self) -> SavedState:
         """Returns the state to save. Called in any thread."""
         # a broker may claim any id; an id below 0 would make the file unreadable
         nodes = {number: node for number, node in self._known.copy().items() if number >= 0}
-        return SavedState(nodes, self._cluster_id, self._owner)
+        return SavedState(nodes, self._cluster_id, self._owner, self._ports.given_back)
 
     async def close_state(self) -> None:
         """Returns when the state is written, or its write has failed. Later changes are not saved."""
@@ -365,32 +493,9 @@ def _close_all(sockets: dict[int, socket.socket]) -> None:
         sockets.popitem()[1].close()
 
 
-async def _ip_of(host: str) -> str:
-    """Returns the IP address, or the wildcard, of a listener's host. Raises OSError."""
-    if host in WILDCARDS:
-        return host
-    with trio.move_on_after(LOOK_UP_SECONDS):
-        (*_, sockaddr), *_ = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        return str(sockaddr[0])
-    raise OSError(errno.ETIMEDOUT, "its name can't be looked up in time")
-
-
 def _can_be_dialled(address: Address) -> bool:
     """True if the address is well-formed: a broker may advertise any text."""
     try:
         return Address.parse(str(address)) == address and address.port != 0
     except ValueError:
         return False
-
-
-def bind(address: Address) -> socket.socket:
-    """Returns a socket that listens at the address; host "*" is every IPv4 interface. Raises OSError."""
-    sock = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("" if address.host == "*" else address.host, address.port))
-        sock.listen(BACKLOG)
-    except OSError:
-        sock.close()
-        raise
-    return sock

@@ -8,7 +8,7 @@ spellings (`0`, `::ffff:127.0.0.1`, a name that some resolver knows).
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from proxy.ips import Ip, ip_of, is_of_this_machine
@@ -20,21 +20,33 @@ class OwnListeners:
 
     def __init__(self, report: Callable[..., None] = lambda *addresses: None) -> None:
         self._report = report
-        self._names: set[Address] = set()
-        # port -> the IP addresses that are listened on
-        self._bound: dict[int, set[Ip]] = {}
+        # name, and socket's port and IP address -> the node that it belongs to; None: bootstrap
+        self._names: dict[Address, int | None] = {}
+        self._bound: dict[int, dict[Ip, int | None]] = {}
 
-    def add(self, sock: socket.socket, *names: Address) -> None:
-        """Adds a listening socket, and its names."""
+    def add(self, sock: socket.socket, *names: Address, node_id: int | None = None) -> None:
+        """Adds a listening socket of a node (None: of bootstrap), and its names."""
         host, port = sock.getsockname()[:2]
-        self._bound.setdefault(port, set()).add(ip_of(host))
+        self._bound.setdefault(port, {})[ip_of(host)] = node_id
         self._report(Address(host, port))
-        self.add_names(*names)
+        self.add_names(*names, node_id=node_id)
 
-    def add_names(self, *names: Address) -> None:
-        """Adds names of listeners."""
-        self._names.update(names)
+    def add_names(self, *names: Address, node_id: int | None = None) -> None:
+        """Adds names of a node (None: of bootstrap). A name that is bootstrap's too stays bootstrap's."""
+        for name in names:
+            if self._names.get(name, node_id) is not None or name not in self._names:
+                self._names[name] = node_id
         self._report(*names)
+
+    def remove(self, node_ids: Collection[int]) -> None:
+        """Removes the sockets and the names of nodes."""
+        removed = {*node_ids}
+        self._names = {name: owner for name, owner in self._names.items() if owner not in removed}
+        self._bound = {
+            port: left
+            for port, bound in self._bound.items()
+            if (left := {ip: owner for ip, owner in bound.items() if owner not in removed})
+        }
 
     def __contains__(self, name: Address) -> bool:
         """True if this is one of the names, spelled exactly so."""
@@ -46,7 +58,7 @@ class OwnListeners:
         if (local, from_port) == (remote, port):
             # TCP may connect a socket to itself if nobody listens and the socket dials its own port
             return True
-        bound = self._bound.get(port, set())
+        bound = self._bound.get(port, {})
         return remote in bound or (
             any(_accepts(wildcard, remote) for wildcard in bound) and is_of_this_machine(remote, local)
         )

@@ -24,7 +24,14 @@ from proxy.config import ClusterSettings
 from proxy.conversation import Cause
 from proxy.log import log
 from proxy.net.brokers.bootstrap import Bootstrap
-from proxy.net.brokers.discovery import DiscoveredNodes, LeadsBackIndirectly, LoopProbe, NotAnswered, ask_for_nodes
+from proxy.net.brokers.discovery import (
+    ClosedByBroker,
+    DiscoveredNodes,
+    LeadsBackIndirectly,
+    LoopProbe,
+    NotAnswered,
+    ask_for_nodes,
+)
 from proxy.net.brokers.expiring_set import ExpiringSet
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.log_throttle import LogThrottle
@@ -35,8 +42,11 @@ from proxy.net.sockets.tls import LiveCredentials, towards_broker
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 
-# pauses after a discovery, in seconds. With each further failure in a row, the pause doubles up to the longest
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+# pauses after a discovery, in seconds. With each further failure in a row, the pause doubles up to the longest: clients
+# may remember a node's port, and are refused until an answer has named the node
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
+# the longest pause while brokers end the connection: one that demands a login counts each query as a failed login
+LONGEST_PAUSE_IF_CLOSED = 60.0
 # the shortest time between queries that clients cause, in seconds: clients may request any node id
 CLIENT_QUERY_SECONDS = 1.0
 # seconds for which an address that has led back is not dialled for clients; its name may lead elsewhere later. The
@@ -83,6 +93,8 @@ class Upstreams:
         self._client_query_lock = trio.Lock()
         self._queries = 0
         self._discovered = False
+        # True if each broker that the newest query reached ended the connection; True if one named the nodes
+        self._was_closed = self._answers_queries = False
         self._client_query_at = -math.inf
         self._discovery_requested = trio.Event()
         self._logged_reason = ""
@@ -155,12 +167,21 @@ class Upstreams:
         while True:
             self._discovery_requested = trio.Event()
             pause = FIRST_PAUSE
-            while not await self.discover() and not self._knows_nodes():
+            while not await self.discover() and not self._is_query_futile():
                 await trio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause = min(pause * 2, LONGEST_PAUSE_IF_CLOSED if self._was_closed else LONGEST_PAUSE)
             # clients that reconnect at once must not cause one query after the other
             await trio.sleep(FIRST_PAUSE)
-            await self._discovery_requested.wait()
+            await self._next_query()
+
+    async def _next_query(self) -> None:
+        """Returns when a query is requested, or when answers are due that show which nodes there are (`Naming`)."""
+        naming = self._nodes.naming
+        while not self._discovery_requested.is_set():
+            with trio.move_on_after(naming.question_seconds):
+                await self._discovery_requested.wait()
+            if self._answers_queries and not naming.was_listed:
+                return
 
     async def discover(self) -> bool:
         """Learns the cluster's nodes from a bootstrap server.
@@ -183,21 +204,28 @@ class Upstreams:
                 self._client_query_at = trio.current_time()
         return self._discovered
 
-    def _knows_nodes(self) -> bool:
-        """True if brokers are known and reached.
+    def _is_query_futile(self) -> bool:
+        """True if a failed query is not repeated: brokers are known, and end the connection.
 
-        A failed query is then not repeated: brokers that demand a login never answer one.
+        Brokers that demand a login never answer a query. All others may answer the next one.
         """
-        return self.reached and self._nodes.has_known_broker
+        return self._was_closed and self._nodes.has_known_broker
 
     async def _discover_once(self) -> bool:
         if self._settings.dialect is Dialect.KAFKA_07:
             return await self._can_connect()
+        self._was_closed = self._answers_queries = False
         try:
             nodes, cluster_id = await self.bootstrap.first_success(self._query_at, lambda discovered: None)
+            self._answers_queries = True
+            self._nodes.note((node.node_id for node in nodes), is_list=True)
             await self._nodes.ensure(nodes, cluster_id)
         except AllLost as lost:
-            self.reached = any(isinstance(reason, NotAnswered) for reason in lost.reasons)
+            unanswered = [reason for reason in lost.reasons if isinstance(reason, NotAnswered)]
+            self.reached = bool(unanswered)
+            self._was_closed = self.reached and all(isinstance(reason, ClosedByBroker) for reason in unanswered)
+            if not self._was_closed:
+                self._nodes.naming.count_failure()
             self._log_failure(str(lost))
         except OSError as error:
             self._log_failure(f"no listener can be had: {error.strerror}")

@@ -122,7 +122,7 @@ class HeldRewriter:
             return api_versions.reduce(version, frame, hide_unknown=self._hide_unknown)
         cluster_id = addresses.cluster_id_in(key, version, frame)
         nodes = addresses.nodes_in(key, version, frame)
-        yield from _wait_for_listeners(self._nodes, nodes, cluster_id)
+        yield from _wait_for_listeners(self._nodes, key, nodes, cluster_id)
         if not nodes:
             # most Produce responses name no node, and `splice` would search them a second time
             return LENGTH.pack(len(frame)) + frame
@@ -169,7 +169,7 @@ class WalkedRewriter:
 
     def _rewrite_tail(self, tail: bytes) -> MayWait[bytes]:
         key, version = self._api
-        yield from _wait_for_listeners(self._nodes, equal_length.nodes_in_tail(key, version, tail))
+        yield from _wait_for_listeners(self._nodes, key, equal_length.nodes_in_tail(key, version, tail))
         return equal_length.rewrite_tail(key, version, tail, self._nodes.advertised)
 
 
@@ -178,7 +178,11 @@ def _wait_for_share(share: Share, size: int) -> MayWait[None]:
         yield partial(share.take, size)
 
 
-def _wait_for_listeners(nodes: Nodes, named: Sequence[Node], cluster_id: str | None = None) -> MayWait[None]:
+def _wait_for_listeners(
+    nodes: Nodes, api_key: int, named: Sequence[Node], cluster_id: str | None = None
+) -> MayWait[None]:
+    if named:
+        nodes.note((node.node_id for node in named), is_list=api_key in addresses.LISTING)
     if nodes.needs_ensure(named, cluster_id):
         yield partial(nodes.ensure, named, cluster_id)
 

@@ -69,8 +69,7 @@ class StateClaims:
         if claim is None:
             return replace(cluster, state=None)
         self._claims.append(claim)
-        ports = {number: node.port for number, node in claim.state.nodes.items() if node.port is not None}
-        return replace(cluster, state=claim.path, remembered=ports)
+        return replace(cluster, state=claim.path, remembered=claim.state.ports)
 
 
 class _Claim:

@@ -1,12 +1,14 @@
-"""The state file: the nodes that were seen, their brokers' addresses, and the ports that the kernel picked for them.
+"""The state file: the nodes that are known, their brokers' addresses, and the ports that the kernel picked for them.
 
 A port that follows from the settings is not in the file: it follows from them again at the next start. If a
 response's cluster id is not the saved one, another cluster answers. The file names its owner, so that no proxy takes
 over the nodes of another listener or another cluster. It is JSON, and is replaced as a whole:
 {"format": 2, "listener": "127.0.0.1:19092", "upstream": ["broker-1:9092"], "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
- "nodes": {"1": {"upstream": "broker-1:9092"}, "2": {"upstream": "broker-2:9092", "port": 40123}}}
+ "nodes": {"1": {"upstream": "broker-1:9092"}, "2": {"upstream": "broker-2:9092", "port": 40123}},
+ "given_back": {"7": 40124}}
 
-Files of format 1 don't name their owner.
+`given_back` has the ports of nodes that no answer names any more: they have no listener, and get this port when an
+answer names them again. The node given back first stands first. Files of format 1 don't name their owner.
 """
 
 from __future__ import annotations
@@ -81,11 +83,20 @@ class SavedState:
     Args:
         cluster_id: the id that the cluster gives itself; None until a broker names it.
         owner: None if there is no file, or if it has format 1.
+        given_back: node id -> port, of nodes without a listener whose port the kernel had picked; the node that was
+            given back first stands first.
     """
 
     nodes: Mapping[int, KnownNode] = field(default_factory=dict)
     cluster_id: str | None = None
     owner: Owner | None = None
+    given_back: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def ports(self) -> dict[int, int]:
+        """Node id -> port, of all nodes whose port the kernel has picked."""
+        present = {number: node.port for number, node in self.nodes.items() if node.port is not None}
+        return {**self.given_back, **present}
 
 
 def read_state(path: Path) -> SavedState:
@@ -143,6 +154,8 @@ def encoded(state: SavedState) -> bytes:
     if state.cluster_id is not None:
         fields["cluster_id"] = state.cluster_id
     fields["nodes"] = {str(number): _node_to_json(node) for number, node in sorted(state.nodes.items())}
+    if state.given_back:
+        fields["given_back"] = {str(number): port for number, port in state.given_back.items()}
     return json.dumps(fields, indent=1).encode() + b"\n"
 
 
@@ -154,11 +167,13 @@ def _state_from_json(read: Mapping[str, Any]) -> SavedState:
     if read["format"] not in FORMATS:
         raise ValueError(f"format {read['format']} is none of {FORMATS}")
     nodes = {int(number): _node_from_json(node) for number, node in read["nodes"].items()}
-    ports = Counter(node.port for node in nodes.values() if node.port is not None)
-    if any(count > 1 or port not in PORTS for port, count in ports.items()) or min(nodes, default=0) < 0:
-        raise ValueError("each node has an id from 0 on and a port of its own from 1 to 65535")
+    given_back = {int(number): int(str(port)) for number, port in read.get("given_back", {}).items()}
     cluster_id = read.get("cluster_id")
-    return SavedState(nodes, None if cluster_id is None else str(cluster_id), _owner_from_json(read))
+    state = SavedState(nodes, None if cluster_id is None else str(cluster_id), _owner_from_json(read), given_back)
+    ports = Counter(state.ports.values())
+    if any(count > 1 or port not in PORTS for port, count in ports.items()) or min([0, *nodes, *given_back]) < 0:
+        raise ValueError("each node has an id from 0 on and a port of its own from 1 to 65535")
+    return state
 
 
 def _owner_from_json(read: Mapping[str, Any]) -> Owner | None:

@@ -7,7 +7,7 @@ nodes' listeners, and waits only briefly for a worker that hangs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -22,7 +22,7 @@ from proxy.net.change import Change, do_nothing
 from proxy.net.observer import Observer
 from proxy.net.sockets.tls import LiveCredentials
 from proxy.net.state.file import SavedState
-from proxy.net.workers.calls import Calls
+from proxy.net.workers.calls import Calls, Payload
 from proxy.schema.addresses import Address
 
 
@@ -33,11 +33,14 @@ class MirroredNodes(Nodes):
         super().__init__(settings, _never_serves, SavedState(), observer)
         self._calls = calls
         self._brokers: dict[int, str] = {}
-        self._advertised: dict[int, Address] = {}
+        self._told: dict[int, Address] = {}
         # the nodes that the parent has confirmed since its newest table, and the id of their cluster
         self._confirmed: set[Node] = set()
         self._confirmed_cluster: str | None = None
-        # the number of tables received. An answer confirms nothing if a table came after its request
+        # named by answers since the newest report to the parent; True if one of the answers listed all nodes
+        self._named: set[int] = set()
+        self._has_list = False
+        # the number of tables and doubts received. An answer confirms nothing if one came after its request
         self._table_number = 0
 
     def replace_table(
@@ -53,12 +56,38 @@ class MirroredNodes(Nodes):
         self._confirmed.clear()
         self._confirmed_cluster = None
         before, self._brokers = self._brokers, {int(number): broker for number, (broker, _, _) in table.items()}
-        self.own_listeners.add_names(*(Address.parse(advertised) for _, _, advertised in table.values() if advertised))
+        for number, (_, _, advertised) in table.items():
+            if advertised:
+                self.own_listeners.add_names(Address.parse(advertised), node_id=int(number))
         if self._observer is None:
             return
         for number, (broker, listener, _) in table.items():
             if before.get(int(number)) != broker:
                 self._observer.node(int(number), broker or "unknown", listener, self._settings.name)
+
+    def note(self, node_ids: Iterable[int], *, is_list: bool) -> None:
+        self._named.update(node_ids)
+        self._has_list |= is_list
+
+    def report(self) -> Payload:
+        """Returns which nodes answers have named since the last report, and which clients are connected to."""
+        report = {"named": [*self._named], "has_list": self._has_list, "connected": [*self.connected]}
+        self._named.clear()
+        self._has_list = False
+        return report
+
+    def doubt(self, node_ids: Iterable[int]) -> None:
+        """From now on, the parent is asked again about each response that names one of these nodes."""
+        doubted = {*node_ids}
+        self._confirmed = {node for node in self._confirmed if node.node_id not in doubted}
+        # an answer of the parent that is on its way confirms nothing
+        self._table_number += 1
+
+    def forget(self, node_ids: Sequence[int]) -> None:
+        """The parent has closed the listeners of these nodes."""
+        for node_id in node_ids:
+            self._told.pop(node_id, None)
+        self.own_listeners.remove(node_ids)
 
     async def change_to(self, node_map: NodeMap) -> Change:
         """Returns a change that does nothing: the parent opens new listeners, and sends their sockets."""
@@ -75,14 +104,14 @@ class MirroredNodes(Nodes):
         table_number = self._table_number
         request = {"do": "ensure", "cluster": self._settings.name, "nodes": [astuple(node) for node in nodes]}
         answer = await self._calls.ask(request | {"cluster_id": cluster_id}).wait()
-        self._advertised |= {node.node_id: Address(*at) for node, at in zip(nodes, answer["advertised"], strict=True)}
+        self._told |= {node.node_id: Address(*at) for node, at in zip(nodes, answer["advertised"], strict=True)}
         # "current" is false if a node has moved while the parent waited for the workers
         if answer["current"] and table_number == self._table_number:
             self._confirmed.update(nodes)
             self._confirmed_cluster = cluster_id or self._confirmed_cluster
 
     def advertised(self, node_id: int) -> Address:
-        return self._advertised[node_id]
+        return self._told[node_id]
 
     def upstream(self, node_id: int) -> Address | None:
         broker = self._brokers.get(node_id)
@@ -93,7 +122,7 @@ class MirroredNodes(Nodes):
         return any(self._brokers.values())
 
 
-def _never_serves(listener: trio.SocketListener, node_id: int) -> None:
+def _never_serves(listener: trio.SocketListener, node_id: int) -> Callable[[], None]:
     raise AssertionError("a worker opens no listener")
 
 

@@ -81,6 +81,7 @@ class PublishedNodes(Nodes):
 
     Args:
         publish: called when the table has changed.
+        workers: have clients connected to nodes, and answers that name nodes.
         descriptors_per_listener: see `Nodes`.
     """
 
@@ -90,10 +91,12 @@ class PublishedNodes(Nodes):
         serve: Serve,
         reserved: tuple[range, ...],
         publish: Callable[[], None],
+        workers: Supervisor,
         descriptors_per_listener: int,
     ) -> None:
         super().__init__(settings, serve, saved_state(settings), None, reserved)
         self._publish = publish
+        self._workers = workers
         self.descriptors_per_listener = descriptors_per_listener
 
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
@@ -111,6 +114,22 @@ class PublishedNodes(Nodes):
     def published(self) -> Payload:
         """What workers mirror: the table, the cluster's id, the brokers of all nodes."""
         return {"table": self.table(), "cluster_id": self.cluster_id, "brokers": [*map(str, self.brokers)]}
+
+    @property
+    def connected(self) -> set[int]:
+        name = self._settings.name
+        return {node_id for worker in self._workers.totals.living for node_id in worker.connected.get(name, ())}
+
+    async def _others_agree(self, node_ids: Sequence[int]) -> bool:
+        self._workers.tell({"do": "doubt", "cluster": self._settings.name, "nodes": node_ids})
+        # a worker that hangs may use the nodes
+        return await self._workers.settled()
+
+    def _give_back_all(self, node_ids: Sequence[int]) -> None:
+        super()._give_back_all(node_ids)
+        if node_ids:
+            self._workers.tell({"do": "close", "cluster": self._settings.name, "nodes": node_ids})
+            self._publish()
 
     def table(self) -> dict[str, list[str]]:
         """Node id -> broker ("": not known), listener, advertised address ("": none), for nodes with a listener."""
@@ -144,18 +163,28 @@ class ParentCluster:
         self._stopping = context.stopping
         self._workers = workers
         self._listeners: list[tuple[socket.socket, int | None]] = []
-        self.nodes = PublishedNodes(settings, self._hand_out, reserved, self._publish, descriptors_per_listener)
+        self.nodes = PublishedNodes(
+            settings, self._hand_out, reserved, self._publish, workers, descriptors_per_listener
+        )
         parts = ClusterParts(lambda _: self.nodes, partial(Upstreams, settings), serve=self._hand_out)
         self.cluster = Cluster(settings, context, parts)
 
-    def _hand_out(self, listener: trio.SocketListener, node_id: int | None) -> None:
+    def _hand_out(self, listener: trio.SocketListener, node_id: int | None) -> Callable[[], None]:
         """A `Serve`: has all workers accept on a listener."""
         sock = socket.socket(fileno=listener.socket.detach())
         if self._stopping.is_set():
             sock.close()
-            return
+            return do_nothing
         self._listeners.append((sock, node_id))
         self._workers.tell(self._listening(sock, node_id), [sock])
+        return partial(self._close, sock, node_id)
+
+    def _close(self, sock: socket.socket, node_id: int | None) -> None:
+        """Closes a listener that was given back."""
+        self._listeners.remove((sock, node_id))
+        # ends the listening in all processes at once: the port is free though a worker has yet to close its copy
+        sock.shutdown(socket.SHUT_RDWR)
+        sock.close()
 
     def catch_up(self, worker: WorkerHandle) -> None:
         """Sends the node table and the listeners to a worker that joins."""
@@ -170,6 +199,8 @@ class ParentCluster:
 
     async def ensure(self, nodes: Sequence[Node], cluster_id: str | None) -> Payload:
         """Opens the nodes' listeners. Returns once all workers accept on them, or hang. Raises OSError."""
+        # the worker has noted the nodes, and may report them too late
+        self.nodes.note((node.node_id for node in nodes), is_list=False)
         await self.nodes.ensure(nodes, cluster_id)
         await self._workers.settled()
         advertised = [astuple(self.nodes.advertised(node.node_id)) for node in nodes]
@@ -209,7 +240,13 @@ class Parent(Proxy):
         self._recording = recording
         self._counts = ConnectionCounts.create(settings.workers)
         self._workers = Supervisor(
-            settings.workers, self._start, self._handle, self._catch_up, self._counts.vacate, settings.hung_seconds
+            settings.workers,
+            self._start,
+            self._handle,
+            self._catch_up,
+            self._counts.vacate,
+            settings.hung_seconds,
+            self._note_nodes,
         )
         self._parent_clusters: dict[str, ParentCluster] = {}
         # workers up to this number may have started with settings that are no longer in effect
@@ -278,6 +315,11 @@ class Parent(Proxy):
     def _settings_payload(settings: tuple[ProxySettings, Any], number: int, do: str = "settings") -> Payload:
         return {"do": do, "settings": dump_settings(*settings), "number": number}
 
+    def _note_nodes(self, payload: Payload) -> None:
+        """Notes which nodes a worker's answers have named."""
+        for name, report in payload["nodes"].items():
+            self._parent_clusters[name].nodes.note(report["named"], is_list=report["has_list"])
+
     async def _handle(self, message: ChannelMessage) -> Payload | None:
         """Answers a worker's request; see `Handler`."""
         payload = message.payload
@@ -313,7 +355,10 @@ class Parent(Proxy):
     def _gather(self) -> Iterator[Family]:
         self._fetch_counts()
         totals = self._workers.totals
-        numbers = [ClusterNumbers(one.name, totals.traffic(one.name), one.nodes.listeners) for one in self.clusters]
+        numbers = [
+            ClusterNumbers(one.name, totals.traffic(one.name), one.nodes.listeners, one.nodes.room)
+            for one in self.clusters
+        ]
         recorded = totals.recorded()
         yield from cluster_families(numbers, (lambda: recorded) if recorded else None)
         yield from worker_families(len(self._workers.joined), self._workers.ends)

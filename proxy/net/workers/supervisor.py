@@ -57,6 +57,10 @@ CHANNEL_END_SECONDS = 1.0
 Start = Callable[[int, int, socket.socket], Awaitable[WorkerProcess]]
 
 
+def ignore_counts(payload: Payload) -> None:
+    """The default of `counted`."""
+
+
 class Supervisor:
     """The workers of a proxy.
 
@@ -66,6 +70,7 @@ class Supervisor:
         handle: answers a worker's request.
         catch_up: brings a worker that joins up to date.
         vacate: called with a slot whose worker has ended.
+        counted: called with each message in which a worker sends its counts.
         hung_seconds: a worker that is silent for so long is killed; `START_FACTOR` times as long if it has never sent a
             message.
 
@@ -82,6 +87,7 @@ class Supervisor:
         catch_up: Callable[[WorkerHandle], None],
         vacate: Callable[[int], None],
         hung_seconds: float,
+        counted: Callable[[Payload], None] = ignore_counts,
     ) -> None:
         self.totals = Totals()
         self.ends = 0
@@ -92,6 +98,7 @@ class Supervisor:
         self._catch_up = catch_up
         self._vacate = vacate
         self._hung_seconds = hung_seconds
+        self._counted = counted
         self._numbers = itertools.count(1)
         self._stopping = trio.Event()
         # the last order to stop, for workers that start during a stop; None before the first
@@ -130,13 +137,14 @@ class Supervisor:
         for worker in self.joined:
             worker.tell(payload, sockets)
 
-    async def settled(self) -> None:
-        """Returns when all workers have fulfilled their orders, or after SETTLE_SECONDS."""
+    async def settled(self) -> bool:
+        """Returns True when all workers have fulfilled their orders; False after SETTLE_SECONDS."""
         with trio.move_on_after(SETTLE_SECONDS) as timeout:
             for worker in self.joined:
                 await worker.settled()
         if timeout.cancelled_caught:
             log(WARNING, "a worker does not answer; the others go on without it")
+        return not timeout.cancelled_caught
 
     async def refusals(self, payload: Payload, seconds: float) -> list[str]:
         """Sends a request to all workers that have joined. Returns their reasons to refuse it, each once.
@@ -293,6 +301,7 @@ class Supervisor:
                 self._start_is_over(worker.number)
             case "counted":
                 worker.counted(message.payload)
+                self._counted(message.payload)
                 worker.silent = 0.0
             case _:
                 return False

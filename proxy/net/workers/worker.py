@@ -7,7 +7,7 @@ parent a worker would learn of no new nodes, and would keep the ports from the n
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from logging import ERROR, INFO, WARNING
@@ -20,7 +20,7 @@ from proxy.log import log, log_to_stderr
 from proxy.metrics import sums
 from proxy.metrics.admin import Server
 from proxy.net.blocking import in_thread
-from proxy.net.change import Change, commit, drop
+from proxy.net.change import Change, commit, do_nothing, drop
 from proxy.net.cluster import Cluster, ClusterParts, ProxyContext
 from proxy.net.observer import Observer
 from proxy.net.reloading import ReloadedSettings
@@ -69,6 +69,7 @@ class WorkerCluster:
     def __init__(self, settings: ClusterSettings, context: ProxyContext, parent: Calls, count: OwnCount) -> None:
         self._count = count
         self._sockets: dict[trio.SocketListener, socket.socket] = {}
+        self._closers: dict[int, Callable[[], None]] = {}
         self.mirror = MirroredNodes(settings, parent, context.observer)
         upstreams = partial(MirroredUpstreams, settings, parent)
         parts = ClusterParts(
@@ -78,15 +79,29 @@ class WorkerCluster:
 
     def accept_from_parent(self, sock: socket.socket, node_id: int | None, advertised: Address) -> None:
         """Accepts on one of the parent's listening sockets from now on. `advertised`: what its clients are told."""
-        self.mirror.own_listeners.add(sock, advertised)
+        self.mirror.own_listeners.add(sock, advertised, node_id=node_id)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         self._sockets[listener] = sock
-        self.cluster.accept_on(listener, node_id)
+        close = self.cluster.accept_on(listener, node_id)
+        if node_id is not None:
+            self._closers[node_id] = partial(self._close, listener, close)
+
+    def forget(self, node_ids: Sequence[int]) -> None:
+        """Closes the listeners of nodes whose listeners the parent has closed."""
+        self.mirror.forget(node_ids)
+        for node_id in node_ids:
+            self._closers.pop(node_id, do_nothing)()
+
+    def _close(self, listener: trio.SocketListener, close: Callable[[], None]) -> None:
+        del self._sockets[listener]
+        close()
 
     async def _accept(self, listener: trio.SocketListener) -> tuple[trio.socket.SocketType, Any]:
         while True:
             await trio.lowlevel.wait_readable(listener.socket)
             await self._count.wait_turn()
+            if listener not in self._sockets:
+                raise trio.ClosedResourceError
             # another worker may have been faster
             with suppress(BlockingIOError):
                 sock, peer = self._sockets[listener].accept()
@@ -172,6 +187,12 @@ class Worker(Proxy):
                 cluster.accept_from_parent(message.sockets[0], payload["node"], Address(*payload["advertised"]))
             case "settings" if payload["number"] in self._prepared_changes:
                 self._commit(payload["number"], self._prepared_changes.pop(payload["number"]))
+            case "doubt":
+                self._worker_clusters[payload["cluster"]].mirror.doubt(payload["nodes"])
+                # before the answer: the parent handles messages in the order of their arrival
+                self._parent.tell({"do": "counted", **self._numbers()})
+            case "close":
+                self._worker_clusters[payload["cluster"]].forget(payload["nodes"])
             case "forget":
                 drop(self._prepared_changes.pop(payload["number"], []))
             case "nodes":
@@ -241,7 +262,12 @@ class Worker(Proxy):
             read_counters, limiter = self._observer.counters, self._counters_thread
             with trio.move_on_after(COUNTERS_SECONDS), suppress(NoThread):
                 self._recorder_counters = dict(await in_thread(read_counters, limiter))
+        return self._numbers()
+
+    def _numbers(self) -> Payload:
+        """Returns the counts, with the recorder's as last read. To be sent at once: the nodes are reported once."""
         return {
             "clusters": {one.name: sums.as_json(one.traffic) for one in self.clusters},
             "recorder": self._recorder_counters,
+            "nodes": {name: one.mirror.report() for name, one in self._worker_clusters.items()},
         }

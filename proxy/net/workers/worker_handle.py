@@ -18,6 +18,7 @@ class WorkerHandle:
     joined: the worker has reported that it is ready for listeners.
     clusters: the traffic that the worker has counted so far, by cluster.
     recorder: its recorder's counters so far.
+    connected: by cluster, the nodes that the worker's clients were connected to when it sent its counts.
     silent: seconds since the worker's start, first message, join or last counts, whichever came last; while the parent
         does not run, and during a stop, they are not counted.
     """
@@ -29,6 +30,7 @@ class WorkerHandle:
         self.has_spoken = self.joined = False
         self.clusters: Mapping[str, sums.Numbers] = {}
         self.recorder: Mapping[str, float] = {}
+        self.connected: Mapping[str, frozenset[int]] = {}
         self.silent = 0.0
         self._unanswered: list[Answer] = []
 
@@ -45,6 +47,7 @@ class WorkerHandle:
     def counted(self, payload: Payload) -> None:
         """Takes over the counts that the worker has sent. A counter of the recorder never decreases."""
         self.clusters = payload["clusters"]
+        self.connected = {name: frozenset(report["connected"]) for name, report in payload["nodes"].items()}
         before = {name: value for name, value in self.recorder.items() if name not in sums.STATES}
         self.recorder = {name: max(value, before.get(name, value)) for name, value in payload["recorder"].items()}
 

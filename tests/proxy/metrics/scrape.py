@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.metrics.collector import ClusterNumbers, NodeListener
+from proxy.metrics.collector import ClusterNumbers, ListenerRoom, NodeListener
 from proxy.metrics.traffic import Traffic
 
 PREFIX = "kafka_wiretap_"
@@ -14,7 +14,7 @@ PREFIX = "kafka_wiretap_"
 
 def one(traffic: Traffic, nodes: Sequence[NodeListener] = (), name: str = "main") -> list[ClusterNumbers]:
     """The numbers of a proxy with one cluster."""
-    return [ClusterNumbers(name, traffic, lambda: nodes)]
+    return [ClusterNumbers(name, traffic, lambda: nodes, lambda: ListenerRoom(len(nodes), 512))]
 
 
 def families(registry: CollectorRegistry):

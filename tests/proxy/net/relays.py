@@ -138,10 +138,15 @@ class Listeners:
     opened: dict[int, trio.SocketListener] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
 
-    def serve(self, listener: trio.SocketListener, node_id: int) -> None:
+    def serve(self, listener: trio.SocketListener, node_id: int) -> Callable[[], None]:
         assert node_id not in self.opened
         self.opened[node_id] = listener
         self.ports[node_id] = listener.socket.getsockname()[1]
+        return partial(self._close, node_id)
+
+    def _close(self, node_id: int) -> None:
+        self.opened.pop(node_id).socket.close()
+        del self.ports[node_id]
 
     def close(self) -> None:
         for listener in self.opened.values():

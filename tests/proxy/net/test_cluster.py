@@ -12,12 +12,12 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy import net
 from proxy.mapping.nodes import Node
-from proxy.net.brokers.nodes import bind
+from proxy.net.brokers.node_ports import bind
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.wire.keys import HEARTBEAT, METADATA
 from tests.proxy.conversation.script import response
-from tests.proxy.net.cluster import ASK_METADATA, PING, Broker
+from tests.proxy.net.cluster import ASK_METADATA, PING, Broker, ping
 from tests.proxy.net.peers import HOST, NOWHERE, PATIENCE
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings, whole
@@ -127,7 +127,7 @@ async def test_a_port_that_the_kernel_picked_is_not_in_another_clusters_range(br
     west = settings(brokers[1].address, name="west", base=port, node_count=1, listen=Address("127.0.0.2", 0))
     async with proxying(settings(brokers[0].address, name="east"), west) as proxy:
         nodes = proxy.of("east").nodes
-        monkeypatch.setattr("proxy.net.brokers.nodes.bind", offering)
+        monkeypatch.setattr("proxy.net.brokers.node_ports.bind", offering)
         await nodes.ensure([Node(5, "up-5.invalid", 9092)])
         assert nodes.advertised(5).port != port
         assert next(offered, None) is None
@@ -161,3 +161,31 @@ async def test_a_limit_is_its_clusters_own(brokers: tuple[Broker, Broker]):
             await other.say(PING)
             await other.hears(response(1, b"west"))
         await (await proxy.client(cluster="east")).hears_the_end()
+
+
+async def test_pods_that_come_and_go_leave_no_listener_behind_and_their_clients_go_on(nursery, autojump_clock):
+    broker = Broker()
+    address = await broker.start(nursery)
+    broker.nodes = [Node(number, address.host, address.port) for number in (1, 2, 3)]
+    async with proxying(settings(address, forget_node_seconds=12)) as proxy:
+        await proxy.nodes(1, 2, 3)
+        three = proxy.cluster.nodes.advertised(3)
+        client = await proxy.client(2)
+        await ping(client)
+        broker.nodes = broker.nodes[:1]
+        await trio.sleep(100)
+        # the proxy asks itself: no client has
+        assert [row.node_id for row in proxy.cluster.nodes.listeners()] == [1, 2]
+        with pytest.raises(OSError, match="connect"):
+            await trio.open_tcp_stream(three.host, three.port)
+        await ping(client)
+        client.close()
+        await trio.sleep(5)
+        assert [row.node_id for row in proxy.cluster.nodes.listeners()] == [1]
+        # a pod of that id is back
+        broker.nodes = [Node(3, address.host, address.port)]
+        other = await proxy.client()
+        await other.say(ASK_METADATA)
+        await other.hear_frame()
+        assert proxy.cluster.nodes.advertised(3) == three
+        await ping(await proxy.client(3))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import resource
 import signal
 import socket
 
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from proxy.mapping.nodes import Node
 from proxy.net.reloading import ReloadedSettings
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
@@ -16,7 +18,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.framing import framed
 from proxy.wire.keys import HEARTBEAT
 from tests.proxy.conversation.script import response
-from tests.proxy.net.cluster import PING, PONG, Broker, asked, ping
+from tests.proxy.net.cluster import ASK_METADATA, PING, PONG, Broker, asked, ping
 from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings
@@ -99,6 +101,27 @@ async def test_a_capture_that_cannot_be_written_is_not_ready(broker):
         proxy.watcher.failed = 1
         assert await page(proxy, "/readyz") == (503, "the capture can't be written\n")
         await ping(await proxy.client())
+
+
+async def test_a_proxy_that_refuses_answers_as_there_are_too_many_nodes_is_not_ready(broker, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (20, 20))
+    async with proxying(settings(broker.address), metrics=Address(HOST, 0)) as proxy:
+        await proxy.nodes(1)
+        broker.nodes = [Node(number, "up.invalid", 9092) for number in range(11)]
+        for _ in range(2):
+            client = await proxy.client()
+            await client.say(ASK_METADATA)
+            await client.hears_the_end()
+            reason = "more nodes than 10, for half of the files that may be open"
+            assert await page(proxy, "/readyz") == (503, f"answers that name nodes are refused ({reason})\n")
+        _, text = await page(proxy, "/metrics")
+        assert 'kafka_wiretap_node_listeners{cluster="main"} 1.0' in text
+        assert 'kafka_wiretap_node_listeners_limit{cluster="main"} 10.0' in text
+        broker.nodes = None
+        client = await proxy.client()
+        await client.say(ASK_METADATA)
+        await client.hear_frame()
+        assert await page(proxy, "/readyz") == (200, "ready\n")
 
 
 async def test_a_proxy_that_stops_is_not_ready(broker, withheld):

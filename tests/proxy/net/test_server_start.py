@@ -12,7 +12,7 @@ import pytest
 
 from proxy import net
 from proxy.net import server
-from proxy.net.brokers.nodes import bind
+from proxy.net.brokers.node_ports import bind
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from tests.proxy.net.peers import HOST, NOWHERE

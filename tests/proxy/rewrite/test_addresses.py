@@ -12,6 +12,7 @@ from proxy.mapping.nodes import Node
 from proxy.rewrite import addresses
 from proxy.rewrite.addresses import (
     ADDRESSES,
+    LISTING,
     NOT_DIALLED,
     NotDialled,
     carries,
@@ -24,6 +25,7 @@ from proxy.rewrite.api_versions import CONTROLLERS_ONLY
 from proxy.schema.addresses import Address
 from proxy.wire import apis, catalog
 from proxy.wire.errors import WireError
+from proxy.wire.keys import DESCRIBE_CLUSTER, METADATA
 from proxy.wire.language import Field, Message
 from proxy.wire.primitives import uvarint
 from tests.java.kafka_json import KafkaJson
@@ -361,3 +363,7 @@ def test_any_bytes_are_rewritten_or_an_error(case: tuple[int, int], frame: bytes
     except WireError:
         return
     assert int.from_bytes(spliced[:4], "big") == len(spliced) - 4
+
+
+def test_metadata_and_describe_cluster_list_all_nodes_of_a_cluster_and_no_other_api_does():
+    assert {METADATA, DESCRIBE_CLUSTER} == LISTING

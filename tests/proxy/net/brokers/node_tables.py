@@ -9,7 +9,8 @@ from typing import Any
 from proxy.config import ClusterSettings, MappingKind
 from proxy.config.tls import ListenerTls
 from proxy.mapping.nodes import Node
-from proxy.net.brokers.nodes import Nodes, bind
+from proxy.net.brokers.node_ports import bind
+from proxy.net.brokers.nodes import Nodes
 from proxy.net.state.file import SavedState, read_state
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import HOST

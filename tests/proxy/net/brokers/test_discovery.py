@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import trio
@@ -28,6 +29,19 @@ from tests.proxy.net.peers import HOST, NOWHERE, Peer
 
 NODES = (Node(1, "up-1.invalid", 9092), Node(2, "up-2.invalid", 9093))
 QUESTION = LoopProbe(7, "main")
+OURS = QUESTION.correlation_id.to_bytes(4, "big")
+
+
+def offered(versions: dict[int, tuple[int, int]], error: int = 0, version: int = 0) -> bytes:
+    """Returns a response to ApiVersions: the oldest and the newest version of each API."""
+    keys = [{"api_key": key, "min_version": least, "max_version": most} for key, (least, most) in versions.items()]
+    body = {"error_code": error, "api_keys": keys}
+    return framed(catalog.encode_response(API_VERSIONS, version, QUESTION.correlation_id, body))
+
+
+def answered(body: dict[str, Any], version: int = 0) -> bytes:
+    """Returns a response to Metadata."""
+    return framed(catalog.encode_response(METADATA, version, QUESTION.correlation_id, body))
 
 
 async def dialled(address: Address) -> Stream:
@@ -92,12 +106,94 @@ async def test_a_broker_that_knows_no_versions_is_asked_in_the_first(nursery):
     nursery.cancel_scope.cancel()
 
 
+NODE = {"brokers": [{"node_id": 1, "host": "up-1.invalid", "port": 9092}]}
+V0, V1, V3 = ((API_VERSIONS, version) for version in (0, 1, 3))
+
+
+@pytest.mark.parametrize(
+    ("script", "asked_for"),
+    [
+        # each connection's answers, in order; the broker then ends the connection
+        ([[offered({}, 35)], [answered(NODE)]], [V0, (METADATA, 0)]),
+        ([[b"\0\0\0\x06" + OURS + b"\0\x23"], [answered(NODE)]], [V0, (METADATA, 0)]),
+        ([[offered({}, -1)], [answered(NODE)]], [V0, (METADATA, 0)]),
+        ([[offered({METADATA: (0, 8)})[:-3]], [answered(NODE)]], [V0, (METADATA, 0)]),
+        ([[b"\0\0\0\x0a" + OURS + b"\0\0\0\0\0\x01"], [answered(NODE)]], [V0, (METADATA, 0)]),
+        ([[offered({API_VERSIONS: (0, 0)}, 35)], [answered(NODE)]], [V0, (METADATA, 0)]),
+        ([[offered({API_VERSIONS: (1, 4)}, 35), offered({METADATA: (4, 9)}, 0, 1), answered(NODE, 9)]],
+         [V0, V1, (METADATA, 9)]),
+        ([[offered({API_VERSIONS: (3, 4)}, 35), offered({METADATA: (4, 9)}, 0, 3), answered(NODE, 9)]],
+         [V0, V3, (METADATA, 9)]),
+        ([[offered({API_VERSIONS: (1, 4)}, 35), offered({}, 35)], [answered(NODE)]], [V0, V1, (METADATA, 0)]),
+    ],
+    ids=["refused", "refused, and cut", "fails", "cut", "unreadable", "refused for itself", "refused for v1",
+         "refused for v3", "refused twice"],
+)  # fmt: skip
+async def test_a_broker_that_refuses_the_first_version_or_answers_in_part_is_asked_what_it_speaks(
+    script, asked_for, nursery
+):
+    asked_in_fact: list[tuple[int, int]] = []
+    connections = iter(script)
+
+    async def speak(stream: trio.SocketStream) -> None:
+        async with stream:
+            for said in next(connections):
+                head = catalog.decode_request((await stream.receive_some())[4:])[0]
+                asked_in_fact.append((head.api_key, head.api_version))
+                await stream.send_all(said)
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, speak, [listener])
+    assert (await asked(Address(*listener.socket.getsockname()))).nodes == NODES[:1]
+    assert asked_in_fact == asked_for
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_resets_the_connection_at_the_first_question_is_asked_as_an_old_one(nursery):
+    connections = []
+
+    async def speak(stream: trio.SocketStream) -> None:
+        connections.append(stream)
+        await stream.receive_some()
+        if len(connections) == 1:
+            Peer(stream).reset()
+        else:
+            await stream.send_all(answered(NODE))
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, speak, [listener])
+    assert (await asked(Address(*listener.socket.getsockname()))).nodes == NODES[:1]
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("newest", "body", "reason"),
+    [
+        *((newest, {"brokers": []}, "named no broker") for newest in (0, 1, 12, 13)),
+        (13, {"brokers": [], "error_code": 129}, "REBOOTSTRAP_REQUIRED"),
+        (13, NODE | {"error_code": 129}, "REBOOTSTRAP_REQUIRED"),
+        (13, NODE | {"error_code": -1}, "UNKNOWN_SERVER_ERROR"),
+    ],
+)
+async def test_an_answer_without_brokers_or_with_an_error_does_not_count(newest, body, reason, nursery):
+    async def speak(stream: trio.SocketStream) -> None:
+        for said in (offered({METADATA: (0, newest)}), answered(body, newest)):
+            await stream.receive_some()
+            await stream.send_all(said)
+
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, speak, [listener])
+    with pytest.raises(NotAnswered, match=reason):
+        await asked(Address(*listener.socket.getsockname()))
+    nursery.cancel_scope.cancel()
+
+
 async def test_a_broker_that_tells_its_versions_and_not_its_nodes_is_not_asked_again(nursery):
     heard = []
 
     async def speak(stream: trio.SocketStream) -> None:
         heard.append(await stream.receive_some())
-        await stream.send_all(framed(catalog.encode_response(API_VERSIONS, 0, 0, {"api_keys": []})))
+        await stream.send_all(offered({}))
         heard.append(await stream.receive_some())
         await stream.aclose()
 
@@ -173,9 +269,10 @@ async def test_a_broker_that_says_nothing_is_abandoned(nursery, autojump_clock):
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "none of Kafka's"),
         ((LONGEST_ANSWER + 1).to_bytes(4, "big"), "none of Kafka's"),
         (b"\xff\xff\xff\xff", "none of Kafka's"),
-        (b"\0\0\0\x0a\0\0\0\0\0\0\0\0\0\x01", "ApiVersions"),
+        (b"\0\0\0\x0a\0\0\0\0\0\0\0\0\0\x01", "answered another request"),
+        (b"\0\0\0\x0a" + OURS + b"\0\0\0\1\0\0", "Metadata"),
     ],
-    ids=["TLS alert", "HTTP", "too long", "negative length", "garbage"],
+    ids=["TLS alert", "HTTP", "too long", "negative length", "another's answer", "garbage"],
 )
 async def test_a_server_that_answers_something_else_gives_no_answer(said, reason, nursery):
     async def speak(stream: trio.SocketStream) -> None:
@@ -191,14 +288,14 @@ async def test_a_server_that_answers_something_else_gives_no_answer(said, reason
 
 async def test_an_answer_may_come_byte_by_byte(nursery):
     whole = [
-        catalog.encode_response(API_VERSIONS, 0, 0, {"api_keys": []}),
-        catalog.encode_response(METADATA, 0, 0, {"brokers": [{"node_id": 1, "host": "up-1.invalid", "port": 9092}]}),
+        offered({}),
+        answered({"brokers": [{"node_id": 1, "host": "up-1.invalid", "port": 9092}]}),
     ]
 
     async def speak(stream: trio.SocketStream) -> None:
         for frame in whole:
             await stream.receive_some()
-            for byte in len(frame).to_bytes(4, "big") + frame:
+            for byte in frame:
                 await stream.send_all(bytes([byte]))
 
     (listener,) = await trio.open_tcp_listeners(0, host=HOST)

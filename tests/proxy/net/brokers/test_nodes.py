@@ -8,7 +8,8 @@ import pytest
 import trio
 
 from proxy.mapping.nodes import Node
-from proxy.net.brokers.nodes import Nodes, bind
+from proxy.net.brokers.node_ports import bind
+from proxy.net.brokers.nodes import Nodes
 from proxy.net.state.file import KnownNode
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
@@ -88,7 +89,7 @@ async def test_a_port_that_the_kernel_picked_is_no_other_nodes(make, listeners, 
     def first_those(address: Address) -> socket.socket:
         return bind(address if address.port else Address(address.host, next(free, 0)))
 
-    monkeypatch.setattr("proxy.net.brokers.nodes.bind", first_those)
+    monkeypatch.setattr("proxy.net.brokers.node_ports.bind", first_those)
     nodes = make(settings(base=base))
     with bind(Address(HOST, base + 1)):
         await nodes.ensure([ONE])

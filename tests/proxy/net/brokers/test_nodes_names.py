@@ -8,7 +8,7 @@ import pytest
 
 from proxy.config import ClusterSettings, MappingKind
 from proxy.mapping.nodes import Node
-from proxy.net.brokers.nodes import bind
+from proxy.net.brokers.node_ports import bind
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from tests.proxy.net.brokers.node_tables import ONE, THREE, TWO, free_base, grown, kept, listen, one_port

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proxy import ips
-from proxy.net.brokers.nodes import bind
+from proxy.net.brokers.node_ports import bind
 from proxy.net.brokers.own_listeners import OwnListeners
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import HOST
@@ -99,3 +99,24 @@ def test_names_are_the_proxys_letter_by_letter():
     assert Address("proxy.invalid", 9092) in listeners
     assert Address("kafka-1.invalid", 443) in listeners
     assert Address("kafka-2.invalid", 443) not in listeners
+
+
+def test_a_nodes_socket_and_names_are_the_proxys_no_more_once_they_are_removed():
+    listeners = OwnListeners()
+    with (
+        bind(Address(HOST, 0)) as sock,
+        bind(Address(HOST, 0)) as other,
+        socket.create_connection(sock.getsockname(), timeout=10) as dialling,
+    ):
+        listeners.add(sock, Address("kafka-1.invalid", 9092), node_id=1)
+        listeners.add(other, Address("kafka.invalid", 9092))
+        # bootstrap's name stays bootstrap's, though a node has it too
+        listeners.add_names(Address("kafka.invalid", 9092), Address("kafka-1.invalid", 9093), node_id=1)
+        listeners.add_names(Address("kafka-2.invalid", 9092), node_id=2)
+        assert listeners.are_reached_by(dialling)
+        listeners.remove([1, 3])
+        assert not listeners.are_reached_by(dialling)
+    assert Address("kafka-1.invalid", 9092) not in listeners
+    assert Address("kafka-1.invalid", 9093) not in listeners
+    assert Address("kafka-2.invalid", 9092) in listeners
+    assert Address("kafka.invalid", 9092) in listeners

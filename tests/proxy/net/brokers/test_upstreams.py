@@ -17,8 +17,9 @@ from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
 from proxy.net.brokers import upstreams as upstream_rules
 from proxy.net.brokers.discovery import LeadsBackIndirectly, LoopProbe
-from proxy.net.brokers.nodes import Nodes, bind
-from proxy.net.brokers.upstreams import LOOP_CHECK_FROM, LOOP_TTL, Upstreams
+from proxy.net.brokers.node_ports import bind
+from proxy.net.brokers.nodes import Nodes
+from proxy.net.brokers.upstreams import LONGEST_PAUSE, LOOP_CHECK_FROM, LOOP_TTL, Upstreams
 from proxy.net.log_throttle import MAX_EVENTS
 from proxy.net.sockets.race import HEAD_START
 from proxy.net.sockets.streams import Stream
@@ -436,6 +437,93 @@ async def test_brokers_that_never_tell_are_not_asked_once_clients_answers_did(ma
     nursery.cancel_scope.cancel()
 
 
+async def test_a_cluster_that_names_no_broker_yet_is_asked_again_soon(make, nursery, autojump_clock):
+    broker = Broker(nodes=[])
+    address = await broker.start(nursery)
+    upstreams, nodes = make(address)
+    nursery.start_soon(upstreams.keep_discovering)
+    await trio.sleep(1000)
+    assert upstreams.reached
+    broker.nodes = None
+    await trio.sleep(LONGEST_PAUSE + 1)
+    assert nodes.upstream(1) == address
+    asked = broker.connections
+    await trio.sleep(100)
+    assert broker.connections == asked
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_cluster_that_names_no_broker_is_asked_again_though_nodes_are_known(make, nursery, autojump_clock):
+    broker = Broker(nodes=[])
+    address = await broker.start(nursery)
+    upstreams, nodes = make(address)
+    await nodes.ensure([Node(7, HOST, 9)])
+    nursery.start_soon(upstreams.keep_discovering)
+    await trio.sleep(100)
+    assert nodes.upstream(1) is None
+    broker.nodes = None
+    await trio.sleep(LONGEST_PAUSE + 1)
+    assert nodes.upstream(1) == address
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_cluster_that_comes_back_after_long_is_found_soon(make, nursery, autojump_clock):
+    broker = Broker()
+    address = await broker.start(nursery)
+    broker.stop()
+    upstreams, nodes = make(address)
+    nursery.start_soon(upstreams.keep_discovering)
+    await trio.sleep(1000)
+    await broker.start(nursery, port=address.port)
+    await trio.sleep(LONGEST_PAUSE + 1)
+    assert nodes.upstream(1) == address
+    nursery.cancel_scope.cancel()
+
+
+async def test_the_proxy_asks_itself_when_no_client_has_and_never_brokers_that_want_a_login(
+    make, nursery, autojump_clock
+):
+    broker = Broker()
+    address = await broker.start(nursery)
+    upstreams, nodes = make(address, forget_node_seconds=12 * 60)
+    nursery.start_soon(upstreams.keep_discovering)
+    await trio.sleep(10.5 * 60)
+    assert 9 <= broker.connections <= 11
+    for _ in range(20):
+        nodes.note([1], is_list=True)
+        await trio.sleep(30)
+    asked = broker.connections
+    for _ in range(20):
+        nodes.note([1], is_list=True)
+        await trio.sleep(30)
+    assert broker.connections == asked
+    broker.speaks = False
+    await trio.sleep(600)
+    asked = broker.connections
+    await trio.sleep(6000)
+    assert broker.connections == asked
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_question_without_an_answer_forgets_no_node(make, nursery, autojump_clock):
+    broker = Broker()
+    address = await broker.start(nursery)
+    upstreams, nodes = make(address, forget_node_seconds=12)
+    await nodes.ensure([Node(7, HOST, 9)])
+    nursery.start_soon(upstreams.keep_discovering)
+    nursery.start_soon(nodes.keep_giving_back)
+    await trio.sleep(5.5)
+    broker.nodes = []
+    await trio.sleep(100)
+    assert nodes.known == [1, 7]
+    broker.nodes = None
+    await trio.sleep(10)
+    assert nodes.known == [1, 7]
+    await trio.sleep(10)
+    assert nodes.known == [1]
+    nursery.cancel_scope.cancel()
+
+
 async def test_discovery_is_repeated_when_a_broker_can_not_be_reached(make, nursery, autojump_clock):
     broker = Broker()
     address = await broker.start(nursery)
@@ -465,9 +553,9 @@ async def test_without_a_free_port_for_a_node_the_question_has_no_answer(make, b
         raise OSError(98, "Address already in use")
 
     upstreams, _ = make(broker.address)
-    monkeypatch.setattr("proxy.net.brokers.nodes.bind", no_port)
+    monkeypatch.setattr("proxy.net.brokers.node_ports.bind", no_port)
     assert not await upstreams.discover()
-    assert "no listener can be had" in caplog.records[0].keys["reason"]
+    assert "no listener can be had" in caplog.records[-1].keys["reason"]
 
 
 async def test_a_broker_of_0_7_gets_a_connection_and_no_request(make, broker):

@@ -140,7 +140,7 @@ async def test_without_a_listener_for_a_node_the_answer_cannot_be_rewritten(monk
     def no_port(address: Any) -> None:
         raise OSError(98, "Address already in use")
 
-    monkeypatch.setattr("proxy.net.brokers.nodes.bind", no_port)
+    monkeypatch.setattr("proxy.net.brokers.node_ports.bind", no_port)
     async with relaying() as talk:
         await talk.client.say(ask(METADATA, 12))
         await talk.broker.hear_frame()

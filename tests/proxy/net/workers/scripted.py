@@ -27,6 +27,9 @@ class Worker:
         self.sockets: list[socket.socket] = []
         self.traffic = Traffic()
         self.recorder: dict[str, float] = {}
+        # cluster -> the nodes that answers named and clients are connected to, as the worker reports them
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.nodes_in_doubt: dict[str, dict[str, Any]] = {}
         self.does_what_it_is_told = True
         # reasons for refusing new settings
         self.refuses: list[str] = []
@@ -81,6 +84,8 @@ class Worker:
     def _now(self, message: ChannelMessage) -> bool:
         self.told.append(message.payload)
         self.sockets += message.sockets
+        if message.payload["do"] == "doubt" and self.does_what_it_is_told:
+            self._calls.tell({"do": "counted", **self._counted(), "nodes": self.nodes_in_doubt or self.nodes})
         if message.payload["do"] == "stop" and self.ends_when_told:
             self.end(self.code)
         return self.does_what_it_is_told and message.payload["do"] not in ("count", "prepare")
@@ -94,7 +99,7 @@ class Worker:
         return {}
 
     def _counted(self) -> dict[str, Any]:
-        return {"clusters": {"main": sums.as_json(self.traffic)}, "recorder": self.recorder}
+        return {"clusters": {"main": sums.as_json(self.traffic)}, "recorder": self.recorder, "nodes": self.nodes}
 
 
 # longer than any other test waits for silent workers

@@ -180,3 +180,38 @@ async def test_an_unreachable_broker_makes_the_parent_repeat_discovery(parent, w
     worker.brokers.request_discovery()
     await wait_all_tasks_blocked(0.01)
     assert parent.asked == [{"do": "request_discovery", "cluster": "main"}]
+
+
+async def test_nodes_that_answers_name_and_clients_use_are_reported_once(worker):
+    worker.mirror.note([1, 2], is_list=True)
+    worker.mirror.note([2, 7], is_list=False)
+    worker.mirror.count_opened(1)
+    worker.mirror.count_opened(None)
+    report = worker.mirror.report()
+    assert (sorted(report["named"]), report["has_list"], report["connected"]) == ([1, 2, 7], True, [1])
+    assert worker.mirror.report() == {"named": [], "has_list": False, "connected": [1]}
+    worker.mirror.count_closed(1)
+    assert worker.mirror.report()["connected"] == []
+
+
+async def test_the_parent_is_asked_again_about_a_node_that_it_may_give_back(parent, worker):
+    await worker.mirror.ensure([ONE, TWO])
+    worker.mirror.doubt([2])
+    assert worker.mirror.needs_ensure([TWO])
+    assert not worker.mirror.needs_ensure([ONE])
+
+
+async def test_an_answer_that_comes_with_a_doubt_is_not_kept(parent, worker, nursery):
+    parent.may_answer = trio.Event()
+    nursery.start_soon(worker.mirror.ensure, [ONE])
+    await wait_all_tasks_blocked(0.01)
+    worker.mirror.doubt([1])
+    parent.may_answer.set()
+    await wait_all_tasks_blocked(0.01)
+    assert worker.mirror.needs_ensure([ONE])
+
+
+async def test_the_address_of_a_node_that_was_given_back_is_no_own_listener(worker):
+    worker.mirror.replace_table(TABLE)
+    worker.mirror.forget([1])
+    assert Address("own.invalid", 9094) not in worker.mirror.own_listeners

@@ -3,7 +3,8 @@ from __future__ import annotations
 import http.client
 import signal
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import ProxySettings
-from proxy.net.brokers.nodes import bind
+from proxy.net.brokers.node_ports import bind
 from proxy.net.reloading import ReloadedSettings
 from proxy.net.stopping import Stop, Urgency
 from proxy.net.workers import parent as parents
@@ -22,12 +23,13 @@ from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, NOWHERE, PATIENCE
-from tests.proxy.net.relays import ANY, settings, whole
+from tests.proxy.net.relays import ANY, listens, settings, whole
 from tests.proxy.net.threads import no_threads
 from tests.proxy.net.workers.scripted import KILLED, Worker
 
 MOVED = [7, "moved.invalid", 9092]
 NEW = [7, "new.invalid", 9092]
+STAYS = [8, "stays.invalid", 9092]
 
 
 class Scripted(Parent):
@@ -49,8 +51,10 @@ class Scripted(Parent):
 
 
 class Running:
-    def __init__(self, nursery: trio.Nursery, broker: Broker, **others: Any) -> None:
-        chosen = whole(settings(broker.address), metrics=ANY, workers=2, **others)
+    def __init__(
+        self, nursery: trio.Nursery, broker: Broker, chosen: Mapping[str, Any] = MappingProxyType({}), **others: Any
+    ) -> None:
+        chosen = whole(settings(broker.address, **chosen), metrics=ANY, workers=2, **others)
         self.changed: ProxySettings | None = None
         self.listening: Mapping[str, Address] = {}
         self.metrics: Address | None = None
@@ -192,6 +196,84 @@ async def test_a_later_worker_gets_the_whole_table(running):
     await wait_all_tasks_blocked(0.02)
     assert accepts_for(late) == [None, 1, 7]
     assert node_of(late, 7)[0] == "new.invalid:9092"
+
+
+def report(*named: int, has_list: bool = True, connected: Sequence[int] = ()) -> dict[str, Any]:
+    return {"main": {"named": [*named], "has_list": has_list, "connected": [*connected]}}
+
+
+async def forgotten(running: Running, *named: int, connected: Sequence[int] = (), seconds: int = 14) -> None:
+    """Answers through the first worker name these nodes; returns after the time in which others are forgotten."""
+    for _ in range(seconds):
+        running.workers[0].nodes = report(*named, connected=connected)
+        running.workers[0].say_counts()
+        await trio.sleep(1)
+
+
+@pytest.fixture
+async def forgetful(nursery: trio.Nursery, broker: Broker, autojump_clock) -> AsyncIterator[Running]:
+    """A parent that forgets nodes after 12 seconds."""
+    # the proxy's own question goes unanswered from now on
+    broker.speaks = False
+    running = Running(nursery, broker, chosen={"forget_node_seconds": 12})
+    nursery.start_soon(running.run)
+    await running.ready.wait()
+    await wait_all_tasks_blocked()
+    yield running
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_node_that_no_workers_answers_name_is_given_back_by_all_processes(forgetful, autojump_clock):
+    one, other = forgetful.workers
+    await one.ask(ensure(NEW)).wait()
+    await one.ask(ensure(STAYS)).wait()
+    where = one.sockets[-2].getsockname()
+    await forgotten(forgetful, 8, connected=[7])
+    assert listens(where[1])
+    await forgotten(forgetful, 8)
+    assert not listens(where[1])
+    for worker in (one, other):
+        assert worker.was_told("close")[-1]["nodes"] == [7]
+        assert node_of(worker, 7) is None
+        assert node_of(worker, 8) is not None
+    # the port is free, though the workers have not closed their copies
+    assert (await other.ask(ensure(NEW)).wait())["advertised"] == [[*where]]
+    assert listens(where[1])
+
+
+async def test_a_worker_that_names_a_node_in_doubt_saves_it(forgetful, autojump_clock):
+    one, other = forgetful.workers
+    await one.ask(ensure(NEW)).wait()
+    await one.ask(ensure(STAYS)).wait()
+    # only when it is asked
+    other.nodes_in_doubt = report(7, has_list=False)
+    await forgotten(forgetful, 8)
+    assert other.was_told("doubt")
+    assert not other.was_told("close")
+    assert node_of(other, 7) is not None
+
+
+async def test_no_node_is_given_back_while_a_worker_hangs(forgetful, autojump_clock, caplog):
+    one, other = forgetful.workers
+    await one.ask(ensure(NEW)).wait()
+    await one.ask(ensure(STAYS)).wait()
+    other.does_what_it_is_told = False
+    await forgotten(forgetful, 8, seconds=26)
+    assert other.was_told("doubt")
+    assert not one.was_told("close")
+    other.end(KILLED)
+    await forgotten(forgetful, 8)
+    assert one.was_told("close")
+
+
+async def test_a_worker_that_joins_gets_no_listener_that_was_given_back(forgetful, autojump_clock):
+    one, other = forgetful.workers
+    await one.ask(ensure(NEW)).wait()
+    await one.ask(ensure(STAYS)).wait()
+    await forgotten(forgetful, 8)
+    other.end(KILLED)
+    await trio.sleep(1)
+    assert accepts_for(forgetful.workers[-1]) == [None, 8]
 
 
 async def test_workers_make_the_parent_discover_the_brokers(running, broker):

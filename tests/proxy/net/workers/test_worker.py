@@ -16,7 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
-from proxy.net.brokers.nodes import bind
+from proxy.net.brokers.node_ports import bind
 from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.calls import Calls
 from proxy.net.workers.channel import ChannelMessage, channel_pair
@@ -104,6 +104,12 @@ class Parent:
         self._life.cancel()
         self.close()
 
+    def close_listeners(self) -> None:
+        """Gives all listeners back, as the parent does."""
+        for sock in self._listeners:
+            sock.shutdown(socket.SHUT_RDWR)
+        self.close()
+
     def close(self) -> None:
         for sock in self._listeners:
             sock.close()
@@ -144,6 +150,50 @@ async def test_a_nodes_clients_reach_the_nodes_broker(parent, broker):
     parent.calls.tell(nodes({"7": [str(broker.address), str(where), ""]}))
     await ping(await connected(where))
     assert parent.watcher.seen("node") == [("node", 7, str(broker.address), str(where))]
+
+
+async def test_a_listener_that_the_parent_has_given_back_is_closed_and_its_connections_go_on(parent, broker, caplog):
+    where = await parent.hand_over(7)
+    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [str(broker.address), str(where), ""]}})
+    client = await connected(where)
+    await ping(client)
+    parent.close_listeners()
+    await parent.calls.ask({"do": "close", "cluster": "main", "nodes": [7, 8]}).wait()
+    with pytest.raises(OSError, match="connect"):
+        await connected(where)
+    # the port is free in all processes
+    with bind(where):
+        await ping(client)
+    assert not caplog.records
+
+
+async def test_a_listener_that_ended_before_the_order_came_is_closed_without_a_word(parent, caplog):
+    where = await parent.hand_over(7)
+    parent.close_listeners()
+    await wait_all_tasks_blocked(0.02)
+    await parent.calls.ask({"do": "close", "cluster": "main", "nodes": [7]}).wait()
+    bind(where).close()
+    assert not caplog.records
+
+
+async def test_a_worker_reports_which_nodes_its_answers_name_and_its_clients_use(parent, broker):
+    broker.nodes = [Node(7, "secret.invalid", 9092), Node(8, "secret.invalid", 9093)]
+    where = await parent.hand_over(3)
+    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"3": [str(broker.address), str(where), ""]}})
+    client = await connected(where)
+    await client.say(ASK_METADATA)
+    await client.hear_frame()
+    before = len(parent.said("counted"))
+    await parent.calls.ask({"do": "doubt", "cluster": "main", "nodes": [3, 7]}).wait()
+    # before the answer
+    reports = [said["nodes"]["main"] for said in parent.said("counted")]
+    assert len(reports) > before
+    assert {7, 8} <= {node_id for report in reports for node_id in report["named"]}
+    assert any(report["has_list"] for report in reports)
+    assert reports[-1]["connected"] == [3]
+    await client.say(ASK_METADATA)
+    await client.hear_frame()
+    assert len(parent.said("ensure")) == 2
 
 
 async def test_an_unknown_node_is_looked_up(parent):
