@@ -25,6 +25,11 @@ class Address:
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def comparable(self) -> Address:
+        """This address as DNS compares names: in small letters, without the dot of an absolute name."""
+        return Address(undotted(self.host).lower(), self.port)
+
     @classmethod
     def parse(cls, text: str) -> Address:
         """The address in "host:9092" or "[::1]:9092". Raises ValueError, with the fault and an example."""
@@ -37,6 +42,11 @@ class Address:
         if not bracketed and not is_host(host):
             raise ValueError(f"{text!r} has no host before its port; right would be broker-1:9092 or [::1]:9092")
         return cls(host[1:-1] if bracketed else host, int(port))
+
+
+def undotted(host: str) -> str:
+    """The host without the trailing dot of an absolute name. TLS forbids that dot (RFC 6066), certificates lack it."""
+    return host.removesuffix(".") or host
 
 
 def is_host(text: str) -> bool:

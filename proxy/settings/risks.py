@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from proxy.config import ClusterSettings, ProxySettings
+from proxy.schema.addresses import undotted
 from proxy.settings.load import LoadedSettings
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
@@ -23,7 +24,7 @@ def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return undotted(host).lower() == "localhost"
 
 
 class Risk(NamedTuple):

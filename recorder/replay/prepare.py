@@ -122,7 +122,7 @@ class Preparation:
         if not self._cluster.nodes:
             self.findings.refusals.append("the target does not answer Metadata: right would be a broker that does")
             return
-        addresses = {str(Address(*each)) for each in self._cluster.nodes.values()}
+        addresses = {str(Address(*each).comparable) for each in self._cluster.nodes.values()}
         lacking = sorted({*options.nodes.values()} - self._cluster.nodes.keys())
         if lacking:
             self.findings.refusals.append(

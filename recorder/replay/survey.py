@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from proxy.schema.addresses import undotted
 from proxy.wire import codec, marked, response_head
 from proxy.wire.apis import name_or_key
 from proxy.wire.catalog import Codec, codec_of_response
@@ -154,7 +155,9 @@ def survey(
         if isinstance(row, ConnectionClosed):
             continue
         if isinstance(row, (NodeFound, ConnectionOpened)) and row.address is not None:
-            found.addresses.add(row.address)
+            host, colon, port = row.address.rpartition(":")
+            # as `Address.comparable` has it; a capture may hold any text
+            found.addresses.add(f"{undotted(host).lower()}{colon}{port}")
         if cluster is not None and row.cluster not in (cluster, None):
             _add_cluster_id(found, row)
             continue

@@ -33,15 +33,15 @@ class OwnListeners:
         """Adds a listening socket, and its names."""
         host, port = sock.getsockname()[:2]
         self._bound.setdefault(port, set()).add(ip_of(host))
-        self._names.update(names)
+        self.add_names(*names)
 
     def add_names(self, *names: Address) -> None:
         """Adds names of listeners."""
-        self._names.update(names)
+        self._names.update(name.comparable for name in names)
 
     def __contains__(self, name: Address) -> bool:
-        """True if this is one of the names, spelled exactly so."""
-        return name in self._names
+        """True if this is one of the names."""
+        return name.comparable in self._names
 
     def are_reached_by(self, sock: socket.socket) -> bool:
         """True if a connected socket leads to one of these listeners. Raises OSError: the connection has ended."""

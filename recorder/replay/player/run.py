@@ -122,7 +122,7 @@ def _check(job: Job, found: Survey) -> None:
     if len(found.clusters) > 1 and job.cluster is None:
         names = ", ".join(sorted(found.clusters))
         raise Refused(f"{job.folder} is of several clusters ({names}): right would be --cluster with one of them")
-    asked = {str(Address(*each)) for each in job.bootstrap} & found.addresses
+    asked = {str(Address(*each).comparable) for each in job.bootstrap} & found.addresses
     if asked and not job.options.onto_recorded:
         raise Refused(recorded_cluster(f"{min(asked)} was dialled in the recording"))
     longest = max(found.used_topics(), key=len, default="")
