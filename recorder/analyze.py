@@ -20,6 +20,7 @@ import click
 from proxy.command_line import folders, text
 from proxy.similar import right_would_be
 from proxy.terminal import echo, printable
+from recorder import extras
 from recorder.capture.remote import is_url
 from recorder.filters import nothing_passes
 from recorder.inspect.options import SINCE, UNTIL, Api, api
@@ -221,7 +222,11 @@ def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: 
 
 
 def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
-    """Returns the lines that `tables` and `describe` print; None if the arguments are a query."""
+    """Returns the lines that `tables` and `describe` print; None if the arguments are a query.
+
+    Errors: MissingPackages, because tables are declared as Spark's types.
+    """
+    extras.check("analysis")
     if query == ("tables",):
         from recorder.analysis import listing
 

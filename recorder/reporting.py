@@ -15,7 +15,7 @@ import click
 
 from proxy.command_line import folders
 from proxy.terminal import echo, printable
-from recorder import spark_options
+from recorder import extras, spark_options
 from recorder.inspect.options import SINCE, UNTIL
 from recorder.report import files
 from recorder.report.files import CantReport
@@ -121,10 +121,9 @@ def form_of(output: Path) -> str:
 
 
 def check_output(output: Path | None, form: str | None) -> None:
-    """Checks that the report can be written. Errors: UsageError that names the obstacle."""
+    """Checks that the report can be written. Errors: UsageError that names the obstacle; MissingPackages."""
+    extras.check("analysis", *(["report"] if form == "html" else []))
     try:
-        if form == "html":
-            files.check_packages()
         if output is not None:
             files.check_place(output)
     except CantReport as error:

@@ -18,6 +18,7 @@ from proxy.command_line import beginning_with, text
 from proxy.similar import right_would_be
 from proxy.terminal import echo, printable
 from proxy.wire.errors import OverBudget
+from recorder import extras
 from recorder.analysis import master as masters
 from recorder.capture.frames import FRAMES_FOLDER, DamagedFileError, UnknownFormatError
 from recorder.capture.remote import SCHEME, is_url, reason_of
@@ -106,7 +107,8 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_spark() -> None:
-    """Checks that Spark can run here. Errors: ClickException that names what is missing."""
+    """Checks that Spark can run here. Errors: MissingPackages; ClickException if this machine lacks Java."""
+    extras.check("analysis")
     from recorder.analysis.java import missing
 
     lack = missing()

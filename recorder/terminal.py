@@ -235,11 +235,6 @@ def percent(share: float) -> str:
     return "less than 0.01 %" if 0 < share < 0.01 else f"{share:.2f}".rstrip("0").rstrip(".") + " %"
 
 
-def pip_install(extra: str) -> str:
-    """The command that installs an extra into this environment; a bare `pip` may mean another one."""
-    return f"in the project's folder, {shlex.quote(sys.executable)} -m pip install '.[{extra}]'"
-
-
 def typed() -> str:
     """The word that runs this installation in the user's shell: its name if the PATH leads to it, else its path."""
     name = "kafka-wiretap"

@@ -17,7 +17,7 @@ from ipaddress import IPv4Address
 from types import MappingProxyType
 
 from proxy.mapping.nodes import PORTS, Misplaced, OneListener, Portless, WantedListener, by_setting, clash, clashes
-from proxy.schema.addresses import Address, is_ip
+from proxy.schema.addresses import Address, is_ip, undotted
 from proxy.schema.faults import Fault, Setting
 
 PLACEHOLDER = "{node_id}"
@@ -52,9 +52,9 @@ class HostPattern:
         return self._filled(node_id)
 
     def node_of(self, host: str) -> int | None:
-        """The node with this host, in small or capital letters; None: it is no node's."""
-        before, _, after = self.text.lower().partition(PLACEHOLDER)
-        host = host.lower()
+        """The node with this host, by the rules of DNS: letters and the last dot don't matter. None: no node's."""
+        before, _, after = undotted(self.text).lower().partition(PLACEHOLDER)
+        host = undotted(host).lower()
         number = host[len(before) : len(host) - len(after)]
         if not _ID.fullmatch(number) or host != before + number + after or int(number) > LARGEST_ID:
             return None
@@ -63,7 +63,7 @@ class HostPattern:
     @property
     def is_numeric(self) -> bool:
         """True if the hosts are IP addresses: a host whose last part is a number is read as one."""
-        return self._filled(0).rpartition(".")[2].isdigit()
+        return undotted(self._filled(0)).rpartition(".")[2].isdigit()
 
     def _filled(self, node_id: int) -> str:
         return self.text.replace(PLACEHOLDER, str(node_id))
@@ -184,7 +184,7 @@ class SniMap(_NameMap, OneListener):
         """The node with that server name; None: the bootstrap name. Raises ValueError for any other name."""
         if server_name is None:
             raise ValueError("the client asks for no name (SNI), so nobody knows which node it wants")
-        if server_name.lower() == (self.bootstrap_name or "").lower():
+        if undotted(server_name).lower() == undotted(self.bootstrap_name or "").lower():
             return None
         node = self.pattern.node_of(server_name)
         if node is None:
@@ -199,7 +199,7 @@ class SniMap(_NameMap, OneListener):
         if self.bootstrap_name is None:
             listen = Setting("listen", self.bootstrap)
             yield Fault((listen, " has no name that clients find the cluster by"), right)
-        elif not _is_name(self.bootstrap_name) or self.bootstrap_name.rpartition(".")[2].isdigit():
+        elif not _is_name(self.bootstrap_name) or undotted(self.bootstrap_name).rpartition(".")[2].isdigit():
             yield Fault((name, " is no host name"), right)
         elif (node := self.pattern.node_of(self.bootstrap_name)) is not None:
             yield Fault((name, f" is the name of node {node}"), right)
@@ -222,4 +222,5 @@ def _read_advertise(advertise: str | None, bootstrap: Address) -> tuple[HostPatt
 
 
 def _is_name(host: str) -> bool:
-    return len(host) <= NAME_LIMIT and all(_LABEL.fullmatch(label) for label in host.split("."))
+    name = undotted(host)
+    return len(name) <= NAME_LIMIT and all(_LABEL.fullmatch(label) for label in name.split("."))

@@ -26,6 +26,11 @@ class Address:
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def comparable(self) -> Address:
+        """This address as DNS compares names: in small letters, without the dot of an absolute name."""
+        return Address(undotted(self.host).lower(), self.port)
+
     @classmethod
     def parse(cls, text: str) -> Address:
         """The address in "host:9092" or "[::1]:9092". Raises ValueError, with the fault and an example."""
@@ -94,6 +99,9 @@ def _begun(host: str) -> Iterator[str]:
             yield f"[{spelled}%"
     else:
         yield f"{host}:"
+def undotted(host: str) -> str:
+    """The host without the trailing dot of an absolute name. TLS forbids that dot (RFC 6066), certificates lack it."""
+    return host.removesuffix(".") or host
 
 
 def is_host(text: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.config.places import HostPorts, demand_of
 from proxy.mapping.nodes import PORTS
-from proxy.schema.addresses import Address, is_ip
+from proxy.schema.addresses import Address, is_ip, undotted
 from proxy.schema.kinds import shown
 from proxy.schema.patterns import NOT, Patterns, matching_nothing
 from proxy.settings.load import LoadedSettings
@@ -29,7 +29,7 @@ def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return undotted(host).lower() == "localhost"
 
 
 class Risk(NamedTuple):

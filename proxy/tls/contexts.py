@@ -22,6 +22,7 @@ from proxy.config.tls import Clients, ListenerTls, UpstreamTls, Version
 from proxy.log import log
 from proxy.mapping.alone import AloneMap
 from proxy.mapping.nodes import NodeMap
+from proxy.schema.addresses import undotted
 from proxy.schema.errors import BadSetting
 
 KEY_PASSWORD = "key_password"
@@ -201,7 +202,7 @@ def _on_server_name(
     """OpenSSL's callback. `name`: the server name that the client sends. Returns the alert for the client, or None."""
     if not isinstance(tls, ServerNameObject):
         return None
-    tls.requested_name = None if name is None else name.rstrip(".").lower()
+    tls.requested_name = None if name is None else undotted(name).lower()
     try:
         node_map.requested_node(None, tls.requested_name)
     except ValueError as error:

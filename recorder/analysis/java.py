@@ -6,10 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
-
-from recorder.terminal import pip_install
 
 # The oldest version of Java that Spark 4 runs on.
 OLDEST_JAVA = 17
@@ -17,8 +14,6 @@ OLDEST_JAVA = 17
 
 def missing() -> str | None:
     """Returns one line about a requirement of Spark that this machine lacks; None if it has them all."""
-    if find_spec("pyspark") is None:
-        return f"pyspark is not installed: {pip_install('analysis')}"
     java, home = _java(), os.environ.get("JAVA_HOME")
     if java is None and home:
         return (

@@ -12,18 +12,18 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from proxy.terminal import harmless, harmless_lines
+from recorder import extras
 from recorder.analysis.java import missing
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.demo.children import Child, ChildFailed, Children, children
 from recorder.demo.workload import HEALTHY, STEPS_ONLY
-from recorder.terminal import cell, console, count, pip_install, typed
+from recorder.terminal import cell, console, count, typed
 
 # Seconds that a part may take on a busy machine before the demo gives up on it.
 _START = 20
@@ -46,13 +46,10 @@ _REMARKS = (
 def run(folder: Path | None, *, healthy: bool = False) -> int:
     """Runs the demo and returns its exit code. `folder`: where the capture goes; None: a new folder in this one.
 
-    `healthy`: without the clients that do something wrong.
+    `healthy`: without the clients that do something wrong. Errors: MissingPackages.
     """
     screen = console()
-    lacking = [name for name in ("confluent_kafka", "aiokafka") if find_spec(name) is None]
-    if lacking:
-        _line(screen, f"missing: {', '.join(lacking)}; {pip_install('demo')}", "red")
-        return 1
+    extras.check("demo")
     folder = folder or Path(f"capture-demo-{time.strftime('%Y%m%d-%H%M%S')}")
     if (folder / FRAMES_FOLDER).is_dir():
         _line(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,13 @@ from proxy.limited_files import UnusableFile, text_of
 from proxy.schema.addresses import Address
 from proxy.schema.toml import pieces
 from proxy.terminal import echo, printable
-from recorder import reporting, spark_options
+from recorder import extras, reporting, spark_options
 from recorder.export.message import Mode
 from recorder.export.refused import CantExport
 from recorder.inspect.options import SINCE, UNTIL
-from recorder.terminal import cell, console, count, pip_install
+from recorder.terminal import cell, console, count
 
 MAPPERS = ("partitionkey",)
-_NEEDED = ("cloudevents", "confluent_kafka")
 # the characters that a URI may have
 _URI = re.compile(r"[!#-;=?-Z_a-z~\[\]]+")
 # the names that Kafka accepts for a topic
@@ -166,8 +164,7 @@ def export(
     """
     if key is not None and key_mapper is not None:
         raise CantExport("--key and --key-mapper both say what the key is: right would be one of them")
-    if any(find_spec(name) is None for name in _NEEDED):
-        raise CantExport(f"an export needs more packages: {pip_install('export')}")
+    extras.check("export")
     from recorder.export.events import Form, source_of
     from recorder.export.publisher import Publisher
 

@@ -1,7 +1,7 @@
 """Rows of an Arrow table as tuples of Python values, fast for columns with few different values, as most of a capture.
 
-A column with one value is repeated, each text is made once, and numbers without nulls go through numpy; only other
-columns are converted value by value. Rows are converted a few at a time, so that the caller never waits long.
+A column with one value is repeated, each text is made once, and numbers without nulls are read from Arrow's buffer;
+only other columns are converted value by value. Rows are converted a few at a time, so the caller never waits long.
 """
 
 from __future__ import annotations
@@ -33,16 +33,25 @@ def _column(values: Any) -> _Column:
     if pa.types.is_string(values.type):
         return _texts(values)
     if pa.types.is_integer(values.type) and not values.null_count:
-        return lambda start, stop: values.slice(start, stop - start).to_numpy().tolist()
+        return _numbers(values)
     return lambda start, stop: values.slice(start, stop - start).to_pylist()
 
 
 def _texts(values: Any) -> _Column:
     coded = values.dictionary_encode()
-    texts, numbers = coded.dictionary.to_pylist(), coded.indices
+    texts, indices = coded.dictionary.to_pylist(), coded.indices
     if len(texts) == 1 and not values.null_count:
         return lambda start, stop: repeat(texts[0], stop - start)
     # a null has the code behind the last text
     texts.append(None)
-    codes = numbers.fill_null(len(texts) - 1)
-    return lambda start, stop: [texts[code] for code in codes.slice(start, stop - start).to_numpy().tolist()]
+    codes = _numbers(indices.fill_null(len(texts) - 1))
+    return lambda start, stop: [texts[code] for code in codes(start, stop)]
+
+
+def _numbers(values: Any) -> _Column:
+    """Integers without nulls. Arrow's own way to many of them at once needs numpy, which a plain installation lacks."""
+    kind = values.type
+    code = {8: "b", 16: "h", 32: "i", 64: "q"}[kind.bit_width]
+    view = memoryview(values.buffers()[1])[: (values.offset + len(values)) * kind.bit_width // 8].cast("B")
+    numbers = view.cast(code if pa.types.is_signed_integer(kind) else code.upper())[values.offset :]
+    return lambda start, stop: numbers[start:stop].tolist()

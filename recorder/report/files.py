@@ -5,32 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Any
 
 from proxy.terminal import printable
+from recorder import extras
 from recorder.replay.outcome import Result
 from recorder.replay.results.report import as_json
-from recorder.terminal import pip_install
 
 JSON, HTML = ".json", ".html"
-# The packages that only HTML needs.
-_NEEDED = ("jinja2", "altair", "vl_convert")
 
 
 class CantReport(ValueError):
-    """A report can't be written to a file of this name, or without an extra. The text says what would be right."""
+    """A report can't be written to a file of this name. The text says what would be right."""
 
 
 def check(path: Path) -> None:
-    """Checks before a replay if its report can be written. Errors: CantReport."""
+    """Checks before a replay if its report can be written. Errors: CantReport; MissingPackages for HTML."""
     if path.suffix.lower() not in (JSON, HTML):
         raise CantReport(f"{printable(path)}: a report's name ends with {JSON} or {HTML}")
     check_place(path)
     if path.suffix.lower() == HTML:
-        check_packages()
+        extras.check("report")
 
 
 def check_place(path: Path) -> None:
@@ -39,14 +36,8 @@ def check_place(path: Path) -> None:
         raise CantReport(f"{printable(path)} can't be written: no file, or no folder that may be written to")
 
 
-def check_packages() -> None:
-    """Checks if the packages for HTML are installed. Errors: CantReport."""
-    if any(find_spec(name) is None for name in _NEEDED):
-        raise CantReport(f"a report in HTML needs more packages: {pip_install('report')}")
-
-
 def write(result: Result, path: Path) -> None:
-    """Writes the report. Errors: OSError; CantReport as for `check`."""
+    """Writes the report. Errors: OSError; others as for `check`."""
     check(path)
     put(_html(result, path) if path.suffix.lower() == HTML else as_json(result), path)
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-import subprocess
-import sys
 import tarfile
 import tomllib
 from collections.abc import Iterator
@@ -14,27 +11,10 @@ from zipfile import ZipFile
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "Dockerfile", ".dockerignore")
-BUILT_WITH = ("pyproject.toml", "MANIFEST.in")
-FOLDERS = ("docs", "examples", "dashboards", "scripts", "proxy", "recorder", "tests", "bench", "fuzz")
+from tests.packaging.conftest import BUILT_WITH, FOLDERS, PAGES, PROJECT
+
 # SHA-256 of https://www.apache.org/licenses/LICENSE-2.0.txt
 APACHE_2_0 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both distributions, built offline from a copy of the project."""
-    copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    for name in (*PAGES, *BUILT_WITH):
-        shutil.copy(PROJECT / name, copy)
-    for name in FOLDERS:
-        shutil.copytree(PROJECT / name, copy / name)
-    for kind in ("sdist", "wheel"):
-        build = f"import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
-        done = subprocess.run([sys.executable, "-c", build, out], cwd=copy, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-    return out
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from py4j.protocol import Py4JError
 
 from proxy.wire.error_paths import Unread
-from recorder import analyze, spark_options
+from recorder import analyze, extras, spark_options
 from recorder.analysis.group_and_filter import Filters, Question
 from recorder.analysis.report import Report
 from recorder.analysis.running import Place, as_click_errors, ask
@@ -23,7 +23,6 @@ from recorder.capture.frames import DamagedFileError
 from recorder.capture.merging import CannotMerge, Merged
 from recorder.filters import Held
 from recorder.missing import Gaps, LostOfApi, Missing
-from recorder.terminal import pip_install
 from tests.recorder.running import run
 
 MISSING = Missing([Gaps("queue_full", 2, 0, 1606, 9000)], [LostOfApi("queue_full", "Produce", 1606, 8000)])
@@ -447,10 +446,11 @@ def test_compact_reports_a_folder_that_it_may_not_write(captured: Path, monkeypa
 
 
 def test_the_demo_without_its_clients_names_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("recorder.demo.run.find_spec", lambda name: None)
+    lacking = ("confluent_kafka", "aiokafka")
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in lacking else object())
     result = run("demo", "--folder", tmp_path)
-    assert result.exit_code == 1
-    assert result.stdout == f"missing: confluent_kafka, aiokafka; {pip_install('demo')}\n"
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: not installed: confluent_kafka, aiokafka; {extras.pip_install('demo')}\n"
 
 
 def test_a_java_exception_is_one_line(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from recorder.terminal import (
     milliseconds,
     moment,
     percent,
-    pip_install,
     say,
     size,
     typed,
@@ -166,12 +165,6 @@ def test_a_line_on_standard_error_is_broken_only_if_that_is_a_terminal(
 
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:
     assert console().width == PIPE_WIDTH
-
-
-def test_packages_are_installed_for_the_running_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system's own pip may refuse (externally-managed-environment), or install for another Python."""
-    monkeypatch.setattr("sys.executable", "/home/me/a venv/bin/python")
-    assert pip_install("demo") == "in the project's folder, '/home/me/a venv/bin/python' -m pip install '.[demo]'"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class OwnListeners:
 
     def add_names(self, *names: Address, node_id: int | None = None) -> None:
         """Adds names of a node (None: of bootstrap). A name that is bootstrap's too stays bootstrap's."""
-        for name in names:
+        for name in (each.comparable for each in names):
             if self._names.get(name, node_id) is not None or name not in self._names:
                 self._names[name] = node_id
         self._report(*names)
@@ -49,8 +49,8 @@ class OwnListeners:
         }
 
     def __contains__(self, name: Address) -> bool:
-        """True if this is one of the names, spelled exactly so."""
-        return name in self._names
+        """True if this is one of the names."""
+        return name.comparable in self._names
 
     def are_reached_by(self, sock: socket.socket) -> bool:
         """True if a connected socket leads to one of these listeners. Raises OSError: the connection has ended."""

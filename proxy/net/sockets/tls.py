@@ -24,6 +24,7 @@ from proxy.log import log
 from proxy.net.blocking import in_thread
 from proxy.net.log_throttle import LogThrottle
 from proxy.net.sockets.streams import RECEIVE_SIZE, PeerLost, Stream, T
+from proxy.schema.addresses import undotted
 from proxy.threads import NoThread
 from proxy.tls.contexts import Credentials, ServerNameObject, credentials, reason_of
 from proxy.tls.subject import subject
@@ -335,7 +336,7 @@ async def towards_broker(below: Stream, credentials: LiveCredentials | None, nam
     if credentials is None:
         return below
     try:
-        stream = TlsStream(below, credentials, name)
+        stream = TlsStream(below, credentials, undotted(name))
     # a host name that can't be a server name
     except (ValueError, UnicodeError, ssl.SSLError) as error:
         below.close()

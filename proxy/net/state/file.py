@@ -73,7 +73,8 @@ class Owner:
 
     def is_same(self, other: Owner) -> bool:
         """True if both are one owner: the same listener, and at least one bootstrap server in common."""
-        return self.listener == other.listener and not {*self.upstream}.isdisjoint(other.upstream)
+        ours, others = ({address.comparable for address in each.upstream} for each in (self, other))
+        return self.listener.comparable == other.listener.comparable and not ours.isdisjoint(others)
 
 
 @dataclass(frozen=True, slots=True)

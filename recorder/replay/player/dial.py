@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from proxy.schema.addresses import Address
+from proxy.schema.addresses import Address, undotted
 from proxy.schema.errors import BadSetting
 from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
@@ -240,7 +240,7 @@ async def _connect(target: Target, host: str, port: int, node: int | None) -> Co
         tape = _tape(target, plain, host, port, node)
         return Connection(plain, None if tape else _unwrapped(plain), tape)
     context, name = target.tls
-    secured = trio.SSLStream(plain, context, server_hostname=name or host, https_compatible=True)
+    secured = trio.SSLStream(plain, context, server_hostname=undotted(name or host), https_compatible=True)
     try:
         await secured.do_handshake()
     except BaseException:

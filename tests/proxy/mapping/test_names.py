@@ -52,7 +52,7 @@ def test_a_host_is_a_nodes_only_if_the_node_has_that_very_host(node_id: int, tex
         "broker-01.example",
         "broker-+1.example",
         "broker--1.example",
-        "broker-1.example.",
+        "broker-1.example..",
         "broker-1.exampl",
         "xbroker-1.example",
         "broker-1.2.example",
@@ -209,6 +209,20 @@ def test_the_advertised_name_leads_to_its_node(node_id: int) -> None:
 def test_the_bootstrap_name_selects_no_node() -> None:
     assert SniMap(LISTEN, ADVERTISE, KAFKA).requested_node(None, "kafka.example") is None
     assert SniMap(LISTEN, ADVERTISE, "KAFKA.example").requested_node(None, "kafka.EXAMPLE") is None
+
+
+@pytest.mark.parametrize("dot", ["", "."], ids=["a name as in TLS", "an absolute name"])
+def test_an_absolute_name_is_advertised_with_its_dot_and_asked_for_without(dot: str) -> None:
+    places = SniMap(LISTEN, "broker-{node_id}.example.:9093", "kafka.example.")
+    assert places.advertised(7, None) == Address("broker-7.example.", 9093)
+    assert places.requested_node(None, f"broker-7.example{dot}") == 7
+    assert places.requested_node(None, f"kafka.example{dot}") is None
+
+
+@pytest.mark.parametrize("host", ["broker-{node_id}..", "127.0.0.{node_id}.", "."])
+def test_a_dot_at_the_end_makes_no_name_of_what_is_none(host: str) -> None:
+    with pytest.raises(ValueError, match=r"is no|must hold"):
+        HostPattern(host)
 
 
 @pytest.mark.parametrize(

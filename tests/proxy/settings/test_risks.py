@@ -60,7 +60,7 @@ def test_each_worker_has_its_share_of_the_held_bytes(tmp_path):
 
 
 def test_an_admin_page_on_loopback_is_no_risk(tmp_path):
-    for host in ("localhost", "127.0.0.5", "[::1]"):
+    for host in ("localhost", "localhost.", "127.0.0.5", "[::1]"):
         assert taken(tmp_path, f'metrics = "{host}:9464"') == []
 
 

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder.analysis import java
 from recorder.analysis.java import missing
-from recorder.terminal import pip_install
 
 
 def fake_java(folder: Path, says: str) -> Path:
@@ -47,8 +45,3 @@ def test_no_java_on_the_path_is_no_java(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "no Java found" in str(missing())
-
-
-def test_without_pyspark_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "find_spec", lambda name: None)
-    assert missing() == f"pyspark is not installed: {pip_install('analysis')}"

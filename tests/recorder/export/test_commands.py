@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from recorder import spark_options
+from recorder import extras, spark_options
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.finding import Finding, Findings, Severity
 from recorder.export import commands, publisher
@@ -124,9 +124,9 @@ def test_a_cluster_that_does_not_answer_is_one_line(capture: Path, monkeypatch: 
 
 
 def test_a_missing_package_is_one_line(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "cloudevents" else object())
     line = refused(capture, *WHERE)
-    assert line.startswith("Error: an export needs more packages: ")
+    assert line.startswith("Error: not installed: cloudevents; ")
     assert line.endswith("-m pip install '.[export]'")
 
 

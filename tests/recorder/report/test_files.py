@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from recorder import extras
 from recorder.replay.results.report import read
-from recorder.report import files
 from recorder.report.files import CantReport, check, write
 from tests.recorder.replay import some_results as results
 
@@ -30,9 +30,9 @@ def test_a_missing_folder_is_reported_before_the_replay(tmp_path: Path) -> None:
         check(tmp_path / "no-folder" / "report.json")
 
 
-def test_without_the_extra_html_says_in_a_line_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "find_spec", lambda name: None if name == "altair" else object())
-    with pytest.raises(CantReport, match=r"^a report in HTML needs more packages: .* -m pip install '\.\[report\]'$"):
+def test_only_html_needs_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "altair" else object())
+    with pytest.raises(extras.MissingPackages, match=r"^not installed: altair; .* -m pip install '\.\[report\]'$"):
         check(tmp_path / "report.html")
     check(tmp_path / "report.json")
 

@@ -53,6 +53,14 @@ def test_a_connection_that_arrives_here_is_known_however_it_was_dialled(bound, d
             assert not OwnListeners().are_reached_by(dialling)
 
 
+@pytest.mark.parametrize("host", ["proxy.example", "proxy.example.", "Proxy.Example"])
+def test_a_name_is_ours_in_any_letters_with_and_without_the_dot_of_an_absolute_one(host):
+    listeners = OwnListeners()
+    listeners.add_names(Address("proxy.example.", 9092))
+    assert Address(host, 9092) in listeners
+    assert Address(host, 9093) not in listeners
+
+
 def test_a_listener_on_the_same_port_of_another_address_is_not_ours():
     listeners = OwnListeners()
     with bind(Address(HOST, 0)) as sock, bind(Address("127.0.0.2", sock.getsockname()[1])) as other:

@@ -201,6 +201,17 @@ async def test_a_broker_is_requested_by_its_name_and_answers(signed):
     broker.close()
 
 
+async def test_the_dot_of_an_absolute_name_is_neither_sent_nor_looked_for_in_the_certificate(signed):
+    """RFC 6066: Java's brokers refuse a server name with a dot at its end."""
+    asked = []
+    context = broker_context(signed.broker)
+    context.sni_callback = lambda tls, name, context: asked.append(name)
+    stream, broker = await reached(UpstreamTls(ca=signed.ca.path), context, "localhost.")
+    assert asked == ["localhost"]
+    stream.close()
+    broker.close()
+
+
 async def test_a_broker_is_shown_the_proxys_certificate(signed):
     tls = UpstreamTls(ca=signed.ca.path, certificate=signed.proxy, anyone_may_use_it=True)
     stream, broker = await reached(tls, broker_context(signed.broker, signed.ca))

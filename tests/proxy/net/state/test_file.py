@@ -203,11 +203,12 @@ def test_an_unreadable_state_file_is_reported_with_a_correction(tmp_path: Path):
         ({}, True),
         ({"upstream": (Address("b2", 9092),)}, True),
         ({"upstream": (Address("b3", 9092), Address("b1", 9092))}, True),
+        ({"upstream": (Address("B1.", 9092),)}, True),
         ({"upstream": (Address("b3", 9092),)}, False),
         ({"listen": Address("127.0.0.1", 19093)}, False),
         ({"listen": Address("127.0.0.2", 19092)}, False),
     ],
-    ids=["the same", "one less", "another one too", "others", "another port", "another host"],
+    ids=["the same", "one less", "another one too", "its absolute name", "others", "another port", "another host"],
 )
 def test_a_file_is_its_listeners_and_one_of_its_bootstrap_servers(other, is_same):
     chosen = {"upstream": OWNER.upstream, "listen": OWNER.listener} | other

@@ -83,7 +83,11 @@ def test_each_cluster_of_the_capture_is_known_again_whichever_is_played(
     assert {*map(str, surveyed[0].recorded.addresses)} == dialled | {"h:1"}
 
 
-@pytest.mark.parametrize("address", [("10.0.0.1", 9092), ("fd00::2", 9092)], ids=["bootstrap", "node"])
+@pytest.mark.parametrize(
+    "address",
+    [("10.0.0.1", 9092), ("fd00::2", 9092), ("10.0.0.1.", 9092), ("FD00::2", 9092)],
+    ids=["bootstrap", "node", "its absolute name", "in capital letters"],
+)
 def test_an_address_that_was_dialled_in_the_recording_is_refused_before_it_is_dialled(
     job: Job, surveyed: list[Survey], address: tuple[str, int]
 ) -> None:

@@ -1,0 +1,42 @@
+"""The packages of the extras: a command asks here, before it begins, if those that it needs are installed.
+
+pyproject.toml says which versions. The modules that import these packages are imported only behind the check.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from importlib.util import find_spec
+
+import click
+
+_ANALYSIS = ("pyspark", "py4j", "pandas")
+_REPORT = ("altair", "vl_convert", "jinja2", "markupsafe")
+# extra -> the modules that its commands import, those of the extras within it included
+MODULES = {
+    "analysis": _ANALYSIS,
+    "report": _REPORT,
+    "export": (*_ANALYSIS, "cloudevents", "confluent_kafka"),
+    "demo": (*_ANALYSIS, *_REPORT, "confluent_kafka", "aiokafka"),
+}
+
+
+class MissingPackages(click.ClickException):
+    """A command needs an extra that is not installed; the line names its packages, and how to install them."""
+
+    exit_code = 2
+
+
+def check(*extras: str) -> None:
+    """Checks that the packages of these extras are installed. Errors: MissingPackages."""
+    lacking = {extra: [name for name in MODULES[extra] if find_spec(name) is None] for extra in extras}
+    names = [name for modules in lacking.values() for name in modules]
+    if names:
+        wanted = [extra for extra, modules in lacking.items() if modules]
+        raise MissingPackages(f"not installed: {', '.join(names)}; {pip_install(*wanted)}")
+
+
+def pip_install(*extras: str) -> str:
+    """The command that installs extras into this environment; a bare `pip` may mean another one."""
+    return f"in the project's folder, {shlex.quote(sys.executable)} -m pip install '.[{','.join(extras)}]'"

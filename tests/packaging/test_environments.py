@@ -1,0 +1,215 @@
+"""Tests of what each extra brings: an environment gets the wheel with exactly that extra, and then every command runs.
+
+A command either does its work, or refuses in one line that names the extras to install. All commands of an environment
+run in one process of it, so that Spark's JVM starts once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click import Context
+from confluent_kafka import Producer
+
+from proxy import wire
+from proxy.cli import main as cli
+from tests.brokers import children
+from tests.brokers.mock import MockCluster
+from tests.brokers.waiting import wait_for
+from tests.packaging.conftest import PROJECT
+
+# seconds that an environment may take on a busy machine: pip unpacks up to a gigabyte
+TIMEOUT = 1500
+READY_SECONDS = 90
+# PushTelemetry of a client whose metrics are empty
+PUSHED = wire.encode_request(
+    72,
+    0,
+    correlation_id=1,
+    client_id="me",
+    values={
+        "client_instance_id": bytes(16),
+        "subscription_id": 1,
+        "terminating": False,
+        "compression_type": 0,
+        "metrics": b"",
+    },
+)
+COMMANDS = (
+    # arguments                                                      the extras that it needs
+    ("--version", ""),
+    ("config check wiretap.toml", ""),
+    ("config reference", ""),
+    ("compact capture --merge merged", ""),
+    ("inspect capture", ""),
+    ("inspect exchanges capture --api Produce", ""),
+    ("inspect frames capture --limit 3", ""),
+    ("inspect show capture 1/0", ""),
+    ("wire list", ""),
+    ("wire show metadata 12", ""),
+    (f"wire decode --hex {PUSHED.hex()}", ""),
+    ("wire errors 79", ""),
+    ("replay capture --to {target} --create-topics --dry-run", ""),
+    ("replay capture --to {target} --create-topics --speed max --yes --report replay.json", ""),
+    ("replay capture --to {target} --create-topics --dry-run --report replay.html", "report"),
+    ("spark-package package", ""),
+    ("sql capture tables", "analysis"),
+    ("sql capture describe frames", "analysis"),
+    ("sql capture 'select api from exchanges'", "analysis"),
+    ("analyze capture", "analysis"),
+    ("encodings capture", "analysis"),
+    ("stream capture --output windows --once", "analysis"),
+    ("report --rules", "analysis"),
+    ("report capture -o report.html", "analysis,report"),
+    ("compare capture capture -o changes.html", "analysis,report"),
+    ("export capture --cloudevents findings --bootstrap {target}", "export"),
+    ("demo --folder demo", "demo"),
+)
+# the same packages at work for other formats
+OTHER_FORMATS = (
+    ("report capture -o report.md", "analysis"),
+    ("compare capture capture", "analysis"),
+)
+# what pip is told -> the extras that are then there
+PLAIN = ""
+(READMES,) = re.findall(r"/pip install '\.\[(.*)\]' ", (PROJECT / "README.md").read_text())
+ENVIRONMENTS = {
+    "analysis": {"analysis"},
+    "report": {"report"},
+    "telemetry": {"telemetry"},
+    "export": {"analysis", "export"},
+    "demo": {"analysis", "report", "demo"},
+}
+# runs in the environment: the commands come in, and what each did goes out
+DRIVER = """
+import json, sys, traceback
+from click.testing import CliRunner
+from proxy.cli import main
+
+def run(arguments):
+    done = CliRunner().invoke(main, arguments)
+    error = done.exception
+    trace = [] if error is None or isinstance(error, SystemExit) else traceback.format_exception(error)
+    return done.exit_code, done.stdout, done.stderr, "".join(trace)
+
+json.dump([run(arguments) for arguments in json.load(sys.stdin)], open(sys.argv[1], "w"))
+"""
+
+
+@contextmanager
+def environment(wheels: Path, folder: Path, extras: str) -> Iterator[Path]:
+    """The programs of a new environment in which the wheel is installed as users do it; it goes with the block."""
+    (wheel,) = wheels.glob("*.whl")
+    try:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        # compiled when imported: few modules of the large packages ever are
+        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet", "--no-compile"]
+        done = subprocess.run([*pip, f"{wheel}[{extras}]" if extras else wheel], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        yield folder / "bin"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def foreign() -> dict[str, str]:
+    """The environment variables without those that lead to this process' own packages."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SPARK", "PYSPARK"))}
+
+
+def record(programs: Path, folder: Path) -> None:
+    """Lets the environment's proxy record a few messages into `capture`."""
+    log = folder / "proxy.log"
+    with MockCluster(1) as upstream:
+        where = ("--upstream", upstream.bootstrap, "--listen", "127.0.0.1:0", "--record", "capture")
+        proxy = children.spawn(
+            [str(programs / "kafka-wiretap"), "proxy", *where], output=log, cwd=folder, env=foreign()
+        )
+        try:
+            wait_for(
+                lambda: "listening on" in log.read_text(),
+                "the proxy",
+                hopeless=lambda: log.read_text() if proxy.poll() is not None else None,
+            )
+            (address,) = re.findall(r"listening on (\S+)", log.read_text())
+            producer = Producer({"bootstrap.servers": address})
+            for number in range(3):
+                producer.produce("shop", str(number))
+            assert producer.flush(READY_SECONDS) == 0
+        finally:
+            assert children.stop(proxy, seconds=READY_SECONDS) == 0, log.read_text()
+
+
+def run_all(programs: Path, folder: Path, commands: list[str]) -> list[tuple[int, str, str, str]]:
+    """(exit code, standard output, standard error, stack trace) of each command, in the environment of `programs`."""
+    told = folder / "told.json"
+    done = subprocess.run(
+        [programs / "python", "-c", DRIVER, told],
+        input=json.dumps([shlex.split(command) for command in commands]),
+        cwd=folder,
+        env=foreign(),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert done.returncode == 0, done.stderr
+    return [tuple(each) for each in json.loads(told.read_text())]
+
+
+def wrong(arguments: str, lacking: list[str], done: tuple[int, str, str, str]) -> str:
+    """What is wrong with a command's outcome; empty if nothing is."""
+    code, out, err, trace = done
+    if trace or not lacking:
+        return "" if not trace and code == 0 else f"{arguments}: exit code {code}\n{err}{trace}{out[-2000:]}"
+    line = rf"Error: not installed: [\w, ]+; in the project's folder, \S+ -m pip install '\.\[{','.join(lacking)}\]'\n"
+    refused = code == 2 and re.fullmatch(line, err) and not out
+    return "" if refused else f"{arguments}: no refusal that names {lacking}, but exit code {code}\n{err}{out}"
+
+
+def check_every_command(built: Path, folder: Path, extras: str, there: set[str], commands: tuple[tuple[str, str], ...]):
+    shutil.copy(PROJECT / "examples" / "wiretap.toml", folder)
+    with environment(built, folder / "environment", extras) as programs, MockCluster(1) as target:
+        record(programs, folder)
+        found = run_all(programs, folder, [each.format(target=target.bootstrap) for each, _ in commands])
+    lacking = [[extra for extra in needs.split(",") if extra and extra not in there] for _, needs in commands]
+    faults = [wrong(each, lacks, done) for (each, _), lacks, done in zip(commands, lacking, found, strict=True)]
+    assert "\n".join(filter(None, faults)) == ""
+    (decoded,) = (out for (each, _), (_, out, _, _) in zip(commands, found, strict=True) if PUSHED.hex() in each)
+    assert ("pip install opentelemetry-proto" not in decoded) == ("telemetry" in there)
+
+
+@pytest.mark.real
+@pytest.mark.timeout(TIMEOUT)
+@pytest.mark.parametrize("extras", [PLAIN, READMES], ids=["plain", "the README's line"])
+def test_what_readers_install_first_runs_every_command_or_says_what_it_lacks(
+    built: Path, tmp_path: Path, extras: str
+) -> None:
+    check_every_command(built, tmp_path, extras, {*filter(None, extras.split(","))}, COMMANDS)
+
+
+@pytest.mark.real
+@pytest.mark.long
+@pytest.mark.timeout(TIMEOUT)
+@pytest.mark.parametrize("extra", ENVIRONMENTS)
+def test_an_extra_runs_every_command_or_says_what_it_lacks(built: Path, tmp_path: Path, extra: str) -> None:
+    check_every_command(built, tmp_path, extra, ENVIRONMENTS[extra], COMMANDS + OTHER_FORMATS)
+
+
+def test_every_extra_for_users_has_its_environment() -> None:
+    told = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    assert told["project"]["optional-dependencies"].keys() - {"dev"} == ENVIRONMENTS.keys()
+
+
+def test_every_command_stands_in_the_table() -> None:
+    # each environment's own proxy records the capture
+    assert {each.split()[0] for each, _ in COMMANDS} - {"--version"} | {"proxy"} == {*cli.list_commands(Context(cli))}
