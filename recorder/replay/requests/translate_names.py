@@ -30,6 +30,7 @@ from proxy.wire.keys import (
     SHARE_FETCH,
     SYNC_GROUP,
 )
+from proxy.wire.places import WHOLE, Elements, Level, body
 from proxy.wire.primitives import uuid_text
 from recorder.replay.cluster import SHARE, Cluster
 from recorder.replay.mapping import Pairs, ValueKind
@@ -39,7 +40,6 @@ from recorder.replay.requests import fields
 from recorder.replay.requests.acls import prefix_rule
 from recorder.replay.requests.apis import CONFIG_APIS
 from recorder.replay.requests.blobs import renamed
-from recorder.replay.requests.layout import WHOLE, Elements, Level, body
 from recorder.replay.requests.patterns import prefixed
 from recorder.replay.requests.quoted import QUOTING_APIS, QuotedValues
 
