@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from proxy.wire import WireError, places
+from proxy.wire import WireError
 from proxy.wire.keys import FETCH
 from recorder.replay import partitions
 from recorder.replay.messages import batches
