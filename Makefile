@@ -43,8 +43,9 @@ test-long: setup  ## soaks, full sweeps, and properties with all their examples
 	$(PYTEST) -m long $(THOROUGH) --timeout 3600 $(ARGS)
 	$(PYTEST) $(SWEEPS) $(THOROUGH) $(ARGS)
 
-check: setup  ## lint, types, which room may import which, and names of tests that are the same in every process
+check: setup  ## lint, format, types, which room may import which, and names of tests that are the same in every process
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/check-rooms

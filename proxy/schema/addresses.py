@@ -99,6 +99,8 @@ def _begun(host: str) -> Iterator[str]:
             yield f"[{spelled}%"
     else:
         yield f"{host}:"
+
+
 def undotted(host: str) -> str:
     """The host without the trailing dot of an absolute name. TLS forbids that dot (RFC 6066), certificates lack it."""
     return host.removesuffix(".") or host

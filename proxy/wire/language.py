@@ -20,7 +20,17 @@ NEVER = range(0)
 FIXED_TYPES = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid")
 SIZED_TYPES = ("string", "bytes", "records")
 MASKED = ("secret", "sensitive")  # masked in captures: credentials, and config values, which may be credentials
-NAMING = ("address", "node_id", "topic_name", "topic_id", "group_id", "producer_id", "transactional_id")
+NAMING = (
+    "address",
+    "node_id",
+    "topic_name",
+    "topic_id",
+    "partition",
+    "group_id",
+    "member_id",
+    "producer_id",
+    "transactional_id",
+)
 # An ignorable value may be dropped if the version lacks the field. Of any other field, only the default may be dropped.
 IGNORABLE = "ignorable"
 MARKS = frozenset((*MASKED, *NAMING, IGNORABLE))

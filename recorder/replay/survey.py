@@ -27,6 +27,7 @@ from proxy.wire.keys import (
     SHARE_FETCH,
     TXN_OFFSET_COMMIT,
 )
+from proxy.wire.places import FORGOTTEN
 from recorder.replay import partitions
 from recorder.replay.outcome import Touched
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
@@ -41,12 +42,8 @@ from recorder.replay.stream import (
 )
 
 _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
-# the fields of a request with topics and their partitions' indexes
-_INDICES = {
-    PRODUCE: ("topic_data.name", "topic_data.topic_id", "topic_data.partition_data.index"),
-    FETCH: ("topics.topic", "topics.topic_id", "topics.partitions.partition"),
-    LIST_OFFSETS: ("topics.name", "topics.partitions.partition_index"),
-}
+# requests whose partitions tell how many a topic has
+_TELLS_PARTITIONS = frozenset({PRODUCE, FETCH, LIST_OFFSETS})
 _OWN_TOPICS = frozenset({METADATA, CREATE_TOPICS})
 Name = str | bytes
 
@@ -361,10 +358,12 @@ def _each(value: Any) -> list[Any]:
 def _indices(key: int, version: int, frame: bytes, at: int) -> Iterator[tuple[Name, int]]:
     """Each topic, by name or id, with the index of each of its partitions."""
     reader = codec("request", key, version)
-    if key not in _INDICES or reader is None:
+    if key not in _TELLS_PARTITIONS or reader is None:
         return
-    *topics, index = _INDICES[key]
-    spans = reader.project(_INDICES[key])(frame, at)
+    paths = marked("request", key, version, "topic_name", "topic_id", "partition")
+    # a partition's index is declared behind its topic
+    *topics, index = (path for path in paths if not path.startswith(FORGOTTEN))
+    spans = reader.project((*topics, index))(frame, at)
     starts = sorted((start, value) for path in topics for value, start, _ in spans.get(path, ()))
     for value, start, _ in spans.get(index, ()):
         yield [name for where, name in starts if where < start][-1], value

@@ -30,8 +30,9 @@ from proxy.wire.keys import (
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
 )
+from proxy.wire.places import Level
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
-from recorder.replay.comparison.elements import PARTITION, Fields, Matched, Name, frozen, matched
+from recorder.replay.comparison.elements import Fields, Matched, Name, frozen, matched
 from recorder.replay.comparison.known import Counterparts, is_nothing
 from recorder.replay.comparison.shown import shown
 from recorder.replay.comparison.struct_paths import StructPath, enclosing_names
@@ -236,7 +237,7 @@ class _Comparison:
         below = [
             enclosing_names(inside.around, one, partition)
             for one in line.inner
-            if one.named == PARTITION
+            if one.level is Level.PARTITION
             for partition in element.get(one.name) or ()
         ]
         return all(self._is_dropped(where) or self._follows(where) for where in below or [inside.around])

@@ -9,7 +9,8 @@ from functools import lru_cache
 from proxy.wire import apis, secrets
 from proxy.wire.error_codes import is_error_code
 from proxy.wire.language import Field
-from recorder.replay.comparison.elements import Ways, ways
+from proxy.wire.places import Level
+from recorder.replay.comparison.elements import Ways, level, ways
 from recorder.replay.comparison.volatile import MOST_RESPONSES, ROWS, ComparisonRule, rules
 from recorder.replay.mapping import ValueKind
 from recorder.replay.requests import fields
@@ -28,6 +29,7 @@ class ComparedField:
     Attributes:
         what: the kind of its value; None if the value means the same on both sides.
         named: how the elements of an array of structs are named; None for any other field.
+        level: what those elements stand for; OTHER for any other field.
         inner: the fields of a struct; `whats`: their kinds, by name.
         is_error: it is an error code.
         unions: fields of an array's members that are compared for all of them together.
@@ -40,6 +42,7 @@ class ComparedField:
     how: ComparisonRule
     what: ValueKind | None
     named: Ways | None
+    level: Level
     is_secret: bool
     is_error: bool
     is_compared: bool
@@ -82,6 +85,7 @@ class _Response:
             how=how,
             what=what,
             named=ways(self._api_key, path) if is_array else None,
+            level=level(self._api_key, path) if is_array else Level.OTHER,
             is_secret=path in self._secrets,
             is_error=is_error,
             is_compared=not is_error and how not in _NOT_ALONE and what is not ValueKind.PRODUCER_EPOCH,

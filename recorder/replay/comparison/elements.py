@@ -5,30 +5,25 @@ array's elements. There are several ways where versions differ: topics by name, 
 first way whose fields it has and whose first value isn't null. Elements without names come in the request's order, and
 are matched by place.
 
-Topics, partitions, groups and transactions are known from the catalog's marks (`layout`). All other arrays have a row
-here, under the last name of their path; `OF_API` has those that differ in one API.
+Topics, partitions, groups and transactions are known from the catalog's marks (`proxy.wire.places`). All other arrays
+have a row here, under the last name of their path; `OF_API` has those that differ in one API.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
+from proxy.wire.places import KEYED, Level, at
 from recorder.replay.plan import Values
-from recorder.replay.requests import layout
-from recorder.replay.requests.layout import Level
 
 Name = tuple[Hashable, ...]
 # fields that name an element together
 Fields = tuple[str, ...]
 Ways = tuple[Fields, ...]
 
-TOPIC: Ways = (("name",), ("topic_name",), ("topic",), ("topic_id",))
-PARTITION: Ways = tuple((field,) for field in layout.INDEXES)
-GROUP: Ways = (("group_id",),)
-TRANSACTION: Ways = (("transactional_id",),)
-_OF_LEVEL = {Level.TOPIC: TOPIC, Level.PARTITION: PARTITION, Level.GROUP: GROUP, Level.TRANSACTION: TRANSACTION}
 RESOURCE: Ways = (("resource_type", "resource_name"), ("resource_name",))
 MEMBER: Ways = (("member_id",),)
 NAME: Ways = (("name",),)
@@ -102,11 +97,28 @@ def same_name(element: Values, fields: Fields, name: Name) -> Name | None:
     return name
 
 
+def level(api_key: int, path: str) -> Level:
+    """What the elements of the array at a path ("topics.partitions") stand for; OTHER if they have a row here."""
+    return Level.OTHER if _row(api_key, path) is not None else _marked(api_key, path)[0]
+
+
 def ways(api_key: int, path: str) -> Ways:
-    """The ways to name the elements of the array at a path ("topics.partitions"); none if it has no row."""
+    """The ways to name the elements of the array at a path; none if it has neither a row nor marks."""
+    row = _row(api_key, path)
+    return _marked(api_key, path)[1] if row is None else row
+
+
+def _row(api_key: int, path: str) -> Ways | None:
     array = path.rpartition(".")[2]
-    row = OF_API.get((api_key, array), OF_ARRAY.get(array))
-    return _OF_LEVEL.get(layout.level(api_key, path), BY_PLACE) if row is None else row
+    return OF_API.get((api_key, array), OF_ARRAY.get(array))
+
+
+@cache
+def _marked(api_key: int, path: str) -> tuple[Level, Ways]:
+    found = at("response", api_key, path) or at("request", api_key, path)
+    if found is None or found.level not in KEYED:
+        return Level.OTHER, BY_PLACE
+    return found.level, tuple((name,) for name in found.names)
 
 
 def matched(

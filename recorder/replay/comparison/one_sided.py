@@ -23,7 +23,7 @@ from recorder.replay import partitions
 from recorder.replay.comparison.terms import EnclosingNames
 from recorder.replay.comparison.tolerated import NO_ERROR, are_alike
 from recorder.replay.names import Names
-from recorder.replay.partitions import Topic, TopicPartition, topic_of
+from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Values
 
 _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
@@ -107,10 +107,7 @@ class _Told(NamedTuple):
 
 def _told(answer: Values, group: Callable[[str], str], name: Callable[[Topic], str | None]) -> Iterator[_Told]:
     """The offsets in an answer. `group`, `name`: the recorded name of a group, and of a topic."""
-    for each in answer.get("groups") or [answer]:
-        whose = group(each["group_id"]) if "group_id" in each else None
-        for entry in each.get("topics") or ():
-            topic = topic_of(entry)
-            named = name(topic)
-            for partition in entry["partitions"] if named is not None else ():
-                yield _Told(whose, topic, (named or "", partition["partition_index"]))
+    for each in partitions.in_answer(OFFSET_FETCH, answer):
+        own, named = each.around.around[-1].get("group_id"), name(each.topic)
+        if named is not None:
+            yield _Told(None if own is None else group(own), each.topic, (named, each.partition))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES
+from proxy.wire.places import Level
 from recorder.replay.comparison.compared_fields import ComparedField
-from recorder.replay.comparison.elements import PARTITION, TOPIC, named_by
+from recorder.replay.comparison.elements import named_by
 from recorder.replay.comparison.shown import shown_name
 from recorder.replay.comparison.terms import NOWHERE, EnclosingNames
 from recorder.replay.plan import Values
@@ -57,9 +58,9 @@ class StructPath:
 def enclosing_names(above: EnclosingNames, line: ComparedField, element: Values) -> EnclosingNames:
     """The names around the values of an element."""
     name = named_by(line.named or (), element)
-    if line.named == TOPIC and name:
+    if line.level is Level.TOPIC and name:
         return EnclosingNames(above.group, name[0], above.partition, above.resource_type)
-    if line.named == PARTITION and name:
+    if line.level is Level.PARTITION and name:
         return EnclosingNames(above.group, above.topic, name[0], above.resource_type)
     group, resource = element.get("group_id"), element.get("resource_type")
     resource = above.resource_type if resource is None else resource

@@ -25,6 +25,7 @@ from typing import NamedTuple
 from proxy.wire import WireError
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
 from proxy.wire.pieces import Pieces
+from proxy.wire.places import Partition
 from recorder.replay import partitions
 from recorder.replay.consumers.differences import Differences
 from recorder.replay.consumers.pending import PendingOffsets
@@ -32,7 +33,7 @@ from recorder.replay.consumers.produced_offsets import offset_pairs
 from recorder.replay.consumers.readers import Consumer, Position, Reader, Readers
 from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
-from recorder.replay.partitions import PartitionEntry, TopicPartition
+from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import NO_OFFSET, Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.versions.batches import shifted
 
@@ -243,7 +244,7 @@ class Offsets:
     def _delete(self, exchange: Exchange, values: Values) -> Refusal | None:
         errors = self._recorded_errors(exchange)
 
-        def reason(each: PartitionEntry) -> Reason | None:
+        def reason(each: Partition) -> Reason | None:
             topic = self._names.topic(each.topic)
             offset = each.values["offset"]
             if topic is None or offset < 0:
@@ -419,23 +420,23 @@ class Offsets:
         answer = None if exchange.answer_frame is None else exchange.answer
         return partitions.errors(exchange.api_key, answer, self._names.topic)
 
-    def _places(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
+    def _places(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, Partition]]:
         for each in partitions.in_request(api_key, values):
             topic = self._names.topic(each.topic)
             if topic is not None:
                 yield (topic, each.partition), each
 
-    def _target_requests(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
+    def _target_requests(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, Partition]]:
         return self._recorded_places(partitions.in_request(api_key, values))
 
-    def _target_places(self, exchange: Exchange, answer: Values) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
+    def _target_places(self, exchange: Exchange, answer: Values) -> Iterator[tuple[TopicPartition, Partition]]:
         """The partitions of the target's answer, without those that were deleted while the request was in flight."""
         in_flight = self._moved.get(exchange.origin, {})
         for place, each in self._recorded_places(partitions.in_answer(exchange.api_key, answer)):
             if place not in in_flight or not in_flight[place].is_deleted:
                 yield place, each
 
-    def _recorded_places(self, found: list[PartitionEntry]) -> Iterator[tuple[TopicPartition, PartitionEntry]]:
+    def _recorded_places(self, found: list[Partition]) -> Iterator[tuple[TopicPartition, Partition]]:
         for each in found:
             topic = self._names.recorded_topic(each.topic)
             if topic is not None:

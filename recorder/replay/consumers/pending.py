@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from proxy.wire.keys import OFFSET_FETCH
 from recorder.replay.names import Names
-from recorder.replay.partitions import Topic, TopicPartition, topic_of
+from recorder.replay.partitions import Topic, TopicPartition, in_answer
 from recorder.replay.plan import Exchange, Origin, Values
 
 # With doubling pauses this takes some seconds: a transaction's markers are written within milliseconds.
@@ -69,9 +70,8 @@ def _offsets(
     answer: Values, group: str, recorded: Callable[[str], str], named: _NAMED
 ) -> Iterator[tuple[tuple[str, TopicPartition], int]]:
     """The offsets in an answer to OffsetFetch, by recorded group and place."""
-    for each in answer.get("groups") or [answer]:
-        whose = recorded(each["group_id"]) if "group_id" in each else group
-        for topic in each.get("topics") or ():
-            name = named(topic_of(topic))
-            for partition in topic["partitions"] if name is not None else ():
-                yield (whose, (name or "", partition["partition_index"])), partition["committed_offset"]
+    for each in in_answer(OFFSET_FETCH, answer):
+        name = named(each.topic)
+        own = each.around.around[-1].get("group_id")
+        if name is not None:
+            yield (group if own is None else recorded(own), (name, each.partition)), each.values["committed_offset"]

@@ -27,6 +27,7 @@ from proxy.wire.keys import (
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
 )
+from proxy.wire.places import WHOLE
 from recorder.replay.cluster import Cluster
 from recorder.replay.comparison.assigned import Assignments
 from recorder.replay.comparison.compare import verdict
@@ -51,7 +52,6 @@ from recorder.replay.prepare import Prepared
 from recorder.replay.producers.producer_pairs import without_default_pair
 from recorder.replay.producers.translator import Producers
 from recorder.replay.requests import apis, deletes, order, retries, routing
-from recorder.replay.requests.layout import WHOLE
 from recorder.replay.requests.nodes import Nodes
 from recorder.replay.requests.translate_names import NamesTranslator
 from recorder.replay.results import mismatches

@@ -21,12 +21,13 @@ from typing import NamedTuple
 from proxy.wire import Malformed
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import PRODUCE
+from proxy.wire.places import Partition
 from proxy.wire.primitives import Buffer
 from proxy.wire.records import Batch
 from recorder.replay import partitions
 from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
-from recorder.replay.partitions import PartitionEntry, Topic, TopicPartition
+from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Hold, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import ProducerPairs
 from recorder.replay.producers.repeats import Key, Repeats, are_new
@@ -54,7 +55,7 @@ _MOST_ROUNDS = 5
 class _Numbered(NamedTuple):
     """Batches of one partition that have a producer."""
 
-    asked: PartitionEntry
+    asked: Partition
     place: TopicPartition
     recorded: Pair
     batches: Batches
@@ -197,7 +198,7 @@ class ProduceTranslator:
         return partitions.drop(exchange, values, lambda each: self._repeat(exchange, name, flight, each))
 
     def _repeat(
-        self, exchange: Exchange, transactional_id: str | None, flight: _Flight, each: PartitionEntry
+        self, exchange: Exchange, transactional_id: str | None, flight: _Flight, each: Partition
     ) -> Reason | None:
         topic = self._names.topic(each.topic)
         if topic is None or not each.values["records"]:
@@ -232,7 +233,7 @@ class ProduceTranslator:
         code = partitions.errors(PRODUCE, exchange.answer, self._names.topic).get(key.place)
         return code is not None and not _is_retried(code, length, is_plain=key.is_plain)
 
-    def _numbered(self, asked: PartitionEntry, transactional: Producer | None) -> _Numbered | None:
+    def _numbered(self, asked: Partition, transactional: Producer | None) -> _Numbered | None:
         topic, found = self._names.topic(asked.topic), batches(asked.values["records"])
         pairs = {(batch.producer_id, batch.producer_epoch) for batch in found if batch.producer_id >= 0}
         if topic is None or not pairs:
@@ -264,7 +265,7 @@ class ProduceTranslator:
         return Withheld(Reason.REPEATED)
 
     def _without_repeats(self, exchange: Exchange, values: Values, flight: _Flight) -> bool:
-        def reason(each: PartitionEntry) -> Reason | None:
+        def reason(each: Partition) -> Reason | None:
             return Reason.REPEATED if (self._names.topic(each.topic), each.partition) in flight.repeated else None
 
         return partitions.drop(exchange, values, reason)
@@ -314,7 +315,7 @@ class ProduceTranslator:
         numbered.sequences.refused(origin)
         return False
 
-    def _target_places(self, found: list[PartitionEntry]) -> dict[TopicPartition, Values]:
+    def _target_places(self, found: list[Partition]) -> dict[TopicPartition, Values]:
         """The values of the target's partitions, by recorded topic."""
         named = ((self._names.recorded_topic(each.topic), each) for each in found)
         return {(topic, each.partition): each.values for topic, each in named if topic is not None}

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from proxy.wire.places import ElementKey, Elements, Level, body
 from recorder.replay.plan import Values
-from recorder.replay.requests.layout import ElementKey, Elements, Level, body
 
 _THROTTLE = "throttle_time_ms"
 # elements that are one thing, however many answers name them

@@ -19,9 +19,9 @@ from proxy.wire.keys import (
     OFFSET_FETCH,
     SHARE_FETCH,
 )
+from proxy.wire.places import ElementKey
 from recorder.replay.names import Names
 from recorder.replay.plan import Exchange, Values
-from recorder.replay.requests.layout import ElementKey
 from recorder.replay.requests.routing import errors
 
 FIRST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 2 * 10**9

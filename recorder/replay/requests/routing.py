@@ -23,11 +23,12 @@ from proxy.wire.keys import (
     METADATA,
     PRODUCE,
 )
+from proxy.wire.places import Level
 from recorder.replay.cluster import GROUP, ROUTING, TRANSACTION, Cluster, about_coordinator, about_topics
 from recorder.replay.plan import AskFirst, Exchange, MadeRequest, Reason, ToNode, Values, Withheld
 from recorder.replay.requests.apis import CONFIG_APIS, Destination, destination
 from recorder.replay.requests.joining import joined
-from recorder.replay.requests.layout import Level, divided, errors, narrowed
+from recorder.replay.requests.layout import divided, errors, narrowed
 from recorder.replay.requests.nodes import Nodes
 
 __all__ = ["Part", "errors", "fitted", "joined", "narrowed", "parts", "with_homes"]

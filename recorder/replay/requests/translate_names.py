@@ -40,6 +40,7 @@ from proxy.wire.keys import (
     STREAMS_GROUP_HEARTBEAT,
     SYNC_GROUP,
 )
+from proxy.wire.places import WHOLE, Elements, Level, body
 from proxy.wire.primitives import uuid_text
 from recorder.replay.cluster import GROUP, SHARE, Cluster
 from recorder.replay.mapping import Pairs, ValueKind
@@ -49,7 +50,6 @@ from recorder.replay.requests import fields
 from recorder.replay.requests.acls import prefix_rule
 from recorder.replay.requests.apis import CONFIG_APIS, Destination, Treatment, destination, treatment
 from recorder.replay.requests.blobs import renamed
-from recorder.replay.requests.layout import WHOLE, Elements, Level, body
 from recorder.replay.requests.patterns import prefixed
 from recorder.replay.requests.quoted import QUOTING_APIS, QuotedValues
 

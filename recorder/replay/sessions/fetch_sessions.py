@@ -30,7 +30,7 @@ from proxy.wire import WireError
 from proxy.wire.keys import FETCH
 from recorder.replay import partitions
 from recorder.replay.messages import batches
-from recorder.replay.partitions import Topic, topic_of
+from recorder.replay.partitions import Topic
 from recorder.replay.plan import Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import Chosen
 
@@ -227,9 +227,8 @@ class FetchSessions:
         table = self._table(exchange, values["session_id"])
         table.update(named)
         # as brokers do: a partition that is both named and forgotten is forgotten
-        for topic in values["forgotten_topics_data"]:
-            for index in topic["partitions"]:
-                table.pop((topic_of(topic), index), None)
+        for each in partitions.forgotten(FETCH, values):
+            table.pop((each.topic, each.partition), None)
         for key, partition in _with_data(exchange, named).items():
             table.setdefault(key, partition)
         return dict(table)

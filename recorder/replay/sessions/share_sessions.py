@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH
+from proxy.wire.places import Partition
 from recorder.replay import partitions
 from recorder.replay.names import Names
-from recorder.replay.partitions import PartitionEntry, Topic, TopicPartition
+from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.sessions.decisions import Counterpart, Decision, Decisions, batches
 from recorder.replay.sessions.fetch_sessions import epoch_after
@@ -267,9 +268,8 @@ class ShareSessions:
             for each in partitions.in_request(SHARE_FETCH, values):
                 table[each.topic, each.partition] = each.values | {"acknowledgement_batches": []}
             # as brokers do: a partition that is both named and forgotten is forgotten
-            for topic in values["forgotten_topics_data"]:
-                for index in topic["partitions"]:
-                    table.pop((topic["topic_id"], index), None)
+            for each in partitions.forgotten(SHARE_FETCH, values):
+                table.pop((each.topic, each.partition), None)
         if epoch < 0:
             self._tables.pop(key, None)
         else:
@@ -308,7 +308,7 @@ class ShareSessions:
             found[place] = self._decisions.renewed(flight.member, place, each.values["acknowledgement_batches"])
         return {place: decided for place, decided in found.items() if decided}
 
-    def _acknowledged(self, exchange: Exchange, values: Values) -> Iterator[tuple[str, PartitionEntry]]:
+    def _acknowledged(self, exchange: Exchange, values: Values) -> Iterator[tuple[str, Partition]]:
         for each in partitions.in_request(exchange.api_key, values):
             topic = self._names.topic(each.topic)
             if topic is not None:

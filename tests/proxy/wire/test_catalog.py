@@ -294,6 +294,8 @@ def test_marked_finds_the_fields_of_a_mark() -> None:
 
 NAMES = {
     "group_id": "group_id",
+    "member_id": "member_id",
+    "partition_index": "partition",
     "topic_id": "topic_id",
     "topic_name": "topic_name",
     "transactional_id": "transactional_id",

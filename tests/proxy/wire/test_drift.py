@@ -220,6 +220,26 @@ def test_marks_are_kafkas_entity_types() -> None:
     assert marked_as(frozenset(ENTITIES.values())) == kafkas | ALSO_MARKED
 
 
+# Kafka's names of fields with the index of a topic's partition, or an array of such indexes. A task of Kafka Streams
+# has a partition of its subtopology, and a streams topic a number of partitions.
+INDEXES = {"index", "partition", "partition_index", "partition_id", "partitions", "partition_indexes"}
+NO_INDEXES = {"active_tasks", "standby_tasks", "warmup_tasks", "task_offsets", "task_end_offsets"}
+NO_INDEXES |= {"state_changelog_topics", "repartition_source_topics"}
+
+
+def test_every_index_of_a_topics_partition_is_marked() -> None:
+    kafkas = {
+        (message.name, path)
+        for release in RELEASES
+        for message, definition, version in every_version(release)
+        for path, field in walk(definition, version)
+        if field["type"] in ("int32", "[]int32")
+        and path.rpartition(".")[2] in INDEXES
+        and not NO_INDEXES & set(path.split("."))
+    }
+    assert marked_as(frozenset(["partition"])).keys() == kafkas
+
+
 def test_a_field_is_ignorable_if_the_newest_release_that_has_it_says_so() -> None:
     """Topics' names became ignorable when ids were added; older releases still say otherwise."""
     kafkas: dict[tuple[str, str, range], bool] = {}

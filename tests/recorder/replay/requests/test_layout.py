@@ -22,7 +22,8 @@ from proxy.wire.keys import (
     PRODUCE,
     SHARE_FETCH,
 )
-from recorder.replay.requests.layout import WHOLE, Level, body, divided, errors, narrowed
+from proxy.wire.places import WHOLE, Level, body
+from recorder.replay.requests.layout import divided, errors, narrowed
 from tests.recorder.replay.targets import Shape, shapes, wanted
 from tests.strategies import at_path, must_codec, values_of
 
