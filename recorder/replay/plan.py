@@ -46,6 +46,7 @@ class Reason(StrEnum):
     MASKED = "has masked bytes"
     CUT = "its body was not recorded"
     OPAQUE = "can't be read"
+    OTHER_SESSION = "stands in the file of another session"
     OLD_DIALECT = "Kafka 0.7"
     NO_TOPIC = "the target has no such topic"
     NO_VERSION = "the target has no version of the API"

@@ -4,6 +4,9 @@ Each session has a monotonic clock of its own. Its first frame tells how far the
 sessions share one time line even if a wall clock was set meanwhile. A row group is opened when the merge reaches the
 smallest time in its footer. Its narrow columns are read as a whole, since they have to be sorted by time, and stay in
 memory as Arrow until the last row has passed. Frames are read a window at a time, and dropped with their rows.
+
+A request's frame decides which API, version and client it is of; its row's columns count where the frame is missing. A
+row of another session than its file's has a fault, since nothing tells its time.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance
+from proxy.wire.errors import WireError
+from proxy.wire.headers import RequestHead, request_head
+from proxy.wire.keys import PRODUCE
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.reader import (
@@ -73,6 +79,12 @@ class FrameRow(NamedTuple):
     frame: bytes | None
     place: FramePlace
 
+    @property
+    def file_session(self) -> str:
+        """The session of the row's file."""
+        assert isinstance(self.place.file, CaptureFile)
+        return self.place.file.session
+
 
 class EventRow(NamedTuple):
     """A row of events."""
@@ -84,6 +96,11 @@ class EventRow(NamedTuple):
     kind: str
     detail: str | None
     sequence: int = 0
+
+    @property
+    def file_session(self) -> str:
+        """The session of the row's file."""
+        return self.session
 
 
 class DiskRead(NamedTuple):
@@ -229,7 +246,7 @@ class _Merge:
         return _Head((self._time(row), rank, row.connection or 0, row.sequence, id(row)), row, rows)
 
     def _time(self, row: FrameRow | EventRow) -> int:
-        return row.mono_ns + self._ahead[row.session]
+        return row.mono_ns + self._ahead[row.file_session]
 
     def _event(self, row: EventRow) -> Happening | None:
         if row.kind == c.EVENT_NODE:
@@ -246,7 +263,7 @@ class _Merge:
             return None
         origin = Origin(row.session, row.connection, row.exchange)
         if row.kind == c.REQUEST:
-            return RequestRecorded(ns, _exchange(row, origin, ns, self._ahead[row.session]), row.cluster)
+            return RequestRecorded(ns, _exchange(row, origin, ns, self._ahead[row.file_session]), row.cluster)
         key, version = _number(row.api_key), _number(row.api_version)
         frame = None if fault_of(row) else row.frame
         by_proxy = row.made_by == c.BY_PROXY
@@ -271,7 +288,8 @@ class _Events:
 
     def __init__(self, file: CaptureFile, group: int) -> None:
         tables = _tables(file, _EVENTS, group)
-        self._rows = (EventRow(*row.values()) for t in tables for row in t.sort_by([*_BY_TIME[:2]]).to_pylist())
+        rows = (EventRow(*row.values()) for t in tables for row in t.sort_by([*_BY_TIME[:2]]).to_pylist())
+        self._rows = (row for row in rows if row.session == file.session)
 
     def read(self) -> None:
         """Does nothing: all events are read."""
@@ -341,25 +359,36 @@ def _by_time(table: Any) -> Any:
 
 
 def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int) -> Exchange:
-    first = row.first_mono_ns
+    first, head = row.first_mono_ns, _head_of(row)
     return Exchange(
         origin,
-        _number(row.api_key),
-        _number(row.api_version),
+        head.api_key,
+        head.api_version,
         row.frame,
         at_ns if first is None else min(first + ahead, at_ns),
         at_ns,
-        _peer(row.client or "", row.client_id),
+        _peer(row.client or "", head.client_id),
         node=row.node,
         principal=row.principal,
         wall_ns=row.at_ns,
         client=row.client or "",
-        awaits=row.awaits is not False,
+        # all other requests have answers; a Produce's own acks decide once it is decoded
+        awaits=row.awaits is not False or head.api_key != PRODUCE,
         fault=fault_of(row),
         masked=_spans(row.masked) if row.masked else (),
         omitted=_spans(row.omitted) if row.omitted else (),
         place=row.place,
     )
+
+
+def _head_of(row: FrameRow) -> RequestHead:
+    """The head of a request: its frame's, or the columns where the frame can't tell."""
+    if row.dialect == c.KAFKA and row.frame is not None:
+        try:
+            return request_head(row.frame)
+        except WireError:
+            pass
+    return RequestHead(_number(row.api_key), _number(row.api_version), 0, row.client_id, 0)
 
 
 @lru_cache(_PEERS)
@@ -370,6 +399,8 @@ def _peer(client: str, client_id: str | None) -> Peer:
 
 def fault_of(row: FrameRow) -> Reason | None:
     """Why a frame's bytes can't be used as recorded; None if they can."""
+    if row.session != row.file_session:
+        return Reason.OTHER_SESSION
     if row.dialect != c.KAFKA:
         return Reason.OLD_DIALECT
     if row.api_key is None or row.api_version is None or row.note:

@@ -163,9 +163,13 @@ def survey(
                     creating[row.exchange.origin] = _new_topics(found, row.exchange)
                 _add_sharing(sharing, row.exchange)
         elif isinstance(row, AnswerRecorded):
-            _add_created(found, creating.pop(row.origin, set()), row)
+            new, group = creating.pop(row.origin, set()), sharing.pop(row.origin, None)
+            # the request's frame told its API; the row of its answer may name another one
+            if row.api_key == CREATE_TOPICS:
+                _add_created(found, new, row)
             _add_answer(found, row, answer)
-            _add_acquired(found, sharing.pop(row.origin, None), row)
+            if row.api_key == SHARE_FETCH:
+                _add_acquired(found, group, row)
         elif isinstance(row, NodeFound):
             found.nodes.add(row.node)
     found.other_clusters -= found.clusters

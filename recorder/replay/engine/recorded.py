@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
+from proxy.wire.errors import WireError
+from proxy.wire.keys import PRODUCE
 from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.engine.play import Play
 from recorder.replay.plan import Exchange, FramePlace, Reason, Withheld
@@ -54,6 +57,9 @@ class Recorded:
                 play.world.withhold(exchange, Withheld(Reason.MADE_ANEW))
             return
         lane = play.lane(exchange.connection)
+        if exchange.api_key == PRODUCE:
+            with suppress(WireError):
+                exchange.awaits = exchange.request["acks"] != 0
         item = Item(exchange, self._order.keys(exchange), lane, play.due(exchange.first_ns))
         # the order needed the values; large ones are decoded again when the item is sent
         exchange.forget_large_values()
@@ -62,6 +68,9 @@ class Recorded:
         # a request that needs no answer has no recorded one
         item.is_recording_done = not exchange.awaits
         if exchange.awaits:
+            if (same := lane.unread.pop(exchange.origin.exchange, None)) is not None:
+                # two requests have the number of one exchange: the answer is the later one's
+                self._know(same, now)
             lane.unread[exchange.origin.exchange] = item
         else:
             play.waiting.answer_read(item)
