@@ -136,10 +136,18 @@ class _Gathered(Collector):
         return self._gather()
 
 
-def worker_families(count: int, ends: int) -> Iterator[Family]:
-    """Yields the families of a parent: the number of joined workers (`count`), and of workers that have ended."""
+def worker_families(count: int, ends: int, connections: Mapping[tuple[str, int], int]) -> Iterator[Family]:
+    """Yields the families of a parent.
+
+    Args:
+        count: the number of joined workers.
+        ends: the number of workers that have ended.
+        connections: (cluster, a worker's number) -> its open connections.
+    """
     yield _family(table.WORKERS, [((), count)])
     yield _family(table.WORKER_ENDS, [((), ends)])
+    rows = connections.items()
+    yield _family(table.WORKER_CONNECTIONS, (((cluster, str(worker)), value) for (cluster, worker), value in rows))
 
 
 def _version() -> str:

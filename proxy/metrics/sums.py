@@ -63,8 +63,13 @@ def _sum(one: Any, other: Any) -> Any:
 def cut_off(numbers: Numbers) -> Numbers:
     """Returns the counts of a process that has ended: its open connections count as closed by a fault of the proxy."""
     closes = dict(numbers["closes"])
-    closes[Cause.PROXY_FAULT.value] += numbers["connections_opened"] - sum(closes.values())
+    closes[Cause.PROXY_FAULT.value] += open_connections(numbers)
     return {**numbers, "closes": closes}
+
+
+def open_connections(numbers: Numbers) -> int:
+    """Returns how many connections a process had open when it sent these counts."""
+    return int(numbers["connections_opened"] - sum(numbers["closes"].values()))
 
 
 def recorded(living: Iterable[Mapping[str, float]], ended: Iterable[Mapping[str, float]]) -> dict[str, float]:

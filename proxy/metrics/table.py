@@ -87,6 +87,9 @@ BUILD = _gauge("build_info", "version python", "Always 1: what is running.")
 
 # only with several workers
 WORKERS = _gauge("workers", "", "Processes that pass traffic on.")
+WORKER_CONNECTIONS = _gauge(
+    "worker_connections", "cluster worker", "Open connections of a worker; its number, as in the log."
+)
 WORKER_ENDS = _counter("worker_ends_total", "", "Workers that ended while the proxy went on; each was replaced.")
 
 # the recorder; only while something is recorded

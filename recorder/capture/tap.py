@@ -201,7 +201,7 @@ class Tap:
         """Logs a selection that matches nothing while frames pass. Called by the writer's thread."""
         frames = self._match_watch.frames_without_match(self._left_out["frames"], time.monotonic())
         if frames:
-            only = {f"only.{name}": patterns for name, patterns in self._selection.lists.items()}
+            only: dict[str, Any] = {f"only.{name}": patterns for name, patterns in self._selection.lists.items()}
             seconds = int(UNMATCHED_SECONDS)
             log(WARNING, "capture.only has matched nothing", seconds=seconds, frames_left_out=frames, **only)
 

@@ -96,6 +96,8 @@ def test_a_killed_worker_takes_only_its_own_connections_and_nothing_is_lost_or_d
         assert proxy.metric("connections_closed_total") == proxy.metric("connections_opened_total")
         again = connected(proxy.listening, 20)
         assert {worker.pid for worker in proxy.workers()} & {other.pid}
+        # the third worker took the killed one's place
+        assert proxy.metric("worker_connections", 'worker="3"') > len(again) // 5
         closed(*again)
         assert proxy.stop() == 0
     wait_for(lambda: not sessions.sessions(folder), "the sessions' ends")

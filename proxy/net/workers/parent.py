@@ -361,7 +361,7 @@ class Parent(Proxy):
         ]
         recorded = totals.recorded()
         yield from cluster_families(numbers, (lambda: recorded) if recorded else None)
-        yield from worker_families(len(self._workers.joined), self._workers.ends)
+        yield from worker_families(len(self._workers.joined), self._workers.ends, totals.connections())
 
     def _liveness_probe(self) -> Probe:
         probe = super()._liveness_probe()

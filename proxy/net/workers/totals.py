@@ -56,6 +56,14 @@ class Totals:
         counts = [worker.clusters[cluster] for worker in snapshot.living if cluster in worker.clusters]
         return _sum(snapshot.traffic.get(cluster), *counts)
 
+    def connections(self) -> dict[tuple[str, int], int]:
+        """The open connections of each living worker: (cluster, the worker's number) -> how many."""
+        return {
+            (name, worker.number): sums.open_connections(counts)
+            for worker in self.living
+            for name, counts in worker.clusters.items()
+        }
+
     def recorded(self) -> dict[str, float]:
         """The sums of the recorders' counters; {} if nothing is recorded."""
         snapshot = self._snapshot

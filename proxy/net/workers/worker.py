@@ -173,9 +173,9 @@ class Worker(Proxy):
         await self._start_children(connections)
         for cluster in self.clusters:
             cluster.watch()
-        self._count.begin()
         self._parent.tell({"do": "join"})
         await self._stop.begun.wait()
+        self._count.end()
 
     def _handle_now(self, message: ChannelMessage) -> bool:
         payload = message.payload
@@ -185,6 +185,7 @@ class Worker(Proxy):
             case "accept":
                 cluster = self._worker_clusters[payload["cluster"]]
                 cluster.accept_from_parent(message.sockets[0], payload["node"], Address(*payload["advertised"]))
+                self._count.begin()
             case "settings" if payload["number"] in self._prepared_changes:
                 self._commit(payload["number"], self._prepared_changes.pop(payload["number"]))
             case "doubt":

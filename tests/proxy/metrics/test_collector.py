@@ -48,7 +48,9 @@ def recorder_counters() -> dict[str, float]:
 
 def everything(traffic: Traffic):
     clusters = one(busy(traffic), NODES)
-    return process_registry(lambda: [*cluster_families(clusters, recorder_counters), *worker_families(2, 1)])
+    return process_registry(
+        lambda: [*cluster_families(clusters, recorder_counters), *worker_families(2, 1, {("main", 3): 4})]
+    )
 
 
 def test_a_scrape_shows_the_table_no_more_and_no_less(traffic: Traffic) -> None:

@@ -5,7 +5,7 @@ import os
 import pytest
 import trio
 
-from proxy.net.workers.balance import HESITATION, MAX_HESITATIONS, ConnectionCounts, OwnCount
+from proxy.net.workers.balance import HESITATION, MAX_HESITATIONS, RECOVERY, ConnectionCounts, OwnCount
 
 
 @pytest.fixture
@@ -54,6 +54,13 @@ async def test_a_worker_does_not_hesitate_for_an_ended_one(counts, autojump_cloc
     assert await hesitates(one) == 0
 
 
+async def test_a_worker_does_not_hesitate_for_one_that_drains(counts, autojump_clock):
+    one, other = begun(counts, 0, 5), begun(counts, 1, 2)
+    other.end()
+    other.closed()
+    assert await hesitates(one) == 0
+
+
 async def test_another_process_sees_the_same_counts(counts, autojump_clock):
     there = ConnectionCounts(os.dup(counts.descriptor), 3)
     begun(there, 2, 1)
@@ -64,6 +71,15 @@ async def test_a_worker_that_hesitates_in_vain_hesitates_less_and_less(counts, a
     one, _ = begun(counts, 0, 5), begun(counts, 1, 1)
     waited = [round(await hesitates(one) / HESITATION) for _ in range(7)]
     assert waited == [16, 8, 4, 2, 1, 1, 1]
+
+
+async def test_a_worker_that_was_only_slow_is_waited_for_again_after_a_while(counts, autojump_clock):
+    one, _ = begun(counts, 0, 5), begun(counts, 1, 0)
+    for _ in range(2):
+        waited = []
+        while sum(waited) < RECOVERY:
+            waited.append(await hesitates(one))
+        assert [round(seconds / HESITATION) for seconds in waited[:6]] == [16, 8, 4, 2, 1, 1]
 
 
 async def test_a_worker_that_accepts_again_is_waited_for_again(counts, autojump_clock):

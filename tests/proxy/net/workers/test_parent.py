@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import ProxySettings
+from proxy.conversation import Cause
 from proxy.net.brokers.node_ports import bind
 from proxy.net.reloading import ReloadedSettings
 from proxy.net.stopping import Stop, Urgency
@@ -288,6 +289,28 @@ async def test_a_doubted_broker_is_checked_by_discovery(running, broker):
     with trio.fail_after(PATIENCE):
         while len(broker.asked) == before:
             await wait_all_tasks_blocked(0.01)
+
+
+async def test_the_metrics_page_shows_each_living_workers_connections(running):
+    one, other = running.workers
+    for worker in (one, one, other):
+        worker.traffic.opened()
+    other.traffic.closed(Cause.CLIENT_CLOSED, [])
+
+    async def shown() -> dict[str, float]:
+        _, text = await running.page("/metrics")
+        found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        named = [sample for sample in found if sample.name == "kafka_wiretap_worker_connections"]
+        assert {sample.labels["cluster"] for sample in named} == {"main"}
+        return {sample.labels["worker"]: sample.value for sample in named}
+
+    assert await shown() == {"1": 2, "2": 0}
+    one.end(KILLED)
+    with trio.fail_after(PATIENCE):
+        while len(running.workers) == 2:
+            await wait_all_tasks_blocked(0.01)
+    await wait_all_tasks_blocked(0.02)
+    assert await shown() == {"2": 0, "3": 0}
 
 
 async def test_one_metrics_page_sums_the_counts_of_all_workers(running):

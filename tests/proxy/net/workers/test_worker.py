@@ -258,6 +258,10 @@ async def test_a_worker_sends_its_counts_before_it_answers_the_call(parent):
 
 async def test_other_workers_see_the_workers_number_of_connections(parent):
     counts = parent.counts._numbers
+    await parent.hears("join")
+    vacant = counts[SLOT]
+    # nobody waits for a worker that has no listener yet
+    assert vacant > 10**9
     where = await parent.hand_over()
     assert counts[SLOT] == 0
     clients = [await connected(where) for _ in range(2)]
@@ -268,6 +272,9 @@ async def test_other_workers_see_the_workers_number_of_connections(parent):
     with trio.fail_after(PATIENCE):
         while counts[SLOT] != 1:
             await wait_all_tasks_blocked(0.005)
+    parent.calls.tell({"do": "stop", "urgency": 1})
+    await parent.ended.wait()
+    assert counts[SLOT] == vacant
 
 
 async def test_a_worker_sends_its_counts_unasked(parent):

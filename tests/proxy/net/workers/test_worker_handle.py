@@ -15,7 +15,7 @@ def worker():
 
 
 def told(**recorder: float) -> dict:
-    return {"clusters": {}, "recorder": recorder}
+    return {"clusters": {}, "recorder": recorder, "nodes": {}}
 
 
 async def test_a_recorders_counts_never_go_back(worker):
