@@ -12,7 +12,6 @@ from proxy.wire import apis, keys
 from proxy.wire.releases import versions_in
 from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import RESPONSE
-from recorder.analysis.decode.group_rows import JOIN
 from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.counting import (
@@ -158,13 +157,11 @@ def classic_groups(tables: Tables) -> DataFrame:
     newer = tables.offers.filter(F.col("offered_key") == keys.CONSUMER_GROUP_HEARTBEAT).select(*_CONNECTION).distinct()
     known = F.size(F.array_except("protocols", F.array(*map(F.lit, _ASSIGNORS)))) == 0
     joins = inside(tables.joins).filter((F.col("protocol_type") == "consumer") & known)
-    is_accepted = (F.col("step") == JOIN) & (F.col(t.ERROR_CODE) == 0)
-    accepted = tables.group_events.filter(is_accepted).select(*t.KEYS, "generation")
-    formed = joins.join(newer, _CONNECTION, "left_semi").join(accepted, t.KEYS)
-    of_generation = Window.partitionBy("group_id", "generation", WINDOW).orderBy(c.AT, *t.KEYS)
-    once = formed.withColumn("_number", F.row_number().over(of_generation)).filter(F.col("_number") == 1)
-    alone = {MEASURE: F.col(CASES), OF: F.lit(None).cast("bigint")}
-    return rule_rows(counted(once, ["group_id"]).withColumns(alone), "group_id")
+    # the first join of each generation
+    first = tables.rebalances.select(*t.KEYS)
+    found = counted(joins.join(newer, _CONNECTION, "left_semi").join(first, t.KEYS, "left_semi"), ["group_id"])
+    alone = found.withColumns({MEASURE: F.col(CASES), OF: F.lit(None).cast("bigint")})
+    return rule_rows(alone, "group_id")
 
 
 def _is_not_refused() -> Column:

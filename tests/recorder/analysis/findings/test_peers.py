@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.summary.finding import Finding
-from recorder.analysis.tables.group_events import GROUP_EVENTS
+from recorder.analysis.tables.rebalances import REBALANCES
 from tests.recorder.analysis.by_hand import NOON, Row, each_second, frame, life
 
 pytestmark = pytest.mark.real
@@ -58,7 +58,7 @@ def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     rules = [rule for rule in RULES if rule.name in NAMES]
     asked = joins(spark)
     others = {"clients": clients(spark), "offers": offers(spark), "joins": asked, "fetches": fetches(spark)}
-    others["group_events"] = accepted(asked, spark)
+    others["rebalances"] = generations(asked, spark)
     judged = judge(tables(scenario(), lives(), **others), rules)
     assert not judged.unjudged.rows
     return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
@@ -127,15 +127,13 @@ def joins(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(rows, row)
 
 
-def accepted(joins: DataFrame, spark: SparkSession) -> DataFrame:
-    """The answers to these joins: each begins a generation, except in the groups that say otherwise."""
-    rows = []
-    for row in joins.collect():
-        own = {"session": "s", "connection": row.connection, "exchange": row.exchange, "group_id": row.group_id}
-        own |= {"protocol": "classic", "step": "join", "error_code": 0, "generation": row.exchange}
-        own |= {"generation": 1} if row.group_id == "one generation" else {}
-        rows.append(own | ({"error_code": 81, "generation": None} if row.group_id == "refused" else {}))
-    return frame(spark, GROUP_EVENTS.ddl, rows)
+def generations(joins: DataFrame, spark: SparkSession) -> DataFrame:
+    """The generations that these joins begin: each one does, except in the groups that say otherwise."""
+    rows = joins.filter("group_id != 'refused'").orderBy("at", "exchange").collect()
+    first = next(row.exchange for row in rows if row.group_id == "one generation")
+    begins = [row for row in rows if row.group_id != "one generation" or row.exchange == first]
+    own = [{name: row[name] for name in ("session", "connection", "exchange", "group_id")} for row in begins]
+    return frame(spark, REBALANCES.ddl, own)
 
 
 def subjects(findings: list[Finding]) -> set[str]:
