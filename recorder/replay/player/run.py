@@ -45,7 +45,7 @@ from recorder.replay.results.summary import summary
 from recorder.replay.settings import BadReplaySettings, FileSettings
 from recorder.replay.stream import DiskRead, Happening, happenings, in_steps
 from recorder.replay.survey import Survey, survey
-from recorder.terminal import console, percent
+from recorder.terminal import console, counting, percent
 
 SECOND = 10**9
 # seconds for which the thread that reads the disk may keep the interpreter from the one that serves the sockets
@@ -110,8 +110,8 @@ def run(job: Job) -> int:
 
 def _surveyed(job: Job) -> Survey:
     try:
-        with console(stderr=True).status("reading the capture ..."):
-            return survey(job.looked_at(), job.plays, lambda each: refused_anywhere(each, job.options), job.cluster)
+        with console(stderr=True).status("reading the capture ..."), counting(job.looked_at(), "row") as rows:
+            return survey(rows, job.plays, lambda each: refused_anywhere(each, job.options), job.cluster)
     except (DamagedFileError, UnknownFormatError, OverBudget) as error:
         raise Refused(str(error)) from error
 
@@ -247,8 +247,8 @@ def _reached(job: Job, cluster: Cluster) -> Reached:
 def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> int:
     plan = Plan(_source(job, surveyed), _reached(job, cluster), job.words())
     world = World(job.options, job.choice.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
-    with console(stderr=True).status("looking at each request ..."):
-        rehearse(job.rows(), world, map(names.target, surveyed.used_topics()), plan)
+    with console(stderr=True).status("looking at each request ..."), counting(job.rows(), "row") as rows:
+        rehearse(rows, world, map(names.target, surveyed.used_topics()), plan)
     creates = [f"would create {listed('topic', found.lacking)}"] if job.options.create_topics and found.lacking else []
     if creates:
         # one request creates all topics, another one adds partitions
