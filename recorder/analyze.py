@@ -7,6 +7,7 @@ fails at once, and the other commands work without pyspark.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -214,11 +215,21 @@ def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: 
     if len(query) != 1:
         raise click.UsageError('right would be "select ...", in quotes; tables; or describe NAME')
     check_spark()
+    from recorder.analysis.views import answer, unknown_table
+
+    # with other catalogs Spark may know more tables
+    wrong = None if _has_catalogs(conf) else unknown_table(query[0])
+    if wrong is not None:
+        _check_table(wrong)
     place, _ = _place(folder, master, conf, chosen)
-    from recorder.analysis.views import answer
 
     _show_table(place, partial(answer, query=query[0]), "", chosen)
     _end(place, chosen)
+
+
+def _has_catalogs(conf: dict[str, str]) -> bool:
+    """True if the settings may give Spark tables beside the capture's."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or any("catalog" in name.lower() for name in conf)
 
 
 def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:

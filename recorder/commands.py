@@ -28,7 +28,7 @@ from recorder.report import files
 from recorder.reporting import report
 from recorder.stream import stream
 from recorder.submitting import spark_package
-from recorder.terminal import count, size
+from recorder.terminal import console, count, size
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 # the beginning of a URL that was read as a path
@@ -56,7 +56,8 @@ def compact(folder: Path, out: Path | None, file_size: int) -> None:
     _check_merge(out)
     check_is_capture(folder)
     try:
-        done = run(folder)
+        with console(stderr=True).status("compacting ...") as status:
+            done = run(folder, say=lambda far: status.update(f"compacting {far} ..."))
     except OSError as error:
         raise click.ClickException(str(error)) from error
     if done.sessions or done.frames:
@@ -91,7 +92,8 @@ def _merge(folder: Path, out: Path, file_size: int) -> tuple[str, ...]:
     for path in (folder, out):
         check_encodes(path)
     try:
-        done = merge(folder, out, file_bytes=file_size)
+        with console(stderr=True).status("merging ...") as status:
+            done = merge(folder, out, file_bytes=file_size, say=lambda far: status.update(f"merging {far} ..."))
     except CannotMerge as error:
         raise NoCapture(str(error)) from error
     except OSError as error:

@@ -27,7 +27,7 @@ from recorder.capture.frames import (
     newer_format_message,
 )
 from recorder.capture.session import SPOOL_FOLDER, is_live, links, open_session, sessions
-from recorder.terminal import size
+from recorder.terminal import console, size
 
 if TYPE_CHECKING:
     from recorder.capture.compactor import Summary
@@ -137,7 +137,8 @@ def _compacted(folder: Path) -> tuple[list[str], bool]:
             return [], False
         from recorder.capture.compactor import compact
 
-        done = compact(folder, only_own=True)
+        with console(stderr=True).status("compacting ...") as status:
+            done = compact(folder, only_own=True, say=lambda far: status.update(f"compacting {far} ..."))
         # a proxy's own compactor locks its session as long as it runs
         live = sorted({*done.live, *(name for name in done.busy if _is_live(folder, name))})
     except OSError as error:

@@ -8,11 +8,14 @@ import re
 import shlex
 import shutil
 import sys
+import time
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import Event
+from typing import Any, NamedTuple, TypeVar
 
 from rich.console import Console, Group, RenderableType
 from rich.spinner import Spinner
@@ -22,6 +25,7 @@ from rich.text import Text
 
 from proxy.command_line import folded, width
 from proxy.terminal import echo, printable
+from proxy.threads import NoThread, start_thread
 
 # The width of tables in a pipe or a file, where there is no terminal's width.
 PIPE_WIDTH = 140
@@ -35,13 +39,48 @@ _LONGER = (("h", 3600 * _SECOND), ("min", 60 * _SECOND), ("s", _SECOND))
 _SHORTER = (("ms", 10**6), ("µs", 10**3), ("ns", 1))
 
 
+# how often a command that is at work for long says in a pipe how far it is
+EVERY_SECONDS = 10.0
+# functions that say how far the work behind the status line is
+_measures: list[Callable[[], str]] = []
+Item = TypeVar("Item")
+
+
+@contextmanager
+def measured(how_far: Callable[[], str]) -> Iterator[None]:
+    """Within the block, status lines in a pipe end with `how_far()`, which a thread of its own calls."""
+    _measures.append(how_far)
+    try:
+        yield
+    finally:
+        _measures.remove(how_far)
+
+
+@contextmanager
+def counting(items: Iterable[Item], of: str) -> Iterator[Iterator[Item]]:
+    """Yields the items. Status lines in a pipe say how many have been taken. `of`: the singular of their noun."""
+    number = 0
+
+    def each() -> Iterator[Item]:
+        nonlocal number
+        for item in items:
+            number += 1
+            yield item
+
+    with measured(lambda: count(number, of)):
+        yield each()
+
+
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Raises BrokenPipeError, with which the command ends as other tools do when their reader is gone."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     def status(self, status: RenderableType, **options: Any) -> Status:
-        """Shows what is being done, with a spinner and the seconds that have passed."""
+        """Shows what is being done: on a terminal with a spinner and the seconds that have passed.
+
+        In a pipe or a file it is a line every EVERY_SECONDS, with what `measured` adds.
+        """
         return _Timed(status, console=self, **options)
 
 
@@ -50,6 +89,32 @@ class _Timed(Status):
         super().__init__(status, **options)
         self._spinner = _TimedSpinner("dots", text=status, style=self.spinner_style, speed=self.speed)
         self._live.update(self._spinner)
+        self._over = Event()
+
+    def start(self) -> None:
+        """Shows the status, or begins to print it."""
+        if self.console.is_terminal:
+            super().start()
+            return
+        # a machine that refuses the thread gets no lines
+        with suppress(NoThread):
+            start_thread(self._print_regularly, "status lines")
+
+    def stop(self) -> None:
+        """Ends what `start` began."""
+        self._over.set()
+        super().stop()
+
+    def _print_regularly(self) -> None:
+        begun = time.monotonic()
+        # what follows from the lack of a reader, other lines of the command find out
+        with suppress(OSError, ValueError):
+            while not self._over.wait(EVERY_SECONDS):
+                doing = self.status.plain if isinstance(self.status, Text) else str(self.status)
+                far = [measure() for measure in _measures]
+                if not self._over.is_set():
+                    line = " ".join([f"{time.monotonic() - begun:.0f} s:", doing, *filter(None, far)])
+                    echo(line, err=True)
 
 
 class _TimedSpinner(Spinner):

@@ -219,7 +219,8 @@ class Proxy:
         if self.recorder_hangs:
             log(ERROR, "the recorder does not end: what it has not written is lost", bytes=observer.unwritten)
         if observer.losses:
-            log(WARNING, "traffic was not recorded", **observer.losses)
+            losses: dict[str, Any] = {**observer.losses}
+            log(WARNING, "traffic was not recorded", **losses)
 
     async def _prepare(self) -> list[Change]:
         """Reads the settings again. Returns the changes that put them into effect. Raises BadSetting."""

@@ -128,13 +128,14 @@ def session(
         folder = Path(scratch)
         (folder / "log4j2.properties").write_text(_LOG4J)
         _prepare(master)
-        with _stderr_to(log or folder / "spark.log"):
-            spark = _open(
-                _placed(settings(master, {**submitted(), **(extra or {})}), folder),
-                _QUICK if quick and is_local(master) else "",
-            )
-        _silence(spark)
         try:
+            # a JVM may run although no session could be opened, for example because the master is gone
+            with _stderr_to(log or folder / "spark.log"):
+                spark = _open(
+                    _placed(settings(master, {**submitted(), **(extra or {})}), folder),
+                    _QUICK if quick and is_local(master) else "",
+                )
+            _silence(spark)
             spark.sparkContext.addPyFile(str(zip_for_executors(folder / "kafka_wiretap.zip")))
             yield spark
             spark.stop()
@@ -200,12 +201,15 @@ def _end_jvm() -> None:
     gateway: Any = SparkContext._gateway
     # the JVM of spark-submit ends by itself, after this process
     if gateway is not None and gateway.proc is not None:
-        gateway.proc.stdin.close()
         try:
+            gateway.proc.stdin.close()
             gateway.proc.wait(_JVM_ENDS_WITHIN)
-        except subprocess.TimeoutExpired:
+        except BaseException as error:
+            # also a second Ctrl-C: no process is left behind
             gateway.proc.kill()
             gateway.proc.wait()
+            if not isinstance(error, subprocess.TimeoutExpired | OSError):
+                raise
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
@@ -35,6 +36,7 @@ from recorder.analysis.sources import SOURCES, captured
 from recorder.analysis.store import StoreGone, check_found
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME, is_url, place_at, reason_of, size_of
+from recorder.terminal import count, measured
 
 # SMALL_CAPTURE: bytes of Parquet up to which the JVM's second compiler does not pay for itself (measured up to 0.8 GB).
 # TINY_CAPTURE: bytes that a single task reads in less time than Spark needs to plan several.
@@ -128,6 +130,7 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
             in_utc(),
             job.session(master, extra=settings, log=path, quick=quick) as spark,
             as_click_errors(path),
+            measured(partial(_how_far, spark)),
         ):
             yield spark
     except (PySparkException, Py4JError) as error:  # no session was opened, for example because the master is gone
@@ -136,6 +139,19 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
         path.unlink()
         raise
     path.unlink()
+
+
+def _how_far(spark: SparkSession) -> str:
+    """The running stages and their tasks; nothing if Spark does not tell, as when it ends meanwhile."""
+    try:
+        tracker = spark.sparkContext.statusTracker()
+        stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number))]
+    except Exception:
+        return ""
+    if not stages:
+        return "(Spark plans)"
+    done, tasks = sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages)
+    return f"(stage {max(one.stageId for one in stages)}: {done} of {count(tasks, 'task')})"
 
 
 @contextmanager

@@ -1,19 +1,117 @@
-"""SQL over a capture's tables: each table that a query names becomes a temporary view."""
+"""SQL over a capture's tables: each table that a query names becomes a temporary view.
+
+Only queries are answered. Spark's parser says what a statement is before anything runs: a statement that would create,
+change, drop or set something is refused, and so is a list of statements.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
-from pyspark.sql import DataFrame
+import click
+from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis.bodies import Captured
 from recorder.analysis.sources import SOURCES, load
 
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
+# Plans that do something, as classes of Spark: commands, and statements that become commands.
+_DOING = (f"{_LOGICAL}.Command", f"{_LOGICAL}.ParsedStatement")
+# Plans that do something and are of neither class; and commands that only tell something.
+_ALSO_DOING = re.compile("InsertInto|ExecuteImmediate")
+_TELLING = frozenset({"ExplainCommand", "DescribeRelation", "DescribeColumn", "DescribeQueryCommand"})
+
+_TOKEN = re.compile(
+    r"""--[^\n]* | /\*.*?\*/ | r'[^']*' | r"[^"]*" | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*"
+    | `((?:[^`]|``)+)` | (\w+) | (\S)""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_NESTED_COMMENT = re.compile(r"/\*(?:(?!\*/).)*/\*", re.DOTALL)
+# the words with which queries begin
+_QUERY = ("select", "with", "from", "table", "explain", "describe", "desc", "(")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+# words behind which a table's name stands, and words that may stand in its place
+_BEFORE_TABLE = ("from", "join")
+_BEFORE_QUERY = (*_BEFORE_TABLE, "as", "in", "exists")
+_NO_TABLE = ("lateral", "values", "select", "table", "stream", "identifier", "only", "unnest", "from", "with")
+
 
 def answer(found: Captured, query: str) -> DataFrame:
-    """Returns the rows of a query. Errors: Spark's AnalysisException and ParseException."""
+    """Returns the rows of a query. Errors: UsageError for another statement; AnalysisException, ParseException."""
+    _check_is_query(found.spark, query)
     words = {word.lower() for word in re.findall(r"\w+", query)}
     for name in SOURCES:
         if name in words:
             load(found, name).createOrReplaceTempView(name)
     return found.spark.sql(query)
+
+
+def _check_is_query(spark: SparkSession, query: str) -> None:
+    """Errors: UsageError for a statement that is no query; ParseException."""
+    session: Any = getattr(spark, "_jsparkSession")  # noqa: B009 - pyspark has no public parser
+    jvm: Any = getattr(spark, "_jvm")  # noqa: B009
+    plan = session.sessionState().sqlParser().parsePlan(query)
+    doing = [jvm.java.lang.Class.forName(name) for name in _DOING]
+    if plan.getClass().getSimpleName() in _TELLING:
+        return
+    for node in _nodes(plan):
+        if any(kind.isInstance(node) for kind in doing) or _ALSO_DOING.search(node.getClass().getSimpleName()):
+            raise click.UsageError(
+                "only queries are answered, and nothing is changed: right would be SELECT, WITH, VALUES, EXPLAIN or "
+                "DESCRIBE; `kafka-wiretap sql FOLDER tables` lists the tables"
+            )
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for at in range(children.size()):
+        yield from _nodes(children.apply(at))
+
+
+def unknown_table(query: str) -> str | None:
+    """Returns a name in a query that is surely no table; None if there is none, or it is not sure.
+
+    It needs no Spark. Sure is only a plain name directly behind FROM or JOIN that nothing in the query may define.
+    """
+    tokens = [*_tokens(query)]
+    words = [word.lower() for word, _ in tokens]
+    if not words or words[0] not in _QUERY or _NESTED_COMMENT.search(query):
+        return None
+    defined = _defined(words)
+    # for each open parenthesis: True if FROM in it stands before a table, not in a call such as EXTRACT(YEAR FROM at)
+    levels = [True]
+    for at, word in enumerate(words):
+        if word == "(":
+            levels.append(
+                not (at and tokens[at - 1][1] and words[at - 1] not in (*_BEFORE_TABLE, "as", "in", "exists"))
+            )
+        elif word == ")":
+            levels = levels[:-1] or [True]
+        elif word == "select":
+            levels[-1] = True
+        elif word in _BEFORE_TABLE and levels[-1] and words[max(at - 1, 0)] not in ("distinct", "."):
+            name, behind = [*words[at + 1 : at + 3], "", ""][:2]
+            is_name = at + 1 < len(words) and tokens[at + 1][1] and _NAME.fullmatch(name) and name not in _NO_TABLE
+            if is_name and behind not in ("(", ".", ":") and name not in defined and name not in SOURCES:
+                return tokens[at + 1][0]
+    return None
+
+
+def _tokens(query: str) -> Iterator[tuple[str, bool]]:
+    """Yields names and signs; a name in backquotes without them. True for names. Strings become a sign."""
+    for found in _TOKEN.finditer(query):
+        if name := found[1] or found[2]:
+            yield name, True
+        elif not found[0].startswith(("--", "/*")):
+            yield found[0] if found[3] else "'", False
+
+
+def _defined(words: list[str]) -> set[str]:
+    """Returns the names that WITH may define in a query: more than it does."""
+    if "with" not in words:
+        return set()
+    return {word for before, word in pairwise(words) if before in ("with", "recursive", ",")}

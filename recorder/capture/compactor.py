@@ -78,9 +78,14 @@ class Compacted(NamedTuple):
 
 
 def compact_session(
-    folder: Path, session: str, *, before_step: BeforeStep = ignore_step, idle: Callable[[], None] | None = None
+    folder: Path,
+    session: str,
+    *,
+    before_step: BeforeStep = ignore_step,
+    idle: Callable[[], None] | None = None,
+    say: Callable[[str], None] = ignore_step,
 ) -> Compacted:
-    """Compacts one session. `before_step`, `idle`: see `Compaction`.
+    """Compacts one session. `before_step`, `idle`: see `Compaction`. `say`: called with words on how far it is.
 
     Raises, before anything is changed:
         FolderError: the capture can't be written, or its file system has no locks.
@@ -100,7 +105,12 @@ def compact_session(
         if lock is None:
             # another process compacts the session, or has finished and removed it in the meantime
             return Compacted(None if session in sessions.sessions(folder) else True)
-        compaction = Compaction(folder, opened, before_step=before_step, idle=idle)
+
+        def step(name: str) -> None:
+            say(f"{compaction.frames} frames done, {len(segments(opened))} files of log left")
+            before_step(name)
+
+        compaction = Compaction(folder, opened, before_step=step, idle=idle)
         try:
             finished = compaction.run()
         finally:
@@ -130,21 +140,24 @@ def _take_lock(folder: Path, session: Folder) -> Lock | None:
         ) from error
 
 
-def compact(folder: Path, *, only_own: bool = False) -> Summary:
+def compact(folder: Path, *, only_own: bool = False, say: Callable[[str], None] = ignore_step) -> Summary:
     """Compacts every session of a capture that no other process is compacting. Writes nothing if there is none.
 
-    `only_own`: True: leave the sessions of other users alone.
+    `only_own`: True: leave the sessions of other users alone. `say`: called with words on how far the work is.
     """
     by_outcome: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     of_other_users, damaged = [], []
     failed = [(link, "it is a link, which is not followed") for link in sessions.links(folder)]
     frames = size = 0
-    for session in sessions.sessions(folder):
+    every = sessions.sessions(folder)
+    for number, session in enumerate(every, 1):
+        place = f"session {number} of {len(every)}"
+        say(place)
         try:
             if only_own and not sessions.is_own(folder, session):
                 of_other_users.append(session)
                 continue
-            compacted = compact_session(folder, session)
+            compacted = compact_session(folder, session, say=lambda far, place=place: say(f"{place}: {far}"))
         except Exception as error:
             failed.append((session, reason(error)))
             continue

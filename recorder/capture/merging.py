@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,11 +105,19 @@ class Bundle(NamedTuple):
         return out.joinpath(self.table_name, *hour_folders(self.hour), self.name)
 
 
-def merge(folder: Path, out: Path, *, file_bytes: int = FILE_BYTES, now_ns: int | None = None) -> Merged:
+def merge(
+    folder: Path,
+    out: Path,
+    *,
+    file_bytes: int = FILE_BYTES,
+    now_ns: int | None = None,
+    say: Callable[[str], None] = lambda far: None,
+) -> Merged:
     """Makes large files in `out` of all files of `folder` that are not merged there yet.
 
     If a file can't be read, its large file and the later ones of its session and hour are not made.
-    `now_ns`: since 1970; None: the clock's. Errors: CannotMerge, for wrong folders before anything is written; OSError.
+    `now_ns`: since 1970; None: the clock's. `say`: called with words on how far the work is.
+    Errors: CannotMerge, for wrong folders before anything is written; OSError.
     """
     now_ns = time.time_ns() if now_ns is None else now_ns
     _check_apart(folder, out)
@@ -126,7 +134,10 @@ def merge(folder: Path, out: Path, *, file_bytes: int = FILE_BYTES, now_ns: int 
             remove_unpublished(out, session, TABLES)
         ends = {session_hour: large[-1].last for session_hour, large in _by_session_hour(out).items()}
         new = {session_hour: _files_after(ends.get(session_hour, 0), small) for session_hour, small in due.items()}
-        outcomes = [_merge_files(session_hour, small, out, file_bytes) for session_hour, small in new.items()]
+        outcomes = []
+        for number, (session_hour, small) in enumerate(new.items(), 1):
+            say(f"hour {number} of {len(new)}")
+            outcomes.append(_merge_files(session_hour, small, out, file_bytes))
     return Merged(
         small_files=sum(outcome.small_files for outcome in outcomes),
         large_files=sum(outcome.large_files for outcome in outcomes),

@@ -187,6 +187,19 @@ def test_sql_lists_tables_and_tells_columns_without_java(captured: Path) -> None
     assert "from the request's last byte to the answer's first byte" in told
 
 
+def test_a_wrong_table_in_a_query_is_told_before_spark_starts(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starts(*_arguments: Any) -> None:
+        raise AssertionError("Spark starts")
+
+    monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
+    monkeypatch.setattr("recorder.analysis.running.ask", starts)
+    result = run("sql", captured, "select api from exchange")
+    assert result.exit_code == 2
+    assert "'exchange' is no table; did you mean exchanges?" in result.stderr
+    with_catalog = run("sql", captured, "select api from exchange", "--conf", "spark.sql.catalogImplementation=hive")
+    assert isinstance(with_catalog.exception, AssertionError)
+
+
 @pytest.mark.parametrize("words", [["select", "1"], ["describe"], ["describe", "a", "b"]], ids=["open", "none", "two"])
 def test_sql_wants_its_query_in_one_piece(captured: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.analysis.java.missing", lambda: "no Java found")
@@ -327,7 +340,7 @@ def test_a_terminal_shows_that_spark_starts_before_a_table(
 
 def test_compact_reports_the_compacted_sessions(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "recorder.capture.compactor.compact", lambda folder: Summary(("a", "b"), (), ("c",), 1200, 5000)
+        "recorder.capture.compactor.compact", lambda folder, **_: Summary(("a", "b"), (), ("c",), 1200, 5000)
     )
     result = run("compact", captured)
     assert result.exit_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pty
+import re
 import sys
 import termios
 from io import StringIO
@@ -21,6 +22,7 @@ from recorder.terminal import (
     cell,
     console,
     count,
+    counting,
     duration,
     fitted,
     milliseconds,
@@ -30,6 +32,8 @@ from recorder.terminal import (
     size,
     typed,
 )
+from tests.brokers.waiting import wait_for
+from tests.proxy.net.threads import no_threads
 
 SECOND = 10**9
 
@@ -247,3 +251,56 @@ def test_another_installation_on_the_path_is_not_this_one(tmp_path: Path, monkey
     other.touch(0o755)
     monkeypatch.setenv("PATH", str(other.parent))
     assert typed() == str(found)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines about long work come at once."""
+    monkeypatch.setattr("recorder.terminal.EVERY_SECONDS", 0.02)
+
+
+class Pipe:
+    """What standard error, which is no terminal, got so far."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self._text = ""
+
+    @property
+    def text(self) -> str:
+        self._text += self._capsys.readouterr().err
+        return self._text
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")[:-1]
+
+
+@pytest.fixture
+def pipe(capsys: pytest.CaptureFixture[str]) -> Pipe:
+    return Pipe(capsys)
+
+
+@pytest.mark.usefixtures("often")
+def test_in_a_pipe_long_work_says_how_far_it_is(pipe: Pipe) -> None:
+    with console(stderr=True).status("reading ...") as status, counting(range(5), "row") as rows:
+        wait_for(lambda: pipe.lines, "a line")
+        assert re.fullmatch(r"\d+ s: reading \.\.\. 0 rows", pipe.lines[0])
+        assert [*rows] == [0, 1, 2, 3, 4]
+        wait_for(lambda: pipe.lines[-1].endswith("reading ... 5 rows"), "a line with the rows")
+        status.update(cell("at work: [rules]\x1b ..."))
+        wait_for(lambda: pipe.lines[-1].endswith(r"at work: [rules]\u001b ... 5 rows"), "a line with the step")
+    assert {*pipe.text} < {*map(chr, range(32, 127)), "\n"}
+
+
+def test_in_a_pipe_short_work_says_nothing(pipe: Pipe) -> None:
+    with console(stderr=True).status("reading ..."):
+        pass
+    assert pipe.text == ""
+
+
+@pytest.mark.usefixtures("often")
+def test_a_machine_without_threads_gets_no_lines(pipe: Pipe) -> None:
+    with no_threads(), console(stderr=True).status("reading ..."):
+        pass
+    assert pipe.text == ""

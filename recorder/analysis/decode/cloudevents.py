@@ -18,6 +18,7 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, lookup
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -43,6 +44,11 @@ _MARK = b'"specversion"'
 # the headers of every other event hold one of these, in lower case
 _PREFIXES = ("ce_", "ce-")
 _HEADER_MARKS = tuple(mark.encode() for mark in (*_PREFIXES, _MEDIA_TYPE))
+_CHARSET = re.compile(r""";\s*charset\s*=\s*"?([\w.:-]{1,40})""")
+# charsets of texts: some of Python's other codecs take long for hostile bytes
+_PLAIN_CODEC = re.compile(
+    r"ascii|utf-(8|16|32)(-[bl]e)?|iso8859-\d+|cp\d+|koi8-[rtu]|mac-\w+|shift_jis\w*|euc_\w+|gb\w+|big5\w*"
+)
 _JSON = re.compile(r"(application|text)/([^;]*\+)?json\s*(;|$)")
 # Larger values are not parsed: parsed, they would take several times as much memory.
 MOST_JSON = 16 << 20
@@ -76,7 +82,7 @@ class Clause(StrEnum):
 # what each clause asks for; docs/cloudevents.md shows it
 MEANINGS: Mapping[Clause, str] = {
     Clause.MODES: "Kafka has no batch mode",
-    Clause.DATA: "data is what its media type says: binary events of JSON hold JSON in UTF-8",
+    Clause.DATA: "data is what its media type says: binary events of JSON hold JSON, in UTF-8 or in its charset",
     Clause.MANDATORY: "all of id, source, specversion and type are there",
     Clause.CONTENT_TYPE: "datacontenttype is the header `content-type`, never `ce_datacontenttype`",
     Clause.DATA_IS_VALUE: "data is the record's value, never a header",
@@ -218,9 +224,29 @@ def _binary(value: bytes | None, headers: _EventHeaders) -> Event:
         _breaks(event.broken, Clause.CONTENT_TYPE, f"header {headers.content_name}")
     if headers.content_type:
         event.attributes[_DATA_TYPE] = headers.content_type
-    if value and _JSON.match(event.attributes.get(_DATA_TYPE, "").lower()) and not _is_json(value):
+    data_type = event.attributes.get(_DATA_TYPE, "").lower()
+    if value and _JSON.match(data_type) and not _is_json(_in_utf8(value, data_type)):
         _breaks(event.broken, Clause.DATA, f"the value is no {event.attributes[_DATA_TYPE]}")
     return event
+
+
+def _in_utf8(value: bytes, media_type: str) -> bytes:
+    """The text that the bytes are in the media type's charset, in UTF-8; nothing if they are none.
+
+    Without a charset, or with one that is not known here, the bytes are taken for UTF-8.
+    """
+    found = _CHARSET.search(media_type)
+    if found is None:
+        return value
+    try:
+        codec = lookup(found[1]).name
+        # UTF-16 and UTF-32 without a byte order mark are big-endian (RFC 2781)
+        marked = codec not in ("utf-16", "utf-32") or value.startswith((BOM_UTF16_LE, BOM_UTF16_BE, BOM_UTF32_BE))
+        return value.decode(codec if marked else f"{codec}-be").encode() if _PLAIN_CODEC.fullmatch(codec) else value
+    except LookupError:
+        return value
+    except ValueError:
+        return b""
 
 
 def _is_json(value: bytes) -> bool:
@@ -249,7 +275,8 @@ def _structured(
     if value is None:
         _breaks(event.broken, Clause.EVENT_FORMAT, "the value is null")
     elif members is not None or (form == "json" and len(value) <= MOST_JSON):
-        _read_json(event, members if members is not None else _members(value))
+        text = _in_utf8(value, headers.content_type.lower())
+        _read_json(event, members if members is not None else _members(text))
     _compare(event, headers)
     return event
 

@@ -49,7 +49,7 @@ from recorder.replay.results.summary import summary
 from recorder.replay.settings import BadReplaySettings, FileSettings
 from recorder.replay.stream import DiskRead, Happening, happenings, in_steps
 from recorder.replay.survey import Survey, survey
-from recorder.terminal import console, percent
+from recorder.terminal import console, counting, percent
 
 SECOND = 10**9
 # seconds for which the thread that reads the disk may keep the interpreter from the one that serves the sockets
@@ -133,10 +133,10 @@ def _ends_as_ctrl_c() -> Iterator[None]:
 
 def _surveyed(job: Job) -> Survey:
     try:
-        with console(stderr=True).status("reading the capture ..."):
-            told = recorded(job.folder, job.sessions)
-            refused = partial(refused_anywhere, options=job.options)
-            return survey(job.looked_at(), job.plays, refused, job.cluster, told)
+        told = recorded(job.folder, job.sessions)
+        refused = partial(refused_anywhere, options=job.options)
+        with console(stderr=True).status("reading the capture ..."), counting(job.looked_at(), "row") as rows:
+            return survey(rows, job.plays, refused, job.cluster, told)
     except (DamagedFileError, UnknownFormatError, OverBudget) as error:
         raise Refused(str(error)) from error
 
@@ -302,8 +302,8 @@ def _reached(job: Job, cluster: Cluster) -> Reached:
 def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> int:
     plan = Plan(_source(job, surveyed), _reached(job, cluster), job.words())
     world = World(job.options, job.choice.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
-    with console(stderr=True).status("looking at each request ..."):
-        rehearse(job.rows(), world, map(names.target_topic, surveyed.used_topics()), plan)
+    with console(stderr=True).status("looking at each request ..."), counting(job.rows(), "row") as rows:
+        rehearse(rows, world, map(names.target_topic, surveyed.used_topics()), plan)
     creates = [f"would create {listed('topic', found.lacking)}"] if job.options.create_topics and found.lacking else []
     if creates:
         # one request creates all topics, another one adds partitions

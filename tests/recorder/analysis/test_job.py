@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -49,6 +51,56 @@ def test_pyspark_does_not_write_exceptions_to_the_terminal_itself(name: str) -> 
     logger.exception("wrong", file="a.py", line="1")
     logger.removeHandler(handler)
     assert paper.getvalue() == ""
+
+
+@pytest.fixture
+def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a program in place of the JVM. The tests' own session is put aside meanwhile."""
+    started: list[subprocess.Popen[bytes]] = []
+    for name in ("_gateway", "_jvm", "_active_spark_context"):
+        monkeypatch.setattr(SparkContext, name, None)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
+
+    def start(*command: str) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE))
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=started[-1]))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.real
+def test_a_jvm_whose_session_can_not_open_is_ended(jvm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def fails(*_settings: Any) -> Any:
+        started.append(jvm("cat"))
+        raise RuntimeError("no master")
+
+    monkeypatch.setattr(job, "_open", fails)
+    with pytest.raises(RuntimeError, match="no master"), job.session("local[1]"):
+        pass
+    assert [process.poll() is not None for process in started] == [True]
+
+
+@pytest.mark.real
+def test_a_second_interrupt_leaves_no_jvm_behind(jvm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program goes on although its standard input is closed, as a JVM does that cleans up."""
+    process = jvm("sleep", "1000")
+    wait, interrupts = process.wait, [KeyboardInterrupt]
+
+    def interrupted(timeout: float | None = None) -> int:
+        if interrupts:
+            raise interrupts.pop()
+        return int(wait(timeout))
+
+    monkeypatch.setattr(process, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        job._end_jvm()
+    assert process.poll() is not None
 
 
 @pytest.mark.real

@@ -307,3 +307,43 @@ def test_batches_without_a_mark_are_passed_over() -> None:
     event = records.write_batch([Record(0, value=body())])
     data = plain + event
     assert [may_hold_events(data, batch) for batch in records.batches(data)] == [False, True]
+
+
+TEXT_OF_DATA = '{"grüße": "€"}'
+
+
+@pytest.mark.parametrize(
+    ("media_type", "value"),
+    [
+        ("application/json; charset=UTF-16", TEXT_OF_DATA.encode("utf-16")),
+        ("application/json;charset=utf-16", TEXT_OF_DATA.encode("utf-16-be")),
+        ('text/json; charset="utf-16le"', TEXT_OF_DATA.encode("utf-16-le")),
+        ("application/json; charset=utf-32", TEXT_OF_DATA.encode("utf-32-be")),
+        ("application/json; charset=windows-1252", TEXT_OF_DATA.encode("cp1252")),
+        ("application/json; charset=ISO-8859-15", TEXT_OF_DATA.encode("iso8859-15")),
+        ("application/vnd.x+json; charset=utf-8", TEXT_OF_DATA.encode()),
+        ("application/json; charset=x-own", TEXT_OF_DATA.encode()),
+    ],
+)
+def test_data_in_the_charset_of_its_media_type_breaks_nothing(media_type: str, value: bytes) -> None:
+    assert event({**FOUR, "content-type": media_type.encode()}, value).broken == {}
+
+
+@pytest.mark.parametrize(
+    ("media_type", "value"),
+    [
+        ("application/json", TEXT_OF_DATA.encode("utf-16")),
+        ("application/json; charset=us-ascii", TEXT_OF_DATA.encode()),
+        ("application/json; charset=utf-16", TEXT_OF_DATA.encode()),
+        ("application/json; charset=utf-8", TEXT_OF_DATA.encode("cp1252")),
+        ("application/json; charset=punycode", TEXT_OF_DATA.encode("cp1252")),
+    ],
+)
+def test_data_in_another_charset_than_that_of_its_media_type_is_named(media_type: str, value: bytes) -> None:
+    assert [*event({**FOUR, "content-type": media_type.encode()}, value).broken] == [Clause.DATA]
+
+
+def test_a_structured_event_may_have_a_charset_too() -> None:
+    content_type = b"application/cloudevents+json; charset=UTF-16"
+    found = event({"content-type": content_type}, body(subject="grüße").decode().encode("utf-16"))
+    assert (found.broken, found.attributes["subject"]) == ({}, "grüße")
