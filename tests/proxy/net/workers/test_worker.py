@@ -35,7 +35,7 @@ NUMBER, SLOT = 3, 1
 
 def nodes(table: dict[str, list[str]]) -> dict[str, Any]:
     """The parent's message with its node table."""
-    return {"do": "nodes", "cluster": "main", "table": table, "cluster_id": None, "brokers": []}
+    return {"do": "nodes", "cluster": "main", "table": table, "cluster_id": "an-id", "brokers": ["elsewhere.invalid:9"]}
 
 
 class Parent:
@@ -144,6 +144,17 @@ async def test_a_nodes_clients_reach_the_nodes_broker(parent, broker):
     parent.calls.tell(nodes({"7": [str(broker.address), str(where), ""]}))
     await ping(await connected(where))
     assert parent.watcher.seen("node") == [("node", 7, str(broker.address), str(where))]
+
+
+async def test_a_worker_reports_what_the_cluster_can_be_known_by(parent, broker):
+    where = await parent.hand_over(7)
+    parent.calls.tell(nodes({"7": [f"localhost:{broker.address.port}", str(where), ""]}))
+    await ping(await connected(where))
+    told = parent.watcher.identities
+    assert told["main", "ids"] == ["an-id"]
+    # the address that was reached, and the broker of a node without a listener
+    assert {f"{HOST}:{broker.address.port}", "elsewhere.invalid:9"} <= {*told["main", "upstreams"]}
+    assert {str(where), "advertised.invalid:1"} <= {*told["main", "listeners"]}
 
 
 async def test_an_unknown_node_is_looked_up(parent):

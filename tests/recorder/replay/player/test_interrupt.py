@@ -37,7 +37,16 @@ def capture(folder: Path) -> Path:
 
 @contextmanager
 def program(capture: Path, port: int, report: Path) -> Iterator[subprocess.Popen[bytes]]:
-    arguments = ["replay", str(capture), "--to", f"127.0.0.1:{port}", "--yes", "--report", str(report)]
+    arguments = [
+        "replay",
+        str(capture),
+        "--to",
+        f"127.0.0.1:{port}",
+        "--yes",
+        "--target-is-another",
+        "--report",
+        str(report),
+    ]
     process = subprocess.Popen(
         [sys.executable, "-c", "from proxy.cli import main; main()", *arguments],
         stdout=subprocess.PIPE,
