@@ -77,7 +77,17 @@ class Played(NamedTuple):
 def played(folder: Path, capture: Path, address: str, *more: str) -> Played:
     """Plays a capture; RuntimeError unless all of it was sent and answered as recorded."""
     report_file, log = folder / "report.json", folder / "replay.log"
-    fixed = ("--to", address, "--yes", "--fence", "--memory", str(MEMORY), "--report", str(report_file))
+    fixed = (
+        "--to",
+        address,
+        "--yes",
+        "--target-is-another",
+        "--fence",
+        "--memory",
+        str(MEMORY),
+        "--report",
+        str(report_file),
+    )
     command = [str(part) for part in (*KAFKA_WIRETAP, "replay", capture, *fixed, *more)]
     begun = time.monotonic()
     with log.open("wb") as output:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from recorder.capture.inventory import ClosedTotals, Inventory
-from recorder.capture.spool import NO_CONNECTION, NUMBERS, EntryKind
+from recorder.capture.inventory import ClosedTotals, Identities, Inventory
+from recorder.capture.spool import MAX_KNOWN, NO_CONNECTION, NUMBERS, EntryKind
 
 
 def closed(sequence: int, *offsets: int) -> bytes:
@@ -27,7 +27,8 @@ def test_the_entries_of_each_connection_are_numbered_from_0_on() -> None:
     inventory = Inventory()
     given = [number(inventory, EntryKind.BYTES, connection) for connection in (7, 7, 8, 7, 8)]
     assert given == [0, 1, 0, 2, 1]
-    assert told(inventory) == {"open": [[7, 3], [8, 2]], "closed": {"connections": 0, "frames": 0, "bytes": 0}}
+    assert told(inventory)["open"] == [[7, 3], [8, 2]]
+    assert told(inventory)["closed"] == {"connections": 0, "frames": 0, "bytes": 0}
 
 
 def test_numbers_begin_again_where_they_end() -> None:
@@ -48,7 +49,8 @@ def test_a_closed_connection_is_counted_with_all_that_it_held() -> None:
     number(inventory, EntryKind.OPENED, 2)
     assert number(inventory, EntryKind.CLOSED, 1, closed(5, 10, 20)) == 1
     assert number(inventory, EntryKind.CLOSED, 2, closed(6, 0, 3)) == 1
-    assert told(inventory) == {"open": [], "closed": {"connections": 2, "frames": 11, "bytes": 33}}
+    assert told(inventory)["open"] == []
+    assert told(inventory)["closed"] == {"connections": 2, "frames": 11, "bytes": 33}
 
 
 @pytest.mark.parametrize("kind", [EntryKind.NODE, EntryKind.CLOCK, EntryKind.END, EntryKind.INVENTORY])
@@ -70,3 +72,22 @@ def test_totals_add_up() -> None:
     totals.add_closed(3, (1, 2))
     totals.add_unlogged({"connections": 2, "frames": 4, "bytes": 5})
     assert totals == ClosedTotals(3, 7, 8)
+
+
+def known(cluster: str | None = "main", **of_it: list[str]) -> dict[str, Any]:
+    return {"cluster": cluster, "ids": [], "upstreams": [], "listeners": []} | of_it
+
+
+def test_what_a_cluster_can_be_known_by_is_repeated_all_of_it() -> None:
+    inventory = Inventory()
+    for each in (known(ids=["x"]), known("b", upstreams=["u:1"]), known(ids=["x", "y"], listeners=["l:1"])):
+        assert number(inventory, EntryKind.CLUSTER, NO_CONNECTION, json.dumps(each).encode()) == 0
+    assert told(inventory)["clusters"] == [known(ids=["x", "y"], listeners=["l:1"]), known("b", upstreams=["u:1"])]
+
+
+def test_what_is_kept_of_a_cluster_is_limited() -> None:
+    identities = Identities()
+    for start in (0, MAX_KNOWN - 1):
+        identities.add(known(upstreams=[f"u:{number}" for number in range(start, start + MAX_KNOWN)]))
+    (kept,) = identities.values()
+    assert kept["upstreams"] == [f"u:{number}" for number in range(MAX_KNOWN)]

@@ -138,6 +138,16 @@ async def test_workers_have_the_parents_table_of_brokers(running, broker):
     assert [node_of(worker, 1)[0] for worker in running.workers] == [str(broker.address)] * 2
 
 
+async def test_workers_are_told_the_clusters_id_and_the_brokers_of_all_nodes(running, broker):
+    broker.cluster_id = "an-id"
+    await running.workers[0].ask(ensure(NEW) | {"cluster_id": "an-id"}).wait()
+    await wait_all_tasks_blocked(0.02)
+    for worker in running.workers:
+        told = worker.was_told("nodes")[-1]
+        assert told["cluster_id"] == "an-id"
+        assert {str(broker.address), "new.invalid:9092"} == {*told["brokers"]}
+
+
 async def test_a_new_node_is_accepted_for_by_all_workers_before_it_is_advertised(running):
     asker, slow = running.workers
     slow.does_what_it_is_told = False

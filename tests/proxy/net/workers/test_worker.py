@@ -35,7 +35,7 @@ NUMBER, SLOT = 3, 1
 
 def nodes(table: dict[str, list[str]]) -> dict[str, Any]:
     """The parent's message with its node table."""
-    return {"do": "nodes", "cluster": "main", "table": table, "cluster_id": None, "brokers": []}
+    return {"do": "nodes", "cluster": "main", "table": table, "cluster_id": "an-id", "brokers": ["elsewhere.invalid:9"]}
 
 
 class Parent:
@@ -154,7 +154,7 @@ async def test_a_nodes_clients_reach_the_nodes_broker(parent, broker):
 
 async def test_a_listener_that_the_parent_has_given_back_is_closed_and_its_connections_go_on(parent, broker, caplog):
     where = await parent.hand_over(7)
-    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [str(broker.address), str(where), ""]}})
+    parent.calls.tell(nodes({"7": [str(broker.address), str(where), ""]}))
     client = await connected(where)
     await ping(client)
     parent.close_listeners()
@@ -179,7 +179,7 @@ async def test_a_listener_that_ended_before_the_order_came_is_closed_without_a_w
 async def test_a_worker_reports_which_nodes_its_answers_name_and_its_clients_use(parent, broker):
     broker.nodes = [Node(7, "secret.invalid", 9092), Node(8, "secret.invalid", 9093)]
     where = await parent.hand_over(3)
-    parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"3": [str(broker.address), str(where), ""]}})
+    parent.calls.tell(nodes({"3": [str(broker.address), str(where), ""]}))
     client = await connected(where)
     await client.say(ASK_METADATA)
     await client.hear_frame()
@@ -194,6 +194,17 @@ async def test_a_worker_reports_which_nodes_its_answers_name_and_its_clients_use
     await client.say(ASK_METADATA)
     await client.hear_frame()
     assert len(parent.said("ensure")) == 2
+
+
+async def test_a_worker_reports_what_the_cluster_can_be_known_by(parent, broker):
+    where = await parent.hand_over(7)
+    parent.calls.tell(nodes({"7": [f"localhost:{broker.address.port}", str(where), ""]}))
+    await ping(await connected(where))
+    told = parent.watcher.identities
+    assert told["main", "ids"] == ["an-id"]
+    # the address that was reached, and the broker of a node without a listener
+    assert {f"{HOST}:{broker.address.port}", "elsewhere.invalid:9"} <= {*told["main", "upstreams"]}
+    assert {str(where), "advertised.invalid:1"} <= {*told["main", "listeners"]}
 
 
 async def test_an_unknown_node_is_looked_up(parent):
