@@ -42,7 +42,7 @@ LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
 # INVALID_REQUEST: no broker answers ApiVersions v0 with it
 LOOP_ERROR = 42
-# correlation ids are below this, and not negative: Kafka's own clients send none below 0 either
+# correlation ids are below this, and not negative: those of a broker's clients begin at 0, too
 CORRELATION_IDS = 1 << 31
 
 Dial = Callable[[], Awaitable[Stream]]

@@ -1,7 +1,8 @@
 """Connections to the target, without sockets: requests that wait for one, requests in flight, the end of a connection.
 
 A channel carries requests of one recorded connection to one node, or the replay's own. Requests wait until the channel
-is open and leave in order. Answers find their requests by correlation id, which counts up from 1 on each channel.
+is open and leave in order. Answers find their requests by correlation id. Each channel counts its own up
+from 1, and from 0 again behind the largest int32.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ MAX_SILENT = 10_000
 
 # the correlation id is an int32, behind the API's key and version
 _ID_BYTES, _ID_AT = 4, 4
+_LARGEST_ID = 2**31 - 1
 # Request heads that are remembered: 64 MB if each client id is as long as it may be.
 _MOST_HEADS = 1024
 
@@ -135,11 +137,11 @@ class Channel:
 
         Errors: WireError for values that can't be written.
         """
-        self._last += 1
+        self._last = self._last + 1 if self._last < _LARGEST_ID else 0
         before, behind = _head(out.api_key, out.version, out.client_id)
         body = must("request", out.api_key, out.version).encode_pieces(out.values)
         length = LENGTH.pack(len(before) + _ID_BYTES + len(behind) + len(body))
-        head = length + before + self._last.to_bytes(_ID_BYTES, "big") + behind
+        head = length + before + self._last.to_bytes(_ID_BYTES, "big", signed=True) + behind
         data = Pieces((head + body,) if isinstance(body, bytes) else (head, body))
         if out.awaits:
             self.in_flight[self._last] = out
