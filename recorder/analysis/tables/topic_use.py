@@ -52,7 +52,7 @@ TOPIC_USE = Table(
             "string",
             "of readers: the only group whose offsets the client committed, or that its ShareFetch requests name",
         ),
-        Declared("partitions", "bigint", "how many partitions"),
+        Declared("partitions", "bigint", "how many partitions, without those that refused all that was written"),
         Declared("bytes", "bigint", "bytes of record batches that were read, or that brokers accepted"),
         Declared("records", "bigint", "records in these batches, as far as headers tell"),
         *(
@@ -81,9 +81,10 @@ def _topic_use(captured: Captured) -> DataFrame:
         F.broadcast(software(captured)), [c.SESSION, c.CONNECTION], "left"
     )
     keys = [*_CLIENT, "use", "software", "software_version", c.PRINCIPAL]
+    known = F.coalesce(RESULT, F.lit(ACCEPTED))
     summed = with_software.groupBy(*keys).agg(
-        F.count_distinct("partition").alias("partitions"),
-        *_sums("", F.coalesce(RESULT, F.lit(ACCEPTED)) == ACCEPTED),
+        F.count_distinct(F.when(known != REFUSED, F.col("partition"))).alias("partitions"),
+        *_sums("", known == ACCEPTED),
         *(column for result in _OTHERS for column in _sums(f"{result}_", F.col(RESULT) == result)),
         F.min(c.AT).alias("first_at"),
         F.max(c.AT).alias("last_at"),

@@ -65,13 +65,15 @@ def events(found: DataFrame) -> Table[EventsOfTopic]:
 
 def _totals(use: DataFrame) -> Top[TopicTotals]:
     writes, client = F.col("use") == WRITES, F.struct(HOST, c.CLIENT_ID, c.PRINCIPAL)
+    # a client is no writer if brokers refused all that it wrote
+    is_writer = writes & (F.col("partitions") > 0)
     rows = use.groupBy("topic").agg(
         F.coalesce(F.sum(F.when(writes, F.col("bytes"))), F.lit(0)).alias("written"),
         F.coalesce(F.sum(F.when(~writes, F.col("bytes"))), F.lit(0)).alias("read"),
         F.sum(F.when(writes, F.col("records"))).alias("written_records"),
         F.sum(F.when(~writes, F.col("records"))).alias("read_records"),
         F.max("partitions").alias("partitions"),
-        F.count_distinct(F.when(writes, client)).alias("writers"),
+        F.count_distinct(F.when(is_writer, client)).alias("writers"),
         F.count_distinct(F.when(~writes, client)).alias("readers"),
         *(F.sum(name).alias(name) for name in _NOT_ACCEPTED),
     )

@@ -68,7 +68,9 @@ def _unread(events: DataFrame) -> str | None:
 def _people(found: Events) -> DataFrame:
     """Returns each group's protocol, its topics, and the number of its members at the end."""
     named = found.events.filter(F.col(_GROUP).isNotNull())
-    wanted = F.when(F.col("topic").isNotNull(), F.array("topic")).otherwise(F.col("subscription"))
+    told = F.when(F.col("topic").isNotNull(), F.array("topic")).otherwise(F.col("subscription"))
+    # what was refused is not the group's topic
+    wanted = F.when(F.coalesce(t.ERROR_CODE, F.lit(0)) == 0, told)
     facts = named.groupBy(_GROUP).agg(
         F.mode("protocol").alias("protocol"),
         F.array_sort(F.array_distinct(F.flatten(F.collect_set(wanted)))).alias("topics"),

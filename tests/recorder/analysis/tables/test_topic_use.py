@@ -170,6 +170,7 @@ def test_accepted_refused_retried_and_unanswered_records_are_told_apart(
 ) -> None:
     row = written[client]
     assert tuple(row[name] for name in RESULTS) == counts
+    assert row.partitions == {"partly": 2, "all refused": 0}.get(client, 1)
     sizes = [row[name.replace("records", "bytes")] for name in RESULTS]
     assert [bool(size) for size in sizes] == [bool(one) for one in counts]
 
