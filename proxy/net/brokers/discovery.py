@@ -1,9 +1,9 @@
 """Discovery: the proxy queries a broker for the cluster's nodes, also to find loops. `upstreams` decides when.
 
-The query is ApiVersions v0, then Metadata for no topics, on a connection that is neither recorded nor counted. A
-broker older than 0.10 closes the connection at ApiVersions; the proxy then sends Metadata v0 alone on a second
-connection. A broker that demands a login closes the connection at Metadata; the proxy then learns the nodes from
-responses to clients.
+The query is ApiVersions v0, then Metadata for no topics, on a connection that is neither recorded nor counted. A KRaft
+controller serves no Metadata; DescribeCluster asks it for the quorum's controllers (KIP-919). A broker older than 0.10
+closes the connection at ApiVersions; the proxy then sends Metadata v0 alone on a second connection. A node that demands
+a login closes the connection at the question; the proxy then learns the nodes from responses to clients.
 
 A broker's address may lead back to the proxy, through other proxies or a load balancer. The proxy's listener then
 receives the query, recognises its bytes, and answers with a response that no broker sends (`loop_answer`).
@@ -12,7 +12,7 @@ receives the query, recognises its bytes, and answers with a response that no br
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import trio
@@ -21,14 +21,17 @@ from proxy.mapping.nodes import Node
 from proxy.net.sockets.streams import PeerLost, Stream
 from proxy.rewrite import addresses
 from proxy.wire import apis, catalog
+from proxy.wire.error_codes import kafka_error
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH, framed
-from proxy.wire.keys import API_VERSIONS, METADATA
+from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, METADATA, VOTE
 
 CLIENT_ID = "kafka-wiretap"
 # bytes; Metadata without topics takes some dozens of bytes a node, and only v0 lists all topics
 LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
+# the version of DescribeCluster from which on controllers answer it
+FIRST_WITH_CONTROLLERS = 1
 # INVALID_REQUEST: no broker answers ApiVersions v0 with it
 LOOP_ERROR = 42
 # correlation ids are below this, and not negative: Kafka's own clients send none below 0 either
@@ -45,12 +48,16 @@ class ClosedByBroker(NotAnswered):
     """The broker closed the connection instead of answering a request."""
 
 
+class NamesNoNodes(PeerLost):
+    """The upstream is a KRaft controller older than Kafka 3.7: no request makes it name addresses."""
+
+
 class LeadsBackIndirectly(PeerLost):
     """The query came back to the proxy: the address leads to it through other proxies or a load balancer."""
 
 
 class DiscoveredNodes(NamedTuple):
-    """A cluster's nodes, as a broker names them. `cluster_id`: None from brokers older than 0.10.1."""
+    """A cluster's nodes, as one of them names them. `cluster_id`: None from brokers older than 0.10.1."""
 
     nodes: tuple[Node, ...]
     cluster_id: str | None
@@ -80,13 +87,14 @@ async def ask_for_nodes(dial: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
     Raises:
         PeerLost: no connection to the broker could be made.
         NotAnswered: the broker did not answer, or its answer can't be understood.
+        NamesNoNodes: it never will.
         LeadsBackIndirectly: the proxy's own listener answered the query.
     """
     stream = await dial()
     try:
         with trio.fail_after(ANSWER_SECONDS):
             return await _query(stream, dial, loop_probe)
-    except LeadsBackIndirectly:
+    except (LeadsBackIndirectly, NamesNoNodes):
         raise
     except (PeerLost, WireError) as error:
         raise NotAnswered(error) from error
@@ -101,29 +109,54 @@ async def _query(stream: Stream, dial_again: Dial, loop_probe: LoopProbe) -> Dis
         except ClosedByBroker:
             stream.close()
             stream = await dial_again()
-            return await _fetch_nodes(stream, 0, loop_probe.correlation_id)
+            return await _fetch_nodes(stream, _metadata(0), loop_probe.correlation_id)
         if versions == loop_probe.loop_answer[LENGTH.size :]:
             raise LeadsBackIndirectly(f"{stream.peer} leads back to this proxy by way of others")
-        return await _fetch_nodes(stream, _metadata_version(versions), loop_probe.correlation_id)
+        return await _fetch_nodes(stream, _question(versions, stream.peer), loop_probe.correlation_id)
     finally:
         stream.close()
 
 
-async def _fetch_nodes(stream: Stream, version: int, correlation_id: int) -> DiscoveredNodes:
+class _Question(NamedTuple):
+    """The request whose response names the nodes."""
+
+    api_key: int
+    version: int
+    fields: dict[str, Any]
+
+
+async def _fetch_nodes(stream: Stream, question: _Question, correlation_id: int) -> DiscoveredNodes:
+    key, version, fields = question
+    response = await _exchange(stream, framed(catalog.encode_request(key, version, correlation_id, CLIENT_ID, fields)))
+    nodes = addresses.nodes_in(key, version, response)
+    if key == DESCRIBE_CLUSTER and (code := _values(key, version, response)["error_code"]):
+        raise NotAnswered(f"{stream.peer} answers DescribeCluster with {kafka_error(code).name}")
+    return DiscoveredNodes(nodes, addresses.cluster_id_in(key, version, response))
+
+
+def _question(api_versions: bytes, peer: str) -> _Question:
+    """Returns the question for a node that answers ApiVersions v0 so. Raises NamesNoNodes."""
+    apis_offered = _values(API_VERSIONS, 0, api_versions)["api_keys"]
+    offered = {api["api_key"]: int(api["max_version"]) for api in apis_offered}
+    if METADATA in offered or VOTE not in offered:
+        return _metadata(min(apis.versions(METADATA)[-1], offered.get(METADATA, 0)))
+    version = min(apis.versions(DESCRIBE_CLUSTER)[-1], offered.get(DESCRIBE_CLUSTER, 0))
+    if version < FIRST_WITH_CONTROLLERS:
+        raise NamesNoNodes(
+            f"{peer} is a controller older than Kafka 3.7, which names no nodes; right would be a broker"
+        )
+    return _Question(DESCRIBE_CLUSTER, version, {"endpoint_type": addresses.CONTROLLERS})
+
+
+def _metadata(version: int) -> _Question:
     # an empty list means all topics in version 0, and no topic in later ones
-    fields = {"topics": [], "allow_auto_topic_creation": False}
-    request = catalog.encode_request(METADATA, version, correlation_id, CLIENT_ID, fields)
-    response = await _exchange(stream, framed(request))
-    nodes = addresses.nodes_in(METADATA, version, response)
-    return DiscoveredNodes(nodes, addresses.cluster_id_in(METADATA, version, response))
+    return _Question(METADATA, version, {"topics": [], "allow_auto_topic_creation": False})
 
 
-def _metadata_version(response: bytes) -> int:
-    """Returns the newest version of Metadata that this ApiVersions response v0 offers and the catalog has."""
-    decoded = catalog.decode_response(response, API_VERSIONS, 0)
+def _values(api_key: int, version: int, response: bytes) -> dict[str, Any]:
+    decoded = catalog.decode_response(response, api_key, version)
     assert not isinstance(decoded, catalog.UnknownMessage)
-    offered = {api["api_key"]: int(api["max_version"]) for api in decoded[1]["api_keys"]}
-    return min(apis.versions(METADATA)[-1], offered.get(METADATA, 0))
+    return decoded[1]
 
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:

@@ -37,6 +37,12 @@ BACKLOG = 1024
 LOOK_UP_SECONDS = 5.0
 # the most free ports that are passed over because they are reserved; after them, any free port is taken
 MAX_PASSED_OVER = 64
+# the nodes are controllers -> why a response is refused that names nodes of the other kind
+_OTHER_KIND = {
+    is_controller: f"the response names {theirs}, and these listeners stand for {ours}; "
+    f"right would be another cluster in the settings, whose upstream is a {theirs.removesuffix('s')}"
+    for is_controller, ours, theirs in ((False, "brokers", "controllers"), (True, "controllers", "brokers"))
+}
 
 
 class Nodes:
@@ -69,6 +75,8 @@ class Nodes:
         self._observer = observer
         self._known = dict(state.nodes)
         self._cluster_id = state.cluster_id
+        # what these nodes are; None until a response says
+        self._are_controllers: bool | None = None
         self._log_throttle = LogThrottle()
         self._reserved = reserved
         self._bootstrap = settings.listen
@@ -168,7 +176,9 @@ class Nodes:
 
     def needs_ensure(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
         """True if `ensure` has anything to do for a response that names these nodes."""
-        return cluster_id not in (None, self._cluster_id) or not self.are_current(nodes)
+        if cluster_id not in (None, self._cluster_id) or not self.are_current(nodes):
+            return True
+        return any(node.is_controller not in (None, self._are_controllers) for node in nodes)
 
     def are_current(self, nodes: Iterable[Node]) -> bool:
         """True if these nodes have their listeners, and their brokers have not moved."""
@@ -181,13 +191,14 @@ class Nodes:
             cluster_id: the cluster's id in that response; None: the response has none.
 
         Raises:
-            OSError: a listener can't be opened.
+            OSError: a listener can't be opened, or the response names brokers among controllers or the reverse.
         """
         nodes = tuple(nodes)
         self._check_file_limit({node.node_id for node in nodes})
         is_new_id = cluster_id not in (None, self._cluster_id)
         if is_new_id:
             self._switch_cluster(cluster_id)
+        self._check_kind(nodes)
         changed = [node for node in nodes if not self._is_current(node)]
         for node in changed:
             self._learn(node)
@@ -228,10 +239,23 @@ class Nodes:
         before, self._cluster_id = self._cluster_id, cluster_id
         if before is None:
             return
+        self._are_controllers = None
         self._known = {number: KnownNode(None, node.port) for number, node in self._known.items()}
         event = "another cluster answers: its nodes take the known ones' places"
         level = self._log_throttle.level(f"now {cluster_id}")
         log(level, event, cluster=self._settings.name, was=before, now=cluster_id)
+
+    def _check_kind(self, nodes: Iterable[Node]) -> None:
+        """Notes from the first response that says so if the nodes are brokers or controllers. Raises OSError later.
+
+        Both have the same ids, and one listener can't stand for two addresses.
+        """
+        for is_controller in {node.is_controller for node in nodes} - {None, self._are_controllers}:
+            if self._are_controllers is not None:
+                raise OSError(errno.EADDRNOTAVAIL, _OTHER_KIND[self._are_controllers])
+            self._are_controllers = is_controller
+            if is_controller:
+                log(INFO, "upstream is a controller: its nodes are the quorum's", cluster=self._settings.name)
 
     def _check_file_limit(self, node_ids: set[int]) -> None:
         """Raises OSError if listeners, which stay for ever, would take more than half of the file descriptors."""
