@@ -272,7 +272,7 @@ class KafkaCluster:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def wait_until_ready(self) -> None:
-        """Waits until each running node's own metadata has all running nodes; until controllers alone can be dialled."""
+        """Waits until each running node's own metadata has all running nodes; if none is a broker, until all listen."""
         running = {number: node for number, node in self.nodes.items() if node.child is not None}
         for node in running.values() if self._controllers_only else ():
             wait_for(

@@ -1,4 +1,4 @@
-"""Tests of a proxy before KRaft controllers: Kafka's own tools with --bootstrap-controller pass it, and stay with it."""
+"""Tests of a proxy before KRaft controllers: Kafka's own tools with --bootstrap-controller never go round it."""
 
 from __future__ import annotations
 
