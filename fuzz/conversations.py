@@ -35,7 +35,6 @@ from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, FIND_COORDINATOR, ME
 from proxy.wire.plain_settings import PLAIN_SETTINGS
 from recorder.capture.spool import DATA, DIRECTION, KIND, OF_STREAMS
 
-CONTROLLERS = 2
 # of a request, behind its length: key, version, correlation id
 HEAD = Struct(">hhi")
 # lists of nodes by their fields' names, in whichever message
@@ -292,8 +291,6 @@ def _awaiting(read: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _nodes(key: int, values: Any) -> Iterator[tuple[int, str]]:
-    if key == DESCRIBE_CLUSTER and values.get("endpoint_type") == CONTROLLERS:
-        return
     if key not in (PRODUCE, 1, METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER, 78, 79):
         return
     for one in [node for name in LISTS for node in values.get(name) or ()] + ([values] if "host" in values else []):

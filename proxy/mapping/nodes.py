@@ -1,7 +1,7 @@
 """`NodeMap`, the protocol of every mapping of nodes to listeners, and what mappings share."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -18,15 +18,20 @@ WILDCARDS = frozenset({"", "0.0.0.0", "::", "*"})
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker as the cluster names it."""
+    """A broker or controller as the cluster names it.
+
+    is_controller: None if the response names nodes of its sender's own kind, whichever that is. One id may be a broker
+        and a controller, with an address for each.
+    """
 
     node_id: int
     host: str
     port: int
+    is_controller: bool | None = field(default=False, compare=False)
 
     @property
     def address(self) -> Address:
-        """The broker's address in the cluster's response. A broker may give any text as its host."""
+        """The node's address in the cluster's response. A broker may give any text as its host."""
         return Address(self.host, self.port)
 
 

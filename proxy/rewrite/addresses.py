@@ -4,8 +4,7 @@ Knows field paths and versions, never sockets or settings. A rewrite is a splice
 element, and the sizes around them (of the tagged field, of the frame); every other byte is the broker's own. ADDRESSES
 admits versions; `api_versions.py` hides all others from clients.
 
-Two kinds of entries stay as they are, because no client of the listener dials them (`NotRewritten`). NOT_DIALLED lists
-all other fields whose addresses no client dials.
+FindCoordinator's entries without a node stay as they are. NOT_DIALLED lists the fields whose addresses no client dials.
 Source: KIP-951, KIP-919, Kafka's *Response.json; `BrokerAddressFilter` of Kroxylicious is the peer to compare with.
 """
 
@@ -27,10 +26,10 @@ from proxy.wire.primitives import Buffer, TagSpan, uvarint
 # FindCoordinator's node id in an entry that names no node.
 NO_NODE = -1
 
-# The first version of a Metadata response that holds the cluster's id.
-FIRST_WITH_CLUSTER_ID = 2
+# api key -> the first version of its response that holds the cluster's id
+FIRST_WITH_CLUSTER_ID = {METADATA: 2, DESCRIBE_CLUSTER: 0}
 
-# The endpoint type of a DescribeCluster response that lists controllers (1: brokers).
+# The endpoint type of a DescribeCluster response that lists controllers (1: brokers; KIP-919).
 CONTROLLERS = 2
 
 # node id -> advertised address
@@ -39,17 +38,19 @@ Advertised = Callable[[int], Address]
 Projection = Callable[[Buffer, int], dict[str, list[tuple[Any, int, int]]]]
 
 
-class NotRewritten(Enum):
-    """Entries of a list of addresses that no client dials."""
+class Named(Enum):
+    """The nodes that a list names."""
 
-    # FindCoordinator: an entry whose node id is NO_NODE and that has no host
-    NODELESS = auto()
-    # DescribeCluster: all entries if the endpoint type is CONTROLLERS (KIP-919). One node id may be a broker and a
-    # controller, on different ports
-    OF_CONTROLLERS = auto()
+    BROKERS = auto()
+    # an entry whose node id is NO_NODE and that has no host names no node
+    BROKERS_OR_NONE = auto()
+    # what the response's endpoint type says
+    BY_TYPE = auto()
+    # brokers among brokers, controllers among controllers: a KRaft controller is asked for the metadata log by Fetch
+    PEERS = auto()
 
 
-NODELESS, OF_CONTROLLERS = NotRewritten
+BROKERS, BROKERS_OR_NONE, BY_TYPE, PEERS = Named
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class AddressField:
 
     nodes: the path of the list; "": the body itself is the only entry.
     node_id: the field of an entry with its node id; host and port are always named so.
-    unless: the entries that are not rewritten.
+    named: the nodes that the list names.
     is_walked: large responses stream, and only their tail is held (`equal_length.py`). All others are held whole.
     tag: the number of the tagged field of the body that is the list; None: it is a plain field.
     names_all: the list names all nodes of the cluster. A node that such lists lack is gone; an empty list says nothing.
@@ -68,7 +69,7 @@ class AddressField:
     versions: range
     nodes: str
     node_id: str
-    unless: NotRewritten | None = None
+    named: Named
     is_walked: bool = False
     tag: int | None = None
     names_all: bool = False
@@ -86,16 +87,16 @@ def _since(first: int) -> range:
 
 
 ADDRESSES = (
-    # api                           versions      list              node id      unless
-    AddressField(METADATA,          _since(0),    "brokers",        "node_id",   names_all=True),
-    AddressField(FIND_COORDINATOR,  range(4),     "",               "node_id",   NODELESS),
-    AddressField(FIND_COORDINATOR,  _since(4),    "coordinators",   "node_id",   NODELESS),
-    AddressField(DESCRIBE_CLUSTER,  range(1),     "brokers",        "broker_id", names_all=True),
-    AddressField(DESCRIBE_CLUSTER,  _since(1),    "brokers",        "broker_id", OF_CONTROLLERS, names_all=True),
-    AddressField(PRODUCE,           _since(10),   "node_endpoints", "node_id",   tag=0),
-    AddressField(FETCH,             _since(16),   "node_endpoints", "node_id",   tag=0, is_walked=True),
-    AddressField(SHARE_FETCH,       _since(0),    "node_endpoints", "node_id",   is_walked=True),
-    AddressField(SHARE_ACKNOWLEDGE, _since(0),    "node_endpoints", "node_id",   is_walked=True),
+    # api                           versions      list              node id      named
+    AddressField(METADATA,          _since(0),    "brokers",        "node_id",   BROKERS, names_all=True),
+    AddressField(FIND_COORDINATOR,  range(4),     "",               "node_id",   BROKERS_OR_NONE),
+    AddressField(FIND_COORDINATOR,  _since(4),    "coordinators",   "node_id",   BROKERS_OR_NONE),
+    AddressField(DESCRIBE_CLUSTER,  range(1),     "brokers",        "broker_id", BROKERS, names_all=True),
+    AddressField(DESCRIBE_CLUSTER,  _since(1),    "brokers",        "broker_id", BY_TYPE, names_all=True),
+    AddressField(PRODUCE,           _since(10),   "node_endpoints", "node_id",   BROKERS, tag=0),
+    AddressField(FETCH,             _since(16),   "node_endpoints", "node_id",   PEERS, tag=0, is_walked=True),
+    AddressField(SHARE_FETCH,       _since(0),    "node_endpoints", "node_id",   BROKERS, is_walked=True),
+    AddressField(SHARE_ACKNOWLEDGE, _since(0),    "node_endpoints", "node_id",   BROKERS, is_walked=True),
 )  # fmt: skip
 
 # the APIs whose responses list all nodes of the cluster
@@ -117,9 +118,6 @@ _CLIENT = "where a client connects from, as the broker sees it: this proxy"
 _RULE = "the hosts that an ACL speaks of: brokers compare them with where a client connects from"
 
 NOT_DIALLED = (
-    NotDialled(
-        "DescribeClusterResponse", "brokers", "of endpoint type 2: controllers, which this proxy doesn't stand for"
-    ),
     NotDialled("DescribeConfigsResponse", "results.configs", "the text of settings such as advertised.listeners"),
     NotDialled("DescribeQuorumResponse", "nodes.listeners", "the quorum's listeners, shown to administrators"),
     NotDialled("FetchResponse", "responses.partitions.records", "record payloads are the users' own"),
@@ -208,7 +206,8 @@ def cluster_id_in(api_key: int, api_version: int, frame: Buffer) -> str | None:
 
     Raises WireError: the frame can't be read.
     """
-    if not (api_key == DESCRIBE_CLUSTER or (api_key == METADATA and api_version >= FIRST_WITH_CLUSTER_ID)):
+    first = FIRST_WITH_CLUSTER_ID.get(api_key)
+    if first is None or api_version < first:
         return None
     values = _cluster_projection(api_key, api_version)(frame, response_head(frame, api_key, api_version).body)
     cluster_id: str | None = values["cluster_id"][0][0]
@@ -241,12 +240,13 @@ def address_spans(api_key: int, api_version: int, buf: Buffer, at: int) -> Addre
     """
     row, paths, project = _projection(api_key, api_version)
     values = project(buf, at)
-    if row.unless is OF_CONTROLLERS and values["endpoint_type"][0][0] == CONTROLLERS:
-        return AddressSpans([], [], 0, 0)
+    is_controller = (
+        None if row.named is PEERS else row.named is BY_TYPE and values["endpoint_type"][0][0] == CONTROLLERS
+    )
     nodes = [
-        AddressSpan(Node(node_id, host, port), start, end)
+        AddressSpan(Node(node_id, host, port, None if row.named is PEERS else is_controller), start, end)
         for (node_id, _, _), (host, start, _), (port, _, end) in zip(*map(values.__getitem__, paths), strict=True)
-        if not (row.unless is NODELESS and node_id == NO_NODE and not host)
+        if not (row.named is BROKERS_OR_NONE and node_id == NO_NODE and not host)
     ]
     return AddressSpans(nodes, *(values["tags"][0] if "tags" in values else ([], 0, 0)))
 
@@ -291,7 +291,7 @@ def _field(api_key: int, api_version: int) -> AddressField | None:
 def _projection(api_key: int, api_version: int) -> tuple[AddressField, tuple[str, str, str], Projection]:
     row, codec = _field(api_key, api_version), known_codec(api_key, api_version)
     assert row is not None, "its response has a codec, so it carries addresses"
-    more_paths = ["endpoint_type"] if row.unless is OF_CONTROLLERS else []
+    more_paths = ["endpoint_type"] if row.named is BY_TYPE else []
     if row.nodes == "node_endpoints":
         more_paths.append("tags")
     return row, row.paths, codec.project((*row.paths, *more_paths))

@@ -33,8 +33,8 @@ from proxy.wire.primitives import Buffer, read_tags, uvarint
 # Apache Kafka's own keys are below 100; vendors' keys are far above (Confluent's begin at 10000).
 FIRST_VENDOR_KEY = 10_000
 
-# Quorum APIs -> the first version whose responses name other controllers, and can't be rewritten. Only controllers use
-# them, among each other: no listener for clients offers them.
+# Quorum APIs -> the first version whose responses name other controllers, and can't be rewritten. Controllers offer
+# them to all clients, but only controllers use them, among each other.
 CONTROLLERS_ONLY = {
     VOTE: 1,
     BEGIN_QUORUM_EPOCH: 1,

@@ -91,12 +91,14 @@ def blob_tree(name: str, data: bytes, shown: Shown) -> dict[str, Any]:
 
 
 def _telemetry(values: Values, budget: Budget) -> Any:
-    """A client's metrics; their bytes if they can't be read or the package for them is missing."""
+    """A client's metrics; their bytes if they can't be read, with the reason if that is a missing package."""
     from proxy.wire import telemetry
 
     try:
         return telemetry.decode(values, budget=budget)
-    except (WireError, ModuleNotFoundError):
+    except ModuleNotFoundError as error:
+        return {"why": str(error), "bytes": values["metrics"]}
+    except WireError:
         return values["metrics"]
 
 

@@ -15,10 +15,12 @@ can stand there (127.77.17.{node_id}). A class archive made on first use brings 
 """
 
 import shutil
+import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -45,6 +47,7 @@ CONSOLE_TOOLS = {
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
@@ -192,6 +195,7 @@ class KafkaCluster:
         jvm_options: Sequence[str] | None = None,
         release: str = VERSION,
         one_address: bool = False,
+        controllers_only: bool = False,
     ) -> None:
         """Reserve every port and write nothing yet.
 
@@ -202,9 +206,11 @@ class KafkaCluster:
             release: one of `jars.RELEASES` that can do without ZooKeeper; only the default one has a class archive.
             one_address: all nodes advertise one and the same TAPPED address, which leads to the last of them: as behind
                 a load balancer that always sends a host to the same broker.
+            controllers_only: no node is a broker, so QUORUM is the only listener: an isolated quorum.
         """
         self._folder, self.release = folder, release
         self._settings = dict(settings or {})
+        self._controllers_only = controllers_only
         self._jvm_options = self._archive("broker") if jvm_options is None else jvm_options
         self._cluster_id = _uuid()
         tapped = same_port([TAPPED_HOST.format(number) for number in range(1, nodes + 1)])
@@ -266,9 +272,13 @@ class KafkaCluster:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def wait_until_ready(self) -> None:
-        """Waits until each running node's own metadata has all running nodes."""
+        """Waits until each running node's own metadata has all running nodes; if none is a broker, until all listen."""
         running = {number: node for number, node in self.nodes.items() if node.child is not None}
-        for node in running.values():
+        for node in running.values() if self._controllers_only else ():
+            wait_for(
+                lambda node=node: _accepts(node.quorum), f"controller {node.number}", hopeless=partial(_death, node)
+            )
+        for node in () if self._controllers_only else running.values():
             wait_for(
                 lambda node=node: running.keys() == self.metadata(node.number).brokers.keys(),
                 f"node {node.number} to see nodes {sorted(running)}",
@@ -376,6 +386,9 @@ class KafkaCluster:
         copies = len(self.nodes)
         internal_topics = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
         settings = _SETTINGS | node.listeners()
+        if self._controllers_only:
+            settings |= {"process.roles": "controller", "listeners": f"QUORUM://{node.quorum}"}
+            del settings["advertised.listeners"], settings["inter.broker.listener.name"]
         settings |= {f"{topic}.replication.factor": copies for topic in internal_topics}
         settings |= {f"{topic}.min.isr": 1 for topic in internal_topics[1:]}
         settings |= {
@@ -434,6 +447,12 @@ def _make_class_archives(tool: Path, broker: Path) -> None:
             children.stop(cluster.nodes[1].child, seconds=60)
         shutil.move(made.with_name("tool.jsa"), tool)
         shutil.move(made, broker)
+
+
+def _accepts(port: Reserved) -> bool:
+    with suppress(OSError), socket.create_connection((port.host, port.port), 5):
+        return True
+    return False
 
 
 def _death(node: Node) -> str | None:

@@ -5,9 +5,10 @@ The query is ApiVersions v0, then Metadata for no topics, on a connection that i
 - A broker that refuses ApiVersions v0 and says which versions it has is asked in the first of these (KIP-511).
 - A broker that gives no other usable answer to ApiVersions is asked Metadata v0, on a second connection: brokers before
   0.10 close the connection at ApiVersions.
-- Only `_nodes_in` decides whether a Metadata response names the nodes: it has no error, and at least one broker. A
-  cluster that starts or stops names none.
-- A broker that demands a login closes the connection at Metadata (`ClosedByBroker`); the proxy then learns the nodes
+- A KRaft controller serves no Metadata; DescribeCluster asks it for the quorum's controllers (KIP-919).
+- Only `_nodes_in` decides whether a response names the nodes: it has no error, and at least one node. A cluster that
+  starts or stops names none.
+- A node that demands a login closes the connection at the question (`ClosedByBroker`); the proxy then learns the nodes
   from responses to clients.
 
 A broker's address may lead back to the proxy, through other proxies or a load balancer. The proxy's listener then
@@ -30,7 +31,7 @@ from proxy.wire.error_codes import UNSUPPORTED_VERSION, kafka_error
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH, REQUEST_HEAD, RESPONSE_HEAD, framed
 from proxy.wire.headers import response_head
-from proxy.wire.keys import API_VERSIONS, METADATA
+from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, METADATA, VOTE
 
 CLIENT_ID = "kafka-wiretap"
 # brokers demand the client's name and version in ApiVersions from version 3 on (KIP-511)
@@ -40,6 +41,8 @@ REQUEST_CORRELATION_ID = slice(REQUEST_HEAD.size - 4, REQUEST_HEAD.size)
 # bytes; Metadata without topics takes some dozens of bytes a node, and only v0 lists all topics
 LONGEST_ANSWER = 1024 * 1024
 ANSWER_SECONDS = 5
+# the version of DescribeCluster from which on controllers answer it
+FIRST_WITH_CONTROLLERS = 1
 # INVALID_REQUEST: no broker answers ApiVersions v0 with it
 LOOP_ERROR = 42
 # correlation ids are below this, and not negative: those of a broker's clients begin at 0, too
@@ -60,12 +63,16 @@ class NotKafka(NotAnswered):
     """The server that listens there does not speak Kafka's protocol."""
 
 
+class NamesNoNodes(PeerLost):
+    """The upstream is a KRaft controller older than Kafka 3.7: no request makes it name addresses."""
+
+
 class LeadsBackIndirectly(PeerLost):
     """The query came back to the proxy: the address leads to it through other proxies or a load balancer."""
 
 
 class DiscoveredNodes(NamedTuple):
-    """A cluster's nodes, as a broker names them. `cluster_id`: None from brokers older than 0.10.1."""
+    """A cluster's nodes, as one of them names them. `cluster_id`: None from brokers older than 0.10.1."""
 
     nodes: tuple[Node, ...]
     cluster_id: str | None
@@ -99,13 +106,14 @@ async def ask_for_nodes(dial: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
     Raises:
         PeerLost: no connection to the broker could be made.
         NotAnswered: the broker did not answer, or its answer names no nodes or can't be understood.
+        NamesNoNodes: it never will.
         LeadsBackIndirectly: the proxy's own listener answered the query.
     """
     stream = await dial()
     try:
         with trio.fail_after(ANSWER_SECONDS):
             return await _query(stream, dial, loop_probe)
-    except (NotAnswered, LeadsBackIndirectly):
+    except (NotAnswered, LeadsBackIndirectly, NamesNoNodes):
         raise
     except PeerLost as error:
         raise ClosedByBroker(error) from error
@@ -115,24 +123,30 @@ async def ask_for_nodes(dial: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
         raise NotAnswered(f"{stream.peer} did not answer in {ANSWER_SECONDS} s") from error
 
 
+class _Question(NamedTuple):
+    """The request whose response names the nodes."""
+
+    api_key: int
+    version: int
+    fields: dict[str, Any]
+
+
 async def _query(stream: Stream, dial_again: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
     try:
-        version = await _metadata_version(stream, loop_probe)
-        if version is None:
+        question = await _question(stream, loop_probe)
+        if question is None:
             stream.close()
-            stream, version = await dial_again(), 0
-        # an empty list means all topics in version 0, and no topic in later ones
-        fields = {"topics": [], "allow_auto_topic_creation": False}
-        response = await _exchange(stream, loop_probe.request(METADATA, version, fields))
-        return _nodes_in(version, response, stream.peer)
+            stream, question = await dial_again(), _metadata(0)
+        response = await _exchange(stream, loop_probe.request(*question))
+        return _nodes_in(question, response, stream.peer)
     finally:
         stream.close()
 
 
-async def _metadata_version(stream: Stream, loop_probe: LoopProbe) -> int | None:
-    """Returns the newest version of Metadata that the broker and the catalog have; None: the broker does not say.
+async def _question(stream: Stream, loop_probe: LoopProbe) -> _Question | None:
+    """Returns the question for a node, by its answer to ApiVersions; None: the answer does not say.
 
-    Raises LeadsBackIndirectly; NotKafka.
+    Raises LeadsBackIndirectly; NamesNoNodes; NotKafka.
     """
     try:
         response = await _exchange(stream, loop_probe.frame)
@@ -146,8 +160,25 @@ async def _metadata_version(stream: Stream, loop_probe: LoopProbe) -> int | None
         raise
     except (PeerLost, WireError):
         return None
-    newest = max((int(row["max_version"]) for row in offered["api_keys"] if row["api_key"] == METADATA), default=0)
-    return None if offered["error_code"] else min(apis.versions(METADATA)[-1], newest)
+    newest = {row["api_key"]: int(row["max_version"]) for row in offered["api_keys"]}
+    return None if offered["error_code"] else _question_for(newest, stream.peer)
+
+
+def _question_for(newest: dict[int, int], peer: str) -> _Question:
+    """Returns the question for a node with these APIs, each with its newest version. Raises NamesNoNodes."""
+    if METADATA in newest or VOTE not in newest:
+        return _metadata(min(apis.versions(METADATA)[-1], newest.get(METADATA, 0)))
+    version = min(apis.versions(DESCRIBE_CLUSTER)[-1], newest.get(DESCRIBE_CLUSTER, 0))
+    if version < FIRST_WITH_CONTROLLERS:
+        raise NamesNoNodes(
+            f"{peer} is a controller older than Kafka 3.7, which names no nodes; right would be a broker"
+        )
+    return _Question(DESCRIBE_CLUSTER, version, {"endpoint_type": addresses.CONTROLLERS})
+
+
+def _metadata(version: int) -> _Question:
+    # an empty list means all topics in version 0, and no topic in later ones
+    return _Question(METADATA, version, {"topics": [], "allow_auto_topic_creation": False})
 
 
 def _api_versions(response: bytes, version: int) -> dict[str, Any]:
@@ -164,17 +195,18 @@ def _first_offered(refusal: dict[str, Any]) -> int | None:
     return next((one for versions in offered for one in apis.versions(API_VERSIONS)[1:] if one in versions), None)
 
 
-def _nodes_in(version: int, response: bytes, peer: str) -> DiscoveredNodes:
-    """Returns the nodes that a Metadata response names. Raises WireError; NotAnswered: it does not name the nodes."""
-    body = response_head(response, METADATA, version).body
-    # versions before 13 have no such field
-    errors = catalog.must("response", METADATA, version).project(("error_code",))(response, body)["error_code"]
-    nodes = addresses.nodes_in(METADATA, version, response)
+def _nodes_in(question: _Question, response: bytes, peer: str) -> DiscoveredNodes:
+    """Returns the nodes that a response names. Raises WireError; NotAnswered: it does not name the nodes."""
+    key, version, _ = question
+    body = response_head(response, key, version).body
+    # Metadata before version 13 has no such field
+    errors = catalog.must("response", key, version).project(("error_code",))(response, body)["error_code"]
     if errors and errors[0][0]:
-        raise NotAnswered(f"{peer} answered with the error {kafka_error(errors[0][0]).name}")
+        raise NotAnswered(f"{peer} answers {apis.api_name(key)} with the error {kafka_error(errors[0][0]).name}")
+    nodes = addresses.nodes_in(key, version, response)
     if not nodes:
-        raise NotAnswered(f"{peer} named no broker; does the cluster start?")
-    return DiscoveredNodes(nodes, addresses.cluster_id_in(METADATA, version, response))
+        raise NotAnswered(f"{peer} named no node; does the cluster start?")
+    return DiscoveredNodes(nodes, addresses.cluster_id_in(key, version, response))
 
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:

@@ -47,6 +47,12 @@ NEAR_LIMIT = 0.8
 MAX_LISTENERLESS = MAX_REMEMBERED
 # begins accepting on a new listener, for the node that it stands for; returns a function that closes the listener
 ServeNode = Callable[[trio.SocketListener, int], Callable[[], None]]
+# the nodes are controllers -> why a response is refused that names nodes of the other kind
+_OTHER_KIND = {
+    is_controller: f"the response names {theirs}, and these listeners stand for {ours}; "
+    f"right would be another cluster in the settings, whose upstream is a {theirs.removesuffix('s')}"
+    for is_controller, ours, theirs in ((False, "brokers", "controllers"), (True, "controllers", "brokers"))
+}
 
 
 class Nodes:
@@ -82,6 +88,8 @@ class Nodes:
         self._observer = observer
         self._known = dict(state.nodes)
         self._cluster_id = state.cluster_id
+        # what these nodes are; None until a response says
+        self._are_controllers: bool | None = None
         self._log_throttle = LogThrottle()
         self._ports = NodePorts(settings.name, reserved, state.given_back)
         self._bootstrap = settings.listen
@@ -200,7 +208,9 @@ class Nodes:
 
     def needs_ensure(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
         """True if `ensure` has anything to do for a response that names these nodes."""
-        return cluster_id not in (None, self._cluster_id) or not self.are_current(nodes)
+        if cluster_id not in (None, self._cluster_id) or not self.are_current(nodes):
+            return True
+        return any(node.is_controller not in (None, self._are_controllers) for node in nodes)
 
     def are_current(self, nodes: Iterable[Node]) -> bool:
         """True if these nodes have their listeners, and their brokers have not moved."""
@@ -213,7 +223,7 @@ class Nodes:
             cluster_id: the cluster's id in that response; None: the response has none.
 
         Raises:
-            OSError: a listener can't be opened.
+            OSError: a listener can't be opened, or the response names brokers among controllers or the reverse.
         """
         nodes = tuple(nodes)
         try:
@@ -228,6 +238,7 @@ class Nodes:
         is_new_id = cluster_id not in (None, self._cluster_id)
         if is_new_id:
             self._switch_cluster(cluster_id)
+        self._check_kind(nodes)
         changed = [node for node in nodes if not self._is_current(node)]
         for node in changed:
             self._learn(node)
@@ -371,10 +382,23 @@ class Nodes:
         self.identity.add_id(cluster_id)
         if before is None:
             return
+        self._are_controllers = None
         self._known = {number: KnownNode(None, node.port) for number, node in self._known.items()}
         event = "another cluster answers: its nodes take the known ones' places"
         level = self._log_throttle.level(f"now {cluster_id}")
         log(level, event, cluster=self._settings.name, was=before, now=cluster_id)
+
+    def _check_kind(self, nodes: Iterable[Node]) -> None:
+        """Notes from the first response that says so if the nodes are brokers or controllers. Raises OSError later.
+
+        Both have the same ids, and one listener can't stand for two addresses.
+        """
+        for is_controller in {node.is_controller for node in nodes} - {None, self._are_controllers}:
+            if self._are_controllers is not None:
+                raise OSError(errno.EADDRNOTAVAIL, _OTHER_KIND[self._are_controllers])
+            self._are_controllers = is_controller
+            if is_controller:
+                log(INFO, "upstream is a controller: its nodes are the quorum's", cluster=self._settings.name)
 
     @property
     def listener_limit(self) -> float:

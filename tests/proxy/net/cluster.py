@@ -12,7 +12,7 @@ from proxy.mapping.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
-from proxy.wire.keys import API_VERSIONS, HEARTBEAT, METADATA
+from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, HEARTBEAT, METADATA, VOTE
 from tests.proxy.conversation.script import request, response
 from tests.proxy.net.peers import HOST, PATIENCE, Peer
 
@@ -47,6 +47,10 @@ class Broker:
         self.is_reticent = False
         # knows no ApiVersions and closes the connection, like brokers before 0.10
         self.is_old = False
+        # is a KRaft controller, whose newest version of DescribeCluster this is
+        self.describes_quorum: int | None = None
+        # the error of its responses to DescribeCluster
+        self.error_code = 0
         self.address = Address(HOST, 0)
         self._scope = trio.CancelScope()
 
@@ -94,14 +98,28 @@ class Broker:
         if self.is_old and key == API_VERSIONS:
             return None
         if key == API_VERSIONS:
-            keys = [{"api_key": METADATA, "min_version": 0, "max_version": self.newest_metadata}]
+            offered = {METADATA: self.newest_metadata}
+            if self.describes_quorum is not None:
+                offered = {VOTE: 2, DESCRIBE_CLUSTER: self.describes_quorum}
+            keys = [{"api_key": key, "min_version": 0, "max_version": newest} for key, newest in offered.items()]
             return framed(catalog.encode_response(key, version, correlation_id, {"api_keys": keys}))
-        if key == METADATA:
-            nodes = [Node(1, self.address.host, self.address.port)] if self.nodes is None else self.nodes
+        nodes = [Node(1, self.address.host, self.address.port)] if self.nodes is None else self.nodes
+        if key == METADATA and self.describes_quorum is None:
             brokers = [{"node_id": node.node_id, "host": node.host, "port": node.port} for node in nodes]
             body = {"brokers": brokers} | ({"cluster_id": self.cluster_id} if version >= 2 else {})
             return framed(catalog.encode_response(key, version, correlation_id, body))
+        if key == DESCRIBE_CLUSTER:
+            return described(nodes, version, correlation_id, self.cluster_id or "", self.error_code)
         return await self.answer(key, version, correlation_id)
+
+
+def described(
+    nodes: Iterable[Node], version: int, correlation_id: int, cluster_id: str = "", error_code: int = 0
+) -> bytes:
+    """Returns a response to DescribeCluster that names controllers, as a frame."""
+    listed = [{"broker_id": node.node_id, "host": node.host, "port": node.port} for node in nodes]
+    body = {"endpoint_type": 2, "brokers": listed, "cluster_id": cluster_id, "error_code": error_code}
+    return framed(catalog.encode_response(DESCRIBE_CLUSTER, version, correlation_id, body))
 
 
 async def _frame(stream: trio.SocketStream) -> bytes | None:

@@ -14,7 +14,9 @@ from proxy.net.sockets.reactor import reactor
 from proxy.net.state.claims import StateClaims
 from proxy.net.state.file import read_state
 from proxy.schema.addresses import Address
-from proxy.wire.keys import HEARTBEAT, METADATA
+from proxy.wire import catalog
+from proxy.wire.framing import framed
+from proxy.wire.keys import DESCRIBE_CLUSTER, HEARTBEAT, METADATA
 from tests.brokers.ports import reserved_range
 from tests.proxy.net.cluster import ASK_METADATA, Broker, ping
 from tests.proxy.net.peers import HOST, Peer
@@ -48,6 +50,36 @@ async def test_a_client_reaches_a_node_through_its_advertised_listener(broker, n
             await ping(Peer(stream))
         assert (HEARTBEAT, 3) in other.asked
         assert proxy.watcher.seen("opened")[1][1].node == 7
+
+
+async def test_a_client_of_controllers_reaches_each_through_its_listener(broker, nursery):
+    other = Broker()
+    await other.start(nursery)
+    broker.describes_quorum = 2
+    broker.nodes = [Node(7, other.address.host, other.address.port)]
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await client.say(framed(catalog.encode_request(DESCRIBE_CLUSTER, 2, 77, "tests", {"endpoint_type": 2})))
+        (told,) = read(DESCRIBE_CLUSTER, 2, await client.hear_frame())["brokers"]
+        assert told["port"] != other.address.port
+        async with await trio.open_tcp_stream(told["host"], told["port"]) as stream:
+            await ping(Peer(stream))
+        assert (HEARTBEAT, 3) in other.asked
+        assert proxy.watcher.seen("opened")[1][1].node == 7
+
+
+async def test_controllers_named_to_clients_of_brokers_end_the_connection_with_the_reason(broker, caplog):
+    """Brokers and controllers have the same ids. Kafka's own brokers never name controllers."""
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await client.say(ASK_METADATA)
+        await client.hear_frame()
+        broker.nodes = [Node(1, "secret.invalid", 9093)]
+        await client.say(framed(catalog.encode_request(DESCRIBE_CLUSTER, 2, 78, "tests", {"endpoint_type": 2})))
+        assert await client.hear_all() == b""
+        assert await closed(proxy) == {"not_rewritable": 1}
+    (said,) = [record for record in caplog.records if record.msg == "response can't be rewritten"]
+    assert "the response names controllers, and these listeners stand for brokers" in str(said.keys["reason"])
 
 
 async def test_connections_have_numbers_of_their_own_and_ends(broker):

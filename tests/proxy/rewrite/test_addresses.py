@@ -286,10 +286,26 @@ def test_a_coordinator_without_a_number_that_could_be_dialled_is_a_node_like_oth
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_controllers_are_left_alone(version: int) -> None:
-    frame = response(60, version, values(60, version, [ONE, TWO]) | {"endpoint_type": 2})
-    assert nodes_in(60, version, frame) == ()
-    assert splice(60, version, frame, told) == framed(frame)
+@pytest.mark.parametrize(("endpoint_type", "is_controller"), [(1, False), (2, True)], ids=["brokers", "controllers"])
+def test_the_endpoint_type_says_which_nodes_are_named(version: int, endpoint_type: int, is_controller: bool) -> None:
+    body = values(60, version, [ONE, TWO]) | {"endpoint_type": endpoint_type}
+    frame = response(60, version, body)
+    assert nodes_in(60, version, frame) == (ONE, TWO)
+    assert [node.is_controller for node in nodes_in(60, version, frame)] == [is_controller] * 2
+    assert splice(60, version, frame, told) == framed(response(60, version, replaced_slowly(body, PROXY)))
+
+
+def test_fetch_names_nodes_of_the_senders_own_kind() -> None:
+    """A controller is asked for the log of the cluster's metadata, and names the controller that leads it."""
+    (node,) = nodes_in(1, 17, response(1, 17, values(1, 17, [ONE])))
+    assert node.is_controller is None
+
+
+@pytest.mark.parametrize("version", apis.versions(60))
+def test_describe_cluster_has_the_cluster_id(version: int) -> None:
+    body = values(60, version, [ONE])
+    assert addresses.cluster_id_in(60, version, response(60, version, body | {"cluster_id": "A" * 22})) == "A" * 22
+    assert addresses.cluster_id_in(60, version, response(60, version, body | {"cluster_id": ""})) is None
 
 
 @pytest.mark.parametrize("version", apis.versions(3))

@@ -1,12 +1,14 @@
 """Tests of values as trees: ids become text, masked values are named as such, packed ones are opened."""
 
+import sys
 from typing import Any
 
+import pytest
 from hypothesis import given
 from opentelemetry.proto.metrics.v1 import metrics_pb2
 
 from proxy.tools.tree import Masked, Shown, hide, message_tree
-from proxy.wire import catalog, embedded, records
+from proxy.wire import catalog, embedded, records, telemetry
 from proxy.wire.apis import MessageKind
 from proxy.wire.keys import (
     ALTER_CONFIGS,
@@ -109,6 +111,15 @@ def test_pushed_telemetry_is_decoded() -> None:
     (resource,) = tree("request", PUSH_TELEMETRY, 0, values)["metrics"]["resource_metrics"]
     assert resource["scope_metrics"] == [{"metrics": [{"name": "org.apache.kafka.producer.x"}]}]
     assert tree("request", PUSH_TELEMETRY, 0, {"metrics": b"\xff"})["metrics"] == b"\xff"
+
+
+def test_telemetry_that_a_package_is_missing_for_stays_bytes_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    telemetry._otlp.cache_clear()
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
+    shown = tree("request", PUSH_TELEMETRY, 0, {"metrics": b"\n\0"})["metrics"]
+    telemetry._otlp.cache_clear()
+    assert shown["bytes"] == b"\n\0"
+    assert shown["why"].endswith("pip install opentelemetry-proto")
 
 
 def test_bad_blobs_stay_bytes() -> None:

@@ -15,6 +15,7 @@ from proxy.net.brokers.discovery import (
     DiscoveredNodes,
     LeadsBackIndirectly,
     LoopProbe,
+    NamesNoNodes,
     NotAnswered,
     ask_for_nodes,
 )
@@ -23,7 +24,7 @@ from proxy.rewrite.api_versions import reduce
 from proxy.schema.addresses import Address
 from proxy.wire import apis, catalog
 from proxy.wire.framing import framed
-from proxy.wire.keys import API_VERSIONS, METADATA
+from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, METADATA
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, NOWHERE, Peer
 
@@ -84,6 +85,34 @@ async def test_the_discovery_query_has_the_newest_version_that_both_sides_know(n
     broker = Broker(NODES, newest_metadata=newest)
     assert (await asked(await broker.start(nursery))).nodes == NODES
     assert broker.asked[1] == (METADATA, min(newest, apis.versions(METADATA)[-1]))
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("newest", [1, 2, 99])
+async def test_a_controller_is_asked_for_the_controllers(newest, nursery):
+    broker = Broker(NODES)
+    broker.describes_quorum, broker.cluster_id = newest, "A" * 22
+    found = await asked(await broker.start(nursery))
+    assert found == (NODES, "A" * 22)
+    assert [node.is_controller for node in found.nodes] == [True, True]
+    assert broker.asked == [(API_VERSIONS, 0), (DESCRIBE_CLUSTER, min(newest, apis.versions(DESCRIBE_CLUSTER)[-1]))]
+    assert catalog.decode_request(broker.frames[1])[1]["endpoint_type"] == 2
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_controller_that_refuses_to_name_the_others_has_given_no_answer(nursery):
+    broker = Broker([])
+    broker.describes_quorum, broker.error_code = 1, 31
+    with pytest.raises(NotAnswered, match="answers DescribeCluster with the error CLUSTER_AUTHORIZATION_FAILED"):
+        await asked(await broker.start(nursery))
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_controller_too_old_to_name_the_others_is_said_to_be_one(nursery):
+    broker = Broker()
+    broker.describes_quorum = 0
+    with pytest.raises(NamesNoNodes, match=r"is a controller older than Kafka 3\.7, which names no nodes"):
+        await asked(await broker.start(nursery))
     nursery.cancel_scope.cancel()
 
 
@@ -169,7 +198,7 @@ async def test_a_broker_that_resets_the_connection_at_the_first_question_is_aske
 @pytest.mark.parametrize(
     ("newest", "body", "reason"),
     [
-        *((newest, {"brokers": []}, "named no broker") for newest in (0, 1, 12, 13)),
+        *((newest, {"brokers": []}, "named no node") for newest in (0, 1, 12, 13)),
         (13, {"brokers": [], "error_code": 129}, "REBOOTSTRAP_REQUIRED"),
         (13, NODE | {"error_code": 129}, "REBOOTSTRAP_REQUIRED"),
         (13, NODE | {"error_code": -1}, "UNKNOWN_SERVER_ERROR"),

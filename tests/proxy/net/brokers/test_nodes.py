@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import logging
 import socket
+from dataclasses import replace
 
 import pytest
 import trio
@@ -42,6 +43,37 @@ async def test_a_node_that_moved_keeps_its_listener_and_is_dialled_where_it_is_n
     assert nodes.advertised(1) == before
     assert nodes.upstream(1) == Address("elsewhere.invalid", 9093)
     assert [event[2] for event in watcher.seen("node")] == ["up-1.invalid:9092", "elsewhere.invalid:9093"]
+
+
+@pytest.mark.parametrize("ours", ["brokers", "controllers"])
+async def test_nodes_of_one_kind_are_not_taken_for_those_of_the_other_with_the_same_ids(ours, make):
+    """A node may be both a broker and a controller, with an address for each."""
+    nodes, is_controller = make(), ours == "controllers"
+    await nodes.ensure([replace(ONE, is_controller=is_controller)])
+    other = Node(1, "other-1.invalid", 9093, not is_controller)
+    assert nodes.needs_ensure([other])
+    with pytest.raises(OSError, match=rf"the response names \w+, and these listeners stand for {ours}; right would be"):
+        await nodes.ensure([other])
+    assert nodes.upstream(1) == ONE.address
+    # an answer that names nodes of its sender's own kind
+    await nodes.ensure([Node(1, "moved-1.invalid", 9092, None)])
+    assert nodes.upstream(1) == Address("moved-1.invalid", 9092)
+
+
+async def test_a_known_nodes_kind_is_learnt_before_another_kind_takes_its_place(make):
+    nodes = make(known={1: KnownNode(ONE.address), 2: KnownNode(TWO.address)})
+    await listen(nodes)
+    assert nodes.needs_ensure([ONE])
+    await nodes.ensure([ONE])
+    with pytest.raises(OSError, match="the response names controllers"):
+        await nodes.ensure([Node(2, "other-2.invalid", 9093, True)])
+
+
+async def test_another_cluster_may_be_one_of_the_other_kind(make):
+    nodes = make()
+    await nodes.ensure([ONE], "first")
+    await nodes.ensure([Node(1, "other-1.invalid", 9093, True)], "second")
+    assert nodes.upstream(1) == Address("other-1.invalid", 9093)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations([ONE, TWO, THREE])))

@@ -124,6 +124,14 @@ async def test_the_next_bootstrap_server_is_asked_when_one_is_down_or_wants_a_lo
     assert upstreams.reached
 
 
+async def test_a_controller_too_old_to_name_the_quorum_is_not_reached_and_said_to_be_one(make, broker, caplog):
+    broker.describes_quorum = 0
+    upstreams, _ = make(broker.address)
+    assert not await upstreams.discover()
+    assert not upstreams.reached
+    assert "is a controller older than Kafka 3.7" in caplog.records[-1].keys["reason"]
+
+
 async def test_servers_that_were_asked_in_vain_were_reached_where_one_of_them_was(make, broker, caplog):
     broker.speaks = False
     upstreams, _ = make(NOWHERE, broker.address)
