@@ -12,7 +12,8 @@ from proxy import ips
 from proxy.config import MappingKind
 from proxy.mapping.nodes import Node
 from proxy.net.brokers.identity import ROUND_SECONDS, Identity
-from proxy.net.brokers.nodes import Nodes, bind
+from proxy.net.brokers.node_ports import bind
+from proxy.net.brokers.nodes import Nodes
 from proxy.net.state.file import SavedState
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect

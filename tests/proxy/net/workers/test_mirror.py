@@ -88,7 +88,7 @@ async def test_nodes_are_ensured_when_the_parent_answers(parent, worker, nursery
     await done.wait()
     assert worker.mirror.advertised(2) == Address("proxy.invalid", 9094)
     (asked,) = parent.asked
-    assert asked["nodes"] == [[1, "up-1.invalid", 9092], [2, "up-2.invalid", 9092]]
+    assert asked["nodes"] == [[1, "up-1.invalid", 9092, False], [2, "up-2.invalid", 9092, False]]
     assert asked["cluster_id"] == "an-id"
 
 

@@ -546,7 +546,7 @@ async def test_a_worker_that_no_thread_can_start_is_an_error_of_the_machines(bro
 async def parent_of_nobody(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Parent]:
     """A parent whose workers are processes that hang before they read their jobs, which are larger than a pipe."""
     nodes = {number: 20_000 + number for number in range(5000, 15_000)}
-    chosen = whole(settings(NOWHERE, remembered=nodes), workers=2, hung_seconds=1, drain_seconds=1)
+    chosen = whole(settings(NOWHERE, remembered=nodes), workers=2, hung_seconds=3, drain_seconds=1)
     assert len(Job(1, 0, chosen).dumped()) > 65536
     parent = Parent(chosen, ["sleep", "1000"])
     started: list[trio.Process] = []
