@@ -199,10 +199,10 @@ def _add_request(found: Survey, row: RequestRecorded, withheld: Withheld | None)
         found.clusters.add(row.cluster)
     if exchange.node is not None and exchange.node >= 0:
         found.nodes.add(exchange.node)
+    found.recorded.played.add((exchange.origin.session, row.cluster))
     if withheld is not None:
         found.withheld[api, withheld.reason.value] += 1
         return
-    found.recorded.played.add((exchange.origin.session, row.cluster))
     found.sent[api] += 1
     if exchange.principal is not None:
         found.principals.add(exchange.principal)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from proxy.schema.addresses import Address
 from proxy.wire import encode_request
 from proxy.wire.catalog import encode_response
 from proxy.wire.framing import framed
@@ -20,6 +21,7 @@ from recorder.capture.reader import files, row_groups
 from recorder.capture.session import FolderError, WhenFull
 from recorder.replay.player import recording as module
 from recorder.replay.player.recording import Recording, recording
+from recorder.replay.recorded import recorded
 
 RECORDED = Origin("then", 7, 3)
 NOBODY = {"brokers": [], "topics": []}
@@ -106,6 +108,17 @@ def test_the_event_names_the_side_that_ended_the_connection(tmp_path: Path, ends
     session.close()
     found = rows(tmp_path, "events", "kind", "cause")
     assert [row["cause"] for row in found if row["kind"] == "closed"] == [cause]
+
+
+def test_a_capture_of_a_replay_tells_what_its_target_can_be_known_by(tmp_path: Path) -> None:
+    session = kept(tmp_path)
+    for number in (1, 2):
+        session.opened(number, "broker:9092", "127.0.0.1:5000", "127.0.0.1:9092", tls=False).close()
+        session.identified("target")
+    session.close()
+    found = recorded(tmp_path)
+    assert found.cluster_ids == {"target"}
+    assert {Address("broker", 9092), Address("127.0.0.1", 9092)} <= found.addresses
 
 
 def test_nodes_are_reported_once_with_the_dialled_addresses(tmp_path: Path) -> None:
