@@ -14,6 +14,17 @@ import pyarrow as pa
 
 # rows that are converted at a time
 AT_ONCE = 256
+# Arrow's integers -> how Python's memoryview calls them
+_FORMATS: dict[str, Any] = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+}
 # start, stop -> the values of these rows
 _Column = Callable[[int, int], Any]
 
@@ -50,8 +61,6 @@ def _texts(values: Any) -> _Column:
 
 def _numbers(values: Any) -> _Column:
     """Integers without nulls. Arrow's own way to many of them at once needs numpy, which a plain installation lacks."""
-    kind = values.type
-    code = {8: "b", 16: "h", 32: "i", 64: "q"}[kind.bit_width]
-    view = memoryview(values.buffers()[1])[: (values.offset + len(values)) * kind.bit_width // 8].cast("B")
-    numbers = view.cast(code if pa.types.is_signed_integer(kind) else code.upper())[values.offset :]
+    start, stop = (index * values.type.bit_width // 8 for index in (values.offset, values.offset + len(values)))
+    numbers: Any = memoryview(values.buffers()[1]).cast("B")[start:stop].cast(_FORMATS[str(values.type)])
     return lambda start, stop: numbers[start:stop].tolist()
