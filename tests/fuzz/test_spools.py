@@ -40,6 +40,7 @@ def test_the_corpus_has_every_kind_of_entry() -> None:
     kinds = {record.kind for one in INPUTS for record in records_of(one.data)}
     of_taps = {
         EntryKind.NODE,
+        EntryKind.CLUSTER,
         EntryKind.CLOCK,
         EntryKind.INVENTORY,
         EntryKind.UNSUPPORTED_VERSION,

@@ -153,7 +153,7 @@ def _check(job: Job, found: Survey) -> Guard:
         for address in job.bootstrap:
             guard.check_address(*address)
     except Forbidden as error:
-        raise Refused(str(error)) from error
+        raise Refused(printable(str(error))) from error
     longest = max(found.used_topics(), key=len, default="")
     room = LONGEST_TOPIC - len(longest)
     if len(job.options.prefix) > room:
@@ -202,7 +202,7 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     except NotReached as error:
         raise Refused(f"the target can't be reached: {error}") from error
     except Forbidden as error:
-        raise Refused(str(error)) from error
+        raise Refused(printable(str(error))) from error
     found = preparation.findings
     if job.dry_run:
         return _show_plan(job, surveyed, found, cluster, names)
@@ -232,7 +232,7 @@ async def _look_where_it_leads(job: Job, target: Target, cluster: Cluster) -> No
 
 
 def _unanswered(question: str) -> str:
-    return f"{question}: right would be --target-is-another, if it is another one"
+    return f"{printable(question)}: right would be --target-is-another, if it is another one"
 
 
 async def _prepare(job: Job, preparation: Preparation, target: Target, cluster: Cluster) -> None:

@@ -76,6 +76,9 @@ def test_a_hole_of_no_connection_tells_of_several() -> None:
         (EntryKind.INVENTORY, {"open": [[1, 1 << 16]], "closed": {"connections": 0, "frames": 0, "bytes": 0}}),
         (EntryKind.INVENTORY, {"open": []}),
         (EntryKind.NODE, {"node_id": True, "upstream": "a", "listener": "b"}),
+        (EntryKind.CLUSTER, {"cluster": "main", "ids": [1], "upstreams": [], "listeners": []}),
+        (EntryKind.CLUSTER, {"cluster": "main", "ids": ["x" * 1025], "upstreams": [], "listeners": []}),
+        (EntryKind.CLUSTER, {"cluster": "main", "ids": [], "listeners": []}),
     ],
     ids=lambda value: value.name if isinstance(value, EntryKind) else "-".join(value),
 )

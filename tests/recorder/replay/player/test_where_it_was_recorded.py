@@ -89,13 +89,21 @@ def job(tmp_path: Path, recorded: Node) -> Callable[..., Job]:
     ) -> Job:
         told = [known_by("recorded", upstreams=(f"127.0.0.1:{recorded.port}",))] if events is None else events
         capture = write(tmp_path / "capture", frames() if rows is None else rows, told)
-        given = Options(**({"speed": None, "wait": SECOND, "drain": 0} | options))
+        given = Options(**({"speed": None, "wait": 10 * SECOND, "drain": 0} | options))
         host, port = (to.host, to.port) if isinstance(to, Node) else (to.rpartition(":")[0], int(to.rpartition(":")[2]))
         return Job(
             capture, ((host, port),), given, Choice(given), sessions, cluster, dry_run=dry_run, yes=yes, partial=100
         )
 
     return made
+
+
+def ending(job: Job, capsys: pytest.CaptureFixture[str]) -> str:
+    """Plays to where the replay ends itself; returns why."""
+    assert run(job) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "a connection led where nothing may be written" in told
+    return told
 
 
 def refusal(job: Job) -> str:
@@ -211,14 +219,17 @@ def test_a_node_that_appears_while_playing_gets_nothing_unless_it_is_of_the_targ
         return NOT_LEADER
 
     target.on_produce = move
-    assert run(job(target)) == 1
+    ending(job(target), capsys)
     assert not other.written
-    assert "a connection led where nothing may be written" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("way", ["leader", "coordinator"])
 def test_a_recorded_address_that_appears_while_playing_is_sent_not_a_byte(
-    job: Callable[..., Job], started: Callable[[Node], Node], recorded: Node, way: str
+    job: Callable[..., Job],
+    started: Callable[[Node], Node],
+    capsys: pytest.CaptureFixture[str],
+    recorded: Node,
+    way: str,
 ) -> None:
     target = started(Node("target"))
 
@@ -230,12 +241,12 @@ def test_a_recorded_address_that_appears_while_playing_is_sent_not_a_byte(
         return NOT_LEADER if way == "leader" else 0
 
     target.on_produce = move
-    assert run(job(target)) == 1
+    assert f"localhost:{recorded.port}, an address of the recording" in ending(job(target), capsys)
     assert not recorded.asked
 
 
 def test_a_reconnect_that_leads_elsewhere_gets_nothing(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Job], started: Callable[[Node], Node], capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = started(Node("target", hang_up=True))
 
@@ -245,7 +256,7 @@ def test_a_reconnect_that_leads_elsewhere_gets_nothing(
 
     written: list[str] = []
     target.on_produce = repoint
-    assert run(job(target)) == 1
+    assert "(cluster recorded)" in ending(job(target), capsys)
     assert not written
     assert not target.asked["OffsetCommit"]
 
@@ -254,6 +265,7 @@ def test_a_name_that_leads_elsewhere_later_gets_nothing(
     job: Callable[..., Job],
     started: Callable[[Node], Node],
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     target = started(Node("target", host="127.0.0.2", hang_up=True))
     there = started(Node("recorded", host="127.0.0.3", port=target.port))
@@ -270,7 +282,7 @@ def test_a_name_that_leads_elsewhere_later_gets_nothing(
         return 0
 
     target.on_produce = move
-    assert run(job(f"moving.test:{target.port}", same_address=True)) == 1
+    assert "(cluster recorded)" in ending(job(f"moving.test:{target.port}", same_address=True), capsys)
     assert (target.asked["Produce"], *there.written) == (1,)
 
 
@@ -430,3 +442,12 @@ def test_brokers_that_recorded_metadata_names_are_addresses_of_the_recording(
     rows = [*frames(), request(8, 2, 0, METADATA, 9, {"topics": None}), response(9, 2, 0, METADATA, 9, answer)]
     assert "an address of the recording" in refusal(job(target, rows=rows, events=[]))
     assert not target.asked
+
+
+def test_a_session_of_kafka_0_7_has_no_id_and_is_asked_about(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target = started(Node("target"))
+    nameless = {"api_key": 0, "api": "0.7/produce", "api_version": None, "dialect": "kafka-0.7"}
+    old_dialect = [each | nameless for each in frames(session=OTHER_SESSION)]
+    assert f"{NO_ID} (session {OTHER_SESSION})" in refusal(job(target, rows=[*frames(), *old_dialect]))
