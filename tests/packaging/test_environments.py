@@ -210,6 +210,11 @@ def test_every_extra_for_users_has_its_environment() -> None:
     assert told["project"]["optional-dependencies"].keys() - {"dev"} == ENVIRONMENTS.keys()
 
 
+def test_the_image_has_what_a_plain_installation_has() -> None:
+    (installed,) = re.findall(r"pip --python \S+ install (.*)", (PROJECT / "Dockerfile").read_text())
+    assert installed.split()[-1] == "/wheels/*.whl"
+
+
 def test_every_command_stands_in_the_table() -> None:
     # each environment's own proxy records the capture
     assert {each.split()[0] for each, _ in COMMANDS} - {"--version"} | {"proxy"} == {*cli.list_commands(Context(cli))}
