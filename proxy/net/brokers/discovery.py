@@ -7,8 +7,9 @@ The query is ApiVersions v0, then Metadata for no topics, on a connection that i
   0.10 close the connection at ApiVersions.
 - Only `_nodes_in` decides whether a Metadata response names the nodes: it has no error, and at least one broker. A
   cluster that starts or stops names none.
-- A broker that demands a login closes the connection at Metadata (`ClosedByBroker`); the proxy then learns the nodes
-  from responses to clients.
+- A broker that demands a login answers ApiVersions, and closes the connection at Metadata (`DemandsLogin`); the proxy
+  then learns the nodes from responses to clients. A broker that closes the connection before may do so because it
+  starts or stops (`ClosedByBroker`).
 
 A broker's address may lead back to the proxy, through other proxies or a load balancer. The proxy's listener then
 receives the query, recognises its bytes, and answers with a response that no broker sends (`loop_answer`).
@@ -53,7 +54,11 @@ class NotAnswered(PeerLost):
 
 
 class ClosedByBroker(NotAnswered):
-    """The broker ended the connection instead of answering a request, as one does that demands a login."""
+    """The broker ended the connection instead of answering a request."""
+
+
+class DemandsLogin(ClosedByBroker):
+    """The broker ended the connection at Metadata, though it had answered ApiVersions."""
 
 
 class NotKafka(NotAnswered):
@@ -118,15 +123,23 @@ async def ask_for_nodes(dial: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
 async def _query(stream: Stream, dial_again: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
     try:
         version = await _metadata_version(stream, loop_probe)
-        if version is None:
-            stream.close()
-            stream, version = await dial_again(), 0
-        # an empty list means all topics in version 0, and no topic in later ones
-        fields = {"topics": [], "allow_auto_topic_creation": False}
-        response = await _exchange(stream, loop_probe.request(METADATA, version, fields))
-        return _nodes_in(version, response, stream.peer)
+        if version is not None:
+            try:
+                return await _fetch_nodes(stream, version, loop_probe)
+            except ClosedByBroker as error:
+                raise DemandsLogin(error) from error
+        stream.close()
+        stream = await dial_again()
+        return await _fetch_nodes(stream, 0, loop_probe)
     finally:
         stream.close()
+
+
+async def _fetch_nodes(stream: Stream, version: int, loop_probe: LoopProbe) -> DiscoveredNodes:
+    # an empty list means all topics in version 0, and no topic in later ones
+    fields = {"topics": [], "allow_auto_topic_creation": False}
+    response = await _exchange(stream, loop_probe.request(METADATA, version, fields))
+    return _nodes_in(version, response, stream.peer)
 
 
 async def _metadata_version(stream: Stream, loop_probe: LoopProbe) -> int | None:
@@ -179,13 +192,18 @@ def _nodes_in(version: int, response: bytes, peer: str) -> DiscoveredNodes:
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:
     """Sends a request (`frame`, with its length). Returns the response without its length."""
-    await stream.send([frame])
     received = b""
-    while len(received) < LENGTH.size or len(received) < LENGTH.size + _size(received):
-        chunk = await stream.receive()
-        if not chunk:
-            raise ClosedByBroker(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
-        received += chunk
+    try:
+        await stream.send([frame])
+        while len(received) < LENGTH.size or len(received) < LENGTH.size + _size(received):
+            chunk = await stream.receive()
+            if not chunk:
+                raise PeerLost(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
+            received += chunk
+    except NotKafka:
+        raise
+    except PeerLost as error:
+        raise ClosedByBroker(error) from error
     if received[LENGTH.size : RESPONSE_HEAD.size] != frame[REQUEST_CORRELATION_ID]:
         raise NotKafka(f"{stream.peer} answered another request than the proxy's")
     return received[LENGTH.size :]
