@@ -193,6 +193,9 @@ class PlayedNodes:
     def __init__(self) -> None:
         self.ensured: set[int] = set()
 
+    def note(self, node_ids: Iterable[int], *, is_list: bool) -> None:
+        """Forgets no node."""
+
     async def ensure(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
         for node in nodes:
             if node.node_id > HIGHEST_NODE:

@@ -8,8 +8,9 @@ The query is ApiVersions v0, then Metadata for no topics, on a connection that i
 - A KRaft controller serves no Metadata; DescribeCluster asks it for the quorum's controllers (KIP-919).
 - Only `_nodes_in` decides whether a response names the nodes: it has no error, and at least one node. A cluster that
   starts or stops names none.
-- A node that demands a login closes the connection at the question (`ClosedByBroker`); the proxy then learns the nodes
-  from responses to clients.
+- A node that demands a login answers ApiVersions, and closes the connection at the question (`DemandsLogin`); the proxy
+  then learns the nodes from responses to clients. A node that closes the connection before may do so because it starts
+  or stops (`ClosedByBroker`).
 
 A broker's address may lead back to the proxy, through other proxies or a load balancer. The proxy's listener then
 receives the query, recognises its bytes, and answers with a response that no broker sends (`loop_answer`).
@@ -56,7 +57,11 @@ class NotAnswered(PeerLost):
 
 
 class ClosedByBroker(NotAnswered):
-    """The broker ended the connection instead of answering a request, as one does that demands a login."""
+    """The broker ended the connection instead of answering a request."""
+
+
+class DemandsLogin(ClosedByBroker):
+    """The broker ended the connection at Metadata, though it had answered ApiVersions."""
 
 
 class NotKafka(NotAnswered):
@@ -134,13 +139,20 @@ class _Question(NamedTuple):
 async def _query(stream: Stream, dial_again: Dial, loop_probe: LoopProbe) -> DiscoveredNodes:
     try:
         question = await _question(stream, loop_probe)
-        if question is None:
-            stream.close()
-            stream, question = await dial_again(), _metadata(0)
-        response = await _exchange(stream, loop_probe.request(*question))
-        return _nodes_in(question, response, stream.peer)
+        if question is not None:
+            try:
+                return await _fetch_nodes(stream, question, loop_probe)
+            except ClosedByBroker as error:
+                raise DemandsLogin(error) from error
+        stream.close()
+        stream = await dial_again()
+        return await _fetch_nodes(stream, _metadata(0), loop_probe)
     finally:
         stream.close()
+
+
+async def _fetch_nodes(stream: Stream, question: _Question, loop_probe: LoopProbe) -> DiscoveredNodes:
+    return _nodes_in(question, await _exchange(stream, loop_probe.request(*question)), stream.peer)
 
 
 async def _question(stream: Stream, loop_probe: LoopProbe) -> _Question | None:
@@ -211,13 +223,18 @@ def _nodes_in(question: _Question, response: bytes, peer: str) -> DiscoveredNode
 
 async def _exchange(stream: Stream, frame: bytes) -> bytes:
     """Sends a request (`frame`, with its length). Returns the response without its length."""
-    await stream.send([frame])
     received = b""
-    while len(received) < LENGTH.size or len(received) < LENGTH.size + _size(received):
-        chunk = await stream.receive()
-        if not chunk:
-            raise ClosedByBroker(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
-        received += chunk
+    try:
+        await stream.send([frame])
+        while len(received) < LENGTH.size or len(received) < LENGTH.size + _size(received):
+            chunk = await stream.receive()
+            if not chunk:
+                raise PeerLost(f"{stream.peer} closed the connection instead of answering; does it ask for a login?")
+            received += chunk
+    except NotKafka:
+        raise
+    except PeerLost as error:
+        raise ClosedByBroker(error) from error
     if received[LENGTH.size : RESPONSE_HEAD.size] != frame[REQUEST_CORRELATION_ID]:
         raise NotKafka(f"{stream.peer} answered another request than the proxy's")
     return received[LENGTH.size :]

@@ -60,9 +60,12 @@ class NodePorts:
             level = self._log_throttle.level(event)
             log(level, event, cluster=self._cluster, node=first, port=port, limit=MAX_REMEMBERED)
 
-    def take_back(self, node_id: int) -> None:
-        """The node has a listener again."""
-        self._given_back.pop(node_id, None)
+    def take_back(self, node_id: int, port: int) -> None:
+        """The node has a listener at this port, which was another node's if the settings give it to this one."""
+        if node_id in self._given_back or port in self._given_back.values():
+            # a new table, for the thread that writes the state file
+            given_back = self._given_back.items()
+            self._given_back = {one: given for one, given in given_back if one != node_id and given != port}
 
     def bind(self, node_id: int, node_map: NodeMap, host: str) -> socket.socket:
         """Returns a socket that listens at `host`, on the first of the node's ports that is free. Raises OSError."""

@@ -134,7 +134,7 @@ class Nodes:
         for node_id in node_ids:
             # there may be thousands of nodes, so other tasks get a turn in between
             await trio.lowlevel.checkpoint()
-            if node_id in self._listening:
+            if node_id in self._listening or node_id not in self._known:
                 continue
             try:
                 self._check_file_limit({node_id}, NEAR_LIMIT)
@@ -487,7 +487,7 @@ class Nodes:
             log(WARNING, event, cluster=cluster, node=node_id, usual=wanted.ports[0], port=port)
         if self._map.is_kept(port, node_id):
             self._picked_ports[node_id] = port
-        self._ports.take_back(node_id)
+        self._ports.take_back(node_id, port)
         self._listening[node_id] = Address(wanted.host, port)
         self.own_listeners.add(sock, self._listening[node_id], self._advertised(node_id), node_id=node_id)
         self._closers[node_id] = self._serve(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node_id)

@@ -26,6 +26,7 @@ from proxy.log import log
 from proxy.net.brokers.bootstrap import Bootstrap
 from proxy.net.brokers.discovery import (
     ClosedByBroker,
+    DemandsLogin,
     DiscoveredNodes,
     LeadsBackIndirectly,
     LoopProbe,
@@ -45,7 +46,7 @@ from proxy.wire.dialects import Dialect
 # pauses after a discovery, in seconds. With each further failure in a row, the pause doubles up to the longest: clients
 # may remember a node's port, and are refused until an answer has named the node
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
-# the longest pause while brokers end the connection: one that demands a login counts each query as a failed login
+# the longest pause while brokers end the connection and may demand a login: each query counts as a failed login
 LONGEST_PAUSE_IF_CLOSED = 60.0
 # the shortest time between queries that clients cause, in seconds: clients may request any node id
 CLIENT_QUERY_SECONDS = 1.0
@@ -93,8 +94,8 @@ class Upstreams:
         self._client_query_lock = trio.Lock()
         self._queries = 0
         self._discovered = False
-        # True if each broker that the newest query reached ended the connection; True if one named the nodes
-        self._was_closed = self._answers_queries = False
+        # the newest query's outcome in all brokers that it reached, if that is the same in all
+        self._was_closed = self._demands_login = self._answers_queries = False
         self._client_query_at = -math.inf
         self._discovery_requested = trio.Event()
         self._logged_reason = ""
@@ -169,7 +170,7 @@ class Upstreams:
             pause = FIRST_PAUSE
             while not await self.discover() and not self._is_query_futile():
                 await trio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_IF_CLOSED if self._was_closed else LONGEST_PAUSE)
+                pause = min(pause * 2, self._longest_pause())
             # clients that reconnect at once must not cause one query after the other
             await trio.sleep(FIRST_PAUSE)
             await self._next_query()
@@ -205,16 +206,21 @@ class Upstreams:
         return self._discovered
 
     def _is_query_futile(self) -> bool:
-        """True if a failed query is not repeated: brokers are known, and end the connection.
+        """True if a failed query is not repeated: nodes are known, and their brokers demand a login.
 
-        Brokers that demand a login never answer a query. All others may answer the next one.
+        Such brokers never answer a query. All others may answer the next one.
         """
-        return self._was_closed and self._nodes.has_known_broker
+        return self._demands_login and self._nodes.has_known_broker
+
+    def _longest_pause(self) -> float:
+        # a broker that ends the connection at once may start or stop, or demand a login by a certificate
+        may_demand_login = self._demands_login or (self._was_closed and self._nodes.has_known_broker)
+        return LONGEST_PAUSE_IF_CLOSED if may_demand_login else LONGEST_PAUSE
 
     async def _discover_once(self) -> bool:
         if self._settings.dialect is Dialect.KAFKA_07:
             return await self._can_connect()
-        self._was_closed = self._answers_queries = False
+        self._was_closed = self._demands_login = self._answers_queries = False
         try:
             nodes, cluster_id = await self.bootstrap.first_success(self._query_at, lambda discovered: None)
             self._answers_queries = True
@@ -224,7 +230,8 @@ class Upstreams:
             unanswered = [reason for reason in lost.reasons if isinstance(reason, NotAnswered)]
             self.reached = bool(unanswered)
             self._was_closed = self.reached and all(isinstance(reason, ClosedByBroker) for reason in unanswered)
-            if not self._was_closed:
+            self._demands_login = self.reached and all(isinstance(reason, DemandsLogin) for reason in unanswered)
+            if not self._demands_login:
                 self._nodes.naming.count_failure()
             self._log_failure(str(lost))
         except OSError as error:

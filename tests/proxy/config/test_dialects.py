@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from proxy.config import MappingKind, ProxySettings
+from proxy.config import ClusterSettings, MappingKind, ProxySettings
 from proxy.config.dialects import NEEDLESS
 from proxy.config.tls import ListenerTls
 from proxy.mapping.alone import AloneMap
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
+from proxy.schema.keys import keys_of
 from proxy.wire.dialects import Dialect
 from tests.proxy.config.clusters import BROKER, cluster, wrong
 
@@ -29,7 +30,10 @@ SAID: Mapping[str, Any] = {
     "advertised": {1: BROKER},
     "state": Path("nodes.json"),
     "hide_unknown": True,
+    "timeouts.forget_node": 60.0,
 }
+# the fields that the keys set
+FIELDS = {field.key.name: field.name for field in keys_of(ClusterSettings).values()}
 
 
 def test_a_cluster_of_0_7_has_one_listener_and_tells_of_nothing():
@@ -45,7 +49,7 @@ def test_a_dialect_without_addresses_needs_nothing_advertised():
 @pytest.mark.parametrize("key", NEEDLESS)
 def test_a_key_that_0_7_does_not_use_is_reported(key: str):
     with pytest.raises(BadSetting) as error:
-        cluster(dialect=OLD, **{key: SAID[key]})
+        cluster(dialect=OLD, **{FIELDS[key]: SAID[key]})
     assert wrong(error) == (
         f'clusters.main.{key} means nothing with dialect = "kafka-0.7", whose brokers\' addresses stand in ZooKeeper; '
         "right would be leaving one out",
@@ -54,7 +58,7 @@ def test_a_key_that_0_7_does_not_use_is_reported(key: str):
 
 def test_all_settings_that_0_7_lacks_are_reported_at_once():
     with pytest.raises(BadSetting) as error:
-        cluster(dialect=OLD, **SAID)
+        cluster(dialect=OLD, **{FIELDS[key]: value for key, value in SAID.items()})
     assert len(wrong(error)) == len(NEEDLESS)
 
 

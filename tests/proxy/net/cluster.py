@@ -93,7 +93,7 @@ class Broker:
             await stream.send_all(told)
 
     async def _told(self, key: int, version: int, correlation_id: int) -> bytes | None:
-        if not self.speaks or (self.is_reticent and key in (API_VERSIONS, METADATA)):
+        if not self.speaks or (self.is_reticent and key == METADATA):
             return None
         if self.is_old and key == API_VERSIONS:
             return None

@@ -413,7 +413,7 @@ async def test_a_flood_of_clients_that_want_nodes_that_there_are_not_is_no_flood
 async def test_discovery_is_repeated_until_a_server_answers(make, nursery, autojump_clock, caplog):
     broker = Broker()
     address = await broker.start(nursery)
-    broker.speaks = False
+    broker.is_reticent = True
     upstreams, nodes = make(address)
     nursery.start_soon(upstreams.keep_discovering)
     await trio.sleep(100)
@@ -421,7 +421,7 @@ async def test_discovery_is_repeated_until_a_server_answers(make, nursery, autoj
     assert not nodes.has_known_broker
     asked = broker.asked.count((API_VERSIONS, 0))
     assert 5 < asked < 12
-    broker.speaks = True
+    broker.is_reticent = False
     await trio.sleep(100)
     assert nodes.upstream(1) == address
     assert broker.asked.count((API_VERSIONS, 0)) <= asked + 2
@@ -433,7 +433,7 @@ async def test_discovery_is_repeated_until_a_server_answers(make, nursery, autoj
 async def test_brokers_that_never_tell_are_not_asked_once_clients_answers_did(make, nursery, autojump_clock):
     broker = Broker()
     address = await broker.start(nursery)
-    broker.speaks = False
+    broker.is_reticent = True
     upstreams, nodes = make(address)
     nursery.start_soon(upstreams.keep_discovering)
     await trio.sleep(10)
@@ -442,6 +442,38 @@ async def test_brokers_that_never_tell_are_not_asked_once_clients_answers_did(ma
     asked = broker.connections
     await trio.sleep(1000)
     assert broker.connections == asked
+    nursery.cancel_scope.cancel()
+
+
+async def test_brokers_that_end_each_connection_are_asked_on_as_they_may_start(make, nursery, autojump_clock):
+    broker = Broker()
+    address = await broker.start(nursery)
+    broker.speaks = False
+    upstreams, nodes = make(address)
+    nursery.start_soon(upstreams.keep_discovering)
+    await trio.sleep(100)
+    broker.speaks = True
+    await trio.sleep(LONGEST_PAUSE + 1)
+    assert nodes.upstream(1) == address
+    nursery.cancel_scope.cancel()
+
+
+async def test_brokers_that_end_each_connection_are_asked_less_often_where_nodes_are_known(
+    make, nursery, autojump_clock
+):
+    broker = Broker()
+    address = await broker.start(nursery)
+    upstreams, nodes = make(address)
+    await nodes.ensure([Node(7, HOST, 9)])
+    broker.speaks = False
+    nursery.start_soon(upstreams.keep_discovering)
+    await trio.sleep(300)
+    asked = broker.connections
+    await trio.sleep(300)
+    assert 4 * 2 <= broker.connections - asked <= 6 * 2
+    broker.speaks = True
+    await trio.sleep(61)
+    assert nodes.upstream(1) == address
     nursery.cancel_scope.cancel()
 
 
@@ -505,7 +537,7 @@ async def test_the_proxy_asks_itself_when_no_client_has_and_never_brokers_that_w
         nodes.note([1], is_list=True)
         await trio.sleep(30)
     assert broker.connections == asked
-    broker.speaks = False
+    broker.is_reticent = True
     await trio.sleep(600)
     asked = broker.connections
     await trio.sleep(6000)

@@ -39,15 +39,20 @@ KNOWN = SavedState({1: KnownNode(Address("b", 9092)), 2: KnownNode(None, 40123)}
 def some_states(draw: st.DrawFn) -> SavedState:
     nodes = draw(st.dictionaries(st.integers(0, 2**31 - 1), st.none() | ADDRESSES, max_size=8))
     ports = draw(st.lists(st.sampled_from(PORTS), unique=True, max_size=len(nodes)))
+    others = st.sampled_from(PORTS).filter(lambda port: port not in ports)
+    gone = draw(st.lists(st.integers(0, 2**31 - 1).filter(lambda number: number not in nodes), unique=True, max_size=4))
+    given_back = draw(st.lists(others, unique=True, min_size=len(gone), max_size=len(gone)))
     known = {
         number: KnownNode(upstream, port)
         for (number, upstream), port in zip(nodes.items(), [*ports, *[None] * len(nodes)], strict=False)
     }
-    return SavedState(known, draw(st.none() | st.text()), draw(st.none() | OWNERS))
+    by_age = dict(zip(gone, given_back, strict=True))
+    return SavedState(known, draw(st.none() | st.text()), draw(st.none() | OWNERS), by_age)
 
 
 @given(state=some_states())
 def test_a_written_state_is_read_back(state: SavedState):
+    assert [*decoded(encoded(state)).given_back] == [*state.given_back]
     assert decoded(encoded(state)) == state
 
 

@@ -225,7 +225,7 @@ async def forgotten(running: Running, *named: int, connected: Sequence[int] = ()
 async def forgetful(nursery: trio.Nursery, broker: Broker, autojump_clock) -> AsyncIterator[Running]:
     """A parent that forgets nodes after 12 seconds."""
     # the proxy's own question goes unanswered from now on
-    broker.speaks = False
+    broker.is_reticent = True
     running = Running(nursery, broker, chosen={"forget_node_seconds": 12})
     nursery.start_soon(running.run)
     await running.ready.wait()
