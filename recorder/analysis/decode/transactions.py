@@ -75,7 +75,7 @@ def _produced(frame: Frame, budget: Budget) -> Iterator[Group]:
     for place in holders(frame, budget) if name else ():
         for batch in place.batches.found:
             if batch.transactional:
-                facts = batch.count, batch.end - batch.start, batch.base_sequence, None, None, None
+                facts = batch.count, batch.end - batch.start, none_if_negative(batch.base_sequence), None, None, None
                 yield Group((name, batch.producer_id, batch.producer_epoch), [(*place.named, *facts)])
 
 

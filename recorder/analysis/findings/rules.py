@@ -253,8 +253,8 @@ RULES = (
         Severity.WARNING,
         3,
         Unit.RATIO,
-        "Partition {partition} of {topic} takes {part} of what is written to its {partitions} partitions; an even "
-        "share is {even}",
+        "Partition {partition} of {topic} takes {part} of what is written to its {partitions} partitions ({even} would "
+        "be even): {measure} what the others take on average",
         "Look for a key that most records have, or for a partitioner that prefers one partition.",
         _LASTS_IN_PRODUCE,
     ),

@@ -91,14 +91,13 @@ def test_a_partition_that_takes_most_of_its_topic_is_found_and_even_topics_are_n
     assert sorted(by_subject) == ["hot 3", "one of four 2", "pair 1", "small 3", "three 1"]
     # 92 % to one partition, and 8 % to five others
     assert by_subject["hot 3"].measure == pytest.approx(0.92 / (0.08 / 5), rel=0.1)
-    assert by_subject["hot 3"].sentence == (
-        "Partition 3 of hot takes 92 % of what is written to its 6 partitions; an even share is 17 %"
-    )
+    told = "Partition 3 of hot takes 92 % of what is written to its 6 partitions (17 % would be even): "
+    assert by_subject["hot 3"].sentence.startswith(told)
 
 
 def test_a_partition_that_takes_all_is_found_by_what_metadata_tells_of_the_others(found: Any) -> None:
     (one,) = [one for one in found["hot_partition"] if one.subject == "one of four 2"]
-    assert one.sentence.endswith("takes 100 % of what is written to its 4 partitions; an even share is 25 %")
+    assert "takes 100 % of what is written to its 4 partitions (25 % would be even)" in one.sentence
     assert one.measure == 1000
 
 
