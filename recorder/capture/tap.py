@@ -193,7 +193,7 @@ class Tap:
         """Logs a selection that matches nothing while frames pass. Called by the writer's thread."""
         frames = self._match_watch.frames_without_match(self._left_out["frames"], time.monotonic())
         if frames:
-            only = {f"only.{name}": patterns for name, patterns in self._selection.lists.items()}
+            only: dict[str, Any] = {f"only.{name}": patterns for name, patterns in self._selection.lists.items()}
             seconds = int(UNMATCHED_SECONDS)
             log(WARNING, "capture.only has matched nothing", seconds=seconds, frames_left_out=frames, **only)
 
@@ -222,7 +222,7 @@ class Tap:
         return data_size(item for item in list(self._writer.queue) if item[KIND] in OF_STREAMS)
 
     @property
-    def losses(self) -> Mapping[str, int]:
+    def losses(self) -> Mapping[str, Any]:
         """See `Observer`."""
         # what the writer's thread has left in the queue stays there
         lost = self._dropped + (self.unwritten if self._writer.ended else 0)
