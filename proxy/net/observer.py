@@ -89,7 +89,7 @@ class Observer(Protocol):
         """Bytes of traffic that the observer has taken and that are not on the disk yet."""
 
     @property
-    def losses(self) -> Mapping[str, int]:
+    def losses(self) -> Mapping[str, Any]:
         """What was not recorded of the traffic that should be, as keys for the log; empty: nothing is lost."""
 
     def close(self) -> None:

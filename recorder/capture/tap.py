@@ -230,7 +230,7 @@ class Tap:
         return data_size(item for item in list(self._writer.queue) if item[KIND] in OF_STREAMS)
 
     @property
-    def losses(self) -> Mapping[str, int]:
+    def losses(self) -> Mapping[str, Any]:
         """See `Observer`."""
         # what the writer's thread has left in the queue stays there
         lost = self._dropped + (self.unwritten if self._writer.ended else 0)

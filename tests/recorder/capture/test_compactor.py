@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import stat
 import subprocess
 import sys
@@ -491,3 +492,15 @@ def test_a_link_in_place_of_a_session_is_named_and_not_followed(tmp_path: Path) 
     done = compact(capture)
     assert done.failed == (("20261121T120000Z-abc", "it is a link, which is not followed"),)
     assert elsewhere.is_dir()
+
+
+def test_it_says_how_far_it_is(tmp_path: Path) -> None:
+    rng = random.Random(21)
+    for talk in some_talks(rng, 2, 20, 300):
+        record(tmp_path, [talk], rng)
+    told: list[str] = []
+    done = compact(tmp_path, say=told.append)
+    assert told[0] == "session 1 of 2"
+    assert told[-1].startswith("session 2 of 2: ")
+    frames = [int(found[1]) for line in told if (found := re.search(r"(\d+) frames done", line))]
+    assert 0 < max(frames) <= done.frames
