@@ -42,6 +42,8 @@ def opened_records(data: bytes, max_records: int, sides: Sides, budget: Budget) 
                 shown.append(_record(record, batch.control, sides))
             more = (batch.count or 0) - len(shown)
             trees[-1] |= {"more_records": more} if more > 0 else {}
+            remark = records.remark(data, batch, budget) if shown else ""
+            trees[-1] |= {"note": remark} if remark else {}
             max_records -= len(shown)
             at = batch.end
     except (WireError, ModuleNotFoundError) as error:

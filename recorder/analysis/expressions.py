@@ -10,6 +10,9 @@ from recorder.capture import frames as c
 # Spark's approximate percentile is exact for groups with at most this many values.
 _ACCURACY = 10_000
 
+# units of time, and how many of them a millisecond has
+_PARTS_OF_MS = {"microseconds": 1_000, "nanoseconds": 1_000_000}
+
 
 def ns(at: str | Column) -> Column:
     """Returns a timestamp in ns since 1970; it is exact to the microsecond."""
@@ -19,6 +22,27 @@ def ns(at: str | Column) -> Column:
 def api() -> Column:
     """Returns the api's name. An unknown api is named by its key, "api 1234", so that two of them stay apart."""
     return F.coalesce(F.col(c.API), F.concat(F.lit("api "), F.col(c.API_KEY).cast("string")))
+
+
+def finer_unit(stamp_ms: Column, at: Column) -> Column:
+    """Returns the unit in which a record's time is given where Kafka takes milliseconds: `microseconds`,
+    `nanoseconds`; null for milliseconds, and for other times.
+
+    Args:
+        at: when the record came. A time within a factor of two of it has the unit that leads there.
+    """
+    shares = stamp_ms / (F.unix_micros(at) / 1000)
+    found = F.lit(None).cast("string")
+    for unit, parts in _PARTS_OF_MS.items():
+        found = F.when(shares.between(parts / 2, parts * 2), F.lit(unit)).otherwise(found)
+    return found
+
+
+def in_ms(stamp_ms: Column, at: Column) -> Column:
+    """Returns a record's time in milliseconds, also if it is given in a `finer_unit`."""
+    parts = F.create_map(*(F.lit(part) for pair in _PARTS_OF_MS.items() for part in pair))
+    unit = finer_unit(stamp_ms, at)
+    return F.when(unit.isNull(), stamp_ms.cast("double")).otherwise(stamp_ms / F.try_element_at(parts, unit))
 
 
 def percentile(value: str | Column, share: float) -> Column:

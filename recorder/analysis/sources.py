@@ -17,6 +17,7 @@ from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.scan import LARGEST_BODY, files_in
 from recorder.analysis.schema import Table
+from recorder.analysis.tables.batches import in_log
 from recorder.analysis.tables.clients import CLIENTS, CONNECTIONS, clients, connections_with_software
 from recorder.analysis.tables.deliveries import DELIVERIES, deliveries
 from recorder.analysis.tables.encodings import ENCODINGS, encodings
@@ -66,9 +67,9 @@ SOURCES = {
         Source(CLIENTS, clients),
         Source(MESSAGES.table, partial(rows, decoder=MESSAGES)),
         _named(TOPIC_PARTITIONS),
-        _named(BATCHES),
-        _named(RECORDS),
-        _named(CLOUDEVENTS),
+        Source(BATCHES.table, partial(in_log, decoder=BATCHES)),
+        Source(RECORDS.table, partial(in_log, decoder=RECORDS, names=("offset",))),
+        Source(CLOUDEVENTS.table, partial(in_log, decoder=CLOUDEVENTS, names=("offset",))),
         Source(TOPIC_NAMES, topic_names),
         Source(TOPIC_USE, topic_use),
         Source(METADATA_CHANGES, metadata_changes),

@@ -30,7 +30,7 @@ unfolds to. `proxy.wire` does not import this room; a codec's library is importe
 from proxy.wire.records.batch import Batch, batches, partial
 from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
 from proxy.wire.records.kinds import Compression, ControlType, TimestampType
-from proxy.wire.records.reading import read, read_batch, verify
+from proxy.wire.records.reading import read, read_batch, remark, verify
 from proxy.wire.records.record import Record, control_key
 from proxy.wire.records.write import (
     end_marker_batch,
@@ -55,6 +55,7 @@ __all__ = [
     "partial",
     "read",
     "read_batch",
+    "remark",
     "verify",
     "with_base_offset",
     "with_producer",

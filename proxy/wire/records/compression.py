@@ -55,6 +55,14 @@ def unfold(codec: Compression, data: Buffer, allowance: Allowance, *, magic: int
             raise Malformed("an unknown codec")
 
 
+def is_as_it_says(codec: Compression, data: Buffer, allowance: Allowance, *, magic: int = 2) -> bool:
+    """False if `unfold` reads data that are not as their frame says: lz4's checksum or size of all of them.
+
+    Kafka's readers don't compare them either. Errors: as of `unfold`.
+    """
+    return codec is not Compression.LZ4 or lz4_frames.is_as_it_says(memoryview(data), allowance, magic)
+
+
 def joined(pieces: Iterator[bytes]) -> bytes:
     """The pieces as one; a single piece is not copied."""
     found = list(pieces)

@@ -3,6 +3,9 @@
 Kafka's first lz4 writer wrongly included a frame's magic in its header checksum. In messages of magic 0, Java still
 writes and expects that wrong checksum; from magic 1 on it uses the right one (KIP-57). This reader accepts both in
 magic 0: it corrects the checksum before the library sees it.
+
+Kafka's readers pass over a content checksum and a content size, which some clients write (Go's). The library checks
+both, so it gets a header without them. Kafka checks the checksums of blocks, and so does the library.
 """
 
 from collections.abc import Generator, Iterator
@@ -10,28 +13,64 @@ from collections.abc import Generator, Iterator
 from proxy.wire.budget import Allowance
 from proxy.wire.errors import Malformed
 from proxy.wire.primitives import Buffer
-from proxy.wire.records.codec_input import STEP, library, next_piece
+from proxy.wire.records.codec_input import STEP, inside, library, next_piece
 
 MAGIC = b"\x04\x22\x4d\x18"
 # in a frame's first flag byte
-HAS_CONTENT_SIZE, HAS_DICTIONARY = 1 << 3, 1
+HAS_CONTENT_SIZE, HAS_CHECKSUM, HAS_DICTIONARY = 1 << 3, 1 << 2, 1
+CHECKSUM_BYTES = 4
+WHAT = "lz4 frame"
 
 
 def unfold(data: memoryview, allowance: Allowance, magic: int) -> Iterator[bytes]:
     """All frames, piece by piece."""
     at = 0
     while at < len(data) or not at:
-        header = _corrected_header(data, at) if magic == 0 else b""
-        at = yield from _frame(header, data, at + len(header), allowance)
+        flags = _unchecked(data, at)
+        header = _header_for_library(data, at, magic) if flags or magic == 0 else b""
+        at = yield from _frame(header, data, _header_end(data, at) if header else at, allowance)
+        if header and flags & HAS_CHECKSUM:
+            at = inside(data, at + CHECKSUM_BYTES, WHAT)
+
+
+def is_as_it_says(data: memoryview, allowance: Allowance, magic: int) -> bool:
+    """False if a frame that `unfold` reads holds other data than its content checksum or size says.
+
+    Errors: as of `unfold`.
+    """
+    at = 0
+    while at < len(data) or not at:
+        header = _header_for_library(data, at, magic, hides=False) if magic == 0 else b""
+        try:
+            at = _end_of(_frame(header, data, _header_end(data, at) if header else at, allowance))
+        except Malformed:
+            if _unchecked(data, at):
+                return False
+            raise
+    return True
+
+
+def _unchecked(data: memoryview, at: int) -> int:
+    """The flags of what Kafka's readers pass over in the frame at `at`: its checksum, its size."""
+    return data[at + 4] & (HAS_CHECKSUM | HAS_CONTENT_SIZE) if at + 4 < len(data) else 0
+
+
+def _end_of(frame: Generator[bytes, None, int]) -> int:
+    """Unfolds a frame for its end alone."""
+    try:
+        while True:
+            next(frame)
+    except StopIteration as end:
+        return int(end.value)
 
 
 def _frame(header: bytes, data: memoryview, at: int, allowance: Allowance) -> Generator[bytes, None, int]:
-    """Yields the frame's data; returns the offset behind it. `header` has the corrected bytes before `at`, if any."""
+    """Yields the frame's data; returns the offset behind it. `header` replaces the bytes before `at`, if any."""
     unpacker = library("lz4.frame").LZ4FrameDecompressor()
     piece: Buffer = header
     while not unpacker.eof:
         if unpacker.needs_input and not piece:
-            piece, at = next_piece(data, at, "lz4 frame")
+            piece, at = next_piece(data, at, WHAT)
         try:
             plain = unpacker.decompress(piece, max_length=STEP)
         except (RuntimeError, MemoryError) as error:
@@ -60,13 +99,21 @@ def compress(data: bytes, level: int | None, magic: int) -> bytes:
     return frame
 
 
-def _corrected_header(data: memoryview, at: int) -> bytes:
-    """The header of the frame at `at` with the right checksum; empty if there is no whole header."""
+def _header_for_library(data: memoryview, at: int, magic: int, *, hides: bool = True) -> bytes:
+    """The header of the frame at `at` with the right checksum; empty if there is none that a reader accepts.
+
+    `hides`: without content checksum and size.
+    """
     end = _header_end(data, at)
     if data[at : at + len(MAGIC)] != MAGIC or end > len(data):
         return b""
-    header = bytes(data[at : end - 1])
-    return header + _checksum(header[len(MAGIC) :])
+    told = bytes(data[at + len(MAGIC) : end - 1])
+    if magic and _checksum(told) != data[end - 1 : end]:
+        return b""
+    if hides:
+        size = 8 if told[0] & HAS_CONTENT_SIZE else 0
+        told = bytes([told[0] & ~(HAS_CHECKSUM | HAS_CONTENT_SIZE), told[1]]) + told[2 + size :]
+    return MAGIC + told + _checksum(told)
 
 
 def _header_end(data: memoryview, at: int) -> int:

@@ -22,7 +22,8 @@ HEADER = (
     Column(
         "base_offset",
         "bigint",
-        "the offset of its first record; in requests 0, or what the producer wrote; null: unknown",
+        "the offset of its first record; in a Produce request 0, or what the producer wrote, if no answer tells more; "
+        "null: unknown",
     ),
     Column("last_offset", "bigint", "the offset of its last record"),
     Column("records", "int", "the number of records; null if only decompressing would tell"),

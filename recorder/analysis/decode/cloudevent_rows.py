@@ -23,7 +23,11 @@ _NAMED = (*MANDATORY, *OPTIONAL)
 # An event's further extensions are left out: a few bytes of JSON take forty times as much memory as texts in a row.
 MOST_EXTENSIONS = 1000
 _OWN = (
-    Column("offset", "bigint", "the record's offset in the partition; in Produce requests within the batch"),
+    Column(
+        "offset",
+        "bigint",
+        "the record's offset in the partition; in a Produce request within the batch, if no answer tells more",
+    ),
     Column("timestamp_ms", "bigint", "the record's timestamp; null for none", is_never_negative=True),
     Column(
         "mode",

@@ -52,7 +52,11 @@ _SHARED = (
 )
 # in the order of a `Record`'s fields, so that a `Record` is a row
 _OWN = (
-    Column("offset", "bigint", "its offset in the partition; in Produce requests within the batch"),
+    Column(
+        "offset",
+        "bigint",
+        "its offset in the partition; in a Produce request within the batch, if no answer tells more",
+    ),
     Column("timestamp_ms", "bigint", "null for none", is_never_negative=True),
     Column("key", "binary", "null for none"),
     Column("value", "binary", "null: a tombstone"),

@@ -158,6 +158,7 @@ def lasting(rows: DataFrame) -> DataFrame:
 
 def _finding(row: Any, rule: Rule, limits: Mapping[str, float], is_lower_bound: bool) -> Finding:
     shown = measure(row[MEASURE], rule.unit)
+    special = rule.otherwise if rule.otherwise and row[WORDS].get(rule.otherwise.word) else rule
     words = {
         **row[WORDS],
         "subject": row[SUBJECT],
@@ -169,8 +170,8 @@ def _finding(row: Any, rule: Rule, limits: Mapping[str, float], is_lower_bound: 
         rule.name,
         rule.severity,
         row[SUBJECT],
-        rule.says.format_map(words),
-        rule.advice,
+        special.says.format_map(words),
+        special.advice,
         row[FROM_NS],
         row[TO_NS],
         row[MEASURE],

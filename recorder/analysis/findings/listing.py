@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from proxy.wire.apis import api_name
 from recorder.analysis.findings.judge import MUCH
-from recorder.analysis.findings.rule import Need, Rule
+from recorder.analysis.findings.rule import Need, Otherwise, Rule
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.summary.finding import LASTING, MIN_CASES, MIN_OF, NEAR
 from recorder.analysis.summary.words import measure
@@ -40,7 +40,14 @@ def page() -> Iterator[str]:
         )
     for rule in RULES:
         doc = " ".join((rule.find.__doc__ or "").split())
-        yield from ("", f"## {rule.name}", doc, "", f"> {rule.says}", "", f"**What to do:** {rule.advice}")
+        yield from ("", f"## {rule.name}", doc)
+        yield from _told(rule)
+        if rule.otherwise is not None:
+            yield from _told(rule.otherwise)
+
+
+def _told(rule: Rule | Otherwise) -> Iterator[str]:
+    yield from ("", f"> {rule.says}", "", f"**What to do:** {rule.advice}")
 
 
 def _bodies(rule: Rule) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proxy.wire import keys
 from recorder.analysis.findings import answers, cluster, logs, topics, transactions
-from recorder.analysis.findings.rule import Need, Rule
+from recorder.analysis.findings.rule import Need, Otherwise, Rule
 from recorder.analysis.summary.finding import Severity, Unit
 
 _LASTS = (Need.TIME,)
@@ -99,6 +99,11 @@ LOG_RULES = (
         "Correct the clock of that host (NTP), or the timestamps that the application sets: brokers delete and find "
         "records by them.",
         _LASTS_IN_PRODUCE,
+        otherwise=Otherwise(
+            "unit",
+            "Records of {subject} carry times in {unit}, which Kafka takes for milliseconds",
+            "Let the application set times in milliseconds since 1970: brokers delete and find records by them.",
+        ),
     ),
     Rule(
         "times_in_seconds",

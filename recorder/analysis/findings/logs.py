@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE, UNREAD
+from recorder.analysis.expressions import finer_unit
 from recorder.analysis.findings.counting import Words, counted, inside, rule_rows
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import CLUSTER_ID, PEER, Tables
@@ -176,11 +177,14 @@ def times_in_seconds(tables: Tables) -> DataFrame:
 
 
 def clocks_ahead(tables: Tables) -> DataFrame:
-    """How far the times of a client's records are ahead of the proxy's clock: the median of its batches."""
+    """How far the times of a client's records are ahead of the proxy's clock: the median of its batches.
+
+    Times in microseconds or nanoseconds are millenniums ahead. The sentence then tells the unit.
+    """
     has_producer_time = (F.col("timestamp_type") == "create") & F.col("max_timestamp_ms").isNotNull()
     sent = inside(tables.batches).filter((F.col(SIDE) == REQUEST) & has_producer_time)
     ahead = (F.col("max_timestamp_ms") - F.unix_micros(c.AT) / 1000).cast("double")
     timed = sent.withColumn("_ahead", ahead)
-    usual = {MEASURE: F.median("_ahead")}
+    usual = {MEASURE: F.median("_ahead"), "_unit": F.max(finer_unit(F.col("max_timestamp_ms"), F.col(c.AT)))}
     cases = counted(timed, [PEER], F.col("_ahead") > 0, worst=F.col("_ahead"), more=usual)
-    return rule_rows(cases.withColumn(OF, F.lit(None)), PEER)
+    return rule_rows(cases.withColumn(OF, F.lit(None)), PEER, {"unit": F.coalesce("_unit", F.lit(""))})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
@@ -19,6 +20,14 @@ class Need(StrEnum):
     LONG = "long"  # ten windows, in which a lag stays or keeps growing
     BODIES = "bodies"  # answers whose error codes could be read
     PRODUCED = "produced"  # whole Produce requests
+
+
+class Otherwise(NamedTuple):
+    """Another sentence and advice of a rule, for rows in which this one of their WORDS is not empty."""
+
+    word: str
+    says: str
+    advice: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,7 @@ class Rule:
     advice: str
     needs: tuple[Need, ...] = (Need.TIME,)
     reads: tuple[int, ...] = ()
+    otherwise: Otherwise | None = None
 
     @property
     def must_last(self) -> bool:

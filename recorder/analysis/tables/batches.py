@@ -1,4 +1,4 @@
-"""Record batches; if asked, those of Produce requests with the offsets that brokers gave them.
+"""Record batches and records; if asked, those of Produce requests with the offsets that brokers gave them.
 
 A producer counts a partition's records in a request from 0 on, and the answer has the first one's offset. The sum of
 both is a batch's offset in the log. A message of magic 0 or 1 that wraps others does not say how many: its own offset
@@ -6,6 +6,8 @@ and those of the batches behind it are unknown.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
@@ -20,6 +22,8 @@ from recorder.analysis.tables.names import named
 
 PRODUCED = FrameSelector(REQUEST, (keys.PRODUCE,))
 FETCHED = FrameSelector(RESPONSE, (keys.FETCH, keys.SHARE_FETCH))
+# the columns of BATCHES with offsets
+OFFSETS = ("base_offset", "last_offset")
 _PARTITION = [*t.KEYS, "_topic", "partition"]
 
 
@@ -33,15 +37,27 @@ def batches(captured: Captured, *, offsets: bool = False, decoder: Decoder = BAT
     return with_offsets(found, captured) if offsets else found
 
 
-def with_offsets(found: DataFrame, captured: Captured) -> DataFrame:
-    """The batches, those of Produce requests with their offsets in the log, as in `batches`."""
+def with_offsets(found: DataFrame, captured: Captured, names: Sequence[str] = OFFSETS) -> DataFrame:
+    """The batches, those of Produce requests with their offsets in the log, as in `batches`.
+
+    `names`: the columns with offsets.
+    """
     answers = rows(captured.later, PRODUCED_OFFSETS).filter(F.col("error_code") == 0)
-    offsets = answers.withColumn("_topic", topic_key()).select(*_PARTITION, F.col("base_offset").alias("_offset"))
+    offsets = answers.withColumn("_topic", topic_key()).select(*_PARTITION, F.col("base_offset").alias("_base"))
     own = found.withColumn("_topic", F.when(F.col(SIDE) == REQUEST, topic_key()))
-    base = F.when(F.col(SIDE) == REQUEST, F.col("_offset") + F.col("base_offset")).otherwise(F.col("base_offset"))
-    last = F.when(F.col(SIDE) == REQUEST, F.col("_offset") + F.col("last_offset")).otherwise(F.col("last_offset"))
-    placed = own.join(offsets, _PARTITION, "left").withColumns({"base_offset": base, "last_offset": last})
-    return placed.select(*found.columns)
+    placed = own.join(offsets, _PARTITION, "left")
+    in_log = {
+        name: F.when(F.col(SIDE) == REQUEST, F.col("_base") + F.col(name)).otherwise(F.col(name)) for name in names
+    }
+    return placed.withColumns(in_log).select(*found.columns)
+
+
+def in_log(captured: Captured, decoder: Decoder, names: Sequence[str] = OFFSETS) -> DataFrame:
+    """The decoder's table, with topics' names, and with offsets in the log where answers to Produce tell them."""
+    found = named(captured, decoder)
+    kept = found.withColumns({f"_{name}": F.col(name) for name in names})
+    placed = with_offsets(kept, captured, names)
+    return placed.withColumns({name: F.coalesce(name, f"_{name}") for name in names}).select(*found.columns)
 
 
 def topic_key() -> Column:

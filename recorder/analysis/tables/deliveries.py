@@ -16,6 +16,7 @@ from recorder.analysis.bodies import Captured
 from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.frame import REQUEST
 from recorder.analysis.decode.rows import SIDE
+from recorder.analysis.expressions import in_ms
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.batches import FETCHED, PRODUCED, batches
@@ -43,7 +44,11 @@ DELIVERIES = Table(
         Declared("produced_at", "timestamp", "when the Produce request arrived; null: not seen"),
         Declared("fetched_at", "timestamp", "when the first answer to Fetch with it arrived; null: not seen"),
         Declared("delivery_ms", "double", "from `produced_at` to `fetched_at`"),
-        Declared("age_ms", "double", "from the latest timestamp of its records to `fetched_at`"),
+        Declared(
+            "age_ms",
+            "double",
+            "from the latest time of its records, in whatever unit, to `fetched_at`",
+        ),
         Declared("producer", "string", "the producer's client id"),
         Declared("consumer", "string", "the client id of the first consumer"),
         *(Declared(name, "bigint", "of the Produce request") for name in (c.CONNECTION, c.EXCHANGE)),
@@ -94,6 +99,6 @@ def _with_both_sides(both: DataFrame) -> DataFrame:
     columns |= {name: produced[name] for name in (c.SESSION, c.CONNECTION, c.EXCHANGE)}
     columns |= {f"fetched_{name}": fetched[name] for name in (c.SESSION, c.CONNECTION, c.EXCHANGE)}
     columns |= {"produced_at": produced[c.AT], "fetched_at": fetched[c.AT], "delivery_ms": took}
-    columns |= {"age_ms": F.unix_micros(fetched[c.AT]) / 1000 - stamped}
+    columns |= {"age_ms": F.unix_micros(fetched[c.AT]) / 1000 - in_ms(stamped, fetched[c.AT])}
     columns |= {"producer": produced[c.CLIENT_ID], "consumer": fetched[c.CLIENT_ID]}
     return both.withColumns(columns)

@@ -3,6 +3,9 @@
 import tracemalloc
 from typing import Any
 
+import lz4.frame
+from crc32c import crc32c
+
 from proxy.tools.packed import log_record, opened_records
 from proxy.wire import embedded, records
 from proxy.wire.budget import Budget
@@ -40,6 +43,26 @@ def test_a_cut_or_damaged_batch_has_its_reason() -> None:
     assert wrong["why"].startswith("can't be read: ")
     assert "CRC-32C" in wrong["why"]
     assert wrong["bytes"] == damaged
+
+
+def test_a_batch_that_kafka_reads_although_its_lz4_checksum_is_wrong_is_shown_with_a_note() -> None:
+    summed = lz4.frame.compress(records.decompress(records.Compression.NONE, batch(2)[HEAD:]), content_checksum=True)
+    for end, has_note in ((summed[-1], False), (summed[-1] ^ 1, True)):
+        (told,) = opened_records(packed(summed[:-1] + bytes([end])), 5, sides, Budget())
+        assert [one["key"] for one in told["records"]] == [b"k", b"k"]
+        assert ("Kafka reads the records all the same" in told.get("note", "")) is has_note
+
+
+# the bytes of a batch before its records, and before what its checksum covers
+HEAD, CRC_FROM = 61, 21
+
+
+def packed(payload: bytes) -> bytes:
+    """A batch of two records with this payload, as lz4."""
+    found = bytearray(batch(2, codec=records.Compression.LZ4)[:HEAD] + payload)
+    found[8:12] = (len(found) - 12).to_bytes(4, "big")
+    found[17:CRC_FROM] = crc32c(bytes(found[CRC_FROM:])).to_bytes(4, "big")
+    return bytes(found)
 
 
 def test_a_marker_of_a_transaction_is_opened() -> None:

@@ -8,11 +8,15 @@ from itertools import product
 from random import Random
 from typing import Any, NamedTuple
 
+import lz4.frame
 import pytest
+import zstandard
+from crc32c import crc32c
 
 from proxy.wire import embedded, records
 from proxy.wire.errors import Malformed
 from proxy.wire.records import Compression, ControlType, Record, TimestampType
+from proxy.wire.records.lz4_frames import xxh32
 from tests.java.kafka_records import JavaBatch, KafkaError, KafkaRecords, kafka_records_of
 
 pytestmark = pytest.mark.real
@@ -259,3 +263,47 @@ def test_a_wrapper_before_its_own_last_message_is_refused_by_both_unless_it_is_a
             kafka_records_of(release).read(offset.to_bytes(8, "big") + data)
         with pytest.raises(Malformed, match="a wrapper at offset"):
             list(records.read(offset.to_bytes(8, "big") + data))
+
+
+def damaged(codec: Compression) -> dict[str, bytes]:
+    """Payloads of one record, each with another wrong checksum or size."""
+    plain = records.write_batch([Record(0, 5, None, b"value " * 50)])[COMPRESSED_FROM[2] :]
+    summed = {"content_checksum": True, "block_linked": False}
+    lz4s = lz4.frame.compress(plain, store_size=False, **summed)
+    sized = bytearray(lz4.frame.compress(plain, store_size=True, **summed))
+    sized[6] ^= 1
+    sized[14] = xxh32(bytes(sized[4:14])) >> 8 & 0xFF
+    blocks = bytearray(lz4.frame.compress(plain, store_size=False, block_checksum=True, **summed))
+    blocks[-9] ^= 1
+    zstd = zstandard.ZstdCompressor(write_checksum=True).compress(plain)
+    gzip = records.compress(Compression.GZIP, plain)
+    return {
+        Compression.LZ4: {
+            "right": lz4s,
+            "content": lz4s[:-1] + bytes([lz4s[-1] ^ 1]),
+            "no checksum": lz4s[:-4],
+            "size": bytes(sized),
+            "block": bytes(blocks),
+        },
+        Compression.ZSTD: {"content": zstd[:-1] + bytes([zstd[-1] ^ 1])},
+        Compression.GZIP: {"checksum": gzip[:-8] + bytes([gzip[-8] ^ 1]) + gzip[-7:], "size": gzip[:-1] + b"\1"},
+    }[codec]
+
+
+@pytest.mark.parametrize("codec", [Compression.LZ4, Compression.ZSTD, Compression.GZIP])
+def test_checksums_of_codecs_are_checked_as_java_checks_them(codec: Compression) -> None:
+    java = kafka_records_of("4.3.1")
+    head = records.write_batch([Record(0, 5, None, b"v")], codec=codec)[: COMPRESSED_FROM[2]]
+    for name, payload in damaged(codec).items():
+        data = bytearray(head + payload)
+        data[8:12] = (len(data) - 12).to_bytes(4, "big")
+        data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+        try:
+            theirs = all_records(java.read(bytes(data)))
+        except KafkaError:
+            theirs = []
+        try:
+            mine = [*records.read(bytes(data))]
+        except Malformed:
+            mine = []
+        assert mine == theirs, name

@@ -6,8 +6,10 @@ import kafka.codec
 import lz4.frame
 import pytest
 
+from proxy.wire.budget import of_a_batch
 from proxy.wire.errors import Malformed
 from proxy.wire.records import Compression, compress, decompress
+from proxy.wire.records.compression import is_as_it_says
 from proxy.wire.records.lz4_frames import xxh32
 
 # flags, largest block and header checksum as Kafka writes them; the last one is from the frame format's examples
@@ -101,5 +103,32 @@ def test_a_size_that_a_frame_only_claims_costs_no_memory() -> None:
     frame = bytearray(lz4.frame.compress(b"data", store_size=True))
     frame[6:14] = (1 << 62).to_bytes(8, "little")
     frame[14] = xxh32(bytes(frame[4:14])) >> 8 & 0xFF
+    tracemalloc.start()
+    try:
+        assert decompress(Compression.LZ4, bytes(frame)) == b"data"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+SUMMED = lz4.frame.compress(b"data" * 50_000, content_checksum=True, store_size=True, block_linked=False)
+
+
+def test_the_checksum_of_all_data_is_passed_over_as_kafka_does() -> None:
+    damaged = SUMMED[:-1] + bytes([SUMMED[-1] ^ 1])
+    for data in (SUMMED, damaged, damaged + SUMMED):
+        assert decompress(Compression.LZ4, data) == b"data" * 50_000 * (len(data) // len(SUMMED))
+        assert is_as_it_says(Compression.LZ4, data, of_a_batch(1 << 20)) is (data == SUMMED)
+
+
+@pytest.mark.parametrize("cut", range(1, 5))
+def test_a_frame_without_its_whole_checksum_is_malformed(cut: int) -> None:
+    with pytest.raises(Malformed, match="lz4 frame"):
+        decompress(Compression.LZ4, SUMMED[:-cut])
+
+
+def test_a_block_with_a_wrong_checksum_is_malformed() -> None:
+    frame = bytearray(lz4.frame.compress(b"data" * 100, content_checksum=True, block_checksum=True))
+    frame[-9] ^= 1
     with pytest.raises(Malformed, match="no lz4 frame"):
         decompress(Compression.LZ4, bytes(frame))

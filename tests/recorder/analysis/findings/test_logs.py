@@ -111,6 +111,8 @@ def scenario() -> list[Row]:
         *minute(sent, 4, topic="little", codec="none", bytes=9_000, sampled_bytes=9_000, folded_bytes=1_000),
         *minute(sent, 4, topic="folded", bytes=90_000),
         *minute(sent, 2, topic="t", client_id="ahead", max_timestamp_ms=lambda at: NOON_MS + 500 * at + 90_000),
+        *minute(sent, 2, topic="t", client_id="micros", max_timestamp_ms=lambda at: (NOON_MS + 500 * at) * 1000 + 7),
+        *minute(sent, 2, topic="t", client_id="nanos", max_timestamp_ms=lambda at: (NOON_MS + 500 * at) * 10**6 + 7),
         *minute(sent, 2, topic="t", client_id="copier", max_timestamp_ms=lambda at: NOON_MS - 900_000),
         *minute(sent, 2, topic="t", client_id="nearly", max_timestamp_ms=lambda at: NOON_MS + 500 * at + 30_000),
         *minute(sent, 2, topic="seconds", client_id="old", max_timestamp_ms=lambda at: NOON_MS // 1000 + at),
@@ -203,8 +205,18 @@ def test_a_topic_that_is_all_there_is_but_hardly_anything_needs_no_codec(tables:
 
 
 def test_a_clock_that_is_a_minute_ahead_is_found_and_old_records_are_not(found: Any) -> None:
-    (one,) = found["clock"]
-    assert (one.subject, one.measure) == ("ahead at 10.0.0.1", 90_000)
+    one = next(one for one in found["clock"] if one.subject == "ahead at 10.0.0.1")
+    assert one.measure == 90_000
+    assert one.sentence == "Records of ahead at 10.0.0.1 carry times 1.5 min ahead of the proxy's clock"
+
+
+def test_times_in_microseconds_and_nanoseconds_are_told_by_their_unit_and_not_as_clocks(found: Any) -> None:
+    told = {one.subject: one for one in found["clock"]}
+    assert told.keys() == {f"{client} at 10.0.0.1" for client in ("ahead", "micros", "nanos")}
+    for client, unit in (("micros", "microseconds"), ("nanos", "nanoseconds")):
+        one = told[f"{client} at 10.0.0.1"]
+        assert one.sentence == f"Records of {one.subject} carry times in {unit}, which Kafka takes for milliseconds"
+        assert "NTP" not in one.advice
 
 
 def test_a_consumer_that_reads_records_again_is_found(found: Any) -> None:

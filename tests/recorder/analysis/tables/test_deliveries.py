@@ -65,6 +65,10 @@ def scenario() -> list[Row]:
     it.fetched("retried", 5, 0, consumer=1, **IDS)
     it.produced("aged", 0, 3)
     it.fetched("aged", 1, 3, max_timestamp=NOON_MS - 500)
+    it.produced("in microseconds", 0, 3)
+    it.fetched("in microseconds", 1, 3, max_timestamp=(NOON_MS - 500) * 1000)
+    it.produced("in nanoseconds", 0, 3)
+    it.fetched("in nanoseconds", 1, 3, max_timestamp=(NOON_MS - 500) * 10**6)
     return it.rows
 
 
@@ -102,7 +106,8 @@ def test_a_retry_of_a_producer_with_an_id_is_the_same_batch(found: dict[str, lis
 
 
 def test_age_is_from_the_records_own_time(found: dict[str, list[Any]]) -> None:
-    assert [row.age_ms for row in found["aged"]] == [1505]
+    for topic in ("aged", "in microseconds", "in nanoseconds"):
+        assert [row.age_ms for row in found[topic]] == [1505]
 
 
 def test_produced_batches_have_the_offsets_that_their_answers_tell(capture: Any) -> None:
