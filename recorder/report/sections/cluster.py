@@ -5,7 +5,20 @@ from __future__ import annotations
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.cluster import BEHIND_MS, NO_LEADER, Group, TopicTotals
 from recorder.analysis.summary.whole import Summary
-from recorder.report.listings import UNKNOWN, bytes_of, clock, id_of, listing, moment_of, name, number, time_of, times
+from recorder.report.listings import (
+    UNKNOWN,
+    ListingColumn,
+    Words,
+    bytes_of,
+    clock,
+    id_of,
+    listing,
+    moment_of,
+    name,
+    number,
+    time_of,
+    times,
+)
 from recorder.report.sections.section import SectionText, section
 from recorder.terminal import count, duration, size
 
@@ -174,5 +187,18 @@ def metadata(summary: Summary) -> SectionText:
     )
     lead = "As answers to Metadata told them: a client asks every few minutes, or when it is told an error."
     changes = listing("Changes", columns, found.changes)
-    leads = (lead,) if found.changes.rows else ()
-    return section("metadata", "Metadata changes", found, leads, changes, nothing="No leader or replica changed.")
+    differ = listing("Leaders that differ by client", _of_contradictions(when), found.contradictions)
+    leads = (lead,) if found.changes.rows or found.contradictions.rows else ()
+    return section(
+        "metadata", "Metadata changes", found, leads, changes, differ, nothing="No leader or replica changed."
+    )
+
+
+def _of_contradictions(when: Words) -> tuple[ListingColumn, ...]:
+    return (
+        moment_of("first told", lambda row: row.at_ns, when),
+        name("of", lambda row: row.subject, is_name=True),
+        name("told to", lambda row: row.asker, is_name=True),
+        name("leader", lambda row: row.leader),
+        name("others are told", lambda row: row.others),
+    )
