@@ -33,7 +33,7 @@ _BEFORE, _AFTER, _TO = " before", " after", " \N{RIGHTWARDS ARROW} "
 
 
 @click.command(
-    short_help="Compare two captures: did the change help? Latency, errors, bytes, versions, clients, findings."
+    short_help="Compare two captures: did the change help? Latency, errors, topics, groups, nodes, clients, findings."
 )
 @click.argument("before", shell_complete=folders)
 @click.argument("after", shell_complete=folders)
@@ -60,8 +60,9 @@ def compare(
 ) -> None:
     """Compare two captures: what changed from the one in BEFORE to the one in AFTER, worked out by Spark.
 
-    Compared are latency, errors, bytes, versions and clients by API, and the findings that came or went. Counts have a
-    rate a second beside them, because captures differ in length. If there are too few exchanges to judge, the command
+    Compared are latency, errors, bytes, versions and clients by API, how topics are written and delivered, groups,
+    nodes, and the findings that came or went. Counts have a rate a second beside them, because captures differ in
+    length. If there are too few exchanges to judge, the command
     says so: a p50 needs 20 answers on either side, a p95 200, a p99 1,000. Waits that clients asked for stand apart,
     and are no worse when longer.
 

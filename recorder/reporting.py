@@ -187,10 +187,10 @@ def write(written: str, output: Path | None) -> None:
 
 
 def _tell(found: Any, output: Path) -> None:
-    """Prints the verdict, each finding in a line, and the report's path."""
-    from recorder.report.sections.findings import judged, verdict
+    """Prints the verdict, each finding and each of its consequences in a line, and the report's path."""
+    from recorder.report.sections.findings import judged, lines, verdict
 
     say(f"{verdict(found.findings)}. {judged(found.findings)}")
-    for one in found.findings.found:
-        say(f"  {one.severity.value}: {printable(one.sentence)}")
+    for line in lines(found.findings):
+        say(printable(line))
     echo(f"report written to {printable(output)}")

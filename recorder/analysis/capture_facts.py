@@ -17,20 +17,28 @@ from recorder.analysis.change.facts import (
     ErrorFacts,
     Facts,
     ManyClients,
+    TopicFacts,
     VersionFacts,
     together_ns,
 )
+from recorder.analysis.decode.frame import REQUEST
+from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import api, ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import Tables, family
 from recorder.analysis.parallel_questions import ask_all
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.latency import latency_by_api
+from recorder.analysis.questions.sections import cluster, groups
 from recorder.analysis.questions.sections.bins import firsts
+from recorder.analysis.questions.sections.delivery import delivery
+from recorder.analysis.questions.sections.traffic import span
 from recorder.analysis.report import missing
 from recorder.analysis.report_decoders import OF_FINDINGS
+from recorder.analysis.summary.bounds import Table, Timeline
 from recorder.analysis.summary.finding import Findings
 from recorder.analysis.table_cache import TableCache
+from recorder.analysis.tables.deliveries import delivered
 from recorder.analysis.tables.errors import errors
 from recorder.capture import frames as c
 
@@ -53,7 +61,7 @@ def facts(
     held = _held(within, folder)
     if not held.frames:
         return replace(held, findings=Findings(not_judged=_NO_FRAMES))
-    tables = Tables(within)
+    tables, line = Tables(within), span(within) or Timeline()
     say(f"exchanges, errors, clients of {folder}")
     questions: Mapping[str, Callable[[], Any]] = {
         "missing": lambda: missing(within.frames, within.events),
@@ -62,6 +70,10 @@ def facts(
         "errors": lambda: _errors(tables.kept),
         "versions": lambda: _versions(tables.clients),
         "clients": lambda: _clients(tables.clients),
+        "topics": lambda: _topics(tables),
+        "deliveries": lambda: delivery(delivered(tables.checked_batches), line).topics,
+        "groups": lambda: groups.groups(tables.of_groups(line.bin_ns), line).groups,
+        "nodes": lambda: cluster.partitions(within, tables.changes).nodes,
     }
     found = dict(zip(questions, ask_all([*questions.values()]), strict=True))
     say(f"rules on {folder}")
@@ -111,6 +123,35 @@ def _errors(exchanges: DataFrame) -> tuple[ErrorFacts, ...]:
 def _versions(clients: DataFrame) -> tuple[VersionFacts, ...]:
     used = clients.filter(F.col(c.API).isNotNull()).groupBy(c.API, c.API_VERSION)
     return tuple(VersionFacts(*row) for row in used.agg(F.sum(t.REQUESTS)).collect())
+
+
+def _topics(tables: Tables) -> Table[TopicFacts]:
+    """Returns how each topic is written, the most batches first."""
+    sent = tables.checked_batches.filter((F.col(SIDE) == REQUEST) & F.col("topic").isNotNull() & ~F.col("is_control"))
+    is_idempotent = F.col("producer_id").isNotNull() & F.col("base_sequence").isNotNull()
+    batches = sent.groupBy("topic").agg(
+        F.count("*").alias("batches"),
+        F.count_if(is_idempotent).alias("idempotent"),
+        F.count("records").alias("counted"),
+        F.coalesce(F.sum("records"), F.lit(0)).alias("records"),
+    )
+    rows, total = firsts(batches.orderBy(F.desc("batches"), "topic"), Table.most)
+    codecs = _counted(sent, "codec")
+    written = tables.partitions.filter((F.col(SIDE) == REQUEST) & (F.col(c.API) == "Produce") & (F.col("bytes") > 0))
+    acks = _counted(written, "acks")
+    facts = (
+        TopicFacts(**row.asDict(), codecs=codecs.get(row["topic"], {}), acks=acks.get(row["topic"], {})) for row in rows
+    )
+    return Table(tuple(facts), total)
+
+
+def _counted(rows: DataFrame, column: str) -> dict[str, dict[str, int]]:
+    """Returns how many rows have each value of the column, by topic."""
+    known = rows.filter(F.col("topic").isNotNull() & F.col(column).isNotNull())
+    found: dict[str, dict[str, int]] = {}
+    for topic, value, number in known.groupBy("topic", F.col(column).cast("string")).count().collect():
+        found.setdefault(topic, {})[value] = number
+    return found
 
 
 def _clients(clients: DataFrame) -> ManyClients:

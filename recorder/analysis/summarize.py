@@ -23,7 +23,6 @@ from recorder.analysis.findings.tables import Tables
 from recorder.analysis.parallel_questions import ask_all
 from recorder.analysis.questions.sections import cluster, groups, peers, traffic
 from recorder.analysis.questions.sections.delivery import delivery
-from recorder.analysis.questions.sections.groups import Events
 from recorder.analysis.questions.sections.metadata import metadata
 from recorder.analysis.report import missing
 from recorder.analysis.report_decoders import OF_FINDINGS, OF_REPORT
@@ -63,7 +62,7 @@ SECTIONS: Mapping[str, Callable[[SectionInput], Any]] = {
     "connections": lambda of: peers.sockets(of.captured, of.tables.kept, of.line),
     "events": lambda of: peers.happenings(of.captured),
     "delivery": lambda of: delivery(delivered(of.tables.checked_batches), of.line),
-    "groups": lambda of: groups.groups(_events(of.tables, of.line), of.line),
+    "groups": lambda of: groups.groups(of.tables.of_groups(of.line.bin_ns), of.line),
     "metadata": lambda of: metadata(of.tables.changes, of.line),
 }
 
@@ -104,11 +103,6 @@ def findings(
     if traffic.span(within) is None:
         return Findings(not_judged=_NO_FRAMES)
     return judge(Tables(within), own=own or {})
-
-
-def _events(tables: Tables, line: Timeline) -> Events:
-    """Returns the tables about groups, with the lag by the report's time bins."""
-    return Events(tables.group_events, tables.rebalances, tables.offsets, tables.lag_by(line.bin_ns), tables.span)
 
 
 def _sections(of: SectionInput, say: Say) -> dict[str, Any]:

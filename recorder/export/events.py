@@ -94,7 +94,7 @@ def source_of(folder: str) -> str:
 
 
 def data(finding: Finding) -> dict[str, Any]:
-    """A finding, ready for JSON. `evidence`: ids for `kafka-wiretap inspect show`."""
+    """A finding, ready for JSON. `evidence`: ids for `kafka-wiretap inspect show`. `consequences`: further findings."""
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,
@@ -107,7 +107,12 @@ def data(finding: Finding) -> dict[str, Any]:
         "threshold": _finite(finding.threshold),
         "unit": finding.unit.value,
         "share": _finite(finding.share),
+        "worst_from_ns": finding.worst_from_ns,
+        "worst_to_ns": finding.worst_to_ns,
+        "clients": [*finding.clients],
+        "nodes": [*finding.nodes],
         "evidence": [one.id for one in finding.evidence],
+        "consequences": [data(one) for one in finding.consequences],
     }
 
 

@@ -50,6 +50,15 @@ def finding_lines(found: FindingText) -> Iterator[str]:
     if found.advice:
         yield f"**What to do:** {escaped(found.advice)}"
         yield ""
+    if found.consequences:
+        yield "**Consequences:**"
+        yield ""
+        for one in found.consequences:
+            about = ", ".join(escaped(fact) for fact in (one.rule, one.when) if fact)
+            yield f"- {escaped(one.sentence)} ({about})"
+        if found.more:
+            yield f"- {found.more}"
+        yield ""
     if found.commands:
         yield from _code(command.line for command in found.commands)
 

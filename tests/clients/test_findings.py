@@ -75,7 +75,7 @@ def test_each_client_that_does_it_wrong_is_found(kafka_one: KafkaCluster, tmp_pa
     clients = [wrong for _, wrong, _ in kind.CLIENTS]
     found = reported(kafka_one, tmp_path, clients, kind.THRESHOLDS, are_cut_off=are_cut_off).findings
     assert not found.unjudged.rows
-    fired = {one.rule for one in found.found}
+    fired = {one.rule for one in found.every}
     assert {rule for rules, _, _ in kind.CLIENTS for rule in rules} <= fired
     assert all(one.evidence for one in found.found)
 
@@ -101,7 +101,7 @@ def test_a_broker_that_is_away_and_one_that_carries_all_are_found(kafka_three: K
 
     clients = [misuse_of_logs.sends_to_one_node]
     found = reported(kafka_three, tmp_path, clients, THRESHOLDS, one_is_away)
-    subjects = {one.rule: one.subject for one in found.findings.found}
+    subjects = {one.rule: one.subject for one in found.findings.every}
     assert subjects["under_replicated"] == f"node {away[0]}"
     assert subjects["uneven_nodes"].startswith("node ")
     assert subjects["uneven_nodes"] != f"node {away[0]}"
@@ -133,7 +133,7 @@ def test_clients_without_read_permission_or_with_an_old_password_are_found_until
     misuse_of_logins.prepare(kafka_guarded.bootstrap)
     clients = [wrong if way == "wrong" else mended for _, wrong, mended in misuse_of_logins.CLIENTS]
     found = reported(kafka_guarded, tmp_path, clients, misuse_of_logins.THRESHOLDS, login=True).findings
-    fired = {one.rule for one in found.found}
+    fired = {one.rule for one in found.every}
     if way == "wrong":
         assert {rule for rules, _, _ in misuse_of_logins.CLIENTS for rule in rules} <= fired
     else:
@@ -156,7 +156,7 @@ def test_a_broker_that_stands_still_is_slow_and_producers_without_patience_write
 
     found = reported(kafka_one, tmp_path, clients, {}, stands_still).findings
     # a client that gives up connects again: on some machines, often enough for `churn`
-    assert {one.rule for one in found.found} - {"churn"} == rules
+    assert {one.rule for one in found.every} - {"churn"} == rules
 
 
 @pytest.mark.parametrize(("queue", "rules"), [("100KiB", {"gaps"}), ("64MiB", set())], ids=["small", "default"])
@@ -167,7 +167,7 @@ def test_a_recorder_whose_queue_is_too_small_is_found(
     with Proxied(kafka_one, tmp_path, options=["--record-queue", queue]) as proxy:
         misuse.run(proxy.bootstrap, [misuse.sends_in_bursts], 10)
     compact(proxy.capture)
-    assert {one.rule for one in report_of(proxy.capture, {}).findings.found} == rules
+    assert {one.rule for one in report_of(proxy.capture, {}).findings.every} == rules
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,7 @@ def routed(cluster: KafkaCluster, folder: Path) -> list[Finding]:
     with Proxied(cluster, folder) as proxy:
         misuse.run(proxy.bootstrap, misuse_of_addresses.CLIENTS, SECONDS)
     compact(proxy.capture)
-    return [*report_of(proxy.capture, {}).findings.found]
+    return [*report_of(proxy.capture, {}).findings.every]
 
 
 @pytest.fixture(scope="module")

@@ -61,5 +61,5 @@ def test_the_table_of_clients_marks_those_that_kafka_4_refuses(capture: Path) ->
 
 
 def test_the_report_finds_exactly_the_clients_that_kafka_4_refuses(capture: Path) -> None:
-    found = [one for one in report_of(capture, {}).findings.found if one.rule == "cut_off"]
+    found = [one for one in report_of(capture, {}).findings.every if one.rule == "cut_off"]
     assert {one.subject for one in found} == {f"{name} at 127.0.0.1" for name, _, _ in CUT}

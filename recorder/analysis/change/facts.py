@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from recorder.analysis.summary.bounds import Bounded
+from recorder.analysis.summary.bounds import Bounded, Table, Top
+from recorder.analysis.summary.cluster import Group, LoadOfNode
 from recorder.analysis.summary.finding import Findings
+from recorder.analysis.summary.traffic import DeliveryOfTopic
 from recorder.missing import Missing
 
 
@@ -67,8 +69,31 @@ class ManyClients(Bounded[ClientFacts]):
 
 
 @dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """How a topic is written. `idempotent`: batches with a producer id and a sequence. `records`: of the batches whose
+    header tells them (`counted`). `codecs`: batches by codec. `acks`: partitions of Produce requests by the acks that
+    are asked for.
+    """
+
+    topic: str
+    batches: int = 0
+    idempotent: int = 0
+    counted: int = 0
+    records: int = 0
+    codecs: dict[str, int] = field(default_factory=dict)
+    acks: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def records_a_batch(self) -> float | None:
+        """The mean; None if no header tells it."""
+        return self.records / self.counted if self.counted else None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
-    """One capture. `read`: by API, how many answers have known errors."""
+    """One capture. `read`: by API, how many answers have known errors. `deliveries`, `groups` and `nodes` are those of
+    a report.
+    """
 
     capture: str = ""
     first_at_ns: int | None = None
@@ -81,6 +106,10 @@ class Facts:
     errors: tuple[ErrorFacts, ...] = ()
     versions: tuple[VersionFacts, ...] = ()
     clients: ManyClients = field(default_factory=ManyClients)
+    topics: Table[TopicFacts] = field(default_factory=Table)
+    deliveries: Table[DeliveryOfTopic] = field(default_factory=Table)
+    groups: Top[Group] = field(default_factory=Top)
+    nodes: Table[LoadOfNode] = field(default_factory=Table)
     findings: Findings = field(default_factory=Findings)
 
     @property

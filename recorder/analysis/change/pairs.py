@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from recorder.analysis.change.facts import ApiFacts, ErrorFacts, Facts
+from recorder.analysis.change.facts import ApiFacts, ErrorFacts, Facts, TopicFacts
 from recorder.analysis.change.judged import (
     ENOUGH,
     LEAST_MS,
@@ -19,13 +19,19 @@ from recorder.analysis.change.judged import (
 )
 from recorder.analysis.change.rows import (
     ClientChange,
+    DeliveryChange,
     ErrorChange,
     FindingChange,
+    GroupChange,
     LatencyChange,
     Load,
+    NodeChange,
+    TopicChange,
     TrafficChange,
     VersionChange,
 )
+from recorder.analysis.summary.bounds import Bounded
+from recorder.analysis.summary.cluster import LoadOfNode
 from recorder.analysis.summary.finding import MAX_SUBJECTS, Finding, Findings, Unit
 
 # The name of an unanswered request among the errors.
@@ -55,12 +61,20 @@ def _latency(
     if before is None or after is None:
         return LatencyChange(api, wait, before, after, Change.UNKNOWN)
     judge = less_is_better if wait is None else neutral
+    found = _percentiles(before, after, min(before.responses, after.responses), judge, tolerance)
+    return LatencyChange(api, wait, before, after, together(found.values()), found)
+
+
+def _percentiles(
+    before: Any, after: Any, cases: int, judge: Callable[[float, float, float, float], Change], tolerance: float
+) -> dict[str, Change]:
+    """Compares the percentiles of ENOUGH, each if both sides have enough cases."""
     found = {}
     for name, enough in ENOUGH.items():
         both = getattr(before, name), getattr(after, name)
-        is_enough = min(before.responses, after.responses) >= enough and None not in both
+        is_enough = cases >= enough and None not in both
         found[name] = judge(*both, tolerance, LEAST_MS) if is_enough else Change.UNKNOWN
-    return LatencyChange(api, wait, before, after, together(found.values()), found)
+    return found
 
 
 def traffic(before: Facts, after: Facts, tolerance: float) -> list[TrafficChange]:
@@ -158,6 +172,11 @@ def _shares(side: Facts) -> dict[str, dict[int, float]]:
 def _version(before: Mapping[int, float], after: Mapping[int, float], tolerance: float) -> Change:
     if not before or not after:
         return Change.NEW if not before else Change.GONE
+    return _moved(before, after, tolerance)
+
+
+def _moved(before: Mapping[Key, float], after: Mapping[Key, float], tolerance: float) -> Change:
+    """Compares shares of a whole."""
     moved = sum(abs(before.get(one, 0) - after.get(one, 0)) for one in {*before, *after}) / 2
     is_same = before.keys() == after.keys() and moved <= tolerance
     return Change.UNCHANGED if is_same else Change.CHANGED
@@ -194,9 +213,105 @@ def _client(old: Counter[str | None], new: Counter[str | None], is_cut: list[boo
     return Change.UNCHANGED if old.keys() == new.keys() else Change.CHANGED
 
 
+def topics(before: Facts, after: Facts, tolerance: float) -> list[TopicChange]:
+    """Compares how each topic is written: acks, idempotence, codec, records a batch. None of them is good or bad."""
+    rows = []
+    for topic, old, new in _beside(*({one.topic: one for one in side.topics} for side in (before, after))):
+        found = _topic(old, new, tolerance) if old and new else {}
+        change = together(found.values()) if found else _one_sided(old, new, before.topics, after.topics)
+        rows.append(TopicChange(topic, old, new, change, found))
+    return _ordered(rows, lambda row: _most(row.before, row.after, lambda side: side.batches), lambda row: row.topic)
+
+
+def _topic(old: TopicFacts, new: TopicFacts, tolerance: float) -> dict[str, Change]:
+    idempotent = [{True: part, False: 1 - part} for part in (_part(one.idempotent, one.batches) for one in (old, new))]
+    return {
+        "acks": _moved(shares(old.acks), shares(new.acks), tolerance),
+        "idempotent": _moved(_used(idempotent[0]), _used(idempotent[1]), tolerance),
+        "codec": _moved(shares(old.codecs), shares(new.codecs), tolerance),
+        "records_a_batch": _rate(old.records_a_batch, new.records_a_batch, tolerance),
+    }
+
+
+def _used(parts: Mapping[Key, float]) -> dict[Key, float]:
+    return {key: part for key, part in parts.items() if part}
+
+
+def shares(counts: Mapping[str, int]) -> dict[str, float]:
+    """Returns each count as a share of all of them."""
+    total = sum(counts.values())
+    return {key: count / total for key, count in counts.items()} if total else {}
+
+
+def _part(cases: int, of: int) -> float:
+    return cases / of if of else 0.0
+
+
+def deliveries(before: Facts, after: Facts, tolerance: float) -> list[DeliveryChange]:
+    """Compares how long each topic's batches took from their producer to their first consumer."""
+    rows = []
+    for topic, old, new in _beside(*({one.topic: one for one in side.deliveries} for side in (before, after))):
+        found = _percentiles(old, new, min(old.batches, new.batches), less_is_better, tolerance) if old and new else {}
+        rows.append(DeliveryChange(topic, old, new, together(found.values()) if found else Change.UNKNOWN, found))
+    return _ordered(rows, lambda row: _most(row.before, row.after, lambda side: side.batches), lambda row: row.topic)
+
+
+def groups(before: Facts, after: Facts, tolerance: float) -> list[GroupChange]:
+    """Compares groups: members, rebalances by the second, the largest lag. Whether that is bad, findings say."""
+    rows = []
+    for group, old, new in _beside(*({one.group: one for one in side.groups} for side in (before, after))):
+        found = {}
+        if old and new:
+            found = {
+                "members": _number(old.members, new.members, 0.0),
+                "rebalances": _rate(_by(old.rebalances, before), _by(new.rebalances, after), tolerance),
+                "lag": _number(old.most_lag, new.most_lag, tolerance),
+            }
+        change = together(found.values()) if found else _one_sided(old, new, before.groups, after.groups)
+        rows.append(GroupChange(group, old, new, change, found))
+    return _ordered(
+        rows, lambda row: _most(row.before, row.after, lambda side: side.most_lag or 0), lambda row: row.group
+    )
+
+
+def _number(before: int | None, after: int | None, tolerance: float) -> Change:
+    return _rate(None if before is None else float(before), None if after is None else float(after), tolerance)
+
+
+def _by(number: int, side: Facts) -> float | None:
+    return number / side.seconds if side.seconds else None
+
+
+def nodes(before: Facts, after: Facts, tolerance: float) -> list[NodeChange]:
+    """Compares the load of nodes: the partitions that each leads, and its share of all bytes."""
+    rows = []
+    sides = [{one.node: (one, part) for one, part in _loads_of(side)} for side in (before, after)]
+    for node, old, new in _beside(*sides):
+        (was, before_part), (now, after_part) = old or (None, None), new or (None, None)
+        if was and now:
+            parts = _rate(before_part, after_part, tolerance)
+            change = together([parts, _number(was.partitions, now.partitions, 0.0)])
+        else:
+            change = _one_sided(was, now, before.nodes, after.nodes)
+        rows.append(NodeChange(node, was, now, before_part, after_part, change))
+    return _ordered(rows, lambda row: 0, lambda row: row.node)
+
+
+def _loads_of(side: Facts) -> Iterator[tuple[LoadOfNode, float | None]]:
+    total = sum(one.written_bytes + one.read_bytes for one in side.nodes)
+    for one in side.nodes:
+        yield one, (one.written_bytes + one.read_bytes) / total if total else None
+
+
+def _one_sided(old: Any, new: Any, before: Bounded[Any], after: Bounded[Any]) -> Change:
+    """Judges what one side lacks: it may be among the rows that this side left out."""
+    lacking, change = (before, Change.NEW) if new else (after, Change.GONE)
+    return Change.UNKNOWN if lacking.total > len(lacking) else change
+
+
 def findings(before: Facts, after: Facts, tolerance: float) -> list[FindingChange]:
     """Compares findings by rule and subject: those that appeared, disappeared, or stayed."""
-    sides = [{(one.rule, one.subject): one for one in side.findings.found} for side in (before, after)]
+    sides = [{(one.rule, one.subject): one for one in side.findings.every} for side in (before, after)]
     rows = []
     for (rule, subject), old, new in _beside(*sides):
         if old and new:
@@ -221,7 +336,7 @@ def _untold(rule: str, side: Findings) -> str:
         return side.not_judged
     if reason := next((one.reason for one in side.unjudged if one.rule == rule), ""):
         return reason
-    shown = sum(one.rule == rule for one in side.found)
+    shown = sum(one.rule == rule for one in side.every)
     is_cut = shown >= MAX_SUBJECTS or side.found.total > len(side.found)
     return f"there, only the first {shown} subjects are told" if is_cut else ""
 

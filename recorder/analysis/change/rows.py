@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from recorder.analysis.change.facts import ApiFacts
+from recorder.analysis.change.facts import ApiFacts, TopicFacts
 from recorder.analysis.change.judged import Cases, Change
+from recorder.analysis.summary.cluster import Group, LoadOfNode
 from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.traffic import DeliveryOfTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,51 @@ class ClientChange:
     after: tuple[str, ...]
     requests_before: int
     requests_after: int
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange:
+    """How a topic is written. `of`: the change of acks, idempotence, codec and records a batch, by name."""
+
+    topic: str
+    before: TopicFacts | None
+    after: TopicFacts | None
+    change: Change
+    of: dict[str, Change] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryChange:
+    """How long a topic's batches took to their first consumer. `percentiles`: the change of each, by name."""
+
+    topic: str
+    before: DeliveryOfTopic | None
+    after: DeliveryOfTopic | None
+    change: Change
+    percentiles: dict[str, Change] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """A group's members, rebalances and lag. `of`: the change of each, by name."""
+
+    group: str
+    before: Group | None
+    after: Group | None
+    change: Change
+    of: dict[str, Change] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """A node's load: the partitions that it leads, and its share of all record batches' bytes."""
+
+    node: int
+    before: LoadOfNode | None
+    after: LoadOfNode | None
+    share_before: float | None
+    share_after: float | None
     change: Change
 
 

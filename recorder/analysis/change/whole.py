@@ -19,9 +19,13 @@ from recorder.analysis.change.facts import Facts
 from recorder.analysis.change.judged import ENOUGH, TOLERANCE, Change
 from recorder.analysis.change.rows import (
     ClientChange,
+    DeliveryChange,
     ErrorChange,
     FindingChange,
+    GroupChange,
     LatencyChange,
+    NodeChange,
+    TopicChange,
     TrafficChange,
     VersionChange,
 )
@@ -30,7 +34,9 @@ from recorder.analysis.summary.whole import as_document
 
 FORMAT, VERSION = "kafka-wiretap captures compared", 1
 # Fields of a side that the tables of changes already hold, paired.
-_PAIRED = ("apis", "read", "errors", "versions", "clients", "findings")
+_PAIRED = (
+    "apis", "read", "errors", "versions", "clients", "topics", "deliveries", "groups", "nodes", "findings",
+)  # fmt: skip
 _GOOD, _BAD = (Change.BETTER, Change.GONE), (Change.WORSE, Change.NEW)
 
 
@@ -59,11 +65,16 @@ class Changes:
     traffic: Table[TrafficChange] = field(default_factory=Table)
     versions: Table[VersionChange] = field(default_factory=Table)
     clients: Table[ClientChange] = field(default_factory=Table)
+    topics: Table[TopicChange] = field(default_factory=Table)
+    deliveries: Table[DeliveryChange] = field(default_factory=Table)
+    groups: Table[GroupChange] = field(default_factory=Table)
+    nodes: Table[NodeChange] = field(default_factory=Table)
 
     @property
-    def judged(self) -> list[FindingChange | LatencyChange | ErrorChange]:
+    def judged(self) -> list[FindingChange | LatencyChange | ErrorChange | DeliveryChange]:
         """The rows that can be good or bad; errors of the normal flow are left out."""
-        return [*self.findings, *self.latency, *(row for row in self.errors if not row.is_flow)]
+        errors = (row for row in self.errors if not row.is_flow)
+        return [*self.findings, *self.latency, *errors, *self.deliveries]
 
     @property
     def verdict(self) -> Verdict:
@@ -107,6 +118,10 @@ def changes(before: Facts, after: Facts, tolerance: float = TOLERANCE) -> Change
         traffic=_table(pairs.traffic(before, after, tolerance)),
         versions=_table(pairs.versions(before, after, tolerance)),
         clients=_table(pairs.clients(before, after)),
+        topics=_table(pairs.topics(before, after, tolerance)),
+        deliveries=_table(pairs.deliveries(before, after, tolerance)),
+        groups=_table(pairs.groups(before, after, tolerance)),
+        nodes=_table(pairs.nodes(before, after, tolerance)),
     )
 
 

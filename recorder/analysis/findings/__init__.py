@@ -18,6 +18,7 @@
     rules.py         RULES: all rules with their settings; group_rules.py and log_rules.py are parts of it
     thresholds.py    the user's own thresholds
     listing.py       the page of all rules, docs/findings.md
+    causes.py        CAUSES: which findings others cause, without Spark
     judge.py         applies the rules, and the conditions that all of them share
 
 A rule's function only counts. `judge` compares the counts with thresholds, and demands that they last.

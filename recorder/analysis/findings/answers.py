@@ -15,9 +15,19 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import keys
 from proxy.wire.long_polls import LONG_POLLS
 from recorder.analysis import columns as t
-from recorder.analysis.findings.counting import at_node, counted, has_any, inside, rates, rule_rows, shares
+from recorder.analysis.findings.counting import (
+    Words,
+    at_node,
+    counted,
+    has_any,
+    in_all_windows,
+    inside,
+    rates,
+    rule_rows,
+    shares,
+)
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
-from recorder.analysis.findings.tables import PEER, Tables
+from recorder.analysis.findings.tables import FAMILY, PEER, Tables
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 
@@ -33,6 +43,7 @@ STALE = (22, 25, 27)
 # the apis of a login, and of the time before it
 _OF_LOGINS = (keys.SASL_HANDSHAKE, keys.SASL_AUTHENTICATE, keys.API_VERSIONS)
 _CONNECTION = [c.SESSION, c.CONNECTION]
+_IS_SILENT, _NO_ANSWER = "_is_silent", "no answer"
 # the cause of a connection's end (`proxy.conversation.exchange`)
 _UNEXPECTED = "unexpected_response"
 
@@ -84,15 +95,45 @@ def unanswered(tables: Tables) -> DataFrame:
     """The share of an API's requests to a node that got no answer, or got it after the client had given up. The client
     does not know whether the request took effect. Long polls don't count.
     """
-    outcomes = (Outcome.ANSWERED.value, Outcome.UNANSWERED.value)
-    due = inside(tables.exchanges).filter(F.col(t.OUTCOME).isin(*outcomes) & ~F.col(c.API_KEY).isin(*LONG_POLLS))
     causes = tables.connections.select(*_CONNECTION, c.CAUSE)
-    too_late = F.broadcast(tables.too_late.withColumn("_too_late", F.lit(True)))
-    with_cause = due.join(causes, _CONNECTION, "left").join(too_late, t.KEYS, "left")
-    is_case = (F.col(t.OUTCOME) == Outcome.UNANSWERED.value) | F.coalesce("_too_late", F.lit(False))
+    with_cause = _due(tables, inside(tables.exchanges)).join(causes, _CONNECTION, "left")
+    is_case = F.col(_IS_SILENT)
     why = {c.CAUSE: F.mode(F.when(is_case, F.col(c.CAUSE)))}
     found = counted(with_cause, [c.API, c.NODE], is_case, more=why)
     return rule_rows(shares(found), at_node(), {"cause": c.CAUSE})
+
+
+def _due(tables: Tables, exchanges: DataFrame) -> DataFrame:
+    """The requests that are no long polls and were or should have been answered, with `_IS_SILENT`: whether no answer
+    came before the client gave up.
+    """
+    outcomes = (Outcome.ANSWERED.value, Outcome.UNANSWERED.value)
+    due = exchanges.filter(F.col(t.OUTCOME).isin(*outcomes) & ~F.col(c.API_KEY).isin(*LONG_POLLS))
+    too_late = F.broadcast(tables.too_late.withColumn("_too_late", F.lit(True)))
+    is_silent = (F.col(t.OUTCOME) == Outcome.UNANSWERED.value) | F.coalesce("_too_late", F.lit(False))
+    return due.join(too_late, t.KEYS, "left").withColumn(_IS_SILENT, is_silent)
+
+
+def always_fails(tables: Tables) -> DataFrame:
+    """Requests of a client to an API, if all of them fail over the whole capture: each gets an error, or no answer.
+    However seldom the client tries, it gets nowhere. Errors that are a normal step of the protocol are no failures.
+    Errors about a topic, leader or coordinator that is not known yet are failures from 30 s after the client first got
+    them. Unanswered long polls don't count.
+    """
+    tries = [PEER, c.API]
+    columns = [*t.KEYS, *tries, FAMILY, c.NODE, c.AT, WINDOW, t.ERROR]
+    silent = _due(tables, tables.exchanges).filter(_IS_SILENT).withColumn(t.ERROR, F.lit(_NO_ANSWER))
+    each = _faults(tables).select(*columns).unionByName(silent.select(*columns))
+    failed = each.groupBy(*columns[:-1]).agg(F.collect_set(t.ERROR).alias("_of_one"))
+    found = counted(failed, tries, more={"_of_window": F.flatten(F.collect_list("_of_one"))})
+    is_answered = F.col(t.OUTCOME) == Outcome.ANSWERED.value
+    may_be_good = F.coalesce(F.size(t.ERROR_CODES) == 0, F.lit(True))
+    good = tables.exchanges.filter(is_answered & may_be_good).join(F.broadcast(tables.too_late), t.KEYS, "left_anti")
+    normal = tables.errors.filter(F.coalesce(t.FLOW, F.lit(False)))
+    goes_well = good.select(*tries).unionByName(normal.select(*tries)).distinct()
+    alone = found.join(goes_well, tries, "left_anti")
+    words: Words = {"client": PEER, "api": c.API, "errors": in_all_windows("_of_window", tries)}
+    return rule_rows(alone.withColumn(MEASURE, F.col(CASES)), F.concat_ws(": ", *tries), words)
 
 
 def unexpected(tables: Tables) -> DataFrame:
@@ -116,7 +157,8 @@ def throttled(tables: Tables) -> DataFrame:
     throttled = inside(tables.exchanges).filter(F.col(t.THROTTLE_MS).isNotNull())
     waited = F.col(t.THROTTLE_MS)
     found = counted(throttled, [PEER], waited > 0, worst=waited, more={"_longest": F.max(waited)})
-    wait = F.concat(F.col("_longest").cast("string"), F.lit(" ms"))
+    longest = F.max("_longest").over(Window.partitionBy(PEER))
+    wait = F.concat(longest.cast("string"), F.lit(" ms"))
     return rule_rows(shares(found), PEER, {"longest": wait})
 
 

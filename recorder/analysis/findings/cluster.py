@@ -32,7 +32,8 @@ _IN_ORDER = [c.AT, c.SESSION, c.CONNECTION, c.SEQUENCE]
 
 def under_replicated(tables: Tables) -> DataFrame:
     """How many partitions have a replica that is not in sync, by the replica's node; and how many have no leader."""
-    changes = tables.changes.filter(F.col("partition").isNotNull())
+    # what contradicts the other answers holds for its asker alone
+    changes = tables.changes.filter(F.col("partition").isNotNull() & F.col("asker").isNull())
     of_partition = Window.partitionBy(*_PARTITION)
     next_at = F.lead(c.AT).over(of_partition.orderBy(F.col("leader_epoch").asc_nulls_first(), *_IN_ORDER))
     lacks = F.array_except("replicas", "isr").cast("array<string>")

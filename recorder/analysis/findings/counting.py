@@ -11,11 +11,25 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.expressions import ns
-from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, ROWS, SUBJECT, TO_NS, WINDOW, WORDS
+from recorder.analysis.findings.rows import (
+    CASES,
+    CLIENTS,
+    EVIDENCE,
+    FROM_NS,
+    MEASURE,
+    NODES,
+    OF,
+    ROWS,
+    SUBJECT,
+    TO_NS,
+    WINDOW,
+    WORDS,
+)
+from recorder.analysis.findings.tables import FAMILY
 from recorder.analysis.findings.windows import IS_EDGE, Windows
 from recorder.capture import frames as c
 
@@ -49,8 +63,8 @@ def tallied(
     worst: Column | None = None,
     more: Mapping[str, Column] | None = None,
 ) -> DataFrame:
-    """By `keys` and window: CASES, OF (all rows), FROM_NS and TO_NS (of cases), EVIDENCE, and `more` (aggregates of all
-    rows).
+    """By `keys` and window: CASES, OF (all rows), FROM_NS and TO_NS (of cases), EVIDENCE, CLIENTS and NODES (of cases),
+    and `more` (aggregates of all rows).
     """
     yes = F.lit(True) if is_case is None else F.coalesce(is_case, F.lit(False))
     at_ns = ns(at)
@@ -61,6 +75,7 @@ def tallied(
         F.min(F.when(yes, at_ns)).alias(FROM_NS),
         F.max(F.when(yes, at_ns)).alias(TO_NS),
         F.max_by(evidence(rows, at_ns), order).alias(EVIDENCE),
+        *concerned(rows, yes),
         *(column.alias(name) for name, column in (more or {}).items()),
     )
 
@@ -74,6 +89,23 @@ def evidence(rows: DataFrame, at_ns: Column) -> Column:
         exchange.cast("bigint").alias("exchange"),
         at_ns.alias("at_ns"),
     )
+
+
+def concerned(rows: DataFrame, is_case: Column) -> list[Column]:
+    """CLIENTS and NODES of the cases, as far as the rows know them."""
+    known = {CLIENTS: FAMILY, NODES: c.NODE}
+    return [
+        F.collect_set(F.when(is_case, F.col(column))).alias(name)
+        for name, column in known.items()
+        if column in rows.columns
+    ]
+
+
+def in_all_windows(values: str, of: Sequence[str]) -> Column:
+    """The values of an array in all windows of a subject, each once, as text; null if there are none."""
+    every = F.flatten(F.collect_list(values).over(Window.partitionBy(*of)))
+    text = F.array_join(F.array_sort(F.array_distinct(every.cast("array<string>"))), ", ")
+    return F.when(F.length(text) > 0, text)
 
 
 def shares(found: DataFrame) -> DataFrame:
@@ -90,7 +122,8 @@ def rule_rows(found: DataFrame, subject: Column | str, words: Words | None = Non
     """The columns of ROWS, with `subject`, and with `words` for the rule's sentence."""
     pairs = [part for name, word in (words or {}).items() for part in (F.lit(name), _text(word))]
     shown = F.create_map(*pairs) if pairs else F.create_map().cast(ROWS[WORDS])
-    described = found.withColumns({SUBJECT: _text(subject), WORDS: shown})
+    unknown = {name: F.array().cast(ROWS[name]) for name in (CLIENTS, NODES) if name not in found.columns}
+    described = found.withColumns({SUBJECT: _text(subject), WORDS: shown, **unknown})
     return described.select(*(F.col(name).cast(kind).alias(name) for name, kind in ROWS.items()))
 
 

@@ -46,8 +46,10 @@ def rebalances(tables: Tables) -> DataFrame:
     bad, joins = (F.count_if(which).over(near) for which in (is_bad, is_join))
     peak = F.greatest(F.max(F.size("members")).over(near), F.lit(1))
     causes = F.array_join(F.array_sort(F.collect_set(F.when(is_bad | is_join, F.col(c.CAUSE))).over(near)), ", ")
-    found = numbered.withColumns({MEASURE: F.greatest(bad, joins / peak), "_causes": causes, CASES: F.lit(1)})
-    return rule_rows(_at(found.filter(is_bad | is_join), "from_at"), "group_id", {"causes": "_causes"})
+    first = F.min(F.when(is_bad | is_join, ns("from_at"))).over(near)
+    measured = {MEASURE: F.greatest(bad, joins / peak), "_causes": causes, "_first": first, CASES: F.lit(1)}
+    found = _at(numbered.withColumns(measured).filter(is_bad | is_join), "from_at")
+    return rule_rows(found.withColumn(FROM_NS, F.col("_first")), "group_id", {"causes": "_causes"})
 
 
 def silent_leaves(tables: Tables) -> DataFrame:
@@ -166,7 +168,8 @@ def _of_lag(found: DataFrame, tables: Tables, words: Words) -> DataFrame:
     at_ns = ns(c.AT)
     last = counts.groupBy(*_TOPIC).agg(F.max_by(evidence(counts, at_ns), at_ns).alias(EVIDENCE))
     end_ns = ns(WINDOW_END)
-    times = {FROM_NS: end_ns, TO_NS: end_ns, CASES: F.lit(1), OF: F.lit(None)}
+    # the ten windows that the lag is judged by
+    times = {FROM_NS: end_ns - LONG * tables.windows.length_ns, TO_NS: end_ns, CASES: F.lit(1), OF: F.lit(None)}
     subject = F.concat("group_id", F.lit(" on "), F.col("topic"))
     with_evidence = null_safe_join(found, last, _TOPIC, "left").withColumns(times)
     return rule_rows(with_evidence, subject, {"group": "group_id", **words})

@@ -1,9 +1,13 @@
 """Applies rules to a capture, with the conditions that all of them share.
 
 A rule that must last fires if its measure reaches the threshold in 3 of 5 consecutive windows. It also needs 5 cases in
-all and, if cases are a share, 100 chances. A session's first and last window don't count. All other rules fire at a
-single case. Measures are said to be "at least" if more than 1 % of the frames are in gaps, or more than 1 % of the
-answers could not be read.
+all and, if cases are a share, 100 chances, or that all chances are cases. A session's first and last window don't
+count. All other rules fire at a single case. Measures are said to be "at least" if more than 1 % of the frames are in
+gaps, or more than 1 % of the answers could not be read.
+
+A number and the time beside it belong together. A rule that need not last, and counts, counts over the whole capture,
+in however many windows its function made rows (`Rule.adds_up`). All other rules measure a window, or ten: the sentence
+has the numbers of the worst one, and says when that was.
 """
 
 from __future__ import annotations
@@ -19,7 +23,20 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.keys import PRODUCE
 from recorder.analysis import columns as t
-from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, SUBJECT, TO_NS, WINDOW, WORDS
+from recorder.analysis.findings.causes import under_causes
+from recorder.analysis.findings.rows import (
+    CASES,
+    CLIENTS,
+    EVIDENCE,
+    FROM_NS,
+    MEASURE,
+    NODES,
+    OF,
+    SUBJECT,
+    TO_NS,
+    WINDOW,
+    WORDS,
+)
 from recorder.analysis.findings.rule import Need, Rule
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.tables import Tables
@@ -28,6 +45,7 @@ from recorder.analysis.parallel_questions import ask_all
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.finding import (
     LASTING,
+    MAX_CONCERNED,
     MAX_EVIDENCE,
     MAX_SUBJECTS,
     MIN_CASES,
@@ -36,18 +54,31 @@ from recorder.analysis.summary.finding import (
     Evidence,
     Finding,
     Findings,
+    Unit,
     Unjudged,
 )
 from recorder.analysis.summary.words import measure
 from recorder.capture import frames as c
-from recorder.terminal import count
+from recorder.terminal import count, moment
 
 # If a larger share is lost or unread, counts are lower bounds.
 MUCH = 0.01
 # Rules in a Spark plan: a job costs more than a rule's rows, but planning time grows faster than the plan.
 _AT_ONCE = 7
 _RULE, _THRESHOLD, _MUST_LAST = "rule", "threshold", "must_last"
-_RANK, _NEAR = "_rank", "_near"
+# ADDS_UP: whether the measures of a subject's windows are added up. IS_SHARE: whether the measure is a share of cases.
+# MEASURED_FROM, MEASURED_TO: the time that a row's measure is of
+_ADDS_UP, _IS_SHARE, _MEASURED_FROM, _MEASURED_TO = "adds_up", "is_share", "measured_from", "measured_to"
+TERMS = {
+    _RULE: "string",
+    _THRESHOLD: "double",
+    _MUST_LAST: "boolean",
+    _ADDS_UP: "boolean",
+    _IS_SHARE: "boolean",
+    _MEASURED_FROM: "bigint",
+    _MEASURED_TO: "bigint",
+}
+_RANK, _NEAR, _WORST, _WINDOWS = "_rank", "_near", "_worst", "_windows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +137,16 @@ def judge(tables: Tables, rules: Sequence[Rule] = RULES, own: Mapping[str, float
     some = [judged[at : at + _AT_ONCE] for at in range(0, len(judged), _AT_ONCE)]
     rows = chain.from_iterable(ask_all([partial(_fired, tables, rules, limits) for rules in some]))
     by_name = {rule.name: rule for rule in rules}
-    found = [_finding(row, by_name[row[_RULE]], limits, known.is_lower_bound) for row in rows]
+    found = [finding(row, by_name[row[_RULE]], limits[row[_RULE]], known.is_lower_bound) for row in rows]
     order = [rule.name for rule in rules]
-    ordered = sorted(found, key=lambda one: (_rank(one), -(one.share or 0), order.index(one.rule), one.subject))
+    merged = _in_order(under_causes(_in_order(found, order)), order)
     quiet = tuple(rule.name for rule in judged if rule.name not in {one.rule for one in found})
-    return Findings(
-        found=Table(tuple(ordered)), quiet=quiet, unjudged=Table(tuple(Unjudged(*pair) for pair in reasons.items()))
-    )
+    open_ = tuple(Unjudged(*pair) for pair in reasons.items())
+    return Findings(found=Table(tuple(merged)), quiet=quiet, unjudged=Table(open_))
+
+
+def _in_order(found: Iterable[Finding], rules: Sequence[str]) -> list[Finding]:
+    return sorted(found, key=lambda one: (_rank(one), -(one.share or 0), rules.index(one.rule), one.subject))
 
 
 def _rank(found: Finding) -> int:
@@ -127,59 +161,103 @@ def _fired(tables: Tables, rules: Sequence[Rule], limits: Mapping[str, float]) -
 
 
 def _of(tables: Tables, rule: Rule, threshold: float) -> DataFrame:
-    named = {_RULE: F.lit(rule.name), _THRESHOLD: F.lit(float(threshold)), _MUST_LAST: F.lit(rule.must_last)}
-    return rule.find(tables).withColumns(named)
+    """The rule's rows, with TERMS."""
+    length = tables.windows.length_ns
+    bounds = (F.col(WINDOW) * length, (F.col(WINDOW) + 1) * length) if rule.must_last else (FROM_NS, TO_NS)
+    measured_from, measured_to = (F.col(one) if isinstance(one, str) else one for one in bounds)
+    return rule.find(tables).withColumns(
+        {
+            _RULE: F.lit(rule.name),
+            _THRESHOLD: F.lit(float(threshold)),
+            _MUST_LAST: F.lit(rule.must_last),
+            _ADDS_UP: F.lit(rule.adds_up),
+            _IS_SHARE: F.lit(rule.unit is Unit.SHARE),
+            _MEASURED_FROM: measured_from,
+            _MEASURED_TO: measured_to,
+        }
+    )
 
 
 def lasting(rows: DataFrame) -> DataFrame:
-    """One row for each rule and subject that fired. Needs rows of rules, with `rule`, `threshold` and `must_last`."""
+    """One row for each rule and subject that fired. Needs rows of rules, with TERMS."""
     subject = [_RULE, SUBJECT]
     near = Window.partitionBy(*subject).orderBy(WINDOW).rangeBetween(1 - NEAR, 0)
     worst = Window.partitionBy(*subject).orderBy(F.desc(MEASURE), WINDOW)
-    hot = rows.filter(F.col(MEASURE) >= F.col(_THRESHOLD))
+    whole = F.when(F.col(_ADDS_UP), F.sum(MEASURE).over(Window.partitionBy(*subject))).otherwise(F.col(MEASURE))
+    hot = rows.withColumn("_whole", whole).filter(F.col("_whole") >= F.col(_THRESHOLD))
     ranked = hot.withColumns({_NEAR: F.count("*").over(near), _RANK: F.row_number().over(worst)})
     shown = F.when(F.col(_RANK) <= MAX_EVIDENCE, F.struct(_RANK, MEASURE, EVIDENCE))
+    of_worst = F.struct(WORDS, CASES, OF, _MEASURED_FROM, _MEASURED_TO)
     found = ranked.groupBy(*subject).agg(
-        F.first(_MUST_LAST).alias(_MUST_LAST),
+        *(F.first(name).alias(name) for name in (_MUST_LAST, _IS_SHARE, _ADDS_UP)),
         F.max(_NEAR).alias(_NEAR),
+        F.count("*").alias(_WINDOWS),
         F.sum(CASES).alias(CASES),
         F.sum(OF).alias(OF),
-        F.max(MEASURE).alias(MEASURE),
+        F.max("_whole").alias(MEASURE),
         F.min(FROM_NS).alias(FROM_NS),
         F.max(TO_NS).alias(TO_NS),
-        F.min_by(WORDS, _RANK).alias(WORDS),
+        F.min_by(of_worst, _RANK).alias(_WORST),
+        *(F.array_distinct(F.flatten(F.collect_list(name))).alias(name) for name in (CLIENTS, NODES)),
         F.array_sort(F.collect_list(shown)).alias(EVIDENCE),
     )
-    is_many = (F.col(CASES) >= MIN_CASES) & (F.coalesce(OF, F.lit(MIN_OF)) >= MIN_OF)
+    is_all = F.col(_IS_SHARE) & (F.col(CASES) == F.col(OF))
+    is_many = (F.col(CASES) >= MIN_CASES) & ((F.coalesce(OF, F.lit(MIN_OF)) >= MIN_OF) | is_all)
     kept = found.filter(~F.col(_MUST_LAST) | ((F.col(_NEAR) >= LASTING) & is_many))
     first = Window.partitionBy(_RULE).orderBy(F.desc(MEASURE), F.desc(CASES), SUBJECT)
     return kept.withColumn(_RANK, F.row_number().over(first)).filter(F.col(_RANK) <= MAX_SUBJECTS)
 
 
-def _finding(row: Any, rule: Rule, limits: Mapping[str, float], is_lower_bound: bool) -> Finding:
-    shown = measure(row[MEASURE], rule.unit)
-    special = rule.otherwise if rule.otherwise and row[WORDS].get(rule.otherwise.word) else rule
+def finding(row: Any, rule: Rule, limit: float, is_lower_bound: bool) -> Finding:
+    """The finding of a row of `lasting`. `limit`: the rule's threshold."""
+    shown, worst = measure(row[MEASURE], rule.unit), row[_WORST]
+    special = rule.otherwise if rule.otherwise and worst[WORDS].get(rule.otherwise.word) else rule
+    is_of_window = not rule.adds_up and row[_WINDOWS] > 1
+    counts = worst if is_of_window else row
     words = {
-        **row[WORDS],
+        **worst[WORDS],
         "subject": row[SUBJECT],
         "measure": f"at least {shown}" if is_lower_bound else shown,
-        "cases": row[CASES],
-        "of": row[OF],
+        "cases": counts[CASES],
+        "of": counts[OF],
     }
+    when = (worst[_MEASURED_FROM], worst[_MEASURED_TO]) if is_of_window else (None, None)
+    words["when"] = _at_worst(*when)
+    says = special.says if "{when}" in special.says else f"{special.says}{{when}}"
     return Finding(
         rule.name,
         rule.severity,
         row[SUBJECT],
-        special.says.format_map(words),
+        says.format_map(words),
         special.advice,
         row[FROM_NS],
         row[TO_NS],
         row[MEASURE],
-        limits[rule.name],
+        limit,
         rule.unit,
         row[CASES] / row[OF] if row[OF] else None,
         _distinct(_evidence(one) for one in row[EVIDENCE] if one[EVIDENCE].connection is not None),
+        worst_from_ns=when[0],
+        worst_to_ns=when[1],
+        clients=_few(row[CLIENTS]),
+        nodes=_few(row[NODES]),
     )
+
+
+def _few(concerned: Iterable[Any]) -> tuple[Any, ...]:
+    """Those that a finding is about; none if they are so many that they are not told."""
+    every = tuple(sorted(concerned))
+    return every if len(every) <= MAX_CONCERNED else ()
+
+
+def _at_worst(from_ns: int | None, to_ns: int | None) -> str:
+    """When the sentence's numbers were measured, if that is not the finding's whole time."""
+    if from_ns is None or to_ns is None:
+        return ""
+    began, ended = moment(from_ns), moment(to_ns)
+    day, _, clock = ended.partition(" ")
+    until = "" if ended == began else f" to {clock if began.startswith(day) else ended}"
+    return f" (at worst: {began}{until} UTC)"
 
 
 def _distinct(found: Iterable[Evidence]) -> tuple[Evidence, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proxy.wire.apis import api_name
+from recorder.analysis.findings.causes import CAUSES, Joined
 from recorder.analysis.findings.judge import MUCH
 from recorder.analysis.findings.rule import Need, Otherwise, Rule
 from recorder.analysis.findings.rules import RULES
@@ -17,9 +18,14 @@ _HEAD = f"""\
 `make docs` writes this page from the rules. `kafka-wiretap report` applies them all ([analysis.md](analysis.md)).
 
 - A rule that must *last* fires if it is true in {LASTING} of {NEAR} consecutive windows, with at least {MIN_CASES}
-  cases in all. If its cases are a share, the whole must be at least {MIN_OF}. A window is a minute, or 5 s in captures
-  of less than 10 minutes. A session's first and last window don't count, because clients begin and end there.
-- All other rules fire at a single case.
+  cases in all. If its cases are a share, the whole must be at least {MIN_OF}, or all of it must be cases. A window is a
+  minute, or 5 s in captures of less than 10 minutes. A session's first and last window don't count, because clients
+  begin and end there.
+- All other rules fire at a single case, unless their threshold is higher. Those that count, count over the whole
+  capture.
+- The numbers of a rule that lasts, or that measures ten windows, are those of the worst window. The sentence says when
+  that was ("at worst"); the finding's own time is that of all windows in which the rule is true.
+- Findings with one cause are one finding, with its [consequences](#causes-and-consequences) under it.
 - A rule that can't be judged says why: the capture is too short, or none of the bodies that the rule reads was kept.
 - Measures are "at least" if more than {100 * MUCH:g} % of the frames fell into gaps, or if more than
   {100 * MUCH:g} % of the answers could not be read.
@@ -30,6 +36,17 @@ _HEAD = f"""\
 |---|---|---|---|---|---|"""
 
 
+_CAUSES = """
+## Causes and consequences
+A finding stands under another one if the table has both rules, their times overlap, and the cause explains all clients
+or nodes that the finding is about. The first row that fits wins. A cause is as severe as the worst of its consequences,
+and only its advice is shown. `compare` compares consequences as findings of their own.
+
+| cause | consequences | with the same |
+|---|---|---|"""
+_SHARED = {Joined.BY_CLIENT: "client, time", Joined.BY_NODE: "node, time", Joined.BY_TIME: "time"}
+
+
 def page() -> Iterator[str]:
     """The lines of the page."""
     yield from _HEAD.splitlines()
@@ -38,6 +55,10 @@ def page() -> Iterator[str]:
             f"| [{rule.name}](#{rule.name}) | {rule.question} | {measure(rule.threshold, rule.unit)} | "
             f"{'yes' if rule.must_last else ''} | {_bodies(rule)} | {rule.severity.value} |"
         )
+    yield from _CAUSES.splitlines()
+    for row in CAUSES:
+        consequences = ", ".join(f"[{name}](#{name})" for name in row.consequences)
+        yield f"| [{row.rule}](#{row.rule}) | {consequences} | {_SHARED[row.by]} |"
     for rule in RULES:
         doc = " ".join((rule.find.__doc__ or "").split())
         yield from ("", f"## {rule.name}", doc)

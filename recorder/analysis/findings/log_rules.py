@@ -175,7 +175,7 @@ LOG_RULES = (
         Severity.WARNING,
         0.01,
         Unit.SHARE,
-        "{measure} of the answers to {subject} make it wait for its quota, up to {longest}",
+        "{measure} of the answers to {subject} make it wait for its quota{when}; its longest wait: {longest}",
         "Raise the quota (kafka-configs --entity-type clients), or make the client send less: compress, and send fewer "
         "requests.",
         _LASTS_IN_BODIES,

@@ -16,16 +16,18 @@ from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.counting import (
     Words,
+    concerned,
     counted,
     evidence,
     has_any,
+    in_all_windows,
     inside,
     null_safe_join,
     rates,
     rule_rows,
     shares,
 )
-from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
+from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, NODES, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import FAMILY, PEER, Tables
 from recorder.analysis.tables.clients import CUT, FATE, HOST, RELEASE
 from recorder.capture import frames as c
@@ -34,6 +36,10 @@ SHORT_LIFE_S = 60
 # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: the client should ask for Metadata again
 _ASK_AGAIN = (3, 5, 6)
 _ASKS_AGAIN_WITHIN_S = 10
+# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: the client should look for it again
+_NO_COORDINATOR = (14, 15, 16)
+# the causes of a connection's end for which the client can do nothing (`proxy.conversation.exchange`)
+_NOT_REACHED = ("upstream_down", "broker_lost")
 # new producers for each Produce request
 _NEW_PRODUCERS = 0.5
 # The assignors of Kafka's own consumers. A broker may be unable to replace others.
@@ -43,10 +49,14 @@ _CONNECTION = [c.SESSION, c.CONNECTION]
 
 def churn(tables: Tables) -> DataFrame:
     """How many connections a second of a family of clients were closed within a minute. Client ids that differ only in
-    the number at their end are a family.
+    the number at their end are a family. A client that looks for its coordinator does not count: in windows in which it
+    is told that the coordinator is away. Neither do connections to a broker that could not be reached.
     """
     life_us = F.unix_micros("closed_at") - F.unix_micros("opened_at")
-    brief = inside(tables.connections).withColumn("_life", life_us / 1e6).filter(F.col("_life") < SHORT_LIFE_S)
+    short = inside(tables.connections).withColumn("_life", life_us / 1e6).filter(F.col("_life") < SHORT_LIFE_S)
+    is_own = ~F.coalesce(F.col(c.CAUSE).isin(*_NOT_REACHED), F.lit(False))
+    away = tables.errors.filter(F.col(t.ERROR_CODE).isin(*_NO_COORDINATOR)).select(FAMILY, WINDOW).distinct()
+    brief = short.filter(is_own).join(away, [FAMILY, WINDOW], "left_anti")
     found = counted(brief, [FAMILY], at="opened_at", more={"_median": F.median("_life")})
     return rule_rows(rates(found, tables.windows), FAMILY, {"life": F.concat(F.round("_median", 1), F.lit(" s"))})
 
@@ -82,6 +92,7 @@ def short_lived_producers(tables: Tables) -> DataFrame:
         F.min(ns(c.AT)).alias(FROM_NS),
         F.max(ns(c.AT)).alias(TO_NS),
         F.min_by(evidence(found, ns(c.AT)), F.col(c.AT)).alias(EVIDENCE),
+        *concerned(found, F.lit(True)),
     )
     cases = summed.filter((F.col("_produced") > 0) & (F.col(CASES) >= _NEW_PRODUCERS * F.col("_produced")))
     return rule_rows(rates(cases, tables.windows), FAMILY, {"produced": F.col("_produced")})
@@ -110,7 +121,7 @@ def without_sessions(tables: Tables) -> DataFrame:
     asks_again = inside(fetches).withColumn("_again", (F.col("fetch_epoch") == 0) & (F.col("_number") > 1))
     most = {"_most": F.max(F.when(F.col("_again"), F.col("partitions")))}
     found = counted(asks_again, [PEER], F.col("_again"), worst=F.col("partitions"), more=most)
-    return rule_rows(shares(found), PEER, {"partitions": "_most"})
+    return rule_rows(shares(found), PEER, {"partitions": F.max("_most").over(Window.partitionBy(PEER))})
 
 
 def cut_off(tables: Tables) -> DataFrame:
@@ -118,9 +129,8 @@ def cut_off(tables: Tables) -> DataFrame:
     After an upgrade of the brokers, these requests fail.
     """
     cut = tables.clients.filter(F.col(FATE) == CUT)
-    software = F.concat_ws(" ", "software", "software_version")
     worst = cut.groupBy(c.CLIENT_ID, HOST).agg(
-        F.max(F.when(F.length(software) > 0, software)).alias("_software"),
+        _called_software().alias("_software"),
         F.max_by(F.struct(c.API, c.API_VERSION), t.REQUESTS).alias("_used"),
     )
     is_used = [F.col(name) == F.col("_used")[name] for name in (c.API, c.API_VERSION)]
@@ -137,16 +147,39 @@ def cut_off(tables: Tables) -> DataFrame:
 
 
 def unoffered_versions(tables: Tables) -> DataFrame:
-    """Requests in a version that the connection's broker had not offered. The broker may refuse them."""
+    """Requests in a version that the connection's broker had not offered, or to an API that it had not offered at all.
+    The broker may refuse them.
+    """
     offered = tables.offers.groupBy(*_CONNECTION, F.col("offered_key").alias(c.API_KEY)).agg(
         F.min("offered_from").alias("_from"), F.max("offered_to").alias("_to")
     )
-    exchanges = tables.exchanges.filter(F.col(c.API_KEY) != keys.API_VERSIONS)
-    is_outside = ~F.col(c.API_VERSION).between(F.col("_from"), F.col("_to"))
-    found = counted(exchanges.join(offered, [*_CONNECTION, c.API_KEY]).filter(is_outside), [PEER, c.API, c.API_VERSION])
+    asked = tables.offers.select(*_CONNECTION).distinct()
+    exchanges = tables.exchanges.filter(F.col(c.API_KEY) != keys.API_VERSIONS).join(asked, _CONNECTION, "left_semi")
+    is_inside = F.coalesce(F.col(c.API_VERSION).between(F.col("_from"), F.col("_to")), F.lit(False))
+    outside = exchanges.join(offered, [*_CONNECTION, c.API_KEY], "left").filter(~is_inside)
+    versions = F.coalesce(F.concat(F.lit("v"), "_from", F.lit(" to v"), "_to"), F.lit("no version"))
+    own = [HOST, c.CLIENT_ID, c.API, c.API_VERSION]
+    called = tables.clients.groupBy(*own).agg(_called_software().alias("_software"))
+    named = null_safe_join(outside, called, own, "left")
+    of_subject = [PEER, c.API, c.API_VERSION]
+    more = {"_ranges": F.collect_set(versions), "_software": F.max("_software")}
+    found = counted(named, of_subject, more=more)
     subject = F.concat(PEER, F.lit(": "), c.API, F.lit(" v"), c.API_VERSION)
-    words: Words = {"client": PEER, "api": c.API, "v": c.API_VERSION}
+    words: Words = {
+        "client": PEER,
+        "software": F.coalesce("_software", F.lit("unknown software")),
+        "api": c.API,
+        "v": c.API_VERSION,
+        "offered": in_all_windows("_ranges", of_subject),
+        "nodes": in_all_windows(NODES, of_subject),
+    }
     return rule_rows(found.withColumn(MEASURE, F.col(CASES)), subject, words)
+
+
+def _called_software() -> Column:
+    """What the rows' clients call their software, with its version; null if they don't."""
+    software = F.concat_ws(" ", "software", "software_version")
+    return F.max(F.when(F.length(software) > 0, software))
 
 
 def classic_groups(tables: Tables) -> DataFrame:

@@ -32,10 +32,12 @@ class Otherwise(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule. `says`: a format with {subject}, {measure}, {cases}, {of}, and the WORDS of the rule's rows.
+    """A rule. `says`: a format with {subject}, {measure}, {cases}, {of}, and the WORDS of the rule's rows. {when}: the
+    window that these are of, if the finding lasts longer; if `says` lacks {when}, it stands at the end.
 
-    The rule fires if a row's MEASURE reaches `threshold`; with Need.TIME that must last. `reads`: keys of the APIs
-    whose bodies the rule needs; none: of any API. docs/findings.md shows the docstring of `find`.
+    The rule fires if a row's MEASURE reaches `threshold`; with Need.TIME that must last. If the rule `adds_up`, the
+    threshold is for the sum of a subject's rows. `reads`: keys of the APIs whose bodies the rule needs; none: of any
+    API. docs/findings.md shows the docstring of `find`.
     """
 
     name: str
@@ -54,3 +56,8 @@ class Rule:
     def must_last(self) -> bool:
         """True if one window is not enough."""
         return Need.TIME in self.needs
+
+    @property
+    def adds_up(self) -> bool:
+        """True if the measure is a count over the whole capture; else it is that of a window, or of several."""
+        return self.unit is Unit.COUNT and not {Need.TIME, Need.LONG} & {*self.needs}

@@ -10,7 +10,7 @@ from recorder.analysis.findings import answers, peers, recording, speed, topics
 from recorder.analysis.findings.group_rules import GROUP_RULES
 from recorder.analysis.findings.log_rules import LOG_RULES
 from recorder.analysis.findings.rule import Need, Rule
-from recorder.analysis.summary.finding import Severity, Unit
+from recorder.analysis.summary.finding import MIN_CASES, Severity, Unit
 
 _LASTS = (Need.TIME,)
 _LASTS_IN_BODIES = (Need.TIME, Need.BODIES)
@@ -52,7 +52,7 @@ RULES = (
         Severity.CRITICAL,
         3,
         Unit.RATIO,
-        "{subject} took {p99} (p99), {measure} its usual {usual}",
+        "{subject} took {took} ({percentile} of {answers} answers), {measure} its usual {usual}",
         "If queued_ns is a large part of it, the client's own earlier requests delay it. Else look at that broker's "
         "disk, network threads and garbage collection.",
     ),
@@ -88,6 +88,19 @@ RULES = (
         Unit.SHARE,
         "{measure} of the requests to {subject} got no answer in time; most of their connections ended by {cause}",
         "Compare the client's request.timeout.ms with the latency, and the broker's log with the times.",
+    ),
+    Rule(
+        "always_fails",
+        "Which clients never succeed?",
+        answers.always_fails,
+        Severity.CRITICAL,
+        MIN_CASES,
+        Unit.COUNT,
+        "Every {api} request of {client} fails: {errors} (tries: {measure})",
+        "Trying again does not help this client. A refused login: correct its credentials. REBOOTSTRAP_REQUIRED: its "
+        "addresses lead to another cluster. No answer: look at the broker's log. Else the error's name says what to "
+        "change.",
+        _ONCE_IN_BODIES,
     ),
     Rule(
         "unexpected_responses",
@@ -143,7 +156,7 @@ RULES = (
         Severity.NOTICE,
         0.5,
         Unit.SHARE,
-        "{measure} of the Fetches of {subject} ask for a fetch session once more, and name up to {partitions} "
+        "{measure} of the Fetches of {subject} ask for a fetch session once more{when}, and name up to {partitions} "
         "partitions each: the brokers have no room for it",
         "Raise max.incremental.fetch.session.cache.slots on the brokers (1,000 by default), or use fewer consumers: "
         "with a session a Fetch names only what is new.",
@@ -227,7 +240,8 @@ RULES = (
         Severity.WARNING,
         1,
         Unit.COUNT,
-        "{client} sends {api} v{v}, which the broker had not offered on that connection (requests: {measure})",
+        "{client} ({software}) sends {api} v{v}, which the broker had not offered on that connection; offered: "
+        "{offered}; nodes: {nodes} (requests: {measure})",
         "If the client's settings pin a version (api_version), remove that setting. Else the client guesses, or the "
         "brokers are of different releases: upgrade the older side.",
         _ONCE_IN_BODIES,

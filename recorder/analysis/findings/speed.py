@@ -5,12 +5,16 @@ So the latency of a Fetch counts only if its answer is `full`: more records were
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import partial
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.keys import FETCH
 from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
+from recorder.analysis.change.judged import ENOUGH
 from recorder.analysis.expressions import percentile
 from recorder.analysis.findings.counting import at_node, counted, inside, rule_rows, shares, tallied
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
@@ -25,21 +29,42 @@ EMPTY_A_SECOND = 10
 TRANSFER_S, PAUSE_S = 1, 30
 # Fewer slow answers than these may be chance.
 MIN_SLOW_ANSWERS = 5
-_P99, _USUAL, _OTHERS = "p99_ms", "usual_ms", "others_ms"
+_PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
+_TOOK, _USUAL, _USUALS, _OTHERS = "took_ms", "usual_ms", "usuals_ms", "others_ms"
 
 
 def slow(tables: Tables) -> DataFrame:
-    """How many times slower than usual a node's answers were, by the p99 of a window. Usual is the median of the p99 of
-    all windows: on this node, or on the API's other nodes if that is less. Latencies below 100 ms don't count.
+    """How many times slower than usual a node's answers were, by a percentile of a window: the p99 of 1,000 answers or
+    more, the p95 of 200 or more, else the p50, so that a few answers don't decide. Usual is the median of that
+    percentile in all windows: on this node, or on the API's other nodes if that is less. Latencies below 100 ms don't
+    count.
     """
     is_slow = F.col(c.LATENCY_NS) >= SLOW_MS * 1_000_000
     latency = F.col(c.LATENCY_NS)
-    every = tallied(_work(tables), [c.API, c.NODE], is_slow, worst=latency, more={_P99: _percentile(latency, 0.99)})
-    usual = every.withColumn(_USUAL, F.median(_P99).over(Window.partitionBy(c.API, c.NODE)))
-    found = _with_others(usual).filter(F.col(CASES) > 0).withColumn(_USUAL, F.least(_USUAL, _OTHERS))
-    times = F.when(F.col(_P99) >= SLOW_MS, F.col(_P99) / F.col(_USUAL)).otherwise(0.0)
-    words = {"p99": _shown(_P99), "usual": _shown(_USUAL)}
-    return rule_rows(found.withColumn(MEASURE, times), at_node(), words)
+    percentiles = {name: _percentile(latency, share) for name, share in _PERCENTILES.items()}
+    every = tallied(_work(tables), [c.API, c.NODE], is_slow, worst=latency, more=percentiles)
+    of_node = Window.partitionBy(c.API, c.NODE)
+    usual = every.withColumn(_USUALS, F.array(*(F.median(name).over(of_node) for name in _PERCENTILES)))
+    found = _with_others(usual).filter(F.col(CASES) > 0)
+    at = _of_enough({name: F.lit(number) for number, name in enumerate(_PERCENTILES)})
+    chosen = {
+        _TOOK: _of_enough({name: F.col(name) for name in _PERCENTILES}),
+        _USUAL: F.least(F.get(_USUALS, at), F.get(_OTHERS, at)),
+    }
+    told = found.withColumns(chosen)
+    times = F.when(F.col(_TOOK) >= SLOW_MS, F.col(_TOOK) / F.col(_USUAL)).otherwise(0.0)
+    percentile_name = _of_enough({name: F.lit(name.removesuffix("_ms")) for name in _PERCENTILES})
+    words = {"took": _shown(_TOOK), "usual": _shown(_USUAL), "percentile": percentile_name, "answers": F.col(OF)}
+    return rule_rows(told.withColumn(MEASURE, times), at_node(), words)
+
+
+def _of_enough(by_percentile: Mapping[str, Column]) -> Column:
+    """The value for the highest percentile for which the window has enough answers; the lowest one is for any."""
+    lowest, *others = by_percentile
+    found = by_percentile[lowest]
+    for name in others:
+        found = F.when(F.col(OF) >= ENOUGH[name], by_percentile[name]).otherwise(found)
+    return found
 
 
 def empty_fetches(tables: Tables) -> DataFrame:
@@ -86,15 +111,24 @@ def _work(tables: Tables) -> DataFrame:
 
 
 def _with_others(found: DataFrame) -> DataFrame:
-    """The rows with the median of what is usual on the API's other nodes; null without others."""
+    """The rows with the medians of what is usual on the API's other nodes; null without others."""
     # a connection whose node is unknown may be to any of them
-    known = F.when(F.col(c.NODE).isNotNull(), F.struct(c.NODE, _USUAL))
+    known = F.when(F.col(c.NODE).isNotNull(), F.struct(c.NODE, _USUALS))
     # a set, because all windows of a node have the same value
     nodes = F.collect_set(known).over(Window.partitionBy(c.API))
     others = F.filter("_nodes", lambda one: ~one[c.NODE].eqNullSafe(F.col(c.NODE)))
-    sorted_ones = F.array_sort(F.transform(others, lambda one: one[_USUAL]))
-    middle = F.get(sorted_ones, (F.size(sorted_ones) / 2).cast("int"))
-    return found.withColumn("_nodes", nodes).withColumn(_OTHERS, middle).drop("_nodes")
+    return found.withColumn("_nodes", nodes).withColumn(_OTHERS, F.array(*_middles(others))).drop("_nodes")
+
+
+def _middles(nodes: Column) -> Iterator[Column]:
+    """The median over the nodes of each percentile's usual value."""
+    for number in range(len(_PERCENTILES)):
+        usual = F.array_sort(F.transform(nodes, partial(_usual_of, number)))
+        yield F.get(usual, (F.size(usual) / 2).cast("int"))
+
+
+def _usual_of(number: int, node: Column) -> Column:
+    return F.get(node[_USUALS], F.lit(number))
 
 
 def _percentile(latency: Column, share: float) -> Column:

@@ -209,10 +209,23 @@ class MetadataChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A leader that a client was told, when others were told another one in the same epoch. `at_ns`: the first time."""
+
+    at_ns: int
+    subject: str
+    asker: str
+    leader: str
+    others: str
+    cluster: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata(Section):
     """Changes in the cluster during the capture, in order of time. `over_time`: changes by kind and bin; each changed
-    partition counts.
+    partition counts. `contradictions`: leaders that differ by client.
     """
 
     changes: Table[MetadataChange] = field(default_factory=Table)
+    contradictions: Table[Contradiction] = field(default_factory=Table)
     over_time: Top[Series] = field(default_factory=Top)

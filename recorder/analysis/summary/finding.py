@@ -11,6 +11,8 @@ from recorder.analysis.summary.bounds import Section, Table
 MAX_EVIDENCE = 5
 # Findings of one rule. Further ones need the same remedy.
 MAX_SUBJECTS = 20
+# Clients, or nodes, of a finding. More of them are not told: no other finding is about just these.
+MAX_CONCERNED = 50
 # A rule that must last is true in LASTING of NEAR consecutive windows.
 LASTING, NEAR = 3, 5
 # Fewer cases, or cases out of fewer chances, may be an accident.
@@ -68,7 +70,12 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem that a rule found with a subject, over a time. `share`: the bad cases among all; None: not counted."""
+    """A problem that a rule found with a subject, over a time. `share`: the bad cases among all; None: not counted.
+
+    `worst_from_ns`, `worst_to_ns`: the part of that time which `measure` and the sentence are about; None: all of it.
+    `clients`: families of clients (a star stands for a number at the end of a client id); `nodes`: node ids. Either is
+    empty if it is unknown, or if there are too many. `consequences`: findings that this one causes.
+    """
 
     rule: str
     severity: Severity
@@ -82,6 +89,11 @@ class Finding:
     unit: Unit = Unit.COUNT
     share: float | None = None
     evidence: tuple[Evidence, ...] = ()
+    worst_from_ns: int | None = None
+    worst_to_ns: int | None = None
+    clients: tuple[str, ...] = ()
+    nodes: tuple[int, ...] = ()
+    consequences: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "evidence", tuple(self.evidence[:MAX_EVIDENCE]))
@@ -102,6 +114,11 @@ class Findings(Section):
     found: Table[Finding] = field(default_factory=Table)
     quiet: tuple[str, ...] = ()
     unjudged: Table[Unjudged] = field(default_factory=Table)
+
+    @property
+    def every(self) -> list[Finding]:
+        """All findings, each followed by its consequences."""
+        return [one for cause in self.found for one in (cause, *cause.consequences)]
 
     @property
     def in_order(self) -> list[Finding]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from recorder.analysis.change.facts import Facts
 from recorder.analysis.change.judged import ENOUGH, LEAST_MS, Cases, Change
+from recorder.analysis.change.pairs import shares
 from recorder.analysis.change.rows import FindingChange, LatencyChange
 from recorder.analysis.change.whole import Changes, Verdict
 from recorder.analysis.summary.bounds import Table
@@ -44,7 +45,20 @@ class _Side(NamedTuple):
 
 def sections(found: Changes) -> list[SectionText]:
     """All sections below the verdict."""
-    return [make(found) for make in (_captures, _findings, _latency, _errors, _traffic, _versions, _clients)]
+    every = (
+        _captures,
+        _findings,
+        _latency,
+        _deliveries,
+        _errors,
+        _traffic,
+        _topics,
+        _groups,
+        _nodes,
+        _versions,
+        _clients,
+    )
+    return [make(found) for make in every]
 
 
 def verdict(found: Changes) -> str:
@@ -62,6 +76,7 @@ def lead(found: Changes) -> str:
     parts = (
         counted(found.findings, "findings", {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better"}),
         counted(found.latency, "APIs", {Change.WORSE: "slower", Change.BETTER: "faster"}),
+        counted(found.deliveries, "deliveries", {Change.WORSE: "slower", Change.BETTER: "faster"}),
         counted(errors, "errors", {Change.NEW: "new", Change.WORSE: "more frequent", Change.BETTER: "rarer"}),
     )
     said = "; ".join(one for one in parts if one)
@@ -166,8 +181,10 @@ def _measure(one: Finding | None) -> str:
 
 
 def news(found: Changes) -> list[FindingChange]:
-    """The findings that are new or became worse; they are shown in full."""
-    return [row for row in found.findings if row.change in (Change.NEW, Change.WORSE)]
+    """The findings that are new or became worse; they are shown in full, with what they cause."""
+    rows = [row for row in found.findings if row.change in (Change.NEW, Change.WORSE)]
+    caused = {(one.rule, one.subject) for row in rows for one in row.shown.consequences}
+    return [row for row in rows if (row.rule, row.subject) not in caused]
 
 
 def _percentile(label: str, field: str) -> tuple[ListingColumn, ListingColumn]:
@@ -295,6 +312,102 @@ def _bytes(found: Changes) -> str:
 
 def _of_exchange(side: Facts) -> str:
     return size(side.bytes / side.exchanges) if side.exchanges else ""
+
+
+def _both(label: str, value: Callable[[Any], str], *, is_spare: bool = False) -> tuple[ListingColumn, ListingColumn]:
+    """The columns of a value, before and after; empty for a side that lacks the row's subject."""
+    return (
+        name(f"{label} before", lambda row: value(row.before) if row.before else "", is_spare=is_spare),
+        name(f"{label} after", lambda row: value(row.after) if row.after else "", is_spare=is_spare),
+    )
+
+
+def _deliveries(found: Changes) -> SectionText:
+    columns = (
+        _change(),
+        name("topic", lambda row: row.topic, is_name=True),
+        *_percentile("p50", "p50_ms"),
+        *_percentile("p95", "p95_ms"),
+        *_percentile("p99", "p99_ms"),
+        number("batches before", lambda row: getattr(row.before, "batches", None), is_spare=True),
+        number("batches after", lambda row: getattr(row.after, "batches", None), is_spare=True),
+    )
+    return _section(
+        "delivery",
+        "Delivery",
+        ("From a batch's Produce request to the first answer with it.", _summed(found.deliveries, "Topics")),
+        listing("By topic", columns, found.deliveries, is_small=True),
+        nothing="No batch was both produced and consumed, before or after.",
+    )
+
+
+def _topics(found: Changes) -> SectionText:
+    columns = (
+        _change(tones={}),
+        name("topic", lambda row: row.topic, is_name=True),
+        *_both("acks", lambda side: _of_shares(shares(side.acks))),
+        *_both("idempotent", lambda side: percent(100 * side.idempotent / side.batches) if side.batches else ""),
+        *_both("codec", lambda side: _of_shares(shares(side.codecs))),
+        *_both("records a batch", lambda side: "" if side.records_a_batch is None else digits(side.records_a_batch)),
+        number("batches before", lambda row: getattr(row.before, "batches", None), is_spare=True),
+        number("batches after", lambda row: getattr(row.after, "batches", None), is_spare=True),
+    )
+    return _section(
+        "topics",
+        "Topics",
+        ("How producers write: acks -1 are those of all in-sync replicas.", _summed(found.topics, "Topics")),
+        listing("By topic", columns, found.topics, is_small=True),
+        nothing="No batch was produced, before or after.",
+    )
+
+
+def _of_shares(parts: dict[str, float]) -> str:
+    """Values in words, the most used first, each with its share if there are several."""
+    first = sorted(parts.items(), key=lambda one: (-one[1], one[0]))
+    if len(first) == 1:
+        return first[0][0]
+    return ", ".join(f"{value} {percent(100 * part)}" for value, part in first[:_MOST_NAMED])
+
+
+def _groups(found: Changes) -> SectionText:
+    columns = (
+        _change(tones={}),
+        name("group", lambda row: row.group, is_name=True),
+        *_both("members", lambda side: _known(side.members)),
+        *_both("rebalances", lambda side: _known(side.rebalances)),
+        *_both("largest lag", lambda side: _known(side.most_lag)),
+        *_both("last lag", lambda side: _known(side.last_lag), is_spare=True),
+    )
+    return _section(
+        "groups",
+        "Groups",
+        ("Lag is in records. Rebalances are compared by the second.", _summed(found.groups, "Groups")),
+        listing("By group", columns, found.groups, is_small=True),
+        nothing="No group was seen, before or after.",
+    )
+
+
+def _known(value: int | None) -> str:
+    return "" if value is None else count(value)
+
+
+def _nodes(found: Changes) -> SectionText:
+    columns = (
+        _change(tones={}),
+        name("node", lambda row: str(row.node), is_fixed=True),
+        *_both("leads partitions", lambda side: count(side.partitions)),
+        number("share of bytes before", lambda row: row.share_before, share),
+        number("share of bytes after", lambda row: row.share_after, share),
+        *_both("written", lambda side: size(side.written_bytes), is_spare=True),
+        *_both("read", lambda side: size(side.read_bytes), is_spare=True),
+    )
+    return _section(
+        "nodes",
+        "Nodes",
+        ("The load of each node: partitions with traffic that it leads, and bytes.", _summed(found.nodes, "Nodes")),
+        listing("By node", columns, found.nodes, is_small=True),
+        nothing="No node led a partition with traffic, before or after.",
+    )
 
 
 def _versions(found: Changes) -> SectionText:

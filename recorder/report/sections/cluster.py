@@ -10,6 +10,7 @@ from recorder.analysis.summary.whole import Summary
 from recorder.report.listings import (
     UNKNOWN,
     ListingColumn,
+    Words,
     bytes_of,
     clock,
     id_of,
@@ -223,5 +224,18 @@ def metadata(summary: Summary) -> SectionText:
     )
     lead = "As answers to Metadata told them: a client asks every few minutes, or when it is told an error."
     changes = listing("Changes", columns, found.changes)
-    leads = (lead,) if found.changes.rows else ()
-    return section("metadata", "Metadata changes", found, leads, changes, nothing="No leader or replica changed.")
+    differ = listing("Leaders that differ by client", _of_contradictions(when), found.contradictions)
+    leads = (lead,) if found.changes.rows or found.contradictions.rows else ()
+    return section(
+        "metadata", "Metadata changes", found, leads, changes, differ, nothing="No leader or replica changed."
+    )
+
+
+def _of_contradictions(when: Words) -> tuple[ListingColumn, ...]:
+    return (
+        moment_of("first told", lambda row: row.at_ns, when),
+        name("of", lambda row: row.subject, is_name=True),
+        name("told to", lambda row: row.asker, is_name=True),
+        name("leader", lambda row: row.leader),
+        name("others are told", lambda row: row.others),
+    )

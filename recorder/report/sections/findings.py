@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,9 +14,11 @@ from recorder.report.listings import Words, clock, short
 from recorder.terminal import count, moment
 
 # Sentences and advice are ours, but hold foreign names.
-LONGEST_SENTENCE = 300
+LONGEST_SENTENCE = 400
 # Nobody types or copies a longer command; the sessions of a foreign capture may have names of any length.
 LONGEST_COMMAND = 300
+# Consequences that stand under a finding; JSON and events hold all of them.
+MOST_CONSEQUENCES = 20
 TONES = {Severity.CRITICAL: "bad", Severity.WARNING: "warn", Severity.NOTICE: "note"}
 Show = Callable[[Evidence], str]
 
@@ -31,7 +33,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class FindingText:
-    """A finding in words."""
+    """A finding in words. `consequences`: what it causes, each without advice; `more`: the number of further ones."""
 
     number: int
     severity: str
@@ -43,6 +45,8 @@ class FindingText:
     measured: str
     advice: str
     commands: tuple[Command, ...]
+    consequences: tuple[FindingText, ...] = ()
+    more: str = ""
 
 
 def findings(summary: Summary, folder: str) -> list[FindingText]:
@@ -69,7 +73,15 @@ def _finding(number: int, found: Finding, show: Show, when: Words) -> FindingTex
         measured=_measured(found),
         advice=_full(found.advice),
         commands=tuple(command for one in found.evidence if (command := _command(one, found.unit, show, when))),
+        consequences=tuple(
+            _finding(at, one, show, when) for at, one in enumerate(found.consequences[:MOST_CONSEQUENCES], 1)
+        ),
+        more=_more(len(found.consequences) - MOST_CONSEQUENCES),
     )
+
+
+def _more(number: int) -> str:
+    return count(number, "further consequence") if number > 0 else ""
 
 
 def _full(text: str) -> str:
@@ -108,6 +120,14 @@ def shown(folder: str, one: Evidence, *, is_only_session: bool = False) -> str:
     return shlex.join(["kafka-wiretap", "inspect", "show", folder, found])
 
 
+def lines(found: Findings) -> Iterator[str]:
+    """A line for each finding, the worst first, and one for each consequence, indented."""
+    for one in found.in_order:
+        yield f"  {one.severity.value}: {one.sentence}"
+        for other in one.consequences:
+            yield f"      {'also' if other.rule == one.rule else 'causes'} {other.rule}: {other.sentence}"
+
+
 def verdict(found: Findings) -> str:
     """The verdict in a few words: the number of findings by severity."""
     if found.not_judged is not None and not found.found.total:
@@ -128,7 +148,7 @@ def judged(found: Findings) -> str:
     """A sentence with the numbers of rules that were judged, that fired, and that could not be judged."""
     if found.not_judged is not None:
         return f"Rules were not judged: {_full(found.not_judged)}"
-    fired = len({one.rule for one in found.found})
+    fired = len({one.rule for one in found.every})
     judged = fired + len(found.quiet)
     open_ = f"; {count(found.unjudged.total)} could not be judged" if found.unjudged.total else ""
     outcome = f"{count(fired)} fired" if fired else "none fired"

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis.capture_facts import _clients, _errors, _versions, facts
-from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, VersionFacts
-from tests.recorder.analysis.by_hand import EXCHANGE, NOON
+from recorder.analysis.capture_facts import _clients, _errors, _topics, _versions, facts
+from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, TopicFacts, VersionFacts
+from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
+from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from tests.recorder.analysis.by_hand import EXCHANGE, NOON, table_of
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -64,3 +66,24 @@ def test_numbers_at_a_client_ids_end_are_one_client(spark: SparkSession) -> None
         ClientFacts("app-*", "java 4", 1),
     )
     assert set(_versions(told)) == {VersionFacts("Fetch", 11, 2), VersionFacts("Fetch", 12, 7)}
+
+
+def test_a_topics_batches_tell_how_it_is_written(tables: Build, spark: SparkSession) -> None:
+    sent = {"side": "request", "topic": "orders", "is_control": False, "codec": "zstd", "records": 10}
+    batches = [
+        *[sent | {"producer_id": 7, "base_sequence": at} for at in range(3)],
+        sent | {"codec": "none", "records": None},
+        sent | {"side": "response"},
+        sent | {"topic": "paid"},
+    ]
+    written = {"side": "request", "api": "Produce", "topic": "orders", "bytes": 90, "acks": -1}
+    partitions = [written, written, written | {"acks": 1}, written | {"bytes": None}, written | {"api": "Fetch"}]
+    made = tables(
+        [EXCHANGE | {"at": NOON}],
+        checked_batches=table_of(spark, CHECKED_BATCHES.table, batches),
+        partitions=table_of(spark, TOPIC_PARTITIONS.table, partitions),
+    )
+    assert _topics(made).rows == (
+        TopicFacts("orders", 4, 3, 3, 30, {"zstd": 3, "none": 1}, {"-1": 2, "1": 1}),
+        TopicFacts("paid", 1, 0, 1, 10, {"zstd": 1}),
+    )

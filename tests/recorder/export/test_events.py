@@ -73,8 +73,22 @@ def test_a_finding_is_an_event_that_the_sdk_reads(mode: Mode) -> None:
         "threshold": 100.0,
         "unit": "ms",
         "share": 0.5,
+        "worst_from_ns": None,
+        "worst_to_ns": None,
+        "clients": [],
+        "nodes": [],
         "evidence": ["s/4/e8"],
+        "consequences": [],
     }
+
+
+@MODES
+def test_the_event_of_a_cause_holds_its_consequences(mode: Mode) -> None:
+    caused = replace(FINDING, rule="churn", advice="", clients=("worker-* at 10.0.0.1",), worst_from_ns=AT_NS)
+    found = of_sdk(Form("/here", mode).message(replace(FINDING, consequences=(caused,))))
+    (one,) = found.get_data()["consequences"]
+    assert (one["rule"], one["sentence"]) == ("churn", "Fetch on node 2 took 400 ms")
+    assert (one["clients"], one["worst_from_ns"]) == (["worker-* at 10.0.0.1"], AT_NS)
 
 
 @MODES

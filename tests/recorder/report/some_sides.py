@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, Facts, ManyClients, VersionFacts
-from recorder.analysis.summary.bounds import Table
+from recorder.analysis.change.facts import (
+    ApiFacts,
+    ClientFacts,
+    ErrorFacts,
+    Facts,
+    ManyClients,
+    TopicFacts,
+    VersionFacts,
+)
+from recorder.analysis.summary.bounds import Table, Top
+from recorder.analysis.summary.cluster import Group, LoadOfNode
 from recorder.analysis.summary.finding import Evidence, Finding, Findings, Severity, Unit
+from recorder.analysis.summary.traffic import DeliveryOfTopic
 from recorder.missing import Gaps, Missing
 from tests.hostile_text import TEXT
 
@@ -43,6 +53,10 @@ def monday() -> Facts:
         errors=(ErrorFacts("Produce", "NOT_LEADER_OR_FOLLOWER", 60), ErrorFacts("Fetch", "FENCED", 40, True)),
         versions=(VersionFacts("Produce", 9, 1200), VersionFacts("Fetch", 11, 900), VersionFacts("Fetch", 12, 700)),
         clients=ManyClients((ClientFacts("app-*", "apache-kafka-java 3.9.0", 2000), ClientFacts("legacy", None, 30))),
+        topics=Table((TopicFacts("orders", 900, 900, 900, 9000, {"none": 900}, {"-1": 900}), TopicFacts("old", 4))),
+        deliveries=Table((DeliveryOfTopic("orders", 900, 4.0, 9.0, 20.0),)),
+        groups=Top((Group("billing", members=3, rebalances=1, most_lag=40),)),
+        nodes=Table((LoadOfNode(1, 4, 6_000_000, 2_000_000), LoadOfNode(2, 4, 6_000_000, 2_000_000))),
         findings=Findings(
             found=Table(
                 (
@@ -74,6 +88,12 @@ def tuesday() -> Facts:
         clients=ManyClients(
             (ClientFacts("app-*", "apache-kafka-java 4.1.0", 4000), ClientFacts("rdkafka", "lib 2", 9))
         ),
+        topics=Table(
+            (TopicFacts("orders", 900, 0, 900, 900, {"none": 450, "zstd": 450}, {"1": 900}), TopicFacts("new", 4))
+        ),
+        deliveries=Table((DeliveryOfTopic("orders", 900, 9.0, 19.0, 40.0),)),
+        groups=Top((Group("billing", members=2, rebalances=30, most_lag=9000), Group("audit", members=1))),
+        nodes=Table((LoadOfNode(1, 7, 20_000_000, 2_000_000), LoadOfNode(3, 1, 1_000_000, 2_000_000))),
         findings=Findings(
             found=Table((finding("churn", "worker-*", 9.2, Unit.PER_SECOND), finding("slow", "Produce on node 1", 410)))
         ),
@@ -94,6 +114,9 @@ def hostile() -> Facts:
         errors=(ErrorFacts(TEXT, TEXT, 500),),
         versions=(VersionFacts(TEXT, 1, 9),),
         clients=ManyClients((ClientFacts(TEXT, TEXT, 9),)),
+        topics=Table((TopicFacts(TEXT, 9, 9, 9, 9, {TEXT: 9}, {"1": 9}),)),
+        deliveries=Table((DeliveryOfTopic(TEXT, 900, 9.0, 19.0, 40.0),)),
+        groups=Top((Group(TEXT, members=2, most_lag=9000),)),
         findings=Findings(found=Table((finding(TEXT, TEXT, 1.0),))),
     )
 

@@ -663,6 +663,10 @@ def _of(hint: Any, name: str, rows: int, texts: Iterator[str], line: Timeline) -
     kind, arguments = get_origin(hint) or hint, get_args(hint)
     if name == "not_judged":
         return None
+    if name == "consequences":
+        # a finding holds findings, but not at any depth
+        made = [Finding(next(texts), Severity.CRITICAL, *(next(texts) for _ in range(3))) for _ in range(min(rows, 5))]
+        return tuple(made)
     if kind is Timeline:
         return line
     if kind is Series:

@@ -136,7 +136,8 @@ def _with_states(rows: DataFrame, changes: DataFrame) -> DataFrame:
     """
     newest = F.struct(F.coalesce("leader_epoch", F.lit(-1)), c.AT)
     state = F.struct("leader", F.size("replicas").alias("replicas"), F.size("isr").alias("in_sync"))
-    of_partitions = changes.filter(F.col("partition").isNotNull()).groupBy("topic", "partition")
+    told_all = F.col("partition").isNotNull() & F.col("asker").isNull()
+    of_partitions = changes.filter(told_all).groupBy("topic", "partition")
     states = of_partitions.agg(F.max_by(state, newest).alias("_state"))
     counts = states.groupBy("topic").agg((F.max("partition") + 1).alias("of"))
     both = rows.join(F.broadcast(states), ["topic", "partition"], "left").join(F.broadcast(counts), ["topic"], "left")

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis.expressions import ns
 from recorder.analysis.questions.sections.bins import NAME, bin_of, by_name, firsts, series
 from recorder.analysis.summary.bounds import MAX_ROWS, Table, Timeline, Top
-from recorder.analysis.summary.cluster import Metadata, MetadataChange, What
+from recorder.analysis.summary.cluster import Contradiction, Metadata, MetadataChange, What
 from recorder.analysis.table_cache import persisted
 from recorder.capture import frames as c
 
@@ -26,12 +26,11 @@ _FRAME = [c.SESSION, c.CONNECTION, c.SEQUENCE]
 def metadata(changes: DataFrame, line: Timeline) -> Metadata:
     """Returns the section. Needs the columns of METADATA_CHANGES."""
     with persisted(_each(changes.filter(~F.col("is_first")))) as each:
-        return Metadata(changes=_rows(each), over_time=_over_time(each, line))
+        return Metadata(changes=_rows(each), contradictions=_contradictions(changes), over_time=_over_time(each, line))
 
 
 def _each(changed: DataFrame) -> DataFrame:
     """Returns a row for each changed fact: NAME (the kind of fact), `before`, `after`, `subject`."""
-    place = F.concat_ws(" ", F.coalesce("topic", "topic_id"), F.col("partition").cast("string"))
     node = F.concat(F.lit("node "), F.col("told_node").cast("string"))
     address = F.concat_ws(":", "host", F.col("port").cast("string"))
     of_partition = F.col("partition").isNotNull()
@@ -43,8 +42,12 @@ def _each(changed: DataFrame) -> DataFrame:
     )
     each_fact = changed.withColumn("_fact", F.explode(F.filter(facts, lambda fact: fact.isNotNull())))
     return each_fact.select(
-        c.AT, c.CLUSTER, *_FRAME, F.when(of_partition, place).otherwise(node).alias("subject"), "_fact.*"
+        c.AT, c.CLUSTER, *_FRAME, F.when(of_partition, _place()).otherwise(node).alias("subject"), "_fact.*"
     )
+
+
+def _place() -> Column:
+    return F.concat_ws(" ", F.coalesce("topic", "topic_id"), F.col("partition").cast("string"))
 
 
 def _fact(what: What, is_known: Column, before: Column, after: Column) -> Column:
@@ -70,6 +73,19 @@ def _rows(each: DataFrame) -> Table[MetadataChange]:
     ordered = found.orderBy("at_ns", NAME, F.desc("count"), "named")
     shown, total = firsts(ordered, MAX_ROWS)
     return Table(tuple(map(_change, shown)), total)
+
+
+def _contradictions(changes: DataFrame) -> Table[Contradiction]:
+    found = changes.filter(F.col("partition").isNotNull() & F.col("asker").isNotNull()).select(
+        ns(c.AT).alias("at_ns"),
+        _place().alias("subject"),
+        "asker",
+        _node("leader").alias("leader"),
+        _node("was_leader").alias("others"),
+        c.CLUSTER,
+    )
+    rows, total = firsts(found.orderBy("at_ns", "subject", "asker"), MAX_ROWS)
+    return Table(tuple(Contradiction(*row) for row in rows), total)
 
 
 def _change(row: Any) -> MetadataChange:

@@ -8,11 +8,22 @@ from typing import Any
 import pytest
 
 from recorder.analysis.change import pairs
-from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, Facts, ManyClients, VersionFacts
+from recorder.analysis.change.facts import (
+    ApiFacts,
+    ClientFacts,
+    ErrorFacts,
+    Facts,
+    ManyClients,
+    TopicFacts,
+    VersionFacts,
+)
 from recorder.analysis.change.judged import Cases, Change
 from recorder.analysis.change.pairs import UNANSWERED
-from recorder.analysis.summary.bounds import Table
+from recorder.analysis.change.whole import Verdict, changes
+from recorder.analysis.summary.bounds import Table, Top
+from recorder.analysis.summary.cluster import Group, LoadOfNode
 from recorder.analysis.summary.finding import MAX_SUBJECTS, Finding, Findings, Unit, Unjudged
+from recorder.analysis.summary.traffic import DeliveryOfTopic
 from tests.recorder.report.some_sides import finding, work
 
 SECOND = 10**9
@@ -182,3 +193,64 @@ def test_worse_rows_come_first_then_new_ones_then_the_rest_by_size() -> None:
     before = side(*(work(api, 500, 5, 5, 5) for api in ("A", "B")), work("C", 900, 5, 5, 5), work("D", 700, 5, 5, 5))
     after = replace(before, apis=(work("A", 500, 1, 1, 1), work("B", 500, 9, 9, 9), *before.apis[2:]))
     assert [row.api for row in pairs.latency(before, after, 0.2)] == ["B", "A", "C", "D"]
+
+
+def test_a_topics_acks_idempotence_codec_and_records_a_batch_are_compared() -> None:
+    before = TopicFacts("orders", 10, 10, 10, 100, {"none": 10}, {"-1": 10})
+    same = TopicFacts("orders", 200, 200, 200, 2000, {"none": 200}, {"-1": 200})
+    (row,) = pairs.topics(side(topics=Table((before,))), side(topics=Table((same,))), 0.2)
+    assert (row.change, {*row.of.values()}) == (Change.UNCHANGED, {Change.UNCHANGED})
+    other = TopicFacts("orders", 10, 0, 10, 10, {"zstd": 10}, {"1": 10})
+    (row,) = pairs.topics(side(topics=Table((before,))), side(topics=Table((other,))), 0.2)
+    assert row.of == {
+        "acks": Change.CHANGED,
+        "idempotent": Change.CHANGED,
+        "codec": Change.CHANGED,
+        "records_a_batch": Change.LESS,
+    }
+    assert row.change is Change.CHANGED
+
+
+def test_a_topic_a_group_or_a_node_on_one_side_alone_is_new_or_gone_unless_the_other_sides_list_is_cut() -> None:
+    none, cut = side(), side(topics=Table((), 9), groups=Top((), 9), nodes=Table((), 9))
+    some = side(
+        topics=Table((TopicFacts("orders", 1),)), groups=Top((Group("billing"),)), nodes=Table((LoadOfNode(1),))
+    )
+    for compare in (pairs.topics, pairs.groups, pairs.nodes):
+        assert [row.change for row in compare(none, some, 0.2)] == [Change.NEW]
+        assert [row.change for row in compare(some, none, 0.2)] == [Change.GONE]
+        assert [row.change for row in compare(cut, some, 0.2)] == [Change.UNKNOWN]
+
+
+def test_a_slower_delivery_is_worse_if_there_are_enough_batches() -> None:
+    before, after = (
+        side(deliveries=Table((DeliveryOfTopic("orders", 300, *times), DeliveryOfTopic("few", 3, *times))))
+        for times in ((4.0, 9.0, 20.0), (9.0, 9.0, 99.0))
+    )
+    found = {row.topic: row for row in pairs.deliveries(before, after, 0.2)}
+    assert found["orders"].percentiles == {
+        "p50_ms": Change.WORSE,
+        "p95_ms": Change.UNCHANGED,
+        "p99_ms": Change.UNKNOWN,
+    }
+    assert (found["orders"].change, found["few"].change) == (Change.WORSE, Change.UNKNOWN)
+    assert changes(before, after).verdict is Verdict.WORSE
+
+
+def test_a_groups_members_lag_and_rebalances_by_the_second_are_compared() -> None:
+    before = side(groups=Top((Group("billing", members=3, rebalances=2, most_lag=100),)))
+    twice_as_long = {"recorded_ns": 20 * SECOND}
+    same = side(groups=Top((Group("billing", members=3, rebalances=4, most_lag=100),)), **twice_as_long)
+    (row,) = pairs.groups(before, same, 0.2)
+    assert row.change is Change.UNCHANGED
+    (row,) = pairs.groups(before, side(groups=Top((Group("billing", members=2, rebalances=9, most_lag=900),))), 0.2)
+    assert row.of == {"members": Change.LESS, "rebalances": Change.MORE, "lag": Change.MORE}
+    assert row.change is Change.CHANGED
+
+
+def test_a_nodes_share_of_bytes_and_the_partitions_that_it_leads_are_compared() -> None:
+    before = side(nodes=Table((LoadOfNode(1, 2, 50, 50), LoadOfNode(2, 2, 50, 50))))
+    after = side(nodes=Table((LoadOfNode(1, 2, 500, 500), LoadOfNode(2, 3, 500, 500))))
+    found = {row.node: row for row in pairs.nodes(before, after, 0.2)}
+    assert (found[1].change, found[1].share_before, found[1].share_after) == (Change.UNCHANGED, 0.5, 0.5)
+    assert found[2].change is Change.MORE

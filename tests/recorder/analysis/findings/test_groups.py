@@ -167,7 +167,7 @@ def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     made.batches = made.windows.put(with_peers(batches))
     judged = judge(made, RULES)
     assert not judged.unjudged.rows
-    return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
+    return {name: [one for one in judged.every if one.rule == name] for name in NAMES}
 
 
 def subjects(findings: list[Finding]) -> set[str]:

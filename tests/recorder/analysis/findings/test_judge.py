@@ -2,29 +2,122 @@
 
 from __future__ import annotations
 
+import re
+from string import Formatter
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis.findings.judge import judge, lasting
+from recorder.analysis.findings.judge import TERMS, finding, judge, lasting
 from recorder.analysis.findings.rows import ROWS
+from recorder.analysis.findings.rule import Rule
 from recorder.analysis.findings.rules import RULES
+from recorder.analysis.summary.finding import Finding, Unit
 from tests.recorder.analysis.by_hand import EVENT, NOON, each_second
 
 pytestmark = pytest.mark.real
 SOME = [rule for rule in RULES if rule.name in ("gaps", "errors", "churn", "login_breaks")]
+SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in (ROWS | TERMS).items())
+SECOND = 10**9
 
 
 def of(
-    subject: str, windows: list[int], *, cases: int = 2, of: int | None = 50, lasts: bool = True, measure: float = 1.0
+    subject: str,
+    windows: list[int],
+    *,
+    cases: int = 2,
+    of: int | None = 50,
+    lasts: bool = True,
+    measure: float = 1.0,
+    is_share: bool = False,
+    adds_up: bool = False,
 ) -> list[tuple[Any, ...]]:
     """Returns rows of a rule: this subject in these windows."""
-    told = (("s", 1), ("rule", 1.0, lasts))
+    terms = ("rule", 1.0, lasts, adds_up, is_share)
     return [
-        (subject, at, cases, of, measure, at * 10, at * 10 + 9, {"window": str(at)}, (*told[0], at, 0), *told[1])
+        row_of(subject, at, cases, of, measure, {"window": str(at)}, ("s", 1, at, 0), (*terms, at * 10, at * 10 + 9))
         for at in windows
     ]
+
+
+def row_of(
+    subject: str,
+    at: int,
+    cases: int,
+    chances: int | None,
+    measure: float,
+    words: dict[str, str],
+    evidence: Any,
+    terms: Any,
+) -> tuple[Any, ...]:
+    return (subject, at, cases, chances, measure, *terms[-2:], words, evidence, ["app"], [1], *terms)
+
+
+# the cases of each rule in four windows, of 5 s each from noon on; the second window is the worst
+CASES = (7, 13, 9, 8)
+
+
+def in_four_windows(rule: Rule) -> list[tuple[Any, ...]]:
+    """Rows of the rule, each with words that name the window."""
+    names = {name for _, name, _, _ in Formatter().parse(rule.says) if name}
+    noon = int(NOON.timestamp()) * SECOND
+    rows = []
+    for at, cases in enumerate(CASES):
+        words = {name: f"{name} of window {at}" for name in names}
+        measure = float(cases if rule.adds_up else rule.threshold * cases)
+        terms = (rule.name, float(rule.threshold), rule.must_last, rule.adds_up, rule.unit is Unit.SHARE)
+        times = (noon + at * 5 * SECOND, noon + (at + 1) * 5 * SECOND)
+        rows.append(row_of("someone", at, cases, None, measure, words, ("s", 1, at, times[0]), (*terms, *times)))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession) -> dict[str, Finding]:
+    """A finding of each rule, in four windows."""
+    rows = spark.createDataFrame([row for rule in RULES for row in in_four_windows(rule)], SCHEMA)
+    by_name = {rule.name: rule for rule in RULES}
+    return {
+        row["rule"]: finding(row, by_name[row["rule"]], by_name[row["rule"]].threshold, False)
+        for row in lasting(rows).collect()
+    }
+
+
+def test_a_rule_lasts_or_adds_up_or_measures_windows_and_all_of_them_fire(told: dict[str, Finding]) -> None:
+    assert set(told) == {rule.name for rule in RULES}
+    assert not [rule.name for rule in RULES if rule.adds_up and rule.must_last]
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.adds_up], ids=lambda rule: rule.name)
+def test_a_rule_that_adds_up_tells_the_cases_of_the_whole_capture(told: dict[str, Finding], rule: Rule) -> None:
+    found = told[rule.name]
+    assert found.measure == sum(CASES)
+    assert (found.worst_from_ns, found.worst_to_ns) == (None, None)
+    assert "at worst" not in found.sentence
+    for name in ("cases", "measure"):
+        if f"{{{name}}}" in rule.says:
+            assert re.search(rf"\b{sum(CASES)}\b", found.sentence)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if not rule.adds_up], ids=lambda rule: rule.name)
+def test_a_rule_that_measures_windows_tells_the_worst_one_and_when_that_was(
+    told: dict[str, Finding], rule: Rule
+) -> None:
+    found = told[rule.name]
+    assert found.sentence.count("(at worst: 2026-11-21 12:00:05 to 12:00:10 UTC)") == 1
+    assert {*re.findall(r"of window (\d)", found.sentence)} <= {"1"}
+    noon = int(NOON.timestamp()) * SECOND
+    assert (found.worst_from_ns, found.worst_to_ns) == (noon + 5 * SECOND, noon + 10 * SECOND)
+    assert (found.from_ns, found.to_ns) == (noon, noon + 20 * SECOND)
+    assert found.measure == rule.threshold * 13
+    if "{cases}" in rule.says:
+        assert re.search(r"\b13\b", found.sentence)
+
+
+def test_a_threshold_on_a_count_is_one_on_the_sum(spark: SparkSession) -> None:
+    rows = [*of("many", [1, 2], lasts=False, adds_up=True, measure=0.6), *of("few", [1], lasts=False, measure=0.6)]
+    (one,) = lasting(spark.createDataFrame(rows, SCHEMA)).collect()
+    assert (one.subject, one.measure) == ("many", 1.2)
 
 
 def test_a_rule_fires_if_it_is_true_in_3_of_5_windows_with_5_cases_of_100_chances(spark: SparkSession) -> None:
@@ -35,14 +128,16 @@ def test_a_rule_fires_if_it_is_true_in_3_of_5_windows_with_5_cases_of_100_chance
         *of("twice", [3, 4]),
         *of("few cases", [3, 4, 5], cases=1),
         *of("few chances", [3, 4, 5], of=30),
+        *of("few of few", [3, 4, 5], of=3, is_share=True),
+        *of("all of few", [3, 4, 5], of=2, is_share=True),
+        *of("all of too few", [3, 4, 5], cases=1, of=1, is_share=True),
+        *of("no share of few", [3, 4, 5], of=2),
         *of("no share", [3, 4, 5], of=None),
         *of("below", [3, 4, 5], measure=0.99),
         *of("once is enough", [3], lasts=False, cases=1, of=1),
     ]
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in ROWS.items())
-    frame = spark.createDataFrame(rows, f"{schema}, rule string, threshold double, must_last boolean")
-    found = {row.subject: row for row in lasting(frame).collect()}
-    assert set(found) == {"in a row", "3 of 5", "no share", "once is enough"}
+    found = {row.subject: row for row in lasting(spark.createDataFrame(rows, SCHEMA)).collect()}
+    assert set(found) == {"in a row", "3 of 5", "no share", "once is enough", "all of few"}
     one = found["3 of 5"]
     assert (one.cases, one.of, one.from_ns, one.to_ns) == (6, 150, 30, 79)
     assert [piece.evidence.exchange for piece in one.evidence] == [3, 5, 7]
@@ -50,12 +145,9 @@ def test_a_rule_fires_if_it_is_true_in_3_of_5_windows_with_5_cases_of_100_chance
 
 def test_evidence_is_the_worst_five_and_the_sentence_is_of_the_worst(spark: SparkSession) -> None:
     rows = [row for window in range(9) for row in of("bad", [window], measure=1.0 + window)]
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in ROWS.items())
-    (one,) = lasting(
-        spark.createDataFrame(rows, f"{schema}, rule string, threshold double, must_last boolean")
-    ).collect()
+    (one,) = lasting(spark.createDataFrame(rows, SCHEMA)).collect()
     assert [piece.evidence.exchange for piece in one.evidence] == [8, 7, 6, 5, 4]
-    assert one.words == {"window": "8"}
+    assert one._worst.words == {"window": "8"}
     assert one.measure == 9
 
 
@@ -100,7 +192,7 @@ def test_gaps_stand_first_and_make_all_other_measures_lower_bounds(tables: Any) 
         "gaps",
         "Gaps (queue_full): at least 1; 4000 bytes of traffic are not in the capture",
     )
-    assert second.sentence == "at least 100 % of the answers to Heartbeat hold MESSAGE_TOO_LARGE"
+    assert second.sentence.startswith("at least 100 % of the answers to Heartbeat hold MESSAGE_TOO_LARGE (at worst: ")
 
 
 def test_thresholds_of_the_users_own_replace_the_default_ones(tables: Any) -> None:

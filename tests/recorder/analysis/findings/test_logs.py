@@ -164,7 +164,7 @@ def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     made.windows = Windows({"s": (start, start + 60 * SECOND)})
     judged = judge(made, [rule for rule in RULES if rule.name in NAMES])
     assert not judged.unjudged.rows
-    return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
+    return {name: [one for one in judged.every if one.rule == name] for name in NAMES}
 
 
 def test_batches_that_stand_in_a_log_twice_are_found_and_retries_and_equal_batches_are_not(found: Any) -> None:

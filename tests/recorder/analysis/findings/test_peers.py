@@ -27,12 +27,15 @@ def lives() -> list[Row]:
     short = (one for at in range(120) for one in life(1000 + at, at / 2, 0.3))
     seldom = (one for at in range(12) for one in life(2000 + at, at * 5, 0.3, client="10.0.0.2:1"))
     lasting = (one for at in range(120) for one in life(3000 + at, at / 2, 70, client="10.0.0.3:1"))
-    return [*short, *seldom, *lasting]
+    searching = (one for at in range(120) for one in life(6000 + at, at / 2, 0.3, client="10.0.0.5:1"))
+    in_vain = (one for at in range(120) for one in life(7000 + at, at / 2, 0.3, "upstream_down", client="10.0.0.6:1"))
+    return [*short, *seldom, *lasting, *searching, *in_vain]
 
 
 def scenario() -> list[Row]:
     """A minute of clients, each of which does one thing."""
     metadata = {"api_key": 3, "api": "Metadata"}
+    no_coordinator = {"api_key": 10, "api": "FindCoordinator", "error_codes": [15]}
     produce, init = {"api_key": 0, "api": "Produce"}, {"api_key": 22, "api": "InitProducerId"}
     return [
         *each_second(2, client_id=lambda at: f"worker-{at}", connection=lambda at: 1000 + at),
@@ -50,6 +53,9 @@ def scenario() -> list[Row]:
         *each_second(1, client_id="old", connection=6, api_key=1, api="Fetch", api_version=3),
         *each_second(1, client_id=None, connection=8, api_key=0, api="Produce", api_version=2),
         *each_second(1, client_id="guesses", connection=7, api_key=1, api="Fetch", api_version=15),
+        *each_second(0.5, client_id="guesses", connection=6, node=2, api_key=1, api="Fetch", api_version=15),
+        *each_second(1, client_id="forward", connection=7, api_key=60, api="DescribeCluster", api_version=0),
+        *each_second(2, client_id="seeks", client="10.0.0.5:1", connection=lambda at: 6000 + at, **no_coordinator),
     ]
 
 
@@ -61,7 +67,7 @@ def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     others["rebalances"] = generations(asked, spark)
     judged = judge(tables(scenario(), lives(), **others), rules)
     assert not judged.unjudged.rows
-    return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
+    return {name: [one for one in judged.every if one.rule == name] for name in NAMES}
 
 
 def clients(spark: SparkSession) -> DataFrame:
@@ -71,6 +77,7 @@ def clients(spark: SparkSession) -> DataFrame:
         ("oldest", "0.0", None, "10.0.0.1", "Produce", 2, 60, "cut"),
         ("newlib", "9.1", "app", "10.0.0.1", "Heartbeat", 4, 60, None),
         ("heldlib", "1.1", "guesses", "10.0.0.1", "Fetch", 3, 60, "held_back"),
+        ("heldlib", "1.1", "guesses", "10.0.0.1", "Fetch", 15, 90, None),
     ]
     return spark.createDataFrame(rows, row)
 
@@ -164,7 +171,13 @@ def test_a_client_that_newer_brokers_refuse_is_found_and_one_that_its_broker_hol
 
 
 def test_a_version_that_the_broker_did_not_offer_on_that_connection_is_found(found: Any) -> None:
-    assert subjects(found["unoffered_version"]) == {"guesses at 10.0.0.1: Fetch v15"}
+    sentences = {one.subject: one.sentence for one in found["unoffered_version"]}
+    assert sentences == {
+        "guesses at 10.0.0.1: Fetch v15": "guesses at 10.0.0.1 (heldlib 1.1) sends Fetch v15, which the broker had not "
+        "offered on that connection; offered: v0 to v12, v4 to v12; nodes: 1, 2 (requests: 90)",
+        "forward at 10.0.0.1: DescribeCluster v0": "forward at 10.0.0.1 (unknown software) sends DescribeCluster v0, "
+        "which the broker had not offered on that connection; offered: no version; nodes: 1 (requests: 60)",
+    }
 
 
 def test_a_client_that_opens_a_fetch_session_with_each_fetch_is_found_and_others_are_not(found: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.finding import Finding, Findings
 from tests.recorder.analysis.by_hand import Row, each_second
 
 pytestmark = pytest.mark.real
@@ -24,6 +24,9 @@ def scenario() -> list[Row]:
         *each_second(15, api="Jammed", **slow_meanwhile),
         *each_second(15, api="Blinked", latency_ns=lambda at: 400 * MS if 300 <= at < 330 else 4 * MS),
         *each_second(15, api="Cold", latency_ns=lambda at: 900 * MS if at < 60 else 4 * MS),
+        *each_second(15, api="Twice jammed", **slow_meanwhile),
+        *each_second(15, api="Once a window", latency_ns=lambda at: 900 * MS if at % 75 == 0 else 4 * MS),
+        *each_second(60, api="A tenth", latency_ns=lambda at: 900 * MS if at % 10 == 0 and at >= 1500 else 4 * MS),
         *each_second(15, api="Quick", latency_ns=lambda at: 60 * MS if 300 <= at < 500 else 4 * MS),
         *each_second(15, api="Steady", latency_ns=500 * MS),
         *each_second(15, api="Uneven", latency_ns=500 * MS, node=1),
@@ -38,17 +41,36 @@ def scenario() -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def found(tables: Any) -> dict[str, list[Finding]]:
-    judged = judge(tables(scenario()), [rule for rule in RULES if rule.name in NAMES])
+def judged(tables: Any) -> Findings:
+    return judge(tables(scenario()), [rule for rule in RULES if rule.name in NAMES])
+
+
+@pytest.fixture(scope="module")
+def found(judged: Findings) -> dict[str, list[Finding]]:
     assert not judged.unjudged.rows
-    return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
+    return {name: [one for one in judged.every if one.rule == name] for name in NAMES}
+
+
+def test_a_percentile_rests_on_enough_answers(found: Any) -> None:
+    """A window of 75 answers has no p99: one of them would be it."""
+    assert "p95 of 300 answers" in next(one.sentence for one in found["slow"] if one.subject.startswith("A tenth"))
+    assert not [one for one in found["slow"] if one.subject.startswith("Once")]
+
+
+def test_findings_of_one_busy_machine_are_one_finding(judged: Findings) -> None:
+    (cause,) = [one for one in judged.found if one.rule == "slow" and one.consequences]
+    together = {cause.subject, *(one.subject for one in cause.consequences)}
+    assert {"Jammed on node 1", "Twice jammed on node 1"} <= together
+    assert not [one for one in judged.found if one.rule == "slow" and one.subject in together - {cause.subject}]
 
 
 def test_an_api_that_is_slower_than_usual_for_20_s_is_found(found: Any) -> None:
     (one,) = [one for one in found["slow"] if one.subject.startswith("Jammed")]
     assert one.subject == "Jammed on node 1"
     assert one.measure == pytest.approx(100, rel=0.01)
-    assert one.sentence == "Jammed on node 1 took 400.0 ms (p99), 100.0 \N{MULTIPLICATION SIGN} its usual 4.0 ms"
+    assert one.sentence.startswith(
+        "Jammed on node 1 took 400.0 ms (p50 of 75 answers), 100.0 \N{MULTIPLICATION SIGN} its usual 4.0 ms (at worst: "
+    )
     assert one.evidence
 
 

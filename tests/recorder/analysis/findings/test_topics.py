@@ -83,7 +83,7 @@ def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
     made.batches = made.of_bodies(made.partitions)
     judged = judge(made, [rule for rule in RULES if rule.name in NAMES])
     assert not judged.unjudged.rows
-    return {name: [one for one in judged.found if one.rule == name] for name in NAMES}
+    return {name: [one for one in judged.every if one.rule == name] for name in NAMES}
 
 
 def test_a_partition_that_takes_most_of_its_topic_is_found_and_even_topics_are_not(found: Any) -> None:
@@ -103,13 +103,15 @@ def test_a_partition_that_takes_all_is_found_by_what_metadata_tells_of_the_other
 
 def test_many_small_batches_are_found_and_large_or_rare_ones_are_not(found: Any) -> None:
     (one,) = found["small_batches"]
-    assert one.sentence == "app at 10.0.0.1 writes 60/s batches to one by one, half of them of at most 90 bytes"
+    assert one.sentence.startswith(
+        "app at 10.0.0.1 writes 60/s batches to one by one, half of them of at most 90 bytes"
+    )
 
 
 def test_fewer_acks_than_others_ask_for_are_found_and_a_topic_that_all_write_without_is_not(found: Any) -> None:
     (one,) = found["unsafe"]
     assert one.subject == "careless at 10.0.0.1 to paid"
-    assert one.sentence.endswith("asks for acks of the leader alone; most others ask for all in-sync replicas")
+    assert "asks for acks of the leader alone; most others ask for all in-sync replicas (at worst" in one.sentence
     assert one.share == 1
 
 

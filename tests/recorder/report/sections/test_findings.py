@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,9 @@ from recorder.analysis.summary.finding import Evidence, Finding, Findings, Sever
 from recorder.analysis.summary.traffic import Coverage
 from recorder.analysis.summary.whole import Summary
 from recorder.analysis.summary.words import measure
-from recorder.report.sections.findings import FindingText, findings, judged, verdict
+from recorder.report.capture import html
+from recorder.report.markdown import finding_lines
+from recorder.report.sections.findings import FindingText, findings, judged, lines, verdict
 from tests.recorder.report import some_summaries as summaries
 
 FOUND = Finding("slow", Severity.CRITICAL, "node 2", "Produce was slow", "Look at its disk!")
@@ -67,6 +70,29 @@ def test_a_measure_stands_beside_its_threshold() -> None:
         words(replace(FOUND, measure=412, threshold=100, unit=Unit.MS)).measured == "412 ms; the rule fires at 100 ms"
     )
     assert words(replace(FOUND, measure=7, threshold=0)).measured == "7"
+
+
+def test_a_consequence_stands_under_its_cause_on_the_page_in_markdown_and_on_the_terminal() -> None:
+    caused = replace(FOUND, rule="churn", sentence="worker-* reconnects", advice="", from_ns=0, to_ns=10**9)
+    cause = replace(FOUND, consequences=(caused,))
+    text = words(cause)
+    assert [(one.rule, one.sentence, one.when) for one in text.consequences] == [
+        ("churn", "worker-* reconnects.", "00:00:00 to 00:00:01")
+    ]
+    assert [*lines(Findings(Table((cause,))))] == [
+        "  critical: Produce was slow",
+        "      causes churn: worker-* reconnects",
+    ]
+    written = "\n".join(finding_lines(text))
+    assert written.index("Produce was slow") < written.index("**Consequences:**")
+    assert "- worker-\\* reconnects. (churn, 00:00:00 to 00:00:01)" in written
+    page = html(replace(summaries.quiet(), findings=Findings(Table((cause,)))))
+    assert re.search(r"(?s)<article.*Produce was slow.*Consequences.*worker-\* reconnects.*</article>", page)
+
+
+def test_a_cause_and_its_consequences_are_one_finding_and_two_rules_that_fired() -> None:
+    found = Findings(Table((replace(FOUND, consequences=(replace(FOUND, rule="churn"),)),)))
+    assert (verdict(found), judged(found)) == ("1 finding: 1 critical", "2 rules were judged, 2 fired.")
 
 
 def test_the_command_names_the_capture_and_the_exchange() -> None:

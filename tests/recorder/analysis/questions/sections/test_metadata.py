@@ -34,6 +34,7 @@ def test_changes_are_rows_in_order_of_time_and_bars_of_their_kind(spark: SparkSe
         state(26, 1, [2, 3], [2, 3]),
         state(0, 0, [1], [1, 2, 3], is_first=True),
         told(31, told_node=7, host="b", port=9092, was_address="a:9092"),
+        state(40, 2, [2, 3], [2, 3], leader=3, was_leader=2, asker="b at 10.0.0.1", is_first=True),
     ]
     found = metadata(table_of(spark, METADATA_CHANGES, rows), LINE)
     assert [(one.what, one.subject, one.before, one.after) for one in found.changes] == [
@@ -45,6 +46,9 @@ def test_changes_are_rows_in_order_of_time_and_bars_of_their_kind(spark: SparkSe
         ("address", "node 7", "a:9092", "b:9092"),
     ]
     assert {one.cluster for one in found.changes} == {"c"}
+    assert [(one.subject, one.asker, one.leader, one.others) for one in found.contradictions] == [
+        ("t 2", "b at 10.0.0.1", "3", "2")
+    ]
     bars = {one.name: one.values for one in found.over_time}
     assert bars["leader"] == (5, 0, 1, 0, 0, 0)
     assert bars["address"] == (0, 0, 0, 1, 0, 0)
