@@ -61,9 +61,6 @@ LINES: Mapping[Cause, Line] = {
     Cause.STALLED: Line("connection kept others waiting", "stalled"),
     Cause.BAD_PROXY_HEADER: Line("no header of the PROXY protocol", "proxy_protocol.accept"),
     Cause.UNTRUSTED: Line("client is no trusted load balancer", "proxy_protocol.trusted"),
-    # the operator ends these, so that there may be thousands of them at a time
-    Cause.DRAINED: Line("connection ended because the proxy stops", "drain", INFO),
-    Cause.DRAIN_DEADLINE: Line("connection cut off because the proxy stops", "drain"),
 }
 # a peer has ended the connection, or is gone
 BY_PEERS = frozenset(
@@ -77,12 +74,14 @@ BY_PEERS = frozenset(
         Cause.BROKER_LOST,
     }
 )
-# the cause -> the event that is logged where the proxy decides
+# the cause -> the event that is logged where the proxy decides; a stop is logged once for all connections
 SAID_ELSEWHERE: Mapping[Cause, str] = {
     Cause.UNKNOWN_NODE: "node is not known",
     Cause.UPSTREAM_DOWN: "connection without upstream",
     Cause.TOO_MANY_CONNECTIONS: "too many connections",
     Cause.PROXY_FAULT: "fault in a connection",
+    Cause.DRAINED: "stopping",
+    Cause.DRAIN_DEADLINE: "exchanges in flight are cut off",
 }
 
 # causes after which the client's connection lingers: the client may not have read everything that was sent to it
@@ -126,7 +125,8 @@ def as_recorded(cause: Cause, decision: Decision) -> dict[str, str | int]:
     if line is None:
         return {}
     said = {"event": decision.event or line.event, "setting": decision.setting or line.setting, **decision.facts}
-    return {name: value if isinstance(value, int) else str(value) for name, value in said.items() if value != ""}
+    known = {name: value for name, value in said.items() if value not in ("", None)}
+    return {name: value if isinstance(value, int) else str(value) for name, value in known.items()}
 
 
 def of_request(step: Step, conversation: Conversation, *, is_tls: bool) -> Decision:
