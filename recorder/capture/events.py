@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from proxy.conversation.exchange import Exchange
@@ -53,7 +54,7 @@ class Events:
         frames: int | None,
         size: int | None,
         open_exchanges: Collection[Exchange],
-        decision: Mapping[str, str | int],
+        decision: Mapping[str, str | int] = MappingProxyType({}),
     ) -> None:
         """Adds the end of a connection.
 
