@@ -209,6 +209,7 @@ async def test_a_worker_reports_what_the_cluster_can_be_known_by(parent, broker)
 
 async def test_an_unknown_node_is_looked_up(parent):
     client = await connected(await parent.hand_over(7))
+    await client.say(PING)
     await client.hears_the_end()
     assert len(parent.said("discover")) == 1
 
@@ -252,6 +253,7 @@ async def test_a_broker_that_is_down_is_reported_to_the_parent(parent, broker):
     where = await parent.hand_over(7)
     parent.calls.tell(nodes({"7": [f"{HOST}:1", str(where), ""]}))
     client = await connected(where)
+    await client.say(PING)
     await client.hears_the_end()
     assert await parent.hears("request_discovery") == {"do": "request_discovery", "cluster": "main"}
 
