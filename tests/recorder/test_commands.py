@@ -350,7 +350,7 @@ def test_compact_reports_the_compacted_sessions(captured: Path, monkeypatch: pyt
 
 
 def test_compact_reports_that_there_is_nothing_to_do(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recorder.capture.compactor.compact", lambda folder: Summary())
+    monkeypatch.setattr("recorder.capture.compactor.compact", lambda folder, **_: Summary())
     assert run("compact", captured).stdout == "nothing to compact\n"
 
 
@@ -389,7 +389,7 @@ def test_compact_reports_the_merged_files(captured: Path, monkeypatch: pytest.Mo
     outcome, said = MERGES[case]
     asked: list[tuple[Any, ...]] = []
 
-    def merge(folder: Path, out: Path, *, file_bytes: int) -> Merged:
+    def merge(folder: Path, out: Path, *, file_bytes: int, **_: Any) -> Merged:
         asked.append((folder, out, file_bytes))
         return outcome
 
@@ -450,7 +450,7 @@ def test_a_bad_file_size_is_refused_with_a_correction(tmp_path: Path) -> None:
 
 
 def test_compact_reports_a_folder_that_it_may_not_write(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(folder: Path) -> Summary:
+    def refuse(folder: Path, **_: Any) -> Summary:
         raise PermissionError("the capture can't be written")
 
     monkeypatch.setattr("recorder.capture.compactor.compact", refuse)

@@ -32,7 +32,7 @@ def compaction(monkeypatch: pytest.MonkeyPatch, outcome: Summary | Exception) ->
     """Replaces compact() by this result; lists the folders of its calls."""
     called: list[Path] = []
 
-    def compact(folder: Path, *, only_own: bool) -> Summary:
+    def compact(folder: Path, *, only_own: bool, say: object) -> Summary:
         assert only_own
         called.append(folder)
         if isinstance(outcome, Exception):
