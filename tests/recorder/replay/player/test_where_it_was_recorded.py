@@ -241,7 +241,7 @@ def test_a_recorded_address_that_appears_while_playing_is_sent_not_a_byte(
         return NOT_LEADER if way == "leader" else 0
 
     target.on_produce = move
-    assert f"localhost:{recorded.port}, an address of the recording" in ending(job(target), capsys)
+    assert f"localhost:{recorded.port} leads to 127.0.0.1:{recorded.port}, an address" in ending(job(target), capsys)
     assert not recorded.asked
 
 
