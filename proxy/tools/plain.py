@@ -7,7 +7,7 @@ the cut.
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any, NamedTuple
 
@@ -17,6 +17,11 @@ from proxy.wire.error_codes import is_error_code, kafka_error
 from proxy.wire.errors import in_bytes
 
 INDENT = "  "
+# fields whose numbers have names in Kafka: of share groups (KIP-932, KIP-1206, KIP-1222)
+_NAMED_VALUES: Mapping[str, Sequence[str]] = {
+    "acknowledge_types": ("gap", "accept", "release", "reject", "renew"),
+    "share_acquire_mode": ("batch_optimized", "record_limit"),
+}
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 _WORDS = ("", "masked", *_CONSTANTS.values())
 
@@ -71,19 +76,21 @@ def _scalar(name: str, value: Any, most: int) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return _octets(bytes(value), most)
     if isinstance(value, list):
-        return _list(value, most)
+        return _list(name if name in _NAMED_VALUES else "", value, most)
     if value is None or isinstance(value, bool):
         return _CONSTANTS[value]
-    if error := error_name(name, value):
-        return f"{value} {error}"
+    if told := error_name(name, value) or _value_name(name, value):
+        return f"{value} {told}"
     return str(value) if not isinstance(value, str) else _text(value)
 
 
-def _list(values: list[Any], most: int) -> str:
-    """The values in one line; they are written one by one because there may be millions."""
+def _list(name: str, values: list[Any], most: int) -> str:
+    """The values in one line; they are written one by one because there may be millions. `name`: of their field, if its
+    values have names.
+    """
     line = StringIO()
     for number, one in enumerate(values):
-        line.write(f"{', ' if number else ''}{_scalar('', one, most)}")
+        line.write(f"{', ' if number else ''}{_scalar(name, one, most)}")
     return f"[{line.getvalue()}]"
 
 
@@ -108,6 +115,12 @@ def readable(value: bytes, most: int | None = None) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if text and is_visible(text, but="\t\r\n") else None
+
+
+def _value_name(name: str, value: Any) -> str | None:
+    """The name of a field's value, if Kafka has one for it."""
+    names = _NAMED_VALUES.get(name, ())
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else None
 
 
 def error_name(name: str, value: Any) -> str | None:

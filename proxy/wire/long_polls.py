@@ -35,6 +35,8 @@ _ALLOWED: dict[int, tuple[str, ...]] = {
     JOIN_GROUP: ("rebalance_timeout_ms", "session_timeout_ms"),
 }
 
+# the field of a ShareFetch request from version 2 on that renews locks
+_RENEWS = "is_renew_ack"
 _PARTITION = "responses.partitions."
 _ERRORS = ("error_code", _PARTITION + "error_code")
 # the fields that give the log's end; the last two exist from version 4 on
@@ -86,6 +88,18 @@ def allowed_ms(request: Buffer, api_key: int, api_version: int | None) -> int | 
         return None
     values = [value for spans in found.values() for value, _, _ in spans]
     return int(values[0]) if values else None
+
+
+def only_renews(request: Buffer, api_key: int, api_version: int | None) -> bool:
+    """True for a ShareFetch that renews acquisition locks (KIP-1222): brokers answer it at once, without records."""
+    if api_key != SHARE_FETCH or api_version is None:
+        return False
+    codec = catalog.codec("request", api_key, api_version)
+    try:
+        found = codec.project((_RENEWS,))(request, request_head(request).body) if codec else {}
+    except WireError:
+        return False
+    return any(value for spans in found.values() for value, _, _ in spans)
 
 
 @cache

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget, in_bytes
-from proxy.wire.long_polls import LONG_POLLS, allowed_ms
+from proxy.wire.long_polls import LONG_POLLS, allowed_ms, only_renews
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
@@ -32,6 +32,8 @@ class Pair:
     reading: ResponseErrors | None = None
     # of a long poll: the longest wait that its request allows, in milliseconds
     allowed_ms: int | None = None
+    # the request only renews locks, which is no poll
+    only_renews: bool = False
 
     @property
     def head(self) -> Row:
@@ -78,14 +80,17 @@ def _half(row: Row, most: int, with_bodies: bool) -> Pair:
     """A pair with one row only."""
     kept = row if with_bodies or row.get(c.FRAME) is None else row | {c.FRAME: None}
     if row[c.KIND] == c.REQUEST:
-        return Pair(kept, None, allowed_ms=_allowed_ms(row))
+        return Pair(kept, None, allowed_ms=_allowed_ms(row), only_renews=_only_renews(row))
     return Pair(None, kept, row_errors(row, budget=Budget(most)))
 
 
 def _joined(later: Pair, earlier: Pair) -> Pair:
     asked = later if later.request else earlier
     answered = later if later.response else earlier
-    return Pair(asked.request, answered.response, answered.reading, asked.allowed_ms)
+    reading = answered.reading
+    if reading is not None and asked.only_renews:
+        reading = reading._replace(wait=None)
+    return Pair(asked.request, answered.response, reading, asked.allowed_ms, asked.only_renews)
 
 
 def _allowed_ms(request: Row) -> int | None:
@@ -93,3 +98,8 @@ def _allowed_ms(request: Row) -> int | None:
     if body is None or request[c.DIALECT] != c.KAFKA or key not in LONG_POLLS:
         return None
     return allowed_ms(body, key, request[c.API_VERSION])
+
+
+def _only_renews(request: Row) -> bool:
+    body, key = request.get(c.FRAME), request[c.API_KEY]
+    return body is not None and request[c.DIALECT] == c.KAFKA and only_renews(body, key, request[c.API_VERSION])

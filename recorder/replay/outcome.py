@@ -380,7 +380,6 @@ class Result:
 
         --max-mismatches counts these.
         """
-        # called after each answer: only the counts that are needed are summed
         answers = sum(one.mismatches.total() + one.lost for one in self.apis.values())
         return answers + sum(1 for _ in self.differing_streams()) + len(self.assigned)
 

@@ -39,7 +39,8 @@ _DATA, _DATA_BASE64 = "data", "data_base64"
 _MEDIA_TYPE, _BATCH = "application/cloudevents", "application/cloudevents-batch"
 _CONTENT_TYPE, _DATA_TYPE = "content-type", "datacontenttype"
 _NAME = re.compile("[a-z0-9]+")
-# every structured JSON event holds these bytes
+# A JSON event that no header announces is looked for by these bytes: one whose name of this attribute is written with
+# escapes is passed over.
 _MARK = b'"specversion"'
 # the headers of every other event hold one of these, in lower case
 _PREFIXES = ("ce_", "ce-")
@@ -128,7 +129,7 @@ class _EventHeaders:
 
 
 def may_hold_events(data: bytes, batch: Batch) -> bool:
-    """False if the batch's bytes show that none of its records is an event.
+    """False if the batch's bytes show that none of its records is an event that `event_in` finds.
 
     That is several times faster than reading the records. Compressed batches may always hold events.
     """

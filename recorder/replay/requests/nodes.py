@@ -1,8 +1,8 @@
 """The nodes of the target that stand for a recorded one.
 
 By rank of id, recorded node i of R stands for target node i mod T; where the target has more nodes, for all j with
-j mod R = i. `--node` overrides this for single nodes. So every recorded node has a target node, and every target node a
-recorded one, whatever the sizes of the two clusters.
+j mod R = i. So every recorded node has a target node, and every target node a recorded one, whatever the sizes of the
+two clusters. `--node` overrides this for single nodes; then a target node may stand for none.
 """
 
 from __future__ import annotations

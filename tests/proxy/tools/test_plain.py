@@ -39,6 +39,15 @@ def test_no_field_of_kafkas_is_called_as_an_errors_name() -> None:
         assert not [name for name in every_field(message.fields) if name.endswith("error_name")]
 
 
+def test_share_groups_acknowledgements_and_modes_are_told_by_name() -> None:
+    told = {"acknowledge_types": [0, 1, 2, 3, 4, 5, -1], "share_acquire_mode": 1, "other": [1]}
+    assert [*as_lines(told, 0, 9)] == [
+        "acknowledge_types: [0 gap, 1 accept, 2 release, 3 reject, 4 renew, 5, -1]",
+        "share_acquire_mode: 1 record_limit",
+        "other: [1]",
+    ]
+
+
 def test_text_that_could_be_taken_for_something_else_stands_between_quotes() -> None:
     texts = ["null", "masked", "", " a", "'a'", "a b"]
     lines = [line for text in texts for line in as_lines({"t": text}, 0, 9)]

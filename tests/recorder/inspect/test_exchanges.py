@@ -42,6 +42,15 @@ def test_bodies_are_read_and_not_kept(make_request: Make, make_response: Make) -
     assert asked["frame"]
 
 
+@pytest.mark.parametrize("renews", [False, True])
+def test_a_share_fetch_that_only_renews_locks_is_no_empty_poll(
+    make_request: Make, make_response: Make, renews: bool
+) -> None:
+    asked = make_request(0, 1, 0, 78, 2, exchange=0, values={"group_id": "g", "is_renew_ack": renews})
+    (pair,) = pairs([asked, make_response(1, 1, 1, 78, 2, exchange=0)])
+    assert pair.reading == ([], None, None if renews else Wait.EMPTY)
+
+
 def test_unanswered_requests_are_kept_within_a_limit(make_request: Make) -> None:
     rows = [make_request(n, 1, n, 3, 12, exchange=n) for n in range(10)]
     assert len(list(pairs(rows, most=10 * ROW_SIZE))) == 10
