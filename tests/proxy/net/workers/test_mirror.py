@@ -88,8 +88,16 @@ async def test_nodes_are_ensured_when_the_parent_answers(parent, worker, nursery
     await done.wait()
     assert worker.mirror.advertised(2) == Address("proxy.invalid", 9094)
     (asked,) = parent.asked
-    assert asked["nodes"] == [[1, "up-1.invalid", 9092], [2, "up-2.invalid", 9092]]
+    assert asked["nodes"] == [[1, "up-1.invalid", 9092, False], [2, "up-2.invalid", 9092, False]]
     assert asked["cluster_id"] == "an-id"
+
+
+@pytest.mark.parametrize("is_controller", [True, False, None])
+async def test_the_parent_is_told_whether_nodes_are_brokers_or_controllers(is_controller, parent, worker):
+    parent.may_answer.set()
+    await worker.mirror.ensure([Node(1, "up-1.invalid", 9093, is_controller)])
+    (asked,) = parent.asked
+    assert Node(*asked["nodes"][0]).is_controller is is_controller
 
 
 async def test_the_parent_is_not_asked_again_for_a_known_node(parent, worker):

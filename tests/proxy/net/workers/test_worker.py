@@ -161,7 +161,7 @@ async def test_a_response_waits_for_the_parent_before_it_names_nodes(parent, bro
     parent.may_answer = trio.Event()
     await client.say(ASK_METADATA)
     asked = await parent.hears("ensure")
-    assert asked["nodes"] == [[7, "secret.invalid", 9092]]
+    assert asked["nodes"] == [[7, "secret.invalid", 9092, False]]
     await wait_all_tasks_blocked(0.02)
     with trio.move_on_after(0) as waited:
         await client.hear(1)
