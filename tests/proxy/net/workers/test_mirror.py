@@ -92,6 +92,14 @@ async def test_nodes_are_ensured_when_the_parent_answers(parent, worker, nursery
     assert asked["cluster_id"] == "an-id"
 
 
+@pytest.mark.parametrize("is_controller", [True, False, None])
+async def test_the_parent_is_told_whether_nodes_are_brokers_or_controllers(is_controller, parent, worker):
+    parent.may_answer.set()
+    await worker.mirror.ensure([Node(1, "up-1.invalid", 9093, is_controller)])
+    (asked,) = parent.asked
+    assert Node(*asked["nodes"][0]).is_controller is is_controller
+
+
 async def test_the_parent_is_not_asked_again_for_a_known_node(parent, worker):
     await worker.mirror.ensure([ONE, TWO], "an-id")
     await worker.mirror.ensure([TWO], "an-id")
