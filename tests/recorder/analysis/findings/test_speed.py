@@ -26,7 +26,9 @@ def scenario() -> list[Row]:
         *each_second(15, api="Cold", latency_ns=lambda at: 900 * MS if at < 60 else 4 * MS),
         *each_second(15, api="Twice jammed", **slow_meanwhile),
         *each_second(15, api="Once a window", latency_ns=lambda at: 900 * MS if at % 75 == 0 else 4 * MS),
-        *each_second(60, api="A tenth", latency_ns=lambda at: 900 * MS if at % 10 == 0 and at >= 1500 else 4 * MS),
+        *each_second(
+            60, api="A tenth", latency_ns=lambda at: 900 * MS if at % 10 == 0 and 1500 <= at < 2700 else 4 * MS
+        ),
         *each_second(15, api="Quick", latency_ns=lambda at: 60 * MS if 300 <= at < 500 else 4 * MS),
         *each_second(15, api="Steady", latency_ns=500 * MS),
         *each_second(15, api="Uneven", latency_ns=500 * MS, node=1),
