@@ -51,8 +51,8 @@ GROUP_RULES = (
         Severity.NOTICE,
         1,
         Unit.COUNT,
-        "Group {subject} has {members} members for {partitions} partitions; members that get nothing to read: "
-        "{measure}",
+        "Group {subject} has members that get nothing to read: {measure} (members: {members}, partitions: "
+        "{partitions})",
         "Run fewer members, or give the topic more partitions. The range assignor goes topic by topic: with several "
         "topics, take another one (partition.assignment.strategy). A spare member on purpose needs nothing to be done.",
         (Need.TIME, Need.BODIES),

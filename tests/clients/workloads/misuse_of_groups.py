@@ -196,7 +196,9 @@ def _comes_back(work: Work, protocol: str) -> None:
     while work.goes_on(0.5):
         for member in members:
             member.subscribe(["back"])
-        _polls(10, *members)
+        for _ in range(10):
+            for member in members:
+                member.consume(500, 0.2)
         for member in members:
             member.unsubscribe()
     for member in members:

@@ -190,7 +190,7 @@ def test_a_member_whose_connection_closed_before_it_was_lost_is_found_unless_it_
 
 def test_members_without_a_partition_are_found_and_those_that_wait_for_a_moment_are_not(found: Any) -> None:
     (one,) = found["idle_members"]
-    assert one.sentence == "Group crowded has 3 members for 2 partitions; members that get nothing to read: 1"
+    assert one.sentence == "Group crowded has members that get nothing to read: 1 (members: 3, partitions: 2)"
     assert [piece.connection for piece in one.evidence] == [22]
 
 
