@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -157,7 +158,7 @@ def compact(folder: Path, *, only_own: bool = False, say: Callable[[str], None] 
             if only_own and not sessions.is_own(folder, session):
                 of_other_users.append(session)
                 continue
-            compacted = compact_session(folder, session, say=lambda far, place=place: say(f"{place}: {far}"))
+            compacted = compact_session(folder, session, say=partial(_say_of, say, place))
         except Exception as error:
             failed.append((session, reason(error)))
             continue
@@ -178,6 +179,10 @@ def compact(folder: Path, *, only_own: bool = False, say: Callable[[str], None] 
         damaged=tuple(damaged),
         stuck=tuple((path, error.strerror or str(error)) for path, error in stuck.items()),
     )
+
+
+def _say_of(say: Callable[[str], None], place: str, far: str) -> None:
+    say(f"{place}: {far}")
 
 
 def reason(error: Exception) -> str:
