@@ -24,7 +24,7 @@ from proxy.mapping.names import SniMap
 from proxy.metrics import admin
 from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, Malformed, encode_header
 from proxy.net.sockets.proxy_protocol_reader import HeaderParser
-from proxy.net.sockets.streams import Stream
+from proxy.net.sockets.streams import NothingSent, Stream
 from proxy.net.sockets.tls import NoHandshake, TlsStream
 from proxy.schema.addresses import Address
 from proxy.tls import contexts
@@ -87,7 +87,7 @@ async def _greeted(data: bytes) -> None:
         stream = TlsStream(Stream(other, "client"), _Anonymous())  # type: ignore[arg-type]
         try:
             await stream.handshake(10)
-        except NoHandshake as error:
+        except (NoHandshake, NothingSent) as error:
             must(str(error).isprintable(), "a reason that can be printed")
         else:
             must(False, "nobody comes to speak TLS with a proxy that has no certificate")

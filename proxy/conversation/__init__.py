@@ -22,7 +22,7 @@ dialect    the protocol that a connection speaks; its routes decide it: `Routes`
 """
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind, OpaqueReason, timings
+from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind, OpaqueReason, Unexpected, timings
 from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Edit, Mark, Step, Verdict
@@ -39,6 +39,7 @@ __all__ = [
     "Routes",
     "Routes07",
     "Step",
+    "Unexpected",
     "Verdict",
     "timings",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from proxy.conversation.exchange import TIME_UNKNOWN, Exchange, OpaqueReason
+from proxy.conversation.exchange import TIME_UNKNOWN, Exchange, OpaqueReason, Unexpected
 from proxy.conversation.kafka07 import RequestSide07, ResponseSide07
 from proxy.conversation.login import Login
 from proxy.conversation.requests import RequestSide
@@ -77,6 +77,7 @@ class Conversation:
         in_flight = self.in_flight
         while in_flight and in_flight[0].may_go_unanswered:
             self._shared.broker_ignores_opaque = True
+            self._shared.given_up.append(in_flight[0].correlation_id)
             step.unanswered.append(in_flight.popleft())
 
     @property
@@ -87,6 +88,10 @@ class Conversation:
     def responses(self, chunk: bytes, at_ns: int) -> Step:
         """Takes a chunk that arrived from the broker at `at_ns` (monotonic nanoseconds)."""
         return self.responses_side.feed(chunk, at_ns)
+
+    def unexpected(self, step: Step) -> tuple[Unexpected, str]:
+        """See `ResponseSide.unexpected`. Needs a step of the broker's that ends with the cause UNEXPECTED_RESPONSE."""
+        return self.responses_side.unexpected(step)
 
     def answer(self, exchange: Exchange, frame: bytes) -> None:
         """Sets the proxy's own answer (`frame`, with length field) to a request in flight; see `own_answers_due`."""

@@ -41,6 +41,7 @@ class Cause(StrEnum):
     """Why a connection ended; see docs/proxy.md. The value is the metric's label."""
 
     CLIENT_CLOSED = "client_closed"
+    PROBE = "probe"
     BROKER_CLOSED = "broker_closed"
     CLIENT_RESET = "client_reset"
     BROKER_RESET = "broker_reset"
@@ -63,6 +64,16 @@ class Cause(StrEnum):
     DRAINED = "drained"
     DRAIN_DEADLINE = "drain_deadline"
     PROXY_FAULT = "proxy_fault"
+
+
+class Unexpected(StrEnum):
+    """What is wrong with a response that the oldest request in flight does not await; as the log says it."""
+
+    OUT_OF_ORDER = "response is out of order"
+    TWICE = "response comes twice"
+    NOT_WANTED = "response to a request that awaits none"
+    LATE = "response comes too late"
+    UNASKED = "response to nothing that was asked"
 
 
 class OpaqueReason(StrEnum):

@@ -216,6 +216,8 @@ class RequestSide(Side):
                 exchange.awaits = False
         if exchange.awaits:
             self.shared.in_flight.append(exchange)
+        else:
+            self.shared.one_way.append(exchange.correlation_id)
         marked = exchange.route.mark_request or (exchange.opaque is not None and self._must_mark_opaque(exchange))
         if marked:
             self._mark(step, FrameKind.REQUEST, exchange, at, stop)

@@ -14,10 +14,13 @@ The proxy's own answers are inserted in the order of the requests.
 
 from __future__ import annotations
 
-from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
-from proxy.conversation.shared_state import SharedState
+from collections import deque
+
+from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind, Unexpected
+from proxy.conversation.shared_state import REMEMBERED, SharedState
 from proxy.conversation.side import Side
 from proxy.conversation.step import Edit, Mark, Step
+from proxy.wire.dialects import Dialect
 from proxy.wire.framing import RESPONSE_HEAD, SHORTEST_RESPONSE
 from proxy.wire.keys import SASL_HANDSHAKE
 
@@ -30,7 +33,7 @@ class ResponseSide(Side):
 
     direction = Direction.RESPONSE
 
-    __slots__ = ("_refused", "begun", "previous_last_ns")
+    __slots__ = ("_answered", "_refused", "begun", "previous_last_ns")
 
     def __init__(self, shared: SharedState) -> None:
         super().__init__(shared, shared.limits.response)
@@ -40,10 +43,14 @@ class ResponseSide(Side):
         self.previous_last_ns = 0
         # True if the newest SaslHandshake was refused
         self._refused = False
+        # the correlation id of the last response in each of the newest steps
+        self._answered: deque[int | None] = deque(maxlen=REMEMBERED)
 
     def feed(self, chunk: bytes, at_ns: int) -> Step:
         """The step of a chunk from the broker, with the proxy's own answers that are due."""
         step = super().feed(chunk, at_ns)
+        if step.finished:
+            self._answered.append(step.finished[-1].correlation_id)
         if self.shared.own_answers_waiting and not self.bytes_left:
             self._insert_own_answers(step, step.stop, at_ns)
         return step
@@ -177,10 +184,32 @@ class ResponseSide(Side):
             if in_flight[0].own_answer is not None:
                 self._insert_own_answers(step, at, at_ns)
             elif in_flight[0].opaque is not None:
+                self.shared.given_up.append(in_flight[0].correlation_id)
                 step.unanswered.append(in_flight.popleft())
             else:
                 return False
         return bool(in_flight)
+
+    def unexpected(self, step: Step) -> tuple[Unexpected, str]:
+        """What is wrong with the response that ended `step`, and which response it is, in words.
+
+        UNASKED says no more than that the newest requests (REMEMBERED) are not the ones that it answers.
+        """
+        if self.shared.routes.dialect is not Dialect.KAFKA:
+            return Unexpected.UNASKED, "answered when no request was in flight"
+        _, number = RESPONSE_HEAD.unpack_from(step.data, step.stop)
+        in_flight = [exchange.correlation_id for exchange in self.shared.in_flight]
+        answered = (*self._answered, *(exchange.correlation_id for exchange in step.finished))
+        if number in in_flight:
+            return Unexpected.OUT_OF_ORDER, f"answered {number} before {in_flight[0]}"
+        if number in answered:
+            return Unexpected.TWICE, f"answered {number} again"
+        if number in self.shared.one_way:
+            return Unexpected.NOT_WANTED, f"answered {number}, a Produce with acks=0"
+        if number in self.shared.given_up:
+            return Unexpected.LATE, f"answered {number} after a later request"
+        awaited = f" instead of {in_flight[0]}" if in_flight else " when no request was in flight"
+        return Unexpected.UNASKED, f"answered {number}{awaited}"
 
     def _may_hold_secret(self, kind: FrameKind) -> bool:
         """True also for a late response (BYTES), because its request is unknown."""

@@ -11,6 +11,9 @@ from proxy.conversation.routes import Routes
 from proxy.conversation.step import Step
 from proxy.wire.framing import FrameLimits
 
+# how many correlation ids of requests and responses are remembered, to tell what an unexpected response is
+REMEMBERED = 64
+
 
 class SharedState:
     """State of one connection.
@@ -19,6 +22,8 @@ class SharedState:
         in_flight: the requests that await a response, oldest first.
         own_answers_waiting: the number of requests in flight that have the proxy's own answer.
         spare: finished exchanges that may be reused.
+        given_up, one_way: correlation ids of the newest requests whose responses are no longer awaited, and of those
+            that await none. Only `ResponseSide.unexpected` reads them.
         broker_ignores_opaque: True once too many opaque requests went unanswered: no response to any is expected.
         next_offsets: for each direction, the stream offset at which its next frame starts, as of its last step.
         max_frames: how many plain frames a direction may read before it cuts a step (`Side.frames_allowed`).
@@ -26,11 +31,13 @@ class SharedState:
 
     __slots__ = (
         "broker_ignores_opaque",
+        "given_up",
         "in_flight",
         "limits",
         "login",
         "max_frames",
         "next_offsets",
+        "one_way",
         "own_answers_waiting",
         "routes",
         "spare",
@@ -44,6 +51,8 @@ class SharedState:
         self.in_flight: deque[Exchange] = deque()
         self.own_answers_waiting = 0
         self.spare: list[Exchange] = []
+        self.given_up: deque[int | None] = deque(maxlen=REMEMBERED)
+        self.one_way: deque[int | None] = deque(maxlen=REMEMBERED)
         self.broker_ignores_opaque = False
         self.next_offsets = [0, 0]
 

@@ -4,7 +4,8 @@
 that differ in a proxy of one process, in the parent of workers, and in a worker.
 
 A connection passes these steps: it is accepted, counted against the limits, identified by its PROXY header and its TLS
-handshake, connected to a broker, and relayed (`connection/relay.py`).
+handshake, connected to a broker once it has spoken, and relayed (`connection/relay.py`). A connection that ends without
+a byte is a probe of a load balancer or a monitor: no broker is dialled for it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,15 @@ from proxy.net.brokers.discovery import LoopProbe
 from proxy.net.brokers.nodes import Nodes, bind
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing
+from proxy.net.connection.causes import (
+    GIVEN_UP,
+    LINGER_AT_BROKER,
+    LINGER_AT_CLIENT,
+    Decision,
+    as_recorded,
+    log_ending,
+    refused,
+)
 from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
 from proxy.net.connection.rewriting import is_rewritten
 from proxy.net.limits.connections import ConnectionLimit, TooManyConnections
@@ -36,8 +46,8 @@ from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.log_throttle import LogThrottle
 from proxy.net.observer import Observer, OpenedConnection
 from proxy.net.sockets.proxy_protocol import ClientEndpoints
-from proxy.net.sockets.proxy_protocol_reader import NoHeader, NothingSent, read_header
-from proxy.net.sockets.streams import PeerLost, Stream, accepted
+from proxy.net.sockets.proxy_protocol_reader import NoHeader, read_header
+from proxy.net.sockets.streams import NothingSent, PeerLost, Stream, accepted
 from proxy.net.sockets.tls import (
     ClusterCredentials,
     LiveCredentials,
@@ -62,26 +72,9 @@ MAX_AT_START = 1000
 # the longest that a connection lingers: the proxy has sent its end of stream, and waits for the peer's
 # (`Stream.finish`). A peer that does not hang sends its own at once
 LINGER_SECONDS = 5.0
-# causes after which the client's connection lingers: the client may not have read everything that was sent to it
-LINGER_AT_CLIENT = frozenset(Cause) - {
-    Cause.CLIENT_CLOSED,
-    Cause.CLIENT_RESET,
-    Cause.UNKNOWN_NODE,
-    Cause.UPSTREAM_DOWN,
-    Cause.DRAIN_DEADLINE,
-    Cause.CLIENT_LOST,
-    Cause.STALLED,
-    Cause.TOO_MANY_CONNECTIONS,
-    Cause.BAD_PROXY_HEADER,
-    Cause.UNTRUSTED,
-}
-# causes after which the broker's connection lingers: its responses may still arrive. Closing with unread responses
-# resets the connection, and loses requests that the broker has not read yet (acks=0)
-LINGER_AT_BROKER = frozenset(
-    (Cause.CLIENT_RESET, Cause.CLIENT_LOST, Cause.STALLED, Cause.UNEXPECTED_RESPONSE, Cause.NOT_REWRITABLE)
-)
-# causes that mean that the client left. A broker that has never responded by then counts as silent (`report_silent`)
-GIVEN_UP = frozenset((Cause.CLIENT_CLOSED, Cause.CLIENT_RESET, Cause.CLIENT_LOST))
+# the longest silence of a client for which no broker is dialled yet, unless the settings have an idle time: as long as
+# brokers of default settings leave a connection idle (connections.max.idle.ms)
+SILENT_SECONDS = 600.0
 
 
 def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
@@ -184,7 +177,7 @@ class Arrival(NamedTuple):
     endpoints: the two ends of the accepted connection; once a PROXY header is read, the two that it names.
     node_id: the node that the listener stands for; None: bootstrap.
     listener: the listener's address.
-    entering: cancels the connection while its PROXY header and its TLS handshake are awaited.
+    entering: cancels the connection while its PROXY header, its TLS handshake or its first request are awaited.
     """
 
     client: Stream
@@ -210,10 +203,10 @@ class Cluster:
         self._serve = parts.serve or self.accept_on
         self.nodes = parts.make_nodes(self._serve)
         self.upstreams = parts.make_upstreams(self.nodes, self._tls.upstream, self._loop_probe)
-        shared = (context.held, context.observer, context.backpressure, self._log_throttle, self._loop_probe)
+        shared = (context.held, context.observer, context.backpressure, self._loop_probe)
         self._cluster_context = ClusterContext(settings, self.nodes, self.traffic, *shared)
-        self._limit = ConnectionLimit(settings.connection_limit, self.name)
-        self._address_limit = ConnectionLimit(settings.address_limit, self.name)
+        self._limit = ConnectionLimit(settings.connection_limit, self.name, "limits.connections")
+        self._address_limit = ConnectionLimit(settings.address_limit, self.name, "limits.connections_per_address")
         self._relays: set[Relay] = set()
         self._entering: set[trio.CancelScope] = set()
         # the number of open connections; `_one_ended` is set when one ends
@@ -371,18 +364,23 @@ class Cluster:
         """Serves a connection and counts it. Returns why it ended. A fault in one connection ends no other."""
         number = next(self._context.connection_numbers)
         conversation = Conversation(self._routes, self._settings.limits, max_frames=FRAMES_PER_TURN)
+        peer = arrival.client.peer
         # stays if this task is cancelled
-        cause = Cause.DRAIN_DEADLINE
+        cause, decision = Cause.DRAIN_DEADLINE, Decision()
+        opened_ns = time.monotonic_ns()
         self.traffic.opened()
         try:
-            with self._context.connection_limit.admit(), self._limit.admit():
+            with self._context.connection_limit.admit(client=peer), self._limit.admit(client=peer):
                 self._entering.add(arrival.entering)
                 with arrival.entering:
-                    cause = await self._let_in(number, arrival, conversation)
+                    cause, decision = await self._let_in(number, arrival, conversation)
                 if arrival.entering.cancelled_caught:
                     cause = Cause.DRAINED
         except* TooManyConnections:
             cause = Cause.TOO_MANY_CONNECTIONS
+        except* NothingSent:
+            cause = Cause.PROBE
+            self._record_probe(number, arrival, conversation, opened_ns)
         except* Exception:
             cause = Cause.PROXY_FAULT
             log(ERROR, "fault in a connection", trace=True, connection=number)
@@ -391,43 +389,56 @@ class Cluster:
             self.traffic.closed(cause, conversation.unfinished, conversation.login)
             peer, node = arrival.client.peer, self._node_for_log(arrival)
             log(DEBUG, "connection closed", connection=number, client=peer, **node, cause=cause)
+            keys = {"connection": number, "listener": arrival.listener, "client": peer, **node}
+            log_ending(cause, decision, self._log_throttle, **keys)
         return cause
 
-    async def _let_in(self, number: int, arrival: Arrival, conversation: Conversation) -> Cause:
-        """Reads the PROXY header if one is due, then connects the client. Returns why the connection ended."""
+    async def _let_in(self, number: int, arrival: Arrival, conversation: Conversation) -> tuple[Cause, Decision]:
+        """Reads the PROXY header if one is due, then connects the client. Returns why the connection ended.
+
+        Raises:
+            NothingSent: the client ended the connection without a byte of its own, before a broker was dialled.
+        """
         client, endpoints = arrival.client, arrival.endpoints
         trusted = self._settings.accept_proxy and self._settings.trusts(endpoints.client.host)
         if self._settings.accept_proxy and not trusted and self._settings.others is Others.REFUSED:
-            self._log_refused("client is no trusted load balancer", arrival, "")
-            return Cause.UNTRUSTED
+            return Cause.UNTRUSTED, Decision()
         if trusted:
             try:
                 endpoints = await read_header(client, self._settings.header_seconds) or endpoints
             except NothingSent:
-                return Cause.CLIENT_CLOSED
+                raise
             except PeerLost:
-                return Cause.CLIENT_RESET
-            except NoHeader as reason:
-                self._log_refused("no header of the PROXY protocol", arrival, str(reason))
-                return Cause.BAD_PROXY_HEADER
+                return Cause.CLIENT_RESET, Decision()
+            except NoHeader as error:
+                return Cause.BAD_PROXY_HEADER, refused(error, error.setting)
             client.peer = str(endpoints.client)
-        with self._address_limit.admit(endpoints.client.host):
+        with self._address_limit.admit(endpoints.client.host, client=client.peer):
             return await self._connect_and_relay(number, arrival._replace(endpoints=endpoints), conversation)
 
-    async def _connect_and_relay(self, number: int, arrival: Arrival, conversation: Conversation) -> Cause:
-        """Connects the client to its broker, and relays. Returns why the connection ended."""
+    async def _connect_and_relay(
+        self, number: int, arrival: Arrival, conversation: Conversation
+    ) -> tuple[Cause, Decision]:
+        """Connects the client to its broker, and relays. Returns why the connection ended. Raises NothingSent."""
         client = arrival.client
         try:
             await client.handshake(self._settings.tls_seconds)
-        except NoHandshake as reason:
-            self._log_refused("no TLS with a client", arrival, str(reason))
-            return Cause.UNKNOWN_NAME if isinstance(reason, UnknownName) else Cause.TLS_HANDSHAKE
+            # a TLS handshake has shown already that the client is no bare probe
+            if not client.is_tls and not await client.has_spoken(self._settings.idle_seconds or SILENT_SECONDS):
+                return Cause.IDLE, Decision()
+        except NoHandshake as error:
+            cause = Cause.UNKNOWN_NAME if isinstance(error, UnknownName) else Cause.TLS_HANDSHAKE
+            return cause, refused(error, error.setting, asked_for=client.requested_name)
+        except NothingSent:
+            raise
+        except PeerLost:
+            return Cause.CLIENT_LOST, Decision()
         self._entering.discard(arrival.entering)
         # does not raise: the handshake has refused server names that are no node's
         node_id = self._settings.node_map.requested_node(arrival.node_id, client.requested_name)
         broker = await self.upstreams.connect(number, node_id, arrival.endpoints)
         if isinstance(broker, Cause):
-            return broker
+            return broker, Decision()
         ends = (arrival.listener, client.peer, node_id, broker.peer)
         facts = OpenedConnection(number, time.monotonic_ns(), *ends, client.is_tls, self.name, client.principal)
         try:
@@ -439,7 +450,7 @@ class Cluster:
                 self.upstreams.bootstrap.report_silent(broker.peer)
             if cause in LINGER_AT_BROKER:
                 await broker.finish(LINGER_SECONDS)
-            return cause
+            return cause, relay.decision
         finally:
             self.upstreams.count_closed(broker.peer)
             broker.close()
@@ -451,11 +462,12 @@ class Cluster:
             node_id = self._settings.node_map.requested_node(node_id, arrival.client.requested_name)
         return {} if node_id is None else {"node": node_id}
 
-    def _log_refused(self, event: str, arrival: Arrival, reason: str) -> None:
-        """Logs why a client is refused, throttled by the reason."""
-        level, client = self._log_throttle.level(reason), arrival.client
-        name: dict[str, Any] = {} if client.requested_name is None else {"asked_for": client.requested_name}
-        log(level, event, listener=arrival.listener, client=client.peer, **name, reason=reason)
+    def _record_probe(self, number: int, arrival: Arrival, conversation: Conversation, opened_ns: int) -> None:
+        observer, client = self._context.observer, arrival.client
+        if observer is not None:
+            ends = (arrival.listener, client.peer, arrival.node_id, None)
+            observer.opened(OpenedConnection(number, opened_ns, *ends, client.is_tls, self.name), conversation)
+            observer.closed(number, Cause.PROBE, time.monotonic_ns(), {})
 
     async def _run_relay(self, relay: Relay, conversation: Conversation, facts: OpenedConnection) -> Cause:
         observer = self._context.observer
@@ -469,4 +481,5 @@ class Cluster:
         finally:
             self._relays.discard(relay)
             if observer is not None:
-                observer.closed(facts.connection, relay.cause, time.monotonic_ns())
+                decision = as_recorded(relay.cause, relay.decision)
+                observer.closed(facts.connection, relay.cause, time.monotonic_ns(), decision)

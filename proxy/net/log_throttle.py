@@ -1,4 +1,4 @@
-"""Throttles log events that peers can cause at will: an event is one WARNING a minute, and DEBUG in between."""
+"""Throttles log events that peers can cause at will: an event is a WARNING (or INFO) once a minute, else DEBUG."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class LogThrottle:
     def __init__(self) -> None:
         self._logged_at: dict[str, float] = {}
 
-    def level(self, event: str) -> int:
-        """Returns the level at which to log this event now: WARNING or DEBUG. Counts a WARNING as logged."""
+    def level(self, event: str, level: int = WARNING) -> int:
+        """Returns the level at which to log this event now: `level` or DEBUG. Counts the former as logged."""
         now = trio.current_time()
         self._logged_at = {logged: at for logged, at in self._logged_at.items() if now - at < SILENCE}
         if event in self._logged_at or len(self._logged_at) >= MAX_EVENTS:
             return DEBUG
         self._logged_at[event] = now
-        return WARNING
+        return level

@@ -18,7 +18,8 @@ class OpenedConnection:
     """A client's connection with the broker's connection opened for it. Times are `time.monotonic_ns()`.
 
     `connection`: its number. `node`: the node that the client wants; None: bootstrap. `tls`: True if the client speaks
-    TLS. `principal`: the subject of the client's certificate.
+    TLS. `principal`: the subject of the client's certificate. `upstream`: None if no broker was dialled, because the
+    client has sent nothing (a probe).
     """
 
     connection: int
@@ -26,7 +27,7 @@ class OpenedConnection:
     listener: str
     client: str
     node: int | None
-    upstream: str
+    upstream: str | None
     tls: bool
     cluster: str
     principal: str | None = None
@@ -43,7 +44,10 @@ class Observer(Protocol):
         """True if sockets should wait until the observer takes more (`when_not_full`)."""
 
     def opened(self, facts: OpenedConnection, conversation: Conversation) -> None:
-        """The first call for a connection: a broker's connection was opened for it. `conversation` is only read."""
+        """The first call for a connection: a broker's connection was opened for it, or it was a probe.
+
+        `conversation` is only read.
+        """
 
     def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         """`chunk` was read from a socket; `step` is the conversation's result for it."""
@@ -54,8 +58,8 @@ class Observer(Protocol):
     def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
         """The end of stream was read in this direction."""
 
-    def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
-        """The last call for a connection."""
+    def closed(self, connection: int, cause: Cause, at_ns: int, decision: Mapping[str, str | int]) -> None:
+        """The last call for a connection. `decision`: what the proxy saw, if it has ended the connection itself."""
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """A node has a listener from now on, or its broker's address (`upstream`) has changed."""

@@ -294,7 +294,7 @@ class Proxy:
         context = ProxyContext(
             connection_numbers=itertools.count(self._first_connection),
             held=HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds),
-            connection_limit=ConnectionLimit(self._settings.connection_limit, "all clusters"),
+            connection_limit=ConnectionLimit(self._settings.connection_limit, "all clusters", "connections"),
             observer=self._observer,
             backpressure=RecorderBackpressure(self._observer) if self._observer is not None else None,
             stopping=self._stop.begun,

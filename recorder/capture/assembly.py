@@ -290,7 +290,8 @@ class Assembly:
             self.events.gap(conn, mono_ns, frames, size, fields.get("account", NOTHING_COUNTED))
         else:
             self.events.gap(conn, mono_ns, None, sum(conn.reached) if conn.reached else None, None)
-        self.events.closed(conn, mono_ns, cause, frames, size, () if conversation is None else conversation.in_flight)
+        unfinished = () if conversation is None else conversation.in_flight
+        self.events.closed(conn, mono_ns, cause, frames, size, unfinished, fields.get("decision", {}))
 
     # entries without a connection
 

@@ -18,7 +18,7 @@ from proxy.conversation.step import Mark, Step, Verdict
 from proxy.wire import sasl
 from proxy.wire.catalog import Search
 from proxy.wire.errors import Truncated, WireError
-from proxy.wire.framing import LENGTH
+from proxy.wire.framing import LENGTH, RESPONSE_HEAD
 from proxy.wire.keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture import redaction
 from recorder.capture.backlog import NOWHERE, Backlog, PendingEntry
@@ -178,11 +178,36 @@ class ConnectionRecorder:
         items = self._release()
         head = redaction.UNFRAMED_HEADS[self.conversation.dialect]
         for direction in Direction:
-            self._mask_stretch(direction, self._barrier[direction] + head, NOWHERE)
+            if self._leftover_kinds[direction] is EntryKind.UNEXPECTED_RESPONSE:
+                self._mask_between_heads(direction, self._barrier[direction])
+            else:
+                self._mask_stretch(direction, self._barrier[direction] + head, NOWHERE)
         for pending in self._backlog.release((NOWHERE, NOWHERE), (False, False)):
             pending.kind = int(self._leftover_kinds[pending.direction])
             items += pending.items(self.connection)
         return items
+
+    def _mask_between_heads(self, direction: Direction, start: int) -> None:
+        """Masks responses that end the connection, from the one at stream offset `start` on, except for their heads.
+
+        Heads show which response came before which. Where the first head is, is known. Behind it, bytes count as a head
+        only if their correlation id is that of a request in flight: any others may be a piece of a secret.
+        """
+        if start == NOWHERE:
+            return
+        awaited = {exchange.correlation_id for exchange in self.conversation.in_flight}
+        rest = self._bytes(direction, start, NOWHERE)
+        head = max(redaction.RESPONSE_HEAD, redaction.UNFRAMED_HEADS[self.conversation.dialect])
+        at = 0
+        while True:
+            size, _ = RESPONSE_HEAD.unpack_from(rest, at) if len(rest) - at >= RESPONSE_HEAD.size else (-1, 0)
+            following = at + LENGTH.size + size
+            is_next = size >= 0 and len(rest) - following >= RESPONSE_HEAD.size
+            if not is_next or RESPONSE_HEAD.unpack_from(rest, following)[1] not in awaited:
+                break
+            self._mask_stretch(direction, start + at + head, start + following)
+            at = following
+        self._mask_stretch(direction, start + at + head, NOWHERE)
 
     def drop_kept_back(self) -> tuple[int, int]:
         """Drops all kept-back bytes, for a gap. Returns the stream offset after the written bytes, per direction."""

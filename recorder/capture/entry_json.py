@@ -25,6 +25,9 @@ Time = Annotated[int, Meta(ge=-1, le=MAX_NUMBER)]
 Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Size = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 CountPair = tuple[Count, Count]
+SignedNumber = Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+# facts that a decision may have: more than any has
+MAX_FACTS = 20
 
 
 class InvalidEntryError(ValueError):
@@ -193,11 +196,15 @@ class CheckpointJson(TypedDict):
 
 
 class ClosedJson(TypedDict):
-    """A connection's end. `sequence`, `offsets`: all its frames and bytes; `account`: of a gap that has not ended."""
+    """A connection's end. `sequence`, `offsets`: all its frames and bytes; `account`: of a gap that has not ended.
+
+    `decision`: what the proxy saw when it decided to end the connection; absent if a peer ended it.
+    """
 
     cause: str
     sequence: NotRequired[Count]
     offsets: NotRequired[CountPair]
+    decision: NotRequired[Annotated[dict[str, str | SignedNumber], Meta(max_length=MAX_FACTS)]]
     account: NotRequired[AccountJson]
 
 

@@ -6,8 +6,9 @@ Used by `assembly`.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from proxy.conversation.exchange import Exchange
@@ -16,6 +17,7 @@ from recorder.capture.closed_connections import MissedConnections
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.gap import lost_by_api
 from recorder.capture.rows import RowSink
+from recorder.capture.spool import short_name
 
 # exchanges that the row of a closed connection lists; further ones are only counted
 MAX_NAMED = 1000
@@ -52,16 +54,21 @@ class Events:
         frames: int | None,
         size: int | None,
         open_exchanges: Collection[Exchange],
+        decision: Mapping[str, str | int] = MappingProxyType({}),
     ) -> None:
         """Adds the end of a connection.
 
         `frames`, `size`: all that passed, recorded or lost; None: unknown. `open_exchanges`: those without response.
+        `decision`: what the proxy saw, if it ended the connection itself.
         """
         listed = [
             {"exchange": exchange.number, "api": exchange.api, "correlation_id": exchange.correlation_id}
             for exchange in islice(open_exchanges, MAX_NAMED)
         ]
-        detail = {"open": len(open_exchanges), "exchanges": listed}
+        detail: dict[str, Any] = {"open": len(open_exchanges), "exchanges": listed}
+        if decision:
+            short = {name: short_name(value) if isinstance(value, str) else value for name, value in decision.items()}
+            detail["decision"] = short
         self._add(c.EVENT_CLOSED, conn, mono_ns, detail, cause=cause, frames=frames, size=size)
 
     def gap(

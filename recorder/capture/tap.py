@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from logging import ERROR
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
@@ -139,8 +140,10 @@ class Tap:
                 recorder.add(EntryKind.END_OF_STREAM, direction, recorder.conversation.offsets[direction], at_ns, b"")
             )
 
-    def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
-        """Records the end of a connection; the last call for it."""
+    def closed(
+        self, connection: int, cause: Cause, at_ns: int, decision: Mapping[str, str | int] = MappingProxyType({})
+    ) -> None:
+        """Records the end of a connection; the last call for it. `decision`: what was seen, if the proxy ended it."""
         self._special.discard(connection)
         recorder = self._recorders.pop(connection, None)
         if recorder is None:
@@ -152,7 +155,7 @@ class Tap:
         self._put_opened(recorder)
         if recorder.gap is None:
             self._put_all(recorder.finish())
-        ending = _closing_fields(recorder, cause)
+        ending = _closing_fields(recorder, cause) | ({"decision": dict(decision)} if decision else {})
         self._put((int(EntryKind.CLOSED), 0, connection, 0, at_ns, _json(ending), ()))
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:

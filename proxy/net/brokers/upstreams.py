@@ -16,6 +16,7 @@ from collections import Counter
 from contextlib import suppress
 from functools import partial
 from logging import DEBUG, ERROR, INFO, WARNING
+from typing import Any
 
 import trio
 
@@ -78,6 +79,8 @@ class Upstreams:
         self._open_when_checked: dict[str, int] = {}
         # for the log event of unknown nodes: with `sni`, clients can make up any number of them
         self._unknown_throttle = LogThrottle()
+        # for the log event of clients that got no broker
+        self._ended_throttle = LogThrottle()
         self._query_lock = trio.Lock()
         self._client_query_lock = trio.Lock()
         self._queries = 0
@@ -101,10 +104,12 @@ class Upstreams:
                 return await self._dial_bootstrap(endpoints)
             address = await self._address_of(node_id)
             if address is None:
-                return self._unknown_node(number, node_id)
+                return self._unknown_node(number, node_id, endpoints)
             return await self._dial_node(address, endpoints)
         except PeerLost as error:
-            log(DEBUG, "connection without upstream", connection=number, reason=error)
+            keys = _keys(number, node_id, endpoints)
+            level = self._ended_throttle.level(f"{node_id} {error}")
+            log(level, "connection without upstream", **keys, reason=error, setting="upstream")
         self.request_discovery()
         return Cause.UPSTREAM_DOWN
 
@@ -136,9 +141,9 @@ class Upstreams:
             # an answer that causes a fault must not end the proxy
             log(ERROR, "fault in a loop check", trace=True, upstream=peer)
 
-    def _unknown_node(self, number: int, node_id: int) -> Cause:
+    def _unknown_node(self, number: int, node_id: int, endpoints: ClientEndpoints | None) -> Cause:
         level = self._unknown_throttle.level(str(node_id))
-        log(level, "node is not known", cluster=self._settings.name, connection=number, node=node_id)
+        log(level, "node is not known", cluster=self._settings.name, **_keys(number, node_id, endpoints))
         return Cause.UNKNOWN_NODE
 
     def use(self, settings: ClusterSettings, credentials: LiveCredentials | None) -> None:
@@ -298,3 +303,9 @@ class Upstreams:
             raise
         name = settings.upstream_tls and settings.upstream_tls.server_name
         return await towards_broker(plain, self._credentials, name or address.host, settings.tls_seconds)
+
+
+def _keys(number: int, node_id: int | None, endpoints: ClientEndpoints | None) -> dict[str, Any]:
+    """The log's keys of a client's connection."""
+    client = {} if endpoints is None else {"client": endpoints.client}
+    return {"connection": number, **client, **({} if node_id is None else {"node": node_id})}

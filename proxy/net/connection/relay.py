@@ -22,10 +22,11 @@ import trio
 from proxy.config import ClusterSettings
 from proxy.conversation import Cause, Conversation, Direction, Exchange, Step
 from proxy.conversation.conversation import MAX_IN_FLIGHT
-from proxy.log import log
 from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.discovery import LoopProbe
 from proxy.net.brokers.nodes import Nodes
+from proxy.net.connection import causes
+from proxy.net.connection.causes import Decision
 from proxy.net.connection.ending import Ending, Event, State
 from proxy.net.connection.exchange_counter import ExchangeCounter
 from proxy.net.connection.recording import Recording
@@ -33,10 +34,8 @@ from proxy.net.connection.rewriting import NotRewritable, Rewriting, end_before
 from proxy.net.connection.unsent import OwedResponses, PendingChunk, Wakeup
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
-from proxy.net.log_throttle import LogThrottle
 from proxy.net.observer import Observer
 from proxy.net.sockets.streams import RECEIVE_SIZE, PeerLost, Stream
-from proxy.net.sockets.tls import HANDSHAKE
 from proxy.rewrite import api_versions
 
 clock = time.monotonic_ns
@@ -61,7 +60,6 @@ class ClusterContext:
     held: HeldBytes
     observer: Observer | None
     backpressure: RecorderBackpressure | None
-    log_throttle: LogThrottle = field(default_factory=LogThrottle)
     loop_probe: LoopProbe = field(default_factory=LoopProbe)
 
 
@@ -71,7 +69,6 @@ class Relay:
     def __init__(
         self, connection: int, client: Stream, broker: Stream, conversation: Conversation, context: ClusterContext
     ) -> None:
-        self.connection = connection
         self._client = client
         self._broker = broker
         self._conversation = conversation
@@ -82,6 +79,8 @@ class Relay:
         self._rewriting = Rewriting(context.nodes, context.held, self, context.settings)
         self._owed = OwedResponses(conversation)
         self._ending = Ending()
+        # what was seen where the proxy has decided to end the connection, by the cause
+        self._decisions: dict[Cause, Decision] = {}
         # the number of the proxy's own responses that have not been sent
         self._own_answers = 0
         self._nursery: trio.Nursery | None = None
@@ -106,7 +105,14 @@ class Relay:
     def cause(self) -> Cause:
         """Why the connection ended. A connection that was cancelled before it ended was cut off by the drain."""
         ending = self._ending
-        return ending.cause if ending.state is ENDED and ending.cause is not None else Cause.DRAIN_DEADLINE
+        cause = ending.cause if ending.state is ENDED and ending.cause is not None else Cause.DRAIN_DEADLINE
+        is_probe = cause in causes.ENDS_OF_PROBES and not self._conversation.requests_side.arrived
+        return Cause.PROBE if is_probe else cause
+
+    @property
+    def decision(self) -> Decision:
+        """What was seen where the proxy decided to end the connection, if it did."""
+        return self._decisions.get(self.cause, Decision())
 
     @property
     def may_end_now(self) -> bool:
@@ -256,9 +262,8 @@ class Relay:
         while self._is_owed_too_much():
             await self._owed.until_sent()
         if step.cause is not None:
-            if step.cause is Cause.BAD_LENGTH and pending.chunk.startswith(HANDSHAKE) and not self._client.is_tls:
-                event = "client speaks TLS, and this port is for plaintext"
-                log(self._context.log_throttle.level(event), event, client=self._client.peer)
+            is_tls = self._client.is_tls
+            self._decisions[step.cause] = causes.of_request(step, self._conversation, is_tls=is_tls)
             await self._refuse(step.cause)
 
     def _is_owed_too_much(self) -> bool:
@@ -369,6 +374,8 @@ class Relay:
         self._owed.chunk_pending = False
         self._response_passed(step, pending.at_ns)
         if step.cause is not None:
+            if step.cause is not Cause.NOT_REWRITABLE:
+                self._decisions[step.cause] = causes.of_response(step, self._conversation, self._broker.peer)
             self._on(Event.CUT, step.cause)
 
     def _response_passed(self, step: Step, at_ns: int) -> None:
@@ -393,8 +400,7 @@ class Relay:
     def _cut_off(self, step: Step, error: NotRewritable) -> None:
         """Ends the step, and so the connection, before the response that can't be rewritten."""
         rejected = error.exchange
-        level = self._context.log_throttle.level(f"{rejected.api} {error}")
-        log(level, "response can't be rewritten", connection=self.connection, api=rejected.api, reason=error)
+        self._decisions[Cause.NOT_REWRITABLE] = causes.of_rewriting(error)
         unsent = end_before(step, error)
         # a response that is still arriving is counted when the connection ends
         arrived = [] if rejected is self._conversation.responses_side.open_exchange else [rejected]

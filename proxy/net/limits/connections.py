@@ -30,28 +30,30 @@ class ConnectionLimit:
     Args:
         limit: None admits every connection.
         of: the limited cluster or clusters, for the log; if `admit` is given a host, the log names that host.
+        setting: the key of the settings that holds the limit, for the log.
     """
 
-    def __init__(self, limit: int | None, of: str) -> None:
+    def __init__(self, limit: int | None, of: str, setting: str) -> None:
         self._limit = limit
         self._of = of
+        self._setting = setting
         self._open: Counter[str] = Counter()
         # host that has reached the limit -> the level at which that was logged
         self._reached: dict[str, int] = {}
         self._log_throttle = LogThrottle()
 
     @contextmanager
-    def admit(self, host: str = "") -> Iterator[None]:
-        """Counts one connection as open within `with`. Raises TooManyConnections."""
-        self._enter(host)
+    def admit(self, host: str = "", *, client: str = "") -> Iterator[None]:
+        """Counts one connection as open within `with`. `client`: its peer, for the log. Raises TooManyConnections."""
+        self._enter(host, client)
         try:
             yield
         finally:
             self._leave(host)
 
-    def _enter(self, host: str) -> None:
+    def _enter(self, host: str, client: str) -> None:
         if self._limit is not None and self._open[host] >= self._limit:
-            self._log_reached(host)
+            self._log_reached(host, client)
             raise TooManyConnections
         self._open[host] += 1
 
@@ -64,7 +66,8 @@ class ConnectionLimit:
             level = INFO if self._reached.pop(host) == WARNING else DEBUG
             log(level, "connections are let in again", limit=self._limit, of=host or self._of)
 
-    def _log_reached(self, host: str) -> None:
+    def _log_reached(self, host: str, client: str) -> None:
         if host not in self._reached:
             level = self._reached[host] = self._log_throttle.level(host)
-            log(level, "too many connections", limit=self._limit, of=host or self._of)
+            of = host or self._of
+            log(level, "too many connections", client=client, limit=self._limit, of=of, setting=self._setting)

@@ -6,6 +6,7 @@ polling                how that task waits: asleep, or busy polling where that p
 tls                    TLS over a stream
 proxy_protocol         the PROXY protocol's header <-> values, without sockets
 proxy_protocol_reader  reads that header from a client's connection
+protocols              what a peer speaks that does not speak Kafka
 lookups                looks host names up in threads
 race                   runs overlapping attempts until one succeeds ("Happy Eyeballs")
 """

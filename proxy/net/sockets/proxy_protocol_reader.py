@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import trio
 
+from proxy.net.sockets.protocols import spoken
 from proxy.net.sockets.proxy_protocol import ClientEndpoints, HeaderParser, Malformed
-from proxy.net.sockets.streams import Stream
+from proxy.net.sockets.streams import NothingSent, PeerLost, Stream
 
 
 class NoHeader(Exception):
-    """The connection does not begin with a whole header; the message says why. Close the connection."""
+    """The connection does not begin with a whole header; the message says why. Close the connection.
 
+    setting: the key of the settings that changes this.
+    """
 
-class NothingSent(Exception):
-    """The peer closed the connection without sending a byte, as a load balancer's health check does."""
+    def __init__(self, reason: str, setting: str = "proxy_protocol.accept") -> None:
+        super().__init__(reason)
+        self.setting = setting
 
 
 async def read_header(client: Stream, seconds: float) -> ClientEndpoints | None:
@@ -21,27 +25,30 @@ async def read_header(client: Stream, seconds: float) -> ClientEndpoints | None:
 
     Raises:
         NoHeader: there is no whole header, or it did not come in time.
-        NothingSent: the peer has closed the connection without sending a byte.
+        NothingSent: the peer has ended the connection without sending a byte.
         PeerLost: the connection broke.
     """
     try:
         with trio.fail_after(seconds):
             return await _read(client)
-    except Malformed as error:
-        raise NoHeader(str(error)) from error
     except trio.TooSlowError as error:
-        raise NoHeader("it has not come in time") from error
+        raise NoHeader("it has not come in time", "proxy_protocol.timeout") from error
 
 
 async def _read(client: Stream) -> ClientEndpoints | None:
-    parser, begun = HeaderParser(), False
+    parser, begun = HeaderParser(), b""
     while parser.missing:
         # not `client.receive`: a TLS stream would decrypt, and the header comes before TLS
-        piece = await Stream.receive(client, parser.missing)
-        if not piece and not begun:
-            raise NothingSent
+        try:
+            piece = await Stream.receive(client, parser.missing)
+        except PeerLost as lost:
+            raise lost if begun or lost.vanished else NothingSent(lost, client) from lost
         if not piece:
-            raise NoHeader("it ends in its middle")
-        begun = True
-        parser.feed(piece)
+            raise NoHeader("it ends in its middle") if begun else NothingSent("the connection ended", client)
+        begun += piece
+        try:
+            parser.feed(piece)
+        except Malformed as error:
+            protocol = spoken(begun)
+            raise NoHeader(f"the client speaks {protocol} instead" if protocol else str(error)) from error
     return parser.endpoints

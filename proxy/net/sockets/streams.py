@@ -48,6 +48,10 @@ class PeerLost(Exception):
         return isinstance(self.__cause__, OSError) and self.__cause__.errno in VANISHED
 
 
+class NothingSent(PeerLost):
+    """The peer has ended the connection without sending a byte, as a load balancer's health check does."""
+
+
 class LeadsBack(PeerLost):
     """The address leads to the proxy itself."""
 
@@ -162,6 +166,23 @@ class Stream:
             return take(chunk)
 
         return on_readable
+
+    async def has_spoken(self, seconds: float) -> bool:
+        """Waits for the peer's first bytes, and leaves them in the stream. False: none have come after `seconds`.
+
+        Raises:
+            NothingSent: the peer has ended the connection before. PeerLost: its machine is gone.
+        """
+        with trio.move_on_after(seconds):
+            try:
+                first = await self.receive()
+            except PeerLost as lost:
+                raise lost if lost.vanished else NothingSent(lost, self) from lost
+            if not first:
+                raise NothingSent("the connection ended", self)
+            self.put_back(first)
+            return True
+        return False
 
     @property
     def is_waiting(self) -> bool:

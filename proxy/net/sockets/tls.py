@@ -23,7 +23,8 @@ from proxy.config import ClusterSettings
 from proxy.log import log
 from proxy.net.blocking import in_thread
 from proxy.net.log_throttle import LogThrottle
-from proxy.net.sockets.streams import RECEIVE_SIZE, PeerLost, Stream, T
+from proxy.net.sockets.protocols import ALERT, HANDSHAKE, PROXY_HEADER, TLS, spoken
+from proxy.net.sockets.streams import RECEIVE_SIZE, NothingSent, PeerLost, Stream, T
 from proxy.threads import NoThread
 from proxy.tls.contexts import Credentials, ServerNameObject, credentials, reason_of
 from proxy.tls.subject import subject
@@ -34,12 +35,25 @@ RECORD_SIZE = 16 * 1024
 MAX_UNSENT_REPLIES = 64 * 1024
 # the longest that a new connection waits for the check of the certificates' files
 CHECK_SECONDS = 1.0
-# the first bytes of a TLS handshake record, whatever its version
-HANDSHAKE = b"\x16\x03"
+# the most bytes that are kept of a peer's first ones, which tell what it speaks
+FIRST_BYTES = 8
+# OpenSSL's reasons for which a client is refused -> the setting that demands what the client lacks
+_DEMANDS = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "tls.clients",
+    "CERTIFICATE_VERIFY_FAILED": "tls.client_ca",
+    "UNSUPPORTED_PROTOCOL": "tls.minimum",
+}
 
 
 class NoHandshake(PeerLost):
-    """The TLS handshake failed; the message says why. Close the connection."""
+    """The TLS handshake failed; the message says why. Close the connection.
+
+    setting: the key of the settings that changes this, if the peer is a client; "": there is none.
+    """
+
+    def __init__(self, reason: object, stream: Stream | None = None, setting: str = "") -> None:
+        super().__init__(reason, stream)
+        self.setting = setting
 
 
 class UnknownName(NoHandshake):
@@ -143,7 +157,7 @@ class TlsStream(Stream):
         self._broker_name = broker_name
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = self._new_tls_object()
-        # the first bytes from the peer
+        # the first bytes from the peer (FIRST_BYTES)
         self._first_bytes = b""
         self._handshake_done = False
         # the peer has sent close_notify, or its end of stream
@@ -163,6 +177,7 @@ class TlsStream(Stream):
 
         Raises:
             NoHandshake: the handshake failed, or took longer than `seconds`.
+            NothingSent: a client has ended the connection without sending a byte.
         """
         try:
             with trio.fail_after(seconds):
@@ -170,10 +185,12 @@ class TlsStream(Stream):
                 self._tls = self._new_tls_object()
                 await self._shake_hands()
         except trio.TooSlowError as error:
-            raise NoHandshake("no TLS handshake in time", self) from error
+            raise NoHandshake("no TLS handshake in time", self, "timeouts.tls") from error
         except NoHandshake:
             raise
         except PeerLost as lost:
+            if self._is_unheard_client and not lost.vanished:
+                raise NothingSent(lost, self) from lost
             raise NoHandshake(f"the connection broke during the TLS handshake: {lost}", self) from lost
         self._handshake_done = True
         certificate = self._tls.getpeercert(binary_form=True)
@@ -202,7 +219,9 @@ class TlsStream(Stream):
         data = await super().receive()
         if data is None:
             return
-        self._first_bytes = self._first_bytes or data[:8]
+        self._first_bytes = (self._first_bytes + data)[:FIRST_BYTES]
+        if not data and self._is_unheard_client:
+            raise NothingSent("the connection ended", self)
         if not data:
             hint = "this is a TLS port" if self._tls.server_side else "is it a plaintext port?"
             raise NoHandshake(f"the peer closed the connection during the TLS handshake; {hint}", self)
@@ -210,16 +229,29 @@ class TlsStream(Stream):
 
     def _refusal(self, error: ssl.SSLError) -> NoHandshake:
         if isinstance(self._tls, ServerNameObject) and self._tls.refusal:
-            return UnknownName(self._tls.refusal, self)
-        return NoHandshake(self._why(error), self)
+            return UnknownName(self._tls.refusal, self, "advertise")
+        return NoHandshake(*self._why(error))
 
-    def _why(self, error: ssl.SSLError) -> str:
-        """Returns why the handshake failed. Often one of the two sides has the wrong port."""
-        if self._first_bytes[:1] == b"\0" and self._tls.server_side:
-            return "the client speaks plaintext, and this port is for TLS"
-        if self._first_bytes[:1] not in (HANDSHAKE[:1], b"\x15", b""):
-            return "the peer does not speak TLS"
-        return f"TLS handshake failed: {reason_of(error)}"
+    @property
+    def _is_unheard_client(self) -> bool:
+        """True if the peer is a client that has not sent a byte."""
+        return self._tls.server_side and not self._first_bytes
+
+    def _why(self, error: ssl.SSLError) -> tuple[str, Stream, str]:
+        """Returns the arguments of a NoHandshake. Often one of the two sides has the wrong port."""
+        first, protocol = self._first_bytes, spoken(self._first_bytes)
+        if protocol == TLS or first[:1] in (HANDSHAKE[:1], ALERT[:1], b""):
+            return f"TLS handshake failed: {reason_of(error)}", self, _DEMANDS.get(error.reason or "", "")
+        if not self._tls.server_side:
+            return f"the broker speaks {protocol}" if protocol else "the peer does not speak TLS", self, ""
+        if protocol == PROXY_HEADER:
+            return f"the client sends {protocol}, and this port takes none from it", self, "proxy_protocol.accept"
+        if protocol is not None:
+            return f"the client speaks {protocol}, and this port is for TLS", self, ""
+        # the length of a request of Kafka's
+        if first[:1] == b"\0":
+            return "the client speaks plaintext, and this port is for TLS", self, "tls"
+        return "the peer does not speak TLS", self, ""
 
     async def receive(self, max_bytes: int = RECEIVE_SIZE) -> bytes | None:
         """See `Stream.receive`. Both close_notify and the connection's end are an end of stream."""

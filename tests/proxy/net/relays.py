@@ -73,6 +73,7 @@ class Watcher:
         self.on_arrival = on_arrival
         self.events: list[tuple[Any, ...]] = []
         self.bytes = dict.fromkeys(Direction, b"")
+        self.decisions: list[Mapping[str, str | int]] = []
 
     def opened(self, facts: OpenedConnection, talk: Conversation) -> None:
         self.events.append(("opened", facts))
@@ -88,8 +89,9 @@ class Watcher:
     def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
         self.events.append(("half_closed", direction))
 
-    def closed(self, connection: int, cause: Cause, at_ns: int) -> None:
+    def closed(self, connection: int, cause: Cause, at_ns: int, decision: Mapping[str, str | int]) -> None:
         self.events.append(("closed", connection, cause))
+        self.decisions.append(decision)
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         self.events.append(("node", node_id, upstream, listener))

@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction
 from proxy.net.brokers.upstreams import Upstreams
-from proxy.net.cluster import LINGER_AT_CLIENT
+from proxy.net.connection.causes import LINGER_AT_CLIENT
 from proxy.schema.addresses import Address
 from proxy.wire.framing import framed
 from proxy.wire.keys import HEARTBEAT, SASL_HANDSHAKE
@@ -103,9 +103,9 @@ async def test_requests_without_an_answer_reach_a_broker_that_is_slow_when_their
         address = Address(*listener.getsockname())
         async with proxying(settings(address, half_close_seconds=0.01)) as proxy:
             client = await proxy.client()
-            broker = Peer((await trio.to_thread.run_sync(listener.accept))[0])
             asked = PING + b"".join(produce(number, 2, acks=0, tail=bytes(1000)) for number in range(14))
             await client.say(asked)
+            broker = Peer((await trio.to_thread.run_sync(listener.accept))[0])
             with trio.fail_after(PATIENCE):
                 while proxy.watcher.bytes[Direction.REQUEST] != asked:
                     await wait_all_tasks_blocked(0.005)

@@ -147,9 +147,9 @@ async def test_a_connection_that_waits_for_a_header_does_not_delay_a_stop(said: 
 async def test_a_probe_of_the_listener_is_no_fault(broker: Broker):
     async with proxying(settings(broker.address, accept_proxy=True)) as proxy:
         (await proxy.client()).close()
-        await ended(proxy, Cause.CLIENT_CLOSED)
+        await ended(proxy, Cause.PROBE)
         (await proxy.client()).reset()
-        await ended(proxy, Cause.CLIENT_CLOSED, Cause.CLIENT_RESET)
+        await ended(proxy, *[Cause.PROBE] * 2)
 
 
 async def test_a_limit_for_each_address_is_for_the_clients_behind_a_balancer(broker: Broker):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import socket
 import struct
 from collections.abc import Awaitable, Callable
@@ -15,7 +16,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MappingKind
 from proxy.config.tls import ListenerTls
-from proxy.conversation import Cause
+from proxy.conversation import Cause, Unexpected
+from proxy.net.connection.causes import BY_PEERS, LINES, SAID_ELSEWHERE
 from proxy.net.sockets.streams import PeerLost, Stream
 from proxy.schema.addresses import NETWORKS
 from proxy.wire import catalog
@@ -76,6 +78,10 @@ async def client_closes(scene: Scene) -> None:
     client.close()
 
 
+async def probes(scene: Scene) -> None:
+    (await scene.client()).close()
+
+
 async def client_resets(scene: Scene) -> None:
     client = await scene.client()
     await client.say(PING)
@@ -116,7 +122,7 @@ async def answer_is_garbage(scene: Scene) -> None:
     await says(scene, request(FIND_COORDINATOR, 4, 1, b"\0" * 9))
 
 
-async def no_tls(scene: Scene) -> None:
+async def pings(scene: Scene) -> None:
     await says(scene, PING)
 
 
@@ -180,7 +186,7 @@ def loses(side: str) -> Misdeed:
 
         with scene.monkeypatch.context() as only_now:
             only_now.setattr(Stream, "receive_until", silent)
-            await says(scene)
+            await says(scene, PING)
 
     return lost
 
@@ -196,6 +202,7 @@ async def one_too_many(scene: Scene) -> None:
 # misbehaviours, and the settings under which they are detected
 MISDEEDS: dict[Cause, tuple[Misdeed, dict[str, Any]]] = {
     Cause.CLIENT_CLOSED: (client_closes, {}),
+    Cause.PROBE: (probes, {}),
     Cause.CLIENT_RESET: (client_resets, {}),
     Cause.BROKER_CLOSED: (broker_closes, {}),
     Cause.BROKER_RESET: (broker_resets, {}),
@@ -203,10 +210,10 @@ MISDEEDS: dict[Cause, tuple[Misdeed, dict[str, Any]]] = {
     Cause.UNEXPECTED_RESPONSE: (answer_is_anothers, {}),
     Cause.UNSUPPORTED_VERSION: (version_is_too_new, {}),
     Cause.NOT_REWRITABLE: (answer_is_garbage, {}),
-    Cause.TLS_HANDSHAKE: (no_tls, {"tls": True}),
+    Cause.TLS_HANDSHAKE: (pings, {"tls": True}),
     Cause.UNKNOWN_NAME: (unknown_name, {"tls": True, **NAMED}),
     Cause.UNKNOWN_NODE: (unknown_node, {"tls": True, **NAMED}),
-    Cause.UPSTREAM_DOWN: (says_nothing, {"upstream": NOWHERE}),
+    Cause.UPSTREAM_DOWN: (pings, {"upstream": NOWHERE}),
     Cause.LEADS_BACK: (asks_the_proxys_own_query, {}),
     Cause.CLIENT_LOST: (loses("client"), {}),
     Cause.BROKER_LOST: (loses("broker"), {}),
@@ -249,7 +256,22 @@ async def test_misbehaviour_leaves_no_stack_trace(
         await is_counted(proxy, cause)
     assert not [record for record in caplog.records if record.exc_info]
     assert "fault" not in caplog.text
+    assert_is_said(cause, caplog)
     assert capfd.readouterr().err == ""
+
+
+def assert_is_said(cause: Cause, caplog: pytest.LogCaptureFixture) -> None:
+    """Asserts that the log says why the proxy has ended a connection, on one line, with the peer and the setting."""
+    line, elsewhere = LINES.get(cause), SAID_ELSEWHERE.get(cause)
+    events = (
+        {elsewhere} if line is None else {line.event, *(kind.value for kind in Unexpected), "request has a bad length"}
+    )
+    said = [record for record in caplog.records if record.levelno > logging.DEBUG and record.message in events]
+    assert len(said) == (cause not in BY_PEERS)
+    for record in said:
+        assert record.keys["client"]
+        assert line is None or record.keys["connection"]
+        assert "setting" in record.keys or line is None or not line.setting
 
 
 async def is_counted(proxy: Running, cause: Cause) -> None:

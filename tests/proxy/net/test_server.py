@@ -16,7 +16,7 @@ from proxy.net.state.file import read_state
 from proxy.schema.addresses import Address
 from proxy.wire.keys import HEARTBEAT, METADATA
 from tests.brokers.ports import reserved_range
-from tests.proxy.net.cluster import ASK_METADATA, Broker, ping
+from tests.proxy.net.cluster import ASK_METADATA, PING, Broker, ping
 from tests.proxy.net.peers import HOST, Peer
 from tests.proxy.net.proxies import closed, proxying
 from tests.proxy.net.relays import settings, whole
@@ -104,6 +104,7 @@ async def test_while_upstream_is_down_clients_are_closed_at_once_and_later_serve
     await wait_all_tasks_blocked()
     async with proxying(settings(address)) as proxy:
         client = await proxy.client()
+        await client.say(PING)
         await client.hears_the_end()
         assert await closed(proxy) == {"upstream_down": 1}
         assert "upstream is down" in caplog.text
@@ -114,6 +115,7 @@ async def test_while_upstream_is_down_clients_are_closed_at_once_and_later_serve
 async def test_a_client_of_an_unknown_node_is_closed(broker):
     async with proxying(settings(broker.address, named={9: Address(HOST, 0)})) as proxy:
         client = await proxy.client(9)
+        await client.say(PING)
         await client.hears_the_end()
         assert await closed(proxy) == {"unknown_node": 1}
     assert proxy.watcher.seen("opened") == []

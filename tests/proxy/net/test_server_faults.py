@@ -45,7 +45,7 @@ async def test_a_fault_in_one_connection_ends_it_alone(broker, caplog):
     assert fault.keys == {"connection": 2}
 
 
-async def test_a_fault_before_the_first_byte_leaves_no_broker_connection_behind(broker, monkeypatch):
+async def test_a_fault_before_the_first_request_leaves_no_broker_connection_behind(broker, monkeypatch):
     async with proxying(settings(broker.address)) as proxy:
         await proxy.nodes(1)
 
@@ -54,6 +54,7 @@ async def test_a_fault_before_the_first_byte_leaves_no_broker_connection_behind(
 
         monkeypatch.setattr(proxy.watcher, "opened", opened)
         client = await proxy.client()
+        await client.say(PING)
         await client.hears_the_end()
         assert await closed(proxy) == {"proxy_fault": 1}
 
@@ -70,6 +71,7 @@ async def test_a_fault_of_one_task_while_the_others_are_cancelled_ends_nothing_e
     monkeypatch.setattr(Relay, "_requests", faulty)
     async with proxying(settings(broker.address)) as proxy:
         client = await proxy.client()
+        await client.say(PING)
         await trio.sleep(1)
         proxy.stop()
         await proxy.finished.wait()
@@ -81,7 +83,7 @@ async def test_a_fault_of_one_task_while_the_others_are_cancelled_ends_nothing_e
 async def test_a_recorder_that_fails_at_the_end_of_a_connection_ends_nothing_else(broker, monkeypatch):
     async with proxying(settings(broker.address)) as proxy:
 
-        def closed_badly(connection: int, cause: Cause, at_ns: int) -> None:
+        def closed_badly(*closing: Any) -> None:
             raise RuntimeError("what nobody thought of")
 
         monkeypatch.setattr(proxy.watcher, "closed", closed_badly)

@@ -19,8 +19,8 @@ from tests.proxy.net.tls_clusters import closed, reasons, shown, tls_client
     ("said", "reason"),
     [
         (PING, "the client speaks plaintext, and this port is for TLS"),
-        (b"GET / HTTP/1.1\r\n\r\n", "the peer does not speak TLS"),
-        (b"", "the peer closed the connection during the TLS handshake; this is a TLS port"),
+        (b"GET / HTTP/1.1\r\n\r\n", "the client speaks HTTP, and this port is for TLS"),
+        (b"\x16\x03\x01", "the peer closed the connection during the TLS handshake; this is a TLS port"),
     ],
 )
 async def test_a_client_without_tls_is_closed_counted_and_logged_once(plain, signed, caplog, said, reason):
@@ -92,6 +92,7 @@ async def test_a_broker_that_is_another_is_down_for_that_reason(secure, signed, 
     upstream = tls(signed, Authority(tmp_path, "other"))
     async with proxying(settings(secure.address, upstream_tls=upstream)) as proxy:
         client = await proxy.client()
+        await client.say(PING)
         await client.hears_the_end()
         client.close()
         await closed(proxy, upstream_down=1)

@@ -1,8 +1,10 @@
 """Tests of the tap: the log holds what the proxy reported, and no secret."""
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -20,7 +22,7 @@ from recorder.capture.spool import OF_STREAMS, Entry, EntryKind
 from recorder.capture.tap import Tap, open_tap
 from tests.proxy.net.threads import no_threads
 from tests.recorder.capture import traffic
-from tests.recorder.capture.looks import frame_rows, log_bytes, log_entries, spool_of, take_lock
+from tests.recorder.capture.looks import event_rows, frame_rows, log_bytes, log_entries, spool_of, take_lock
 from tests.recorder.capture.traffic import Player, Talk
 from tests.sweeps import examples
 
@@ -131,7 +133,7 @@ def test_an_answer_of_the_proxy_is_recorded_as_its_own(tap_of: TapOf, tmp_path: 
         (Dialect.KAFKA_07, Direction.REQUEST, b"\0\0\0", "it can't be told what this is"),
         (Dialect.KAFKA, Direction.REQUEST, b"\xff\xff\xff\xff", "bad_length"),
         (Dialect.KAFKA, Direction.RESPONSE, b"\0\0\0\3\0\0\0", "bad_length"),
-        (Dialect.KAFKA, Direction.RESPONSE, b"\0\0\0\4\0\0\0\0", "unexpected_response"),
+        (Dialect.KAFKA, Direction.RESPONSE, b"\0\0\0\4\0\0\0\7", "unexpected_response"),
     ],
     ids=["0.7-asks", "0.7-answers", "0.7-unasked", "0.7-cut", "asks", "answers", "unasked"],
 )
@@ -151,8 +153,63 @@ def test_bytes_that_cannot_be_read_say_why(
     compact(tmp_path)
     rows = [row for row in frame_rows(tmp_path) if row["kind"] == "bytes"]
     assert {row["note"] for row in rows} == {note}
-    kept = left if dialect is Dialect.KAFKA_07 else bytes(len(left))
+    is_kept = dialect is Dialect.KAFKA_07 or note == "unexpected_response"
+    kept = left if is_kept else bytes(len(left))
     assert b"".join(row["frame"] for row in rows) == kept
+
+
+HEARTBEATS = [catalog.encode_request(12, 0, number, "c", {}) for number in (1, 2)]
+
+
+@pytest.mark.parametrize("cut", [1, 7, 8, 12, 27, 31, 1000])
+def test_of_responses_in_the_wrong_order_both_heads_are_kept_and_nothing_else(
+    tap_of: TapOf, tmp_path: Path, cut: int
+) -> None:
+    answers = [traffic.framed(bytes([0, 0, 0, number]) + traffic.SECRET) for number in (2, 1)]
+    left = b"".join(answers)
+    row = recorded_after(tap_of, tmp_path, left, cut)
+    heads = b"".join(answer[:8] + bytes(len(answer) - 8) for answer in answers)
+    # the connection ends with the chunk in which the head of the first one is whole
+    assert row["frame"] == heads[: len(row["frame"])]
+    assert len(row["frame"]) == (len(left) if cut < 8 or cut > len(left) else cut)
+
+
+def test_behind_a_response_that_was_not_asked_for_nothing_is_taken_for_a_head(tap_of: TapOf, tmp_path: Path) -> None:
+    """What looks like the next frame may be the rest of a secret."""
+    left = traffic.framed(b"\0\0\0\7" + bytes(4)) + traffic.framed(traffic.SECRET)
+    row = recorded_after(tap_of, tmp_path, left, 1000)
+    assert row["frame"] == left[:8] + bytes(len(left) - 8)
+    assert row["masked"] == [(8, len(left) - 8)]
+
+
+def recorded_after(tap_of: TapOf, tmp_path: Path, left: bytes, cut: int) -> Any:
+    """The row of what is left of a broker's bytes, which end the connection after two requests."""
+    tap = tap_of()
+    player = Player(tap)
+    player.open(Talk(1, []))
+    for asked in HEARTBEATS:
+        player.play(1, traffic.Chunk(Direction.REQUEST, traffic.framed(asked), 9))
+    for piece in filter(None, (left[:cut], left[cut:])):
+        player.play(1, traffic.Chunk(Direction.RESPONSE, piece, 10))
+        if cut >= 8:
+            break
+    player.close(1)
+    tap.close()
+    compact(tmp_path)
+    (row,) = [row for row in frame_rows(tmp_path) if row["kind"] == "bytes"]
+    return row
+
+
+def test_the_closed_event_says_what_the_proxy_saw_when_it_ended_a_connection(tap_of: TapOf, tmp_path: Path) -> None:
+    tap = tap_of()
+    player = Player(tap)
+    player.open(Talk(1, []))
+    decision = {"event": "request is longer than the limit", "setting": "limits.request", "length": -5}
+    tap.closed(1, Cause.BAD_LENGTH, 20, decision)
+    tap.close()
+    compact(tmp_path)
+    (closed,) = [row for row in event_rows(tmp_path) if row["kind"] == "closed"]
+    assert json.loads(closed["detail"])["decision"] == decision
 
 
 def test_an_unwritable_folder_is_reported_at_once(tmp_path: Path) -> None:

@@ -182,8 +182,9 @@ async def test_an_end_of_stream_amid_a_head_comes_after_the_bytes_of_the_head():
 
 async def test_a_broker_that_ignores_the_end_of_stream_does_not_keep_the_connection(autojump_clock):
     async with relaying(half_close_seconds=30) as talk:
+        await talk.client.say(produce(1, 2, acks=0))
         await talk.client.finish()
-        assert await talk.broker.stream.receive_some() == b""
+        assert await talk.broker.hear_all() == produce(1, 2, acks=0)
         with trio.fail_after(100):
             await talk.finished.wait()
         assert talk.cause is Cause.CLIENT_CLOSED
@@ -208,9 +209,21 @@ async def test_the_beginning_of_an_answer_passes_before_the_end_of_the_brokers_s
 
 async def test_a_reset_of_the_client_ends_the_connection():
     async with relaying() as talk:
-        await wait_all_tasks_blocked()
+        await talk.client.say(ping(1))
+        await talk.broker.hears(ping(1))
         talk.client.reset()
         await talk.ends_with(Cause.CLIENT_RESET)
+
+
+@pytest.mark.parametrize("ends", [Peer.close, Peer.reset])
+async def test_a_client_that_leaves_without_a_byte_was_a_probe(ends: Callable[[Peer], None]):
+    async with relaying() as talk:
+        await wait_all_tasks_blocked()
+        ends(talk.client)
+        await talk.broker.hears_the_end()
+        talk.broker.close()
+        await talk.ends_with(Cause.PROBE)
+    assert talk.watcher.seen("arrived") == []
 
 
 async def test_a_reset_of_the_broker_ends_the_connection():

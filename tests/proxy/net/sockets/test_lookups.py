@@ -132,6 +132,8 @@ async def test_hanging_lookups_do_not_keep_clients_from_other_brokers(monkeypatc
         async with proxying(settings(Address("broker.invalid", port))) as proxy:
             await proxy.nodes(*(node.node_id for node in hanging))
             waiting = [await proxy.client(node.node_id) for node in hanging]
+            for one in waiting:
+                await one.say(ping(1))
             with trio.fail_after(PATIENCE):
                 while sum(name.startswith("hangs") for name in system.asked) < 40:
                     await wait_all_tasks_blocked(0.005)

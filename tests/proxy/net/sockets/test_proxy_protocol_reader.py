@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from proxy.config import ProxyProtocolVersion
 from proxy.net.sockets.proxy_protocol import ClientEndpoints, encode_header
-from proxy.net.sockets.proxy_protocol_reader import NoHeader, NothingSent, read_header
-from proxy.net.sockets.streams import PeerLost, Stream
+from proxy.net.sockets.proxy_protocol_reader import NoHeader, read_header
+from proxy.net.sockets.streams import NothingSent, PeerLost, Stream
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import Peer, connected
 
@@ -71,15 +71,35 @@ async def test_a_cut_header_is_refused(ends):
         await read_header(client, 5)
 
 
-async def test_a_balancer_may_probe_the_listener(ends):
+@pytest.mark.parametrize("ends_it", [Peer.close, Peer.reset])
+async def test_a_balancer_may_probe_the_listener(ends, ends_it):
     client, balancer = ends
-    balancer.close()
+    ends_it(balancer)
     with pytest.raises(NothingSent):
         await read_header(client, 5)
 
 
-async def test_a_reset_is_a_reset(ends):
+@pytest.mark.parametrize(
+    ("said", "protocol"), [(b"\x16\x03\x01\2\0\1\0\1\xfc\3\3" + bytes(9), "TLS"), (b"GET / HTTP/1.1\r\n\r\n", "HTTP")]
+)
+async def test_what_is_spoken_instead_of_a_header_is_named(ends, said, protocol):
     client, balancer = ends
-    balancer.reset()
-    with pytest.raises(PeerLost):
+    await balancer.say(said)
+    with pytest.raises(NoHeader, match=f"the client speaks {protocol} instead"):
         await read_header(client, 5)
+
+
+async def test_a_reset_within_a_header_is_a_reset(ends):
+    client, balancer = ends
+    await balancer.say(b"PROXY TCP4 192.0.2.1 ")
+    await wait_all_tasks_blocked(0.01)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_reset_soon, balancer)
+        with pytest.raises(PeerLost) as lost:
+            await read_header(client, 5)
+    assert not isinstance(lost.value, NothingSent)
+
+
+async def _reset_soon(balancer: Peer) -> None:
+    await wait_all_tasks_blocked(0.01)
+    balancer.reset()

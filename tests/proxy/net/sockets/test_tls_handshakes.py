@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from proxy.config.tls import Clients, ListenerTls, UpstreamTls, Version
-from proxy.net.sockets.streams import PeerLost, Stream
+from proxy.net.sockets.streams import NothingSent, PeerLost, Stream
 from proxy.net.sockets.tls import NoHandshake, TlsStream, towards_broker, towards_client
 from tests.certificates import Authority
 from tests.proxy.net.peers import PATIENCE, Peer
@@ -121,7 +121,14 @@ async def test_a_version_below_the_minimum_is_refused(signed):
     ("said", "reason"),
     [
         (b"\0\0\0\x1c\0\x12\0\3\0\0\0\1\0\4test", "the client speaks plaintext, and this port is for TLS"),
-        (b"GET / HTTP/1.1\r\n\r\n", "the peer does not speak TLS"),
+        (b"GET / HTTP/1.1\r\n\r\n", "the client speaks HTTP, and this port is for TLS"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "the client speaks HTTP/2, and this port is for TLS"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "the client speaks SSH, and this port is for TLS"),
+        (b"*1\r\n$4\r\nPING\r\n", "the client speaks Redis, and this port is for TLS"),
+        (
+            b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n",
+            "the client sends a PROXY header, and this port takes none from it",
+        ),
         (b"\xff" * 100, "the peer does not speak TLS"),
         (b"\x16\x03\x01\x00\x05hello", "TLS handshake failed: "),
     ],
@@ -146,11 +153,22 @@ async def test_a_client_that_says_nothing_is_abandoned_in_time(signed, autojump_
     sock.socket.close()
 
 
-@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01"])
-async def test_a_client_that_goes_during_the_handshake_has_gone(signed, said):
+@pytest.mark.parametrize("is_reset", [False, True])
+async def test_a_client_that_goes_without_a_byte_was_a_probe(signed, is_reset):
     stream, sock = plain_pair()
     client = TlsStream(stream, listening(ListenerTls(signed.proxy)))
-    await sock.send_all(said)
+    if is_reset:
+        Peer(sock).reset()
+    sock.socket.close()
+    with pytest.raises(NothingSent):
+        await client.handshake(PATIENCE)
+    client.close()
+
+
+async def test_a_client_that_goes_during_the_handshake_has_gone(signed):
+    stream, sock = plain_pair()
+    client = TlsStream(stream, listening(ListenerTls(signed.proxy)))
+    await sock.send_all(b"\x16\x03\x01")
     await sock.send_eof()
     with pytest.raises(NoHandshake, match="closed the connection during the TLS handshake"):
         await client.handshake(PATIENCE)

@@ -143,6 +143,7 @@ async def test_a_nodes_clients_reach_the_nodes_broker(parent, broker):
 
 async def test_an_unknown_node_is_looked_up(parent):
     client = await connected(await parent.hand_over(7))
+    await client.say(PING)
     await client.hears_the_end()
     assert len(parent.said("discover")) == 1
 
@@ -186,6 +187,7 @@ async def test_a_broker_that_is_down_is_reported_to_the_parent(parent, broker):
     where = await parent.hand_over(7)
     parent.calls.tell({"do": "nodes", "cluster": "main", "table": {"7": [f"{HOST}:1", str(where), ""]}})
     client = await connected(where)
+    await client.say(PING)
     await client.hears_the_end()
     assert await parent.hears("request_discovery") == {"do": "request_discovery", "cluster": "main"}
 
