@@ -18,6 +18,7 @@ from recorder.analysis import columns as t
 from recorder.analysis.findings.counting import at_node, counted, has_any, inside, rates, rule_rows, shares
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
+from recorder.analysis.tables.happenings import DECISION, SEEN
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 
@@ -96,19 +97,29 @@ def unanswered(tables: Tables) -> DataFrame:
 
 
 def unexpected(tables: Tables) -> DataFrame:
-    """Connections that the proxy ended because a broker sent a response that no request awaits, by cluster: nothing
-    tells which later response would belong to which request.
+    """Connections that the proxy ended because a broker sent another response than the one that was awaited, by
+    cluster and by what was wrong with the response: nothing tells which later response would belong to which request.
     """
-    ended = tables.connections.filter(F.col(c.CAUSE) == _UNEXPECTED)
+    # captures of older versions do not say what was wrong
+    how = F.coalesce(F.col(DECISION), F.lit("response is not the one that is awaited"))
+    ended = tables.connections.filter(F.col(c.CAUSE) == _UNEXPECTED).withColumn("_how", how)
     last = tables.kept.groupBy(*_CONNECTION).agg(F.max_by(c.API, c.EXCHANGE).alias("_last"))
     with_last = ended.join(last, _CONNECTION, "left").withColumn(WINDOW, F.lit(0))
     nodes = F.array_sort(F.collect_set(c.NODE))
-    more = {"_api": F.mode("_last"), "_nodes": F.array_join(nodes.cast("array<string>"), ", ")}
-    found = counted(with_last, [c.CLUSTER], at="closed_at", more=more).withColumn(MEASURE, F.col(CASES))
-    named = F.when(F.length("_nodes") > 0, F.col("_nodes"))
-    return rule_rows(
-        found.withColumn(OF, F.lit(None).cast("bigint")), c.CLUSTER, {"api": F.col("_api"), "nodes": named}
-    )
+    more = {
+        "_api": F.mode("_last"),
+        "_nodes": F.array_join(nodes.cast("array<string>"), ", "),
+        "_seen": F.min_by(SEEN, "closed_at"),
+    }
+    found = counted(with_last, [c.CLUSTER, "_how"], at="closed_at", more=more).withColumn(MEASURE, F.col(CASES))
+    words = {
+        "cluster": F.col(c.CLUSTER),
+        "how": F.concat_ws(": ", "_how", "_seen"),
+        "api": F.col("_api"),
+        "nodes": F.when(F.length("_nodes") > 0, F.col("_nodes")),
+    }
+    subject = F.concat_ws(": ", c.CLUSTER, "_how")
+    return rule_rows(found.withColumn(OF, F.lit(None).cast("bigint")), subject, words)
 
 
 def throttled(tables: Tables) -> DataFrame:

@@ -28,6 +28,7 @@ from recorder.analysis.findings.counting import (
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import FAMILY, PEER, Tables
 from recorder.analysis.tables.clients import CUT, FATE, HOST, RELEASE
+from recorder.analysis.tables.happenings import DECISION, SEEN, SETTING, is_probe
 from recorder.capture import frames as c
 
 SHORT_LIFE_S = 60
@@ -39,16 +40,50 @@ _NEW_PRODUCERS = 0.5
 # The assignors of Kafka's own consumers. A broker may be unable to replace others.
 _ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 _CONNECTION = [c.SESSION, c.CONNECTION]
+# the causes for which the proxy ends a connection at a frame that it does not pass on (`proxy.conversation.exchange`)
+_AT_FRAMES = ("bad_length", "not_rewritable", "unsupported_version")
 
 
 def churn(tables: Tables) -> DataFrame:
     """How many connections a second of a family of clients were closed within a minute. Client ids that differ only in
-    the number at their end are a family.
+    the number at their end are a family. Connections that clients end without a byte are left out: balancers and
+    monitors make them.
     """
     life_us = F.unix_micros("closed_at") - F.unix_micros("opened_at")
-    brief = inside(tables.connections).withColumn("_life", life_us / 1e6).filter(F.col("_life") < SHORT_LIFE_S)
+    brief = (
+        inside(tables.connections.filter(~is_probe()))
+        .withColumn("_life", life_us / 1e6)
+        .filter(F.col("_life") < SHORT_LIFE_S)
+    )
     found = counted(brief, [FAMILY], at="opened_at", more={"_median": F.median("_life")})
     return rule_rows(rates(found, tables.windows), FAMILY, {"life": F.concat(F.round("_median", 1), F.lit(" s"))})
+
+
+def above_limits(tables: Tables) -> DataFrame:
+    """Connections that the proxy ended because of a frame above one of its own limits, by client. The frame was not
+    passed on: what a request carried is not written.
+    """
+    return _ended_by_proxy(tables, is_limit=True)
+
+
+def no_frames(tables: Tables) -> DataFrame:
+    """Connections that the proxy ended because their bytes were no frames of Kafka, or none that it can pass on, by
+    client. Frames above the proxy's limits have a rule of their own.
+    """
+    return _ended_by_proxy(tables, is_limit=False)
+
+
+def _ended_by_proxy(tables: Tables, *, is_limit: bool) -> DataFrame:
+    has_limit = F.coalesce(F.col(SETTING).startswith("limits."), F.lit(False))
+    wanted = F.col(c.CAUSE).isin(*_AT_FRAMES) & (has_limit == is_limit)
+    ended = tables.connections.filter(wanted).withColumn(WINDOW, F.lit(0))
+    # captures of older versions have the cause alone
+    why = F.coalesce(DECISION, F.replace(c.CAUSE, F.lit("_"), F.lit(" ")))
+    seen = {"_setting": F.first(SETTING, ignorenulls=True), "_seen": F.min_by(SEEN, "closed_at")}
+    found = counted(ended.withColumn("_why", why), [PEER, "_why"], at="closed_at", more=seen)
+    alone = found.withColumns({MEASURE: F.col(CASES), OF: F.lit(None).cast("bigint")})
+    words: Words = {"client": PEER, "why": "_why", "setting": "_setting", "seen": "_seen"}
+    return rule_rows(alone, F.concat_ws(": ", PEER, "_why"), words)
 
 
 def metadata_storm(tables: Tables) -> DataFrame:

@@ -33,6 +33,30 @@ RULES = (
         _ONCE,
     ),
     Rule(
+        "above_limits",
+        "Which frames are above the proxy's limits?",
+        peers.above_limits,
+        Severity.CRITICAL,
+        1,
+        Unit.COUNT,
+        "Connections of {client} that the proxy ended, because a {why} ({setting}; the first: {seen}): {measure}",
+        "Such a frame never arrives: a record in it is not written. If the frame is right, raise that key in the "
+        "proxy's settings. Else lower what the client sends or asks for (max.request.size, fetch.max.bytes).",
+        _ONCE,
+    ),
+    Rule(
+        "no_frames",
+        "Which connections carry what the proxy can't pass on?",
+        peers.no_frames,
+        Severity.WARNING,
+        1,
+        Unit.COUNT,
+        "Connections of {client} that the proxy ended ({why}; the first: {seen}): {measure}",
+        "Look for what dials the wrong port: a monitor, a browser, a client with TLS where there is none. A client of "
+        "Kafka that is newer than the proxy must use the versions that it is offered, or the proxy must be upgraded.",
+        _ONCE,
+    ),
+    Rule(
         "cut_off",
         "Is every client ready for Kafka 4?",
         peers.cut_off,
@@ -91,15 +115,15 @@ RULES = (
     ),
     Rule(
         "unexpected_responses",
-        "Which brokers answer unasked?",
+        "Which brokers answer out of turn?",
         answers.unexpected,
         Severity.WARNING,
         1,
         Unit.COUNT,
-        "Connections that ended because a broker of cluster {subject} sent a response that no request awaits: "
+        "Connections that the proxy ended because a broker of cluster {cluster} answered out of turn ({how}): "
         "{measure}; the last request of most: {api}; nodes: {nodes}",
-        "The broker breaks the protocol: it answers twice, or answers a Produce with acks=0. Upgrade or replace the "
-        "broker, or what stands between it and the proxy. Without the proxy, clients may misread later responses.",
+        "A broker must answer a connection's requests once each, in their order. Upgrade or replace the broker, or "
+        "what stands between it and the proxy. Without the proxy, clients may misread later responses.",
         _ONCE,
     ),
     Rule(

@@ -71,9 +71,13 @@ class CloseCause:
 
 @dataclass(frozen=True, slots=True)
 class Connections(Section):
-    """Connections by client and by the cause of their end. `opened`: the connections opened in each bin."""
+    """Connections by client and by the cause of their end. `opened`: the connections opened in each bin.
+
+    `probes`: the connections that clients ended without a byte, as balancers and monitors do.
+    """
 
     total: int = 0
+    probes: int = 0
     opened: Series = field(default_factory=Series)
     clients: Table[ConnectionsOfClient] = field(default_factory=Table)
     causes: Table[CloseCause] = field(default_factory=Table)

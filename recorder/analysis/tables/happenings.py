@@ -18,8 +18,13 @@ _CLUSTER = Declared(c.CLUSTER, "string", "the cluster's name in the settings")
 _CONNECTION = Declared(c.CONNECTION, "bigint", "number within the session")
 # the JSON details of the events `opened`, `closed` and `gap`
 _OPENED = "struct<client: string, listener: string, upstream: string, node: int, tls: boolean, dialect: string>"
-_CLOSED = "struct<open: bigint>"
+_CLOSED = (
+    "struct<open: bigint, decision: struct<"
+    "event: string, setting: string, what: string, api: string, length: bigint, reason: string>>"
+)
 _GAP = "struct<connections: bigint, until_mono_ns: bigint>"
+
+DECISION, SETTING, SEEN = "decision", "setting", "seen"
 
 SESSIONS = Table(
     "sessions",
@@ -42,10 +47,13 @@ CONNECTIONS = Table(
         _CLUSTER,
         Declared("opened_at", "timestamp", "when it was opened; null if that is not in the capture"),
         Declared("closed_at", "timestamp", "null while it goes on"),
-        Declared(c.CAUSE, "string", "why it was closed"),
+        Declared(c.CAUSE, "string", "why it was closed; `probe`: the client ended it without a byte"),
+        Declared(DECISION, "string", "why the proxy ended it, as the proxy's log says it; null: a peer did"),
+        Declared(SETTING, "string", "the key of the proxy's settings that changes this decision"),
+        Declared(SEEN, "string", "what the proxy saw then"),
         Declared(c.CLIENT, "string", "the client's address and port"),
         Declared(c.LISTENER, "string", "the local address that it dialled"),
-        Declared("upstream", "string", "the broker's address that was dialled for it"),
+        Declared("upstream", "string", "the broker's address that was dialled for it; null: none was"),
         Declared(c.NODE, "int", "the broker's node id; null if it was unknown"),
         Declared("tls", "boolean", "whether the client spoke TLS"),
         Declared(c.DIALECT, "string", "`kafka` or `kafka-0.7`"),
@@ -95,20 +103,41 @@ def _connections(captured: Captured) -> DataFrame:
     events = captured.events.filter(F.col(c.CONNECTION).isNotNull())
     opened, closed, gap = _is(c.EVENT_OPENED), _is(c.EVENT_CLOSED), _is(c.EVENT_GAP)
     facts = F.first(F.when(opened, F.from_json(c.DETAIL, _OPENED)), ignorenulls=True)
-    open_exchanges = F.max(F.when(closed, F.from_json(c.DETAIL, _CLOSED)["open"]))
+    closing = F.first(F.when(closed, F.from_json(c.DETAIL, _CLOSED)), ignorenulls=True)
     found = events.groupBy(c.SESSION, c.CONNECTION).agg(
         F.max(c.CLUSTER).alias(c.CLUSTER),
         F.min(F.when(opened, F.col(c.AT))).alias("opened_at"),
         F.max(F.when(closed, F.col(c.AT))).alias("closed_at"),
         *(F.max(F.when(closed, F.col(name))).alias(name) for name in (c.CAUSE, c.FRAMES, c.BYTES)),
         facts.alias("facts"),
-        open_exchanges.alias("open_exchanges"),
+        closing.alias("closing"),
         F.count_if(gap).alias("gaps"),
         F.sum(F.when(gap, F.col(c.FRAMES))).alias("known"),
         F.count_if(gap & F.col(c.FRAMES).isNull()).alias("unknown"),
     )
     lost = F.when(F.col("unknown") == 0, F.coalesce("known", F.lit(0)))
-    return found.select("*", "facts.*", lost.alias("frames_lost")).select(*CONNECTIONS.names)
+    decision = F.col("closing.decision")
+    of_closing = {
+        "open_exchanges": F.col("closing.open"),
+        DECISION: decision["event"],
+        SETTING: decision["setting"],
+        SEEN: _seen(decision),
+    }
+    return found.select("*", "facts.*", lost.alias("frames_lost")).withColumns(of_closing).select(*CONNECTIONS.names)
+
+
+def is_probe() -> Column:
+    """Whether a client ended its connection without a byte, as balancers and monitors do. Captures of older versions
+    have no cause for that.
+    """
+    without_a_byte = F.col(c.CAUSE).isin("client_closed", "client_reset") & (F.col(c.BYTES) == 0)
+    return F.coalesce((F.col(c.CAUSE) == "probe") | without_a_byte, F.lit(False))
+
+
+def _seen(decision: Column) -> Column:
+    size = F.concat(decision["length"], F.lit(" bytes"))
+    of_api = F.concat_ws(", ", decision["api"], size, decision["reason"])
+    return F.coalesce(decision["what"], F.when(F.length(of_api) > 0, of_api))
 
 
 def gaps(captured: Captured) -> DataFrame:

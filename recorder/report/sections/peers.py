@@ -60,7 +60,8 @@ def connections(summary: Summary) -> SectionText:
         name("ended", lambda row: reasons(row.causes), is_spare=True),
     )
     causes = (name("cause", lambda row: row.cause), number("connections", lambda row: row.connections))
-    lead = f"{count(found.total, 'connection')}." if found.total else ""
+    probes = f"; {count(found.probes)} of them were probes, which ended without a byte" if found.probes else ""
+    lead = f"{count(found.total, 'connection')}{probes}." if found.total else ""
     return section(
         "connections",
         "Connections",

@@ -52,13 +52,24 @@ def each_second(count: float, seconds: Iterable[float] = (0, 60), **facts: Any) 
     return rows
 
 
-def life(connection: int, opened: float, lasted: float | None, cause: str = "client", **facts: Any) -> list[Row]:
-    """The events of a connection."""
+def life(
+    connection: int,
+    opened: float,
+    lasted: float | None,
+    cause: str = "client",
+    *,
+    size: int | None = None,
+    decision: Row | None = None,
+    **facts: Any,
+) -> list[Row]:
+    """The events of a connection. `size`: its bytes; `decision`: what the proxy saw when it ended the connection."""
     detail = json.dumps({"client": "10.0.0.1:5000"} | facts)
     own = EVENT | {"connection": connection}
     rows = [own | {"kind": "opened", "at": NOON + timedelta(seconds=opened), "detail": detail}]
     if lasted is not None:
-        rows.append(own | {"kind": "closed", "at": NOON + timedelta(seconds=opened + lasted), "cause": cause})
+        told = json.dumps({"open": 0} | ({} if decision is None else {"decision": decision}))
+        at = NOON + timedelta(seconds=opened + lasted)
+        rows.append(own | {"kind": "closed", "at": at, "cause": cause, "bytes": size, "detail": told})
     return rows
 
 

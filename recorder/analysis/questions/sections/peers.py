@@ -26,7 +26,7 @@ from recorder.analysis.summary.peers import (
 from recorder.analysis.table_cache import persisted
 from recorder.analysis.tables.clients import CUT, FATE, HELD_BACK, HOST, UNSURE, clients, host
 from recorder.analysis.tables.exchanges import both_sizes
-from recorder.analysis.tables.happenings import connections
+from recorder.analysis.tables.happenings import connections, is_probe
 from recorder.capture import frames as c
 
 _CONNECTION = [c.SESSION, c.CONNECTION]
@@ -101,6 +101,7 @@ def _sockets(found: DataFrame, line: Timeline) -> Connections:
     ended, kinds = firsts(causes, MAX_ROWS)
     return Connections(
         total=sum(count for _, count in opened),
+        probes=found.filter(is_probe()).count(),
         opened=series("opened", line, map(tuple, opened), 0),
         clients=_by_client(found),
         causes=Table(tuple(CloseCause(*row) for row in ended), kinds),

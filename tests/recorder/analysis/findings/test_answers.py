@@ -52,10 +52,22 @@ def ends(rows: list[Row]) -> list[Row]:
 
 def unasked() -> list[Row]:
     """The events of connections that a broker's unexpected response ended: ENDED_BY is the node of each."""
-    return [row for number, node in ENDED_BY.items() for row in life(number, 20, 1, "unexpected_response", node=node)]
+    return [
+        row
+        for at, (number, (node, decision)) in enumerate(ENDED_BY.items())
+        for row in life(number, 20 + at, 1, "unexpected_response", decision=decision, node=node)
+    ]
 
 
-ENDED_BY = {9001: 1, 9002: 2, 9003: 2}
+OUT_OF_ORDER = {"event": "response is out of order", "what": "answered 2 before 1"}
+TWICE = {"event": "response comes twice", "what": "answered 7 again"}
+# the last one was recorded by an older version
+ENDED_BY = {
+    9001: (1, OUT_OF_ORDER),
+    9002: (2, OUT_OF_ORDER | {"what": "answered 9 before 8"}),
+    9003: (2, TWICE),
+    9004: (2, None),
+}
 
 
 def scenario() -> list[Row]:
@@ -86,7 +98,7 @@ def scenario() -> list[Row]:
         *each_second(1, (30, 31), client_id="expired", connection=7, exchange=lambda at: 100, error_codes=[58], **sasl),
         *each_second(1, (30, 31), client_id="stranger", connection=8, error_codes=[58], **sasl),
         *each_second(1, (31, 32), client_id="stranger", connection=8, exchange=lambda at: 1),
-        *each_second(3, (20, 21), connection=lambda at: 9001 + at, api_key=0, api="Produce"),
+        *each_second(4, (20, 21), connection=lambda at: 9001 + at, api_key=0, api="Produce"),
     ]  # fmt: skip
 
 
@@ -157,10 +169,16 @@ def test_a_login_that_fails_on_a_connection_in_use_is_found_and_a_first_one_is_n
     assert [(piece.connection, piece.exchange) for piece in one.evidence] == [(7, 100)]
 
 
-def test_connections_that_a_response_ended_which_nobody_awaits_are_found_and_others_are_not(found: Any) -> None:
-    (one,) = found["unexpected_responses"]
+def test_connections_that_a_response_out_of_turn_ended_are_found_by_what_was_wrong_with_it(found: Any) -> None:
+    said = {one.subject: one for one in found["unexpected_responses"]}
+    assert said.keys() == {
+        "main: response is out of order",
+        "main: response comes twice",
+        "main: response is not the one that is awaited",
+    }
+    one = said["main: response is out of order"]
     assert one.sentence == (
-        "Connections that ended because a broker of cluster main sent a response that no request awaits: 3; "
-        "the last request of most: Produce; nodes: 1, 2"
+        "Connections that the proxy ended because a broker of cluster main answered out of turn (response is out of "
+        "order: answered 2 before 1): 2; the last request of most: Produce; nodes: 1, 2"
     )
-    assert {piece.connection for piece in one.evidence} <= {*ENDED_BY}
+    assert {piece.connection for piece in one.evidence} <= {9001, 9002}

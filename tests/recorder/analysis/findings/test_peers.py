@@ -17,7 +17,7 @@ from tests.recorder.analysis.by_hand import NOON, Row, each_second, life
 pytestmark = pytest.mark.real
 NAMES = (
     "churn", "metadata_storm", "short_lived_producers", "cut_off", "unoffered_version", "classic_group",
-    "no_fetch_session",
+    "no_fetch_session", "above_limits", "no_frames",
 )  # fmt: skip
 
 
@@ -26,7 +26,36 @@ def lives() -> list[Row]:
     short = (one for at in range(120) for one in life(1000 + at, at / 2, 0.3))
     seldom = (one for at in range(12) for one in life(2000 + at, at * 5, 0.3, client="10.0.0.2:1"))
     lasting = (one for at in range(120) for one in life(3000 + at, at / 2, 70, client="10.0.0.3:1"))
-    return [*short, *seldom, *lasting]
+    # ends without a byte: as the proxy names them, and as older ones did
+    probes = (
+        one for at in range(240) for one in life(10_000 + at, at / 4, 0.01, "probe", client="10.0.0.9:1", upstream=None)
+    )
+    older = (
+        one
+        for at in range(240)
+        for one in life(11_000 + at, at / 4, 0.01, "client_closed", size=0, client="10.0.0.8:1")
+    )
+    return [*short, *seldom, *lasting, *probes, *older, *ended_by_the_proxy()]
+
+
+TOO_LONG = {"event": "request is longer than the limit", "setting": "limits.request", "api": "Produce", "length": 2000}
+HTTP = {"event": "client speaks HTTP, and this port is for Kafka"}
+
+
+def ended_by_the_proxy() -> list[Row]:
+    """Connections that the proxy ended at a frame, and one of an older version, which said nothing but the cause."""
+    causes = [
+        ("10.0.0.4:1", "bad_length", TOO_LONG | {"length": 2001}),
+        ("10.0.0.4:1", "bad_length", TOO_LONG),
+        ("10.0.0.5:1", "bad_length", HTTP),
+        ("10.0.0.6:1", "bad_length", None),
+        ("10.0.0.7:1", "client_closed", None),
+    ]
+    return [
+        one
+        for number, (client, cause, decision) in enumerate(causes)
+        for one in life(20_000 + number, 20 + number, 1, cause, size=9, decision=decision, client=client)
+    ]
 
 
 def scenario() -> list[Row]:
@@ -128,6 +157,26 @@ def test_a_family_of_clients_with_two_short_connections_a_second_is_found(found:
     assert one.measure == pytest.approx(2)
     assert "half of them within 0.3 s" in one.sentence
     assert all(piece.connection >= 1000 and piece.exchange is None for piece in one.evidence)
+
+
+def test_connections_without_a_byte_are_no_clients_that_keep_connecting(found: Any) -> None:
+    assert not [one for one in found["churn"] if "10.0.0.9" in one.subject or "10.0.0.8" in one.subject]
+
+
+def test_connections_that_ended_at_a_limit_of_the_proxy_are_found_with_its_key(found: Any) -> None:
+    (one,) = found["above_limits"]
+    assert one.sentence == (
+        "Connections of no client id at 10.0.0.4 that the proxy ended, because a request is longer than the limit "
+        "(limits.request; the first: Produce, 2001 bytes): 2"
+    )
+    assert {piece.connection for piece in one.evidence} <= {20_000, 20_001}
+
+
+def test_connections_that_ended_at_what_is_no_frame_are_found_and_those_that_clients_ended_are_not(found: Any) -> None:
+    assert subjects(found["no_frames"]) == {
+        "no client id at 10.0.0.5: client speaks HTTP, and this port is for Kafka",
+        "no client id at 10.0.0.6: bad length",
+    }
 
 
 def test_metadata_three_times_a_second_on_one_connection_is_found(found: Any) -> None:
