@@ -207,7 +207,8 @@ def test_a_topic_that_is_all_there_is_but_hardly_anything_needs_no_codec(tables:
 def test_a_clock_that_is_a_minute_ahead_is_found_and_old_records_are_not(found: Any) -> None:
     one = next(one for one in found["clock"] if one.subject == "ahead at 10.0.0.1")
     assert one.measure == 90_000
-    assert one.sentence == "Records of ahead at 10.0.0.1 carry times 1.5 min ahead of the proxy's clock"
+    assert one.sentence.endswith(" ahead of the proxy's clock")
+    assert "NTP" in one.advice
 
 
 def test_times_in_microseconds_and_nanoseconds_are_told_by_their_unit_and_not_as_clocks(found: Any) -> None:
