@@ -168,8 +168,7 @@ def _of_lag(found: DataFrame, tables: Tables, words: Words) -> DataFrame:
     at_ns = ns(c.AT)
     last = counts.groupBy(*_TOPIC).agg(F.max_by(evidence(counts, at_ns), at_ns).alias(EVIDENCE))
     end_ns = ns(WINDOW_END)
-    # the ten windows that the lag is judged by
-    times = {FROM_NS: end_ns - LONG * tables.windows.length_ns, TO_NS: end_ns, CASES: F.lit(1), OF: F.lit(None)}
+    times = {FROM_NS: end_ns, TO_NS: end_ns, CASES: F.lit(1), OF: F.lit(None)}
     subject = F.concat("group_id", F.lit(" on "), F.col("topic"))
     with_evidence = null_safe_join(found, last, _TOPIC, "left").withColumns(times)
     return rule_rows(with_evidence, subject, {"group": "group_id", **words})
