@@ -50,6 +50,9 @@ def finding_lines(found: FindingText) -> Iterator[str]:
     if found.advice:
         yield f"**What to do:** {escaped(found.advice)}"
         yield ""
+    if found.commands:
+        yield from _code(command.line for command in found.commands)
+    # last: an indented block of code behind a list would be a part of its last item
     if found.consequences:
         yield "**Consequences:**"
         yield ""
@@ -59,8 +62,6 @@ def finding_lines(found: FindingText) -> Iterator[str]:
         if found.more:
             yield f"- {found.more}"
         yield ""
-    if found.commands:
-        yield from _code(command.line for command in found.commands)
 
 
 def section_lines(title: str, sentences: Iterable[str], listings: Iterable[Listing]) -> Iterator[str]:

@@ -144,7 +144,8 @@ def _times(timeline: Timeline, width: int, bottom: int) -> Iterator[dict[str, An
     """The marks of the time axis below the lanes, in UTC: as many as have room."""
     first, last = timeline.first_at_ns // _SECOND_NS, timeline.last_at_ns // _SECOND_NS
     most = max(width // _PIXELS_A_TIME, 1)
-    step = next((step for step in _STEPS_S if (last - first) / step <= most), _STEPS_S[-1])
+    longer = -(-(last - first) // (most * _STEPS_S[-1])) * _STEPS_S[-1]
+    step = next((step for step in _STEPS_S if (last - first) / step <= most), longer)
     shown = next(shown for least, shown in _FORMATS if last - first >= least)
     for at in range(-(-first // step) * step, last + 1, step):
         x = _x(timeline, at * _SECOND_NS, width)

@@ -218,7 +218,7 @@ MISDEEDS: dict[Cause, tuple[Misdeed, dict[str, Any]]] = {
     Cause.CLIENT_LOST: (loses("client"), {}),
     Cause.BROKER_LOST: (loses("broker"), {}),
     Cause.IDLE: (says_nothing, {"idle_seconds": 0.08}),
-    Cause.STALLED: (answer_never_ends, {"held_in_all": 500_000, "stalled_seconds": 0.1}),
+    Cause.STALLED: (answer_never_ends, {"held_in_all": 500_000, "stalled_seconds": 1}),
     Cause.TOO_MANY_CONNECTIONS: (one_too_many, {"connection_limit": 1}),
     Cause.BAD_PROXY_HEADER: (length_is_bad, {"accept_proxy": True}),
     Cause.UNTRUSTED: (length_is_bad, {"accept_proxy": True, "trusted": NETWORKS.read(["192.0.2.0/24"])}),
