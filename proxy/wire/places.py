@@ -174,14 +174,14 @@ class Partition(NamedTuple):
         topic: the name of its topic, or the topic's id in a version without names.
         partition: its index.
         values: its struct; without any field in an array of bare indexes.
-        code: its error code, the first if it has several; 0 in a request.
+        code: its error code, the first if it has several; None if it has none, as in a request.
         around: its topic.
     """
 
     topic: str | bytes
     partition: int
     values: Struct
-    code: int
+    code: int | None
     around: Topic
 
 
@@ -200,8 +200,8 @@ class _Partitions(NamedTuple):
     def partition(self, element: Any, topic: Topic) -> Partition:
         """An element of the array."""
         if self.number is None:
-            return _partition(Partition, (topic.key, element, _NOTHING, 0, topic))
-        return _partition(Partition, (topic.key, element[self.number], element, element.get(self.code, 0), topic))
+            return _partition(Partition, (topic.key, element, _NOTHING, None, topic))
+        return _partition(Partition, (topic.key, element[self.number], element, element.get(self.code), topic))
 
 
 class _Route(NamedTuple):

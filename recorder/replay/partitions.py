@@ -33,7 +33,7 @@ def errors(api_key: int, answer: Values | None, name: Callable[[Topic], str | No
     `name`: the recorded name of the answer's topic.
     """
     found = ((name(each.topic), each) for each in in_answer(api_key, answer or {}))
-    return {(topic, each.partition): each.code for topic, each in found if topic is not None}
+    return {(topic, each.partition): each.code or 0 for topic, each in found if topic is not None}
 
 
 def drop(exchange: Exchange, values: Values, reason: Callable[[Partition], Reason | None]) -> bool:

@@ -15,7 +15,7 @@ from proxy.wire import keys
 from proxy.wire.budget import Budget
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, none_if_negative, opened
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PLACE, id_text, places, topic_name
+from recorder.analysis.decode.topics import PLACE, forgotten, places
 from recorder.analysis.schema import Column
 
 _SESSION = (
@@ -39,12 +39,8 @@ def read_request(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The row of the request, and those of its partitions. Errors: Unreadable."""
     values = opened(frame, budget)
     fetched = [(*place.named, none_if_negative(place.values["fetch_offset"]), False) for place in places(frame, budget)]
-    forgotten = [
-        (topic_name(topic), id_text(topic.get("topic_id")), partition, None, True)
-        for topic in values.get("forgotten_topics_data") or ()
-        for partition in topic["partitions"]
-    ]
-    yield Group((values.get("session_id"), values.get("session_epoch")), [_NOTHING, *fetched, *forgotten])
+    gone = [(*place.named, None, True) for place in forgotten(frame, budget)]
+    yield Group((values.get("session_id"), values.get("session_epoch")), [_NOTHING, *fetched, *gone])
 
 
 def read_size(frame: Frame, budget: Budget) -> Iterator[Group]:

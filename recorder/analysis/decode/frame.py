@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from proxy.wire import catalog
-from proxy.wire.apis import known
+from proxy.wire.apis import MessageKind, known
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread
 from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.headers import request_head, response_head
 
-REQUEST, RESPONSE = "request", "response"
+REQUEST: Final = "request"
+RESPONSE: Final = "response"
 # reasons that only records have
 BAD_CRC, NO_CODEC = "bad_crc", "no_codec"
 REASONS = (
@@ -35,7 +36,6 @@ REASONS = (
 )
 
 Values = dict[str, Any]
-Side = Literal["request", "response"]
 Result = TypeVar("Result")
 
 
@@ -47,7 +47,7 @@ class Frame:
     `shared` function.
     """
 
-    side: str
+    side: MessageKind
     dialect: str
     api_key: int
     api_version: int | None
@@ -126,7 +126,7 @@ def opened_with_codec(frame: Frame, budget: Budget) -> Opened:
 
 
 def _opened(frame: Frame, version: int, budget: Budget) -> Opened:
-    side, key = cast(Side, frame.side), frame.api_key
+    side, key = frame.side, frame.api_key
     codec = catalog.codec_of_response(frame.data, key, version) if side == RESPONSE else _codec_of_request(key, version)
     if codec is None:
         raise Unreadable(Unread.UNKNOWN_VERSION)

@@ -7,7 +7,6 @@ never shown as a real one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 from proxy.tools.body import body
 from proxy.tools.json_text import pieces
@@ -15,7 +14,7 @@ from proxy.tools.tree import Shown
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_paths import Unread
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Side, Unreadable, opened
+from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Unreadable, opened
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.schema import Column
 
@@ -30,7 +29,7 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
         raise Unreadable(Unread.UNKNOWN_VERSION)
     masked = frame.masked_from
     shown = Shown(masked is not None, 0, budget)
-    tree = body(frame.data, cast(Side, frame.side), frame.api_key, frame.api_version, shown, masked_from=masked)
+    tree = body(frame.data, frame.side, frame.api_key, frame.api_version, shown, masked_from=masked)
     if tree.values is None:
         # raises Unreadable, with the reason that all tables give
         opened(frame, Budget(budget.size))

@@ -5,50 +5,40 @@ Codes of a whole answer or of a group make no rows here: the table `exchanges` h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from proxy.wire import keys
 from proxy.wire.budget import Budget
+from proxy.wire.places import topics
 from recorder.analysis.decode.frame import RESPONSE, Frame, opened
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PLACE, PLACES, Where, around_topics, id_text, number_of, topic_name
+from recorder.analysis.decode.topics import PARTITION_APIS, PLACE, named, places
 from recorder.analysis.schema import Column
 
-_CODES = ("error_code", "partition_error_code")
-# where the answers name their topics, of apis that PLACES lacks
-_TOPICS: Mapping[int, Where] = {
-    keys.METADATA: Where(("topics",), "partitions"),
-    keys.DESCRIBE_TOPIC_PARTITIONS: Where(("topics",), "partitions"),
-    keys.CREATE_TOPICS: Where(("topics",), ""),
-    keys.DELETE_TOPICS: Where(("responses",), ""),
-    keys.CREATE_PARTITIONS: Where(("results",), ""),
-}
-_WHERE = {key: where for (side, key), where in PLACES.items() if side == RESPONSE} | dict(_TOPICS)
+# APIs whose responses have codes of topics; those of PARTITION_APIS have codes of partitions
+_TOPIC_APIS = (
+    keys.METADATA,
+    keys.DESCRIBE_TOPIC_PARTITIONS,
+    keys.CREATE_TOPICS,
+    keys.DELETE_TOPICS,
+    keys.CREATE_PARTITIONS,
+)
 
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The codes of topics and partitions in the answer. Errors: Unreadable."""
-    where = _WHERE[frame.api_key]
-    rows: list[tuple[str | None, str | None, int | None, int]] = []
-    for around in around_topics(opened(frame, budget), where):
-        topic = around[-1]
-        name, topic_id = topic_name(topic), id_text(topic.get("topic_id"))
-        if code := _code(topic):
-            rows.append((name, topic_id, None, code))
-        parts = ((one, _code(one)) for one in topic.get(where.partitions) or ())
-        rows.extend((name, topic_id, number_of(one), code) for one, code in parts if code)
-    yield Group((), rows)
-
-
-def _code(values: Mapping[str, Any]) -> int | None:
-    return next((values[name] for name in _CODES if name in values), None)
+    found = (
+        (topic, topic.values.get("error_code")) for topic in topics(RESPONSE, frame.api_key, opened(frame, budget))
+    )
+    of_topics = [(*named(topic), None, code) for topic, code in found if code]
+    of_partitions = [(*place.named, place.code) for place in places(frame, budget) if place.code]
+    yield Group((), [*of_topics, *of_partitions])
 
 
 TOPIC_ERRORS = Decoder(
     "topic_errors",
     "a code other than 0 that stands at a topic, or at its partition",
-    (FrameSelector(RESPONSE, tuple(_WHERE)),),
+    (FrameSelector(RESPONSE, (*PARTITION_APIS, *_TOPIC_APIS)),),
     (),
     (
         *PLACE[:2],

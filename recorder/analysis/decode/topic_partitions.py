@@ -15,10 +15,9 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Unreadable, none_if_negative, opened, why
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PLACE, PLACES, Place, places
+from recorder.analysis.decode.topics import PARTITION_APIS, PLACE, Place, places
 from recorder.analysis.schema import Column
 
-_ERRORS = ("error_code", "partition_error_code")
 _OFFSETS = (
     "fetch_offset",
     "log_start_offset",
@@ -73,11 +72,10 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 def _row(of_frame: Mapping[str, Any], place: Place) -> tuple[Any, ...]:
     values = place.values
-    error = next((values[name] for name in _ERRORS if name in values), None)
     around = (*place.around, values)
     return (
         *place.named,
-        error,
+        place.code,
         *_records(place),
         *(none_if_negative(values.get(name)) for name in _OFFSETS),
         values.get("timestamp"),
@@ -129,16 +127,12 @@ def _row_of_07(part: kafka07.Produce | kafka07.Fetch | kafka07.Offsets) -> tuple
     return part.topic, None, part.partition, None, size, *rest
 
 
-def _keys(side: str) -> tuple[int, ...]:
-    return tuple(key for one, key in PLACES if one == side)
-
-
 TOPIC_PARTITIONS = Decoder(
     "topic_partitions",
     "a partition that a frame names",
     (
-        FrameSelector(REQUEST, _keys(REQUEST)),
-        FrameSelector(RESPONSE, _keys(RESPONSE)),
+        FrameSelector(REQUEST, PARTITION_APIS),
+        FrameSelector(RESPONSE, PARTITION_APIS),
         FrameSelector(REQUEST, tuple(kafka07.RequestType), Dialect.KAFKA_07.value),
     ),
     (),

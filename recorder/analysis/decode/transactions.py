@@ -15,7 +15,7 @@ from proxy.wire.errors import WireError
 from recorder.analysis.decode.batches import holders
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PLACE, PLACES, id_text, places, topic_name
+from recorder.analysis.decode.topics import PARTITION_APIS, PLACE, id_text, places, topic_name
 from recorder.analysis.schema import Column
 
 _KEYS = (
@@ -115,11 +115,11 @@ def read_answers(frame: Frame, budget: Budget) -> Iterator[Group]:
 def _codes(frame: Frame, budget: Budget) -> Iterator[int]:
     """The answer's error codes, zeros included."""
     values = opened(frame, budget)
-    if "error_code" in values and (values["error_code"] or (RESPONSE, frame.api_key) not in PLACES):
+    names_partitions = frame.api_key in PARTITION_APIS
+    if "error_code" in values and (values["error_code"] or not names_partitions):
         yield values["error_code"]
-    elif (RESPONSE, frame.api_key) in PLACES:
-        for place in places(frame, budget):
-            yield place.values.get("error_code", place.values.get("partition_error_code", 0))
+    elif names_partitions:
+        yield from (place.code or 0 for place in places(frame, budget))
 
 
 _MARKER = (
