@@ -422,8 +422,8 @@ class Cluster:
                 endpoints = await read_header(client, self._settings.header_seconds) or endpoints
             except NothingSent:
                 raise
-            except PeerLost:
-                return Cause.CLIENT_RESET, Decision()
+            except PeerLost as lost:
+                return Cause.CLIENT_LOST if lost.vanished else Cause.CLIENT_RESET, Decision()
             except NoHeader as error:
                 return Cause.BAD_PROXY_HEADER, refused(error, error.setting)
             client.peer = str(endpoints.client)
