@@ -32,7 +32,17 @@ from recorder.capture.lag import CompactorMetrics
 from recorder.capture.lock import Lock
 from recorder.capture.selection import UNMATCHED_SECONDS, MatchWatch, Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
-from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, OF_STREAMS, EntryKind, Item, data_size
+from recorder.capture.spool import (
+    DATA,
+    KIND,
+    MONO_NS,
+    NO_CONNECTION,
+    OF_STREAMS,
+    EntryKind,
+    Item,
+    data_size,
+    short_name,
+)
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
 # bytes by which openings and closings may exceed the queue's limit: a disk may fail for hours
@@ -169,8 +179,9 @@ class Tap:
         self, cluster: str, *, ids: Iterable[str] = (), upstreams: Iterable[str] = (), listeners: Iterable[str] = ()
     ) -> None:
         """Records more by which a cluster can be known again; the settings leave nothing of it out."""
-        facts = {c.CLUSTER_IDS: [*ids], c.UPSTREAMS: [*upstreams], c.LISTENERS: [*listeners]}
-        entry = _json({"cluster": cluster} | facts)
+        facts = {c.CLUSTER_IDS: ids, c.UPSTREAMS: upstreams, c.LISTENERS: listeners}
+        # a broker's text may be longer than readers of the log accept
+        entry = _json({"cluster": cluster} | {kind: [*map(short_name, values)] for kind, values in facts.items()})
         self._put((int(EntryKind.CLUSTER), 0, NO_CONNECTION, 0, time.monotonic_ns(), entry, ()))
 
     # the selection
