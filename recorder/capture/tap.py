@@ -75,6 +75,8 @@ class Tap:
         # connections that are not recorded; they have no recorder
         self._unrecorded: dict[int, UnrecordedConnection] = {}
         self._left_out = {"frames": 0, "bytes": 0}
+        # connections that are selected, with all of their frames
+        self._recorded_whole: set[int] = set()
         self._match_watch = MatchWatch()
         writer.when_idle = self._watch_selection
         # the size of everything queued so far; `Writer.written` is the part of it that has left the queue
@@ -157,6 +159,7 @@ class Tap:
     ) -> None:
         """Records the end of a connection; the last call for it. `decision`: what was seen, if the proxy ended it."""
         self._special.discard(connection)
+        self._recorded_whole.discard(connection)
         recorder = self._recorders.pop(connection, None)
         if recorder is None:
             del self._unrecorded[connection]
@@ -196,6 +199,7 @@ class Tap:
     def _select(self, selection: Selection) -> None:
         self._selection = selection
         self._match_watch = MatchWatch(self._left_out["frames"])
+        self._recorded_whole.clear()
         for recorder in self._recorders.values():
             self._apply_selection(recorder)
 
@@ -209,11 +213,17 @@ class Tap:
             )
             self._special.add(recorder.connection)
         elif is_selected:
-            self._match_watch.matched += 1
+            self._record_whole(recorder)
+
+    def _record_whole(self, recorder: ConnectionRecorder) -> None:
+        self._recorded_whole.add(recorder.connection)
+        self._match_watch.matched += 1
 
     def _watch_selection(self) -> None:
         """Logs a selection that matches nothing while frames pass. Called by the writer's thread."""
-        frames = self._match_watch.frames_without_match(self._left_out["frames"], time.monotonic())
+        matches_now = bool(self._recorded_whole)
+        left_out = self._left_out["frames"]
+        frames = self._match_watch.frames_without_match(left_out, time.monotonic(), matches_now=matches_now)
         if frames:
             only: dict[str, Any] = {f"only.{name}": patterns for name, patterns in self._selection.lists.items()}
             seconds = int(UNMATCHED_SECONDS)
@@ -346,6 +356,7 @@ class Tap:
         self._count_left_out(frame_filter.frames - before[0], frame_filter.bytes - before[1])
         if frame_filter.omits_nothing:
             recorder.frame_filter = None
+            self._record_whole(recorder)
         return omissions
 
     def _break_off_at(
