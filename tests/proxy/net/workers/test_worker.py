@@ -411,6 +411,23 @@ async def test_a_signal_and_the_parents_message_are_one_stop(first, parent, brok
     await parent.worker_ends_with(1)
 
 
+async def test_a_listener_that_comes_during_a_stop_makes_no_other_worker_wait(parent, broker):
+    broker.answer = never
+    client = await connected(await parent.hand_over())
+    await client.say(PING)
+    with trio.fail_after(PATIENCE):
+        while not broker.frames:
+            await wait_all_tasks_blocked(0.005)
+    parent.calls.tell({"do": "stop", "urgency": 1})
+    with trio.fail_after(PATIENCE):
+        while parent.counts._numbers[SLOT] < 10**9:
+            await wait_all_tasks_blocked(0.005)
+    await parent.hand_over(7)
+    assert parent.counts._numbers[SLOT] > 10**9
+    parent.calls.tell({"do": "stop", "urgency": 2})
+    await parent.worker_ends_with(1)
+
+
 async def never(key: int, version: int, correlation_id: int) -> bytes | None:
     await trio.sleep_forever()
 
