@@ -319,7 +319,8 @@ async def test_a_recorder_whose_disk_hangs_does_not_silence_it(parent, monkeypat
     assert parent.said("counted")[-1]["recorder"] == {"failed": 0}
 
 
-async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(parent, monkeypatch):
+@pytest.mark.parametrize("number", [errno.ENOBUFS, errno.EINVAL])
+async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(number, parent, monkeypatch):
     listener = await parent.hand_over()
     refused = []
 
@@ -327,7 +328,7 @@ async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(pare
         monkeypatch.undo()
         sock.close()
         refused.append(peer)
-        raise OSError(errno.ENOBUFS, "no room")
+        raise OSError(number, "refused")
 
     monkeypatch.setattr("proxy.net.cluster.accepted", refuse)
     (await connected(listener)).close()
