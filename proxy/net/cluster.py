@@ -318,7 +318,7 @@ class Cluster:
                 except (ConnectionAbortedError, trio.ClosedResourceError):
                     continue
                 except OSError as error:
-                    if error.errno == errno.EINVAL:
+                    if error.errno == errno.EINVAL and not _listens(listener):
                         # the parent has given the listener back: it does not listen in any process
                         return
                     if error.errno != logged_errno:
@@ -422,8 +422,8 @@ class Cluster:
                 endpoints = await read_header(client, self._settings.header_seconds) or endpoints
             except NothingSent:
                 raise
-            except PeerLost:
-                return Cause.CLIENT_RESET, Decision()
+            except PeerLost as lost:
+                return Cause.CLIENT_LOST if lost.vanished else Cause.CLIENT_RESET, Decision()
             except NoHeader as error:
                 return Cause.BAD_PROXY_HEADER, refused(error, error.setting)
             client.peer = str(endpoints.client)
@@ -506,3 +506,8 @@ class Cluster:
 def _is_closed(listener: trio.SocketListener) -> bool:
     """True once the listener was given back."""
     return listener.socket.fileno() < 0
+
+
+def _listens(listener: trio.SocketListener) -> bool:
+    """False once any process has shut the listener down: then no process can accept on it."""
+    return bool(listener.socket.getsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_ACCEPTCONN))

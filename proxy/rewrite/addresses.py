@@ -244,7 +244,7 @@ def address_spans(api_key: int, api_version: int, buf: Buffer, at: int) -> Addre
         None if row.named is PEERS else row.named is BY_TYPE and values["endpoint_type"][0][0] == CONTROLLERS
     )
     nodes = [
-        AddressSpan(Node(node_id, host, port, None if row.named is PEERS else is_controller), start, end)
+        AddressSpan(Node(node_id, host, port, is_controller), start, end)
         for (node_id, _, _), (host, start, _), (port, _, end) in zip(*map(values.__getitem__, paths), strict=True)
         if not (row.named is BROKERS_OR_NONE and node_id == NO_NODE and not host)
     ]

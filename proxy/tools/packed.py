@@ -7,12 +7,13 @@ the reason in `why`, and not an error.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from proxy.wire import embedded
 from proxy.wire.budget import Budget
-from proxy.wire.errors import WireError
+from proxy.wire.errors import OverBudget, WireError
 
 if TYPE_CHECKING:
     from proxy.wire.records import Batch, Record
@@ -42,10 +43,12 @@ def opened_records(data: bytes, max_records: int, sides: Sides, budget: Budget) 
                 shown.append(_record(record, batch.control, sides))
             more = (batch.count or 0) - len(shown)
             trees[-1] |= {"more_records": more} if more > 0 else {}
-            remark = records.remark(data, batch, budget) if shown else ""
-            trees[-1] |= {"note": remark} if remark else {}
             max_records -= len(shown)
             at = batch.end
+            # the records are shown, even if nothing is left to check them
+            with suppress(OverBudget):
+                remark = records.remark(data, batch, budget) if shown else ""
+                trees[-1] |= {"note": remark} if remark else {}
     except (WireError, ModuleNotFoundError) as error:
         return [*trees, {"why": f"can't be read: {error}", "bytes": data[at:]}]
     return trees + ([{"why": "a batch that is cut", "bytes": data[at:]}] if at < len(data) else [])

@@ -196,7 +196,7 @@ class ConnectionRecorder:
         if start == NOWHERE:
             return
         awaited = {exchange.correlation_id for exchange in self.conversation.in_flight}
-        rest = self._bytes(direction, start, NOWHERE)
+        rest, stretches = self._bytes(direction, start, NOWHERE), list[tuple[int, int]]()
         head = max(redaction.RESPONSE_HEAD, redaction.UNFRAMED_HEADS[self.conversation.dialect])
         at = 0
         while True:
@@ -205,9 +205,11 @@ class ConnectionRecorder:
             is_next = size >= 0 and len(rest) - following >= RESPONSE_HEAD.size
             if not is_next or RESPONSE_HEAD.unpack_from(rest, following)[1] not in awaited:
                 break
-            self._mask_stretch(direction, start + at + head, start + following)
+            stretches.append((start + at + head, start + following))
             at = following
-        self._mask_stretch(direction, start + at + head, NOWHERE)
+        stretches.append((start + at + head, NOWHERE))
+        # all at once: a flood of small responses in many chunks is looked at once
+        self._backlog.mask(direction, [(first, stop) for first, stop in stretches if first < stop])
 
     def drop_kept_back(self) -> tuple[int, int]:
         """Drops all kept-back bytes, for a gap. Returns the stream offset after the written bytes, per direction."""

@@ -186,12 +186,13 @@ class MatchWatch:
         self._since: float | None = None
         self._ended = False
 
-    def frames_without_match(self, left_out_frames: int, now: float) -> int:
+    def frames_without_match(self, left_out_frames: int, now: float, *, matches_now: bool = False) -> int:
         """The number of frames left out in a minute without any match, once such a minute is over; 0 otherwise.
 
-        Call it at least every few seconds. Args: the number of all frames left out so far; monotonic seconds.
+        Call it at least every few seconds. Args: the number of all frames left out so far; monotonic seconds;
+        `matches_now`: a connection is open of which nothing is left out, so its frames are not counted.
         """
-        if self.matched != self._seen or left_out_frames == self._left_out_before:
+        if matches_now or self.matched != self._seen or left_out_frames == self._left_out_before:
             # the minute begins with the first frame that is left out
             self._seen, self._left_out_before, self._since = self.matched, left_out_frames, None
             return 0

@@ -32,7 +32,17 @@ from recorder.capture.lag import CompactorMetrics
 from recorder.capture.lock import Lock
 from recorder.capture.selection import UNMATCHED_SECONDS, MatchWatch, Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
-from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, OF_STREAMS, EntryKind, Item, data_size
+from recorder.capture.spool import (
+    DATA,
+    KIND,
+    MONO_NS,
+    NO_CONNECTION,
+    OF_STREAMS,
+    EntryKind,
+    Item,
+    data_size,
+    short_name,
+)
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
 # bytes by which openings and closings may exceed the queue's limit: a disk may fail for hours
@@ -65,6 +75,8 @@ class Tap:
         # connections that are not recorded; they have no recorder
         self._unrecorded: dict[int, UnrecordedConnection] = {}
         self._left_out = {"frames": 0, "bytes": 0}
+        # connections that are selected, with all of their frames
+        self._recorded_whole: set[int] = set()
         self._match_watch = MatchWatch()
         writer.when_idle = self._watch_selection
         # the size of everything queued so far; `Writer.written` is the part of it that has left the queue
@@ -147,6 +159,7 @@ class Tap:
     ) -> None:
         """Records the end of a connection; the last call for it. `decision`: what was seen, if the proxy ended it."""
         self._special.discard(connection)
+        self._recorded_whole.discard(connection)
         recorder = self._recorders.pop(connection, None)
         if recorder is None:
             del self._unrecorded[connection]
@@ -169,8 +182,9 @@ class Tap:
         self, cluster: str, *, ids: Iterable[str] = (), upstreams: Iterable[str] = (), listeners: Iterable[str] = ()
     ) -> None:
         """Records more by which a cluster can be known again; the settings leave nothing of it out."""
-        facts = {c.CLUSTER_IDS: [*ids], c.UPSTREAMS: [*upstreams], c.LISTENERS: [*listeners]}
-        entry = _json({"cluster": cluster} | facts)
+        facts = {c.CLUSTER_IDS: ids, c.UPSTREAMS: upstreams, c.LISTENERS: listeners}
+        # a broker's text may be longer than readers of the log accept
+        entry = _json({"cluster": cluster} | {kind: [*map(short_name, values)] for kind, values in facts.items()})
         self._put((int(EntryKind.CLUSTER), 0, NO_CONNECTION, 0, time.monotonic_ns(), entry, ()))
 
     # the selection
@@ -185,6 +199,7 @@ class Tap:
     def _select(self, selection: Selection) -> None:
         self._selection = selection
         self._match_watch = MatchWatch(self._left_out["frames"])
+        self._recorded_whole.clear()
         for recorder in self._recorders.values():
             self._apply_selection(recorder)
 
@@ -198,11 +213,17 @@ class Tap:
             )
             self._special.add(recorder.connection)
         elif is_selected:
-            self._match_watch.matched += 1
+            self._record_whole(recorder)
+
+    def _record_whole(self, recorder: ConnectionRecorder) -> None:
+        self._recorded_whole.add(recorder.connection)
+        self._match_watch.matched += 1
 
     def _watch_selection(self) -> None:
         """Logs a selection that matches nothing while frames pass. Called by the writer's thread."""
-        frames = self._match_watch.frames_without_match(self._left_out["frames"], time.monotonic())
+        matches_now = bool(self._recorded_whole)
+        left_out = self._left_out["frames"]
+        frames = self._match_watch.frames_without_match(left_out, time.monotonic(), matches_now=matches_now)
         if frames:
             only: dict[str, Any] = {f"only.{name}": patterns for name, patterns in self._selection.lists.items()}
             seconds = int(UNMATCHED_SECONDS)
@@ -335,6 +356,7 @@ class Tap:
         self._count_left_out(frame_filter.frames - before[0], frame_filter.bytes - before[1])
         if frame_filter.omits_nothing:
             recorder.frame_filter = None
+            self._record_whole(recorder)
         return omissions
 
     def _break_off_at(

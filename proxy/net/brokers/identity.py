@@ -25,6 +25,8 @@ LOOK_UP_SECONDS = 5.0
 ROUND_SECONDS = 600.0
 # addresses that are reported of each kind: brokers and load balancers may name any number of them
 MOST_REPORTED = 1 << 16
+# ids that are reported: a cluster has one, and another one if another cluster takes its place
+MOST_IDS = 1000
 
 
 class Identity:
@@ -40,7 +42,9 @@ class Identity:
 
     def add_id(self, cluster_id: str | None) -> None:
         """The cluster has this id. None: it is not known."""
-        if self._observer is not None and cluster_id and cluster_id not in self._ids:
+        if self._observer is None or not cluster_id or len(self._ids) >= MOST_IDS:
+            return
+        if cluster_id not in self._ids:
             self._ids.add(cluster_id)
             self._observer.identified(self._cluster, ids=[cluster_id])
 

@@ -42,7 +42,9 @@ async def _read(client: Stream) -> ClientEndpoints | None:
         try:
             piece = await Stream.receive(client, parser.missing)
         except PeerLost as lost:
-            raise lost if begun or lost.vanished else NothingSent(lost, client) from lost
+            if begun or lost.vanished:
+                raise
+            raise NothingSent(lost, client) from lost
         if not piece:
             raise NoHeader("it ends in its middle") if begun else NothingSent("the connection ended", client)
         begun += piece

@@ -177,7 +177,9 @@ class Stream:
             try:
                 first = await self.receive()
             except PeerLost as lost:
-                raise lost if lost.vanished else NothingSent(lost, self) from lost
+                if lost.vanished:
+                    raise
+                raise NothingSent(lost, self) from lost
             if not first:
                 raise NothingSent("the connection ended", self)
             self.put_back(first)

@@ -185,7 +185,8 @@ class Worker(Proxy):
             case "accept":
                 cluster = self._worker_clusters[payload["cluster"]]
                 cluster.accept_from_parent(message.sockets[0], payload["node"], Address(*payload["advertised"]))
-                self._count.begin()
+                if not self._stop.begun.is_set():
+                    self._count.begin()
             case "settings" if payload["number"] in self._prepared_changes:
                 self._commit(payload["number"], self._prepared_changes.pop(payload["number"]))
             case "doubt":

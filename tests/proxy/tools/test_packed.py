@@ -53,6 +53,12 @@ def test_a_batch_that_kafka_reads_although_its_lz4_checksum_is_wrong_is_shown_wi
         assert ("Kafka reads the records all the same" in told.get("note", "")) is has_note
 
 
+def test_records_that_are_shown_are_not_said_to_be_unreadable_as_nothing_is_left_to_check_them() -> None:
+    found = [records.Record(0, 0, b"k", bytes(20_000))]
+    (told,) = opened_records(records.write_batch(found, codec=records.Compression.LZ4), 5, sides, Budget(30_000))
+    assert [one["key"] for one in told["records"]] == [b"k"]
+
+
 # the bytes of a batch before its records, and before what its checksum covers
 HEAD, CRC_FROM = 61, 21
 

@@ -369,3 +369,17 @@ def test_a_selection_that_matches_frames_is_not_logged(
     tap.flush()
     tap.close()
     assert not caplog.records
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_open_connection_of_which_nothing_is_left_out_is_a_match(
+    tap_of: TapOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    tap = tap_of(clusters=("east",))
+    player, talks = Player(tap), some_talks(random.Random(7), 3, 300)
+    player.open(talks[0], cluster="east")
+    player.all_of(talks[1:])
+    turns, watch = list[None](), tap._writer.when_idle
+    tap._writer.when_idle = lambda: turns.append(watch())
+    wait_for(lambda: len(turns) > 5, "some looks at the selection")
+    assert not caplog.records

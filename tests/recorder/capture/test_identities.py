@@ -16,6 +16,7 @@ from recorder.capture.compactor import compact
 from recorder.capture.merging import merge
 from recorder.capture.reader import files, row_groups
 from recorder.capture.session import RecordSettings
+from recorder.capture.spool import LONGEST_NAME
 from recorder.capture.tap import Tap, open_tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import kill, segment_path, segments, spool_of
@@ -54,6 +55,15 @@ def told(folder: Path, table: str = c.EVENTS_FOLDER) -> dict[tuple[str, int, str
                     assert file.hour_ns <= row[c.AT_NS] < file.hour_ns + c.HOUR_NS
                     rows.append((row[c.CLUSTER], json.loads(row[c.DETAIL])))
     return found
+
+
+def test_an_id_of_any_length_damages_no_capture(tmp_path: Path) -> None:
+    tap = recording(tmp_path)
+    tap.identified("main", ids=["x" * 2**15])
+    tap.close()
+    assert not compact(tmp_path).damaged
+    ((_, last), *_), *_ = reversed(told(tmp_path).values())
+    assert last["ids"] == ["an-id", "x" * LONGEST_NAME]
 
 
 def end_in_order(tap: Tap) -> None:

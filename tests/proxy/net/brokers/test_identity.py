@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy import ips
 from proxy.config import MappingKind
 from proxy.mapping.nodes import Node
-from proxy.net.brokers.identity import ROUND_SECONDS, Identity
+from proxy.net.brokers.identity import MOST_IDS, ROUND_SECONDS, Identity
 from proxy.net.brokers.node_ports import bind
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.state.file import SavedState
@@ -89,6 +89,14 @@ def test_each_thing_is_reported_once_in_one_spelling() -> None:
     assert told(watcher, "upstreams") == ["127.0.0.1:9092"]
     assert told(watcher, "listeners") == ["127.0.0.1:9093"]
     assert told(watcher, "ids") == ["one", "two"]
+
+
+def test_ids_that_a_broker_makes_up_are_limited() -> None:
+    watcher = Watcher()
+    identity = Identity(MAIN, watcher)
+    for number in range(MOST_IDS + 2):
+        identity.add_id(f"id-{number}")
+    assert len(told(watcher, "ids")) == MOST_IDS
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "*"])

@@ -3,11 +3,13 @@ import os
 import random
 import socket
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from proxy.net.sockets.proxy_protocol_reader import read_header
 from proxy.net.sockets.streams import PeerLost, Stream
 from tests.proxy.net.peers import Peer, connected, takes_turns
 
@@ -329,7 +331,10 @@ async def test_closing_twice_is_closing_once(ends):
     ("reason", "vanished"),
     [(errno.ETIMEDOUT, True), (errno.EHOSTUNREACH, True), (errno.ECONNRESET, False), (errno.EPIPE, False)],
 )
-async def test_a_lost_machine_is_distinguished_from_a_peer_that_left(reason, vanished, ends, monkeypatch):
+@pytest.mark.parametrize(
+    "read", [Stream.receive, partial(Stream.has_spoken, seconds=5), partial(read_header, seconds=5)]
+)
+async def test_a_lost_machine_is_distinguished_from_a_peer_that_left(read, reason, vanished, ends):
     def fails(self: socket.socket, most: int) -> bytes:
         raise OSError(reason, os.strerror(reason))
 
@@ -338,7 +343,7 @@ async def test_a_lost_machine_is_distinguished_from_a_peer_that_left(reason, van
     broken = socket.socket(fileno=stream._socket.detach())
     stream._socket = type("Broken", (socket.socket,), {"recv": fails})(fileno=broken.detach())
     with pytest.raises(PeerLost) as lost:
-        await stream.receive()
+        await read(stream)
     assert lost.value.vanished is vanished
 
 

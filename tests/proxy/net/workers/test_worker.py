@@ -319,7 +319,8 @@ async def test_a_recorder_whose_disk_hangs_does_not_silence_it(parent, monkeypat
     assert parent.said("counted")[-1]["recorder"] == {"failed": 0}
 
 
-async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(parent, monkeypatch):
+@pytest.mark.parametrize("number", [errno.ENOBUFS, errno.EINVAL])
+async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(number, parent, monkeypatch):
     listener = await parent.hand_over()
     refused = []
 
@@ -327,7 +328,7 @@ async def test_a_client_that_could_not_be_accepted_after_all_takes_no_place(pare
         monkeypatch.undo()
         sock.close()
         refused.append(peer)
-        raise OSError(errno.ENOBUFS, "no room")
+        raise OSError(number, "refused")
 
     monkeypatch.setattr("proxy.net.cluster.accepted", refuse)
     (await connected(listener)).close()
@@ -407,6 +408,23 @@ async def test_a_signal_and_the_parents_message_are_one_stop(first, parent, brok
     parent.calls.tell({"do": "stop", "urgency": 1})
     await wait_all_tasks_blocked(0.02)
     assert not parent.ended.is_set()
+    parent.calls.tell({"do": "stop", "urgency": 2})
+    await parent.worker_ends_with(1)
+
+
+async def test_a_listener_that_comes_during_a_stop_makes_no_other_worker_wait(parent, broker):
+    broker.answer = never
+    client = await connected(await parent.hand_over())
+    await client.say(PING)
+    with trio.fail_after(PATIENCE):
+        while not broker.frames:
+            await wait_all_tasks_blocked(0.005)
+    parent.calls.tell({"do": "stop", "urgency": 1})
+    with trio.fail_after(PATIENCE):
+        while parent.counts._numbers[SLOT] < 10**9:
+            await wait_all_tasks_blocked(0.005)
+    await parent.hand_over(7)
+    assert parent.counts._numbers[SLOT] > 10**9
     parent.calls.tell({"do": "stop", "urgency": 2})
     await parent.worker_ends_with(1)
 
