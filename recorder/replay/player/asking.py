@@ -11,8 +11,8 @@ import trio
 from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR
-from recorder.replay.cluster import Cluster, about_coordinator
-from recorder.replay.engine.own import MAX_CUTS, newest
+from recorder.replay.cluster import Cluster, about_coordinator, newest
+from recorder.replay.engine.own import MAX_CUTS
 from recorder.replay.plan import CLIENT_ID, MadeRequest, ToCoordinator, ToLeader, Values
 from recorder.replay.player.dial import CONNECT_SECONDS, Connection, NotReached, Target, dial
 from recorder.replay.prepare import Script

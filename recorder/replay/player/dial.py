@@ -24,9 +24,8 @@ from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, METADATA
-from recorder.replay.cluster import about_topics
+from recorder.replay.cluster import about_topics, newest
 from recorder.replay.engine.channels import Send
-from recorder.replay.engine.own import newest
 from recorder.replay.login.logins import Logins
 from recorder.replay.login.sasl import Login
 from recorder.replay.plan import CLIENT_ID, OfferedVersions

@@ -191,9 +191,10 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)
     try:
         await _look_where_it_leads(job, target, cluster)
+        if target.guard.question and job.dry_run:
+            # nobody was asked: the target may be the recorded cluster, and old brokers create what is asked for
+            raise Refused(_unanswered(target.guard.question))
         await _prepare(job, preparation, target, cluster)
-        if job.dry_run and target.guard.question:
-            preparation.findings.refusals.append(_unanswered(target.guard.question))
         if not job.dry_run and not preparation.findings.refusals:
             _ask(job, surveyed, preparation.findings, cluster, names)
             if not job.yes:

@@ -324,13 +324,10 @@ def test_where_an_id_is_missing_only_the_users_word_counts(
 ) -> None:
     target = started(told)
     for options in ({}, {"same_address": True}, {"dry_run": True}, {"yes": False}):
-        if not options.get("dry_run"):
-            found = refusal(job(target, events=[], **options))
-            assert all(each in found for each in unsaid)
-            assert "right would be --target-is-another" in found
-        else:
-            assert run(job(target, events=[], **options)) == 2
-    assert not target.written
+        found = refusal(job(target, events=[], **options))
+        assert all(each in found for each in unsaid)
+        assert "right would be --target-is-another" in found
+    assert not target.written | target.made
     assert run(job(target, events=[], target_is_another=True)) == 0
     assert target.asked["Produce"] == 3
 
@@ -451,3 +448,39 @@ def test_a_session_of_kafka_0_7_has_no_id_and_is_asked_about(
     nameless = {"api_key": 0, "api": "0.7/produce", "api_version": None, "dialect": "kafka-0.7"}
     old_dialect = [each | nameless for each in frames(session=OTHER_SESSION)]
     assert f"{NO_ID} (session {OTHER_SESSION})" in refusal(job(target, rows=[*frames(), *old_dialect]))
+
+
+@pytest.mark.parametrize("metadata", [0, 1, 3, 9])
+def test_a_dry_run_makes_no_topic_by_asking(
+    job: Callable[..., Job], started: Callable[[Node], Node], metadata: int
+) -> None:
+    target = started(Node("target", newest={METADATA: metadata}))
+    for options in ({}, {"prefix": "new-"}, {"prefix": "new-", "create_topics": True}):
+        run(job(target, dry_run=True, target_is_another=True, **options))
+        assert not target.made
+    assert not target.asked["FindCoordinator"]
+
+
+def test_what_a_dry_run_may_ask_it_asks(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+    target = started(Node("target", has_groups=True))
+    assert run(job(target, dry_run=True)) == 0
+    assert target.asked["FindCoordinator"]
+    assert not target.made
+
+
+def test_nothing_is_made_before_people_have_said_yes(
+    job: Callable[..., Job], started: Callable[[Node], Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = started(Node("target", newest={METADATA: 3}))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    made = list[set[str]]()
+    monkeypatch.setattr(module.click, "confirm", lambda *_, **__: made.append({*target.made}))
+    assert run(job(target, yes=False)) == 0
+    assert made == [set()]
+    assert target.made == {"__consumer_offsets"}
+
+
+def test_an_old_target_makes_no_topic_that_it_lacks(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+    target = started(Node("target", newest={METADATA: 3}))
+    assert "the target lacks 1 topic (new-orders" in refusal(job(target, prefix="new-"))
+    assert "new-orders" not in target.made
