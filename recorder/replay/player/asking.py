@@ -99,7 +99,10 @@ class Asker:
             with trio.fail_after(max(self._wait / 10**9, CONNECT_SECONDS)):
                 answer = await connection.ask(frame)
             decoded = decode_response(answer, api_key, version)
-            return decoded[1] if isinstance(decoded, tuple) else None
+            if not isinstance(decoded, tuple):
+                return None
+            self._target.guard.check_answer(*connection.address, api_key, decoded[1])
+            return decoded[1]
         except (NotReached, WireError, trio.BrokenResourceError, trio.TooSlowError):
             broken = self._connections.pop(node, None)
             if broken is not None:

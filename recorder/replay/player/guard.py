@@ -2,6 +2,7 @@
 
     a connection    the address that it has reached, once names are resolved, is none of the recording's
     its node        the cluster's id is none of the recording's, and is the target's
+    its answers     so is each id that one of them tells later
 
 An address of this machine counts as every address of this machine, since a listener on all interfaces has them all.
 Addresses may be used again by others, ids may not: so `--same-address` allows an equal address, and only
@@ -18,7 +19,9 @@ import trio
 
 from proxy.ips import Ip, ip_of, of_this_machine
 from proxy.schema.addresses import Address
+from proxy.wire.keys import DESCRIBE_CLUSTER, METADATA
 from recorder.replay.options import Options
+from recorder.replay.plan import Values
 from recorder.replay.recorded import Recorded
 
 # seconds for looking up the recorded names, all of them together; look-ups at a time
@@ -87,6 +90,11 @@ class Guard:
                 f"{Address(host, port)} is a node of cluster {found}, the target is cluster {target}: "
                 "right would be nodes of one cluster, or --onto-recorded"
             )
+
+    def check_answer(self, host: str, port: int, api_key: int, answer: Values) -> None:
+        """Looks at the cluster's id in an answer, if it tells one. Errors: Forbidden."""
+        if api_key in (METADATA, DESCRIBE_CLUSTER) and "cluster_id" in answer and not answer.get("error_code"):
+            self.check_id(host, port, answer["cluster_id"] or None)
 
     @property
     def question(self) -> str:

@@ -484,3 +484,30 @@ def test_an_old_target_makes_no_topic_that_it_lacks(job: Callable[..., Job], sta
     target = started(Node("target", newest={METADATA: 3}))
     assert "the target lacks 1 topic (new-orders" in refusal(job(target, prefix="new-"))
     assert "new-orders" not in target.made
+
+
+def test_an_id_that_a_connection_tells_later_is_looked_at_before_the_replay(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target = started(Node("recorded", told_ids=("target",)))
+    assert "(cluster recorded)" in refusal(job(target, create_topics=True))
+    assert not target.written
+
+
+@pytest.mark.parametrize("then", ["recorded", "a third", None])
+def test_an_id_that_a_connection_tells_later_ends_the_replay_at_once(
+    job: Callable[..., Job], started: Callable[[Node], Node], capsys: pytest.CaptureFixture[str], then: str | None
+) -> None:
+    target = started(Node("target"))
+
+    def turn() -> int:
+        target.cluster_id = then
+        # the replay asks for the leader, on this connection or the next
+        return NOT_LEADER
+
+    target.on_produce = turn
+    told = ending(job(target), capsys)
+    assert ("(cluster recorded)" if then == "recorded" else "is a node of") in told
+    assert not target.asked["OffsetCommit"]
+    # at most one for each connection, and none again
+    assert target.asked["Produce"] <= 2
