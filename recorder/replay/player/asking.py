@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import trio
 
@@ -48,9 +48,10 @@ class Asker:
             answer = None if made is None else await self._answer(made)
 
     async def look_at_all(self) -> None:
-        """Dials each node, and so learns which versions it offers."""
+        """Dials each node, and so learns which versions it offers. One that is down now is looked at when it is up."""
         for node in self._cluster.nodes:
-            await self._connect(node)
+            with suppress(NotReached):
+                await self._connect(node)
 
     async def _answer(self, made: MadeRequest) -> Values | None:
         """An answer without an error that passes, or the last one when time is up; None if there is none."""
