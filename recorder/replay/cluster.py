@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from proxy.wire.apis import versions as catalog_versions
 from proxy.wire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from recorder.replay.plan import OfferedVersions, Values
 
@@ -22,6 +23,17 @@ def about_topics(names: Iterable[str], *, creates: bool = False) -> Values:
 def about_coordinator(kind: int, key: str) -> Values:
     """The values of a FindCoordinator request for one key, in all versions."""
     return {"key": key, "key_type": kind, "coordinator_keys": [key]}
+
+
+def newest(api_key: int, offered: OfferedVersions, limit: int | None = None) -> int | None:
+    """The highest version of an API that a node offers and the catalog knows, `limit` at most."""
+    known, has = catalog_versions(api_key), offered.get(api_key)
+    if known is None or has is None:
+        return None
+    version = min(known.stop, has.stop) - 1
+    if limit is not None:
+        version = min(version, limit)
+    return version if version >= max(known.start, has.start) else None
 
 
 @dataclass

@@ -3,6 +3,8 @@
 The script is a generator. It yields a made request, and is sent the answer's values or None if there is no answer; it
 yields None for a pause. It asks for nodes and topics, creates topics, asks for the ends of logs, and for groups and
 transactions that the replay would disturb. It writes nothing but topics, and those only with `--create-topics`.
+Questions may write, too: Metadata before version 4 creates the topics that it names, and FindCoordinator Kafka's own
+topics. So an old broker is asked for all its topics, and for coordinators only if it has these, or may be written to.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ from proxy.wire.keys import (
     SHARE_GROUP_DESCRIBE,
     STREAMS_GROUP_DESCRIBE,
 )
-from recorder.replay.cluster import GROUP, TRANSACTION, Cluster, about_topics
+from recorder.replay.cluster import GROUP, TRANSACTION, Cluster, about_topics, newest
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.plan import MadeRequest, To, ToCoordinator, ToNode, Values
 from recorder.replay.survey import Survey
+from recorder.replay.versions.choosing import FIRST_METADATA_WITHOUT_CREATION
 from recorder.terminal import count
 
 # None: a pause
@@ -46,6 +49,8 @@ PURPOSE = "to know the target"
 # names in one sentence
 MOST_NAMED = 20
 CREATION = "topics created"
+# Kafka's own topics, which FindCoordinator creates -> what they hold
+_OF_COORDINATORS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
 
 
 @dataclass(slots=True)
@@ -89,6 +94,8 @@ class Preparation:
     def __init__(self, survey: Survey, names: Names, cluster: Cluster, options: Options, *, may_write: bool) -> None:
         self._survey, self._names, self._cluster, self._options = survey, names, cluster, options
         self._may_write = may_write
+        # all topics of the target, where they were asked for
+        self._existing: set[str] = set()
         self.findings = Prepared()
 
     def run(self) -> Script:
@@ -120,9 +127,36 @@ class Preparation:
         return {self._names.target_topic(name): max(topics.get(name, 1), 1) for name in used}
 
     def _metadata(self, creates: bool = False) -> Script:
-        answer = yield from self._ask(METADATA, about_topics(sorted(self._wanted()), creates=creates), ToNode())
+        wanted = self._wanted()
+        if creates or (self._may_write and self._oldest_metadata() >= FIRST_METADATA_WITHOUT_CREATION):
+            answer = yield from self._ask(METADATA, about_topics(sorted(wanted), creates=creates), ToNode())
+        else:
+            answer = yield from self._all_topics()
+            self._cluster.absent.update(wanted.keys() - self._existing)
         if answer is not None:
             self._cluster.learn_metadata(answer)
+
+    def _all_topics(self) -> Script:
+        """Asks for all topics, which creates none. Returns the answer with those that are used."""
+        # version 0 has no null, and its empty list means all
+        is_first = self._oldest_metadata() == 0
+        values = about_topics(()) if is_first else about_topics(()) | {"topics": None}
+        newest_version = 0 if is_first else None
+        answer = yield MadeRequest(METADATA, values, ToNode(), PURPOSE, lambda _: None, newest=newest_version)
+        if answer is None:
+            return None
+        self._existing = {topic["name"] for topic in answer["topics"]}
+        wanted = self._wanted()
+        return answer | {"topics": [topic for topic in answer["topics"] if topic["name"] in wanted]}
+
+    def _oldest_metadata(self) -> int:
+        """The oldest among the versions of Metadata in which nodes are asked."""
+        versions = [newest(METADATA, each) for each in self._cluster.offered.values()]
+        return min((each for each in versions if each is not None), default=FIRST_METADATA_WITHOUT_CREATION)
+
+    def _creates_nothing(self, kind: int) -> bool:
+        """True if coordinators of a kind may be asked for: that creates no topic, or people have agreed."""
+        return self._may_write or _OF_COORDINATORS[kind] in self._existing
 
     def _check_cluster(self) -> None:
         if not self._cluster.nodes:
@@ -255,6 +289,10 @@ class Preparation:
         written = [name for name, found in self._survey.groups.items() if found.is_written]
         if self._options.read_only or self._options.produce_only:
             return
+        if not self._creates_nothing(GROUP):
+            # without the topic that holds groups there is none
+            self.findings.absent_groups.update(map(self._names.target, written))
+            return
         for group in sorted(map(self._names.target, written)):
             to = ToCoordinator(GROUP, group)
             described, unknown = yield from self._described(group, to)
@@ -304,6 +342,8 @@ class Preparation:
             self.findings.notes.append(
                 f"the target can't tell whether somebody uses {len(used)} transactional ids: their producers are fenced"
             )
+            return
+        if not self._creates_nothing(TRANSACTION):
             return
         known: list[str] = []
         untold: list[str] = []

@@ -2,36 +2,52 @@
 
 A replay must never write there. Events of the kind `cluster` tell everything. Captures of earlier versions lack them,
 and so may a part of a capture that was copied; then events of nodes and connections, the frames' listeners, and the
-answers that name brokers or the cluster's id (`survey`) tell some of it. Clusters that are not played count, too.
+answers that name brokers or the cluster's id (`survey`) tell some of it. Sessions and clusters that are not played
+count, too. Sessions that are not compacted yet tell what their newest segment says.
+
+Each hour's events tell again what a cluster is known by. So an id stands only for the hour and the segments of the
+file that tells it; without any such event, an answer's id stands for its session.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from proxy.schema.addresses import Address
-from proxy.wire.keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, PRODUCE
+from proxy.wire import apis, catalog, marked, response_head
+from proxy.wire.keys import DESCRIBE_CLUSTER, METADATA
+from recorder.capture import entry_json, session
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.reader import CaptureFile, files, row_groups
+from recorder.capture.segments import SegmentReader, segments
+from recorder.capture.spool import EntryKind
 
-# the fields of answers that list brokers; "": the answer itself
-_LISTS = {
-    METADATA: ("brokers",),
-    DESCRIBE_CLUSTER: ("brokers",),
-    FIND_COORDINATOR: ("coordinators", ""),
-    PRODUCE: ("node_endpoints",),
-}
-TELLS_BROKERS = frozenset(_LISTS)
+# API key -> the first version whose answer has the cluster's id
+_TELLS_ID = {METADATA: 2, DESCRIBE_CLUSTER: 0}
 # one address is written of a listener or a broker that nobody knows
 _UNKNOWN = "unknown"
 
 # a session, and the name of one of its clusters
 Part = tuple[str, str | None]
+
+
+@cache
+def _paths(api_key: int, version: int) -> tuple[str, ...]:
+    """The fields of an answer that tell where it was recorded: each host with its port, and then the cluster's id."""
+    tells_id = version >= _TELLS_ID.get(api_key, version + 1)
+    return (*marked("response", api_key, version, "address"), *(["cluster_id"] if tells_id else []))
+
+
+# the APIs whose answers name brokers or the cluster's id
+TELLS_BROKERS = frozenset(key for key in apis.api_keys() if any(_paths(key, each) for each in apis.versions(key)))
 
 
 @dataclass(slots=True)
@@ -40,46 +56,84 @@ class Recorded:
 
     Attributes:
         ids: as brokers told them, by session and cluster.
-        addresses: of brokers and listeners, as named and as resolved.
-        played: sessions, with a cluster's name, of which requests are played.
+        addresses: of brokers and listeners, as named and as resolved, with the sessions that tell them.
+        played: the sessions of which requests are played.
+        told: the sessions that have events of clusters.
+        frames: session and cluster of all frames, with the files.
+        covered: session and cluster -> the files of events that tell its ids.
+        unreadable: sessions of which something can't be read; `running`: those that are not compacted yet.
     """
 
     ids: dict[Part, set[str]] = field(default_factory=dict)
-    addresses: set[Address] = field(default_factory=set)
-    played: set[Part] = field(default_factory=set)
+    addresses: dict[Address, set[str]] = field(default_factory=lambda: defaultdict(set))
+    played: set[str] = field(default_factory=set)
+    told: set[str] = field(default_factory=set)
+    frames: dict[Part, list[CaptureFile]] = field(default_factory=lambda: defaultdict(list))
+    covered: dict[Part, list[CaptureFile]] = field(default_factory=lambda: defaultdict(list))
+    unreadable: set[str] = field(default_factory=set)
+    running: set[str] = field(default_factory=set)
 
-    @property
-    def cluster_ids(self) -> set[str]:
-        """The ids of all clusters."""
-        return {each for ids in self.ids.values() for each in ids}
+    def sessions_of(self, cluster_id: str | None) -> set[str]:
+        """The sessions that were recorded at the cluster of this id."""
+        return {session for (session, _), ids in self.ids.items() if cluster_id in ids}
 
     @property
     def without_id(self) -> list[str]:
-        """The sessions that are played and that don't tell their cluster's id."""
-        return sorted({session for session, cluster in self.played - self.ids.keys()})
+        """The sessions that don't tell the ids of all their clusters, for all their hours."""
+        parts = {part for part, captured in self.frames.items() if not all(self._is_known(part, at) for at in captured)}
+        told = {session for session, _ in self.ids}
+        return sorted({session for session, _ in parts} | (self.running - told))
 
-    def add_ids(self, part: Part, ids: Iterable[object]) -> None:
-        """Adds ids of a session's cluster."""
+    def _is_known(self, part: Part, file: CaptureFile) -> bool:
+        same = [each for each in self.ids.keys() | self.covered.keys() if self._is_same(part, each)]
+        if part[0] not in self.told:
+            return any(self.ids.get(each) for each in same)
+        # small files of an hour may have been merged to larger ones
+        near = [
+            at for each in same for at in self.covered.get(each, ()) if (at.date, at.hour) == (file.date, file.hour)
+        ]
+        first, last = min((at.first for at in near), default=0), max((at.last for at in near), default=0)
+        return bool(near) and first <= file.first and file.last <= last
+
+    def _is_same(self, one: Part, other: Part) -> bool:
+        """True for one cluster, also if rows leave its name out and the session has no other."""
+        if one[0] != other[0] or one[1] == other[1]:
+            return one == other
+        parts = self.frames.keys() | self.ids.keys() | self.covered.keys()
+        return None in (one[1], other[1]) and len({name for each, name in parts if each == one[0] and name}) <= 1
+
+    def add_ids(self, part: Part, ids: Iterable[object], file: CaptureFile | None = None) -> None:
+        """Adds ids of a session's cluster. `file`: it has the events that tell them."""
         if found := {each for each in ids if isinstance(each, str) and each}:
             self.ids.setdefault(part, set()).update(found)
+            if file is not None:
+                self.covered[part].append(file)
 
-    def add_addresses(self, *texts: object) -> None:
-        """Adds addresses as they are written in events."""
+    def add_addresses(self, session: str, *texts: object) -> None:
+        """Adds addresses as they are written in events of a session."""
         for text in texts:
             if isinstance(text, str) and text != _UNKNOWN:
-                try:
-                    self.addresses.add(Address.parse(text))
-                except ValueError:
-                    continue
+                with suppress(ValueError):
+                    self.addresses[Address.parse(text)].add(session)
 
-    def add_answer(self, part: Part, api_key: int, answer: dict[str, Any]) -> None:
-        """Adds what an answer tells: the cluster's id, and brokers."""
-        if api_key in (METADATA, DESCRIBE_CLUSTER):
-            self.add_ids(part, [answer.get("cluster_id")])
-        for name in _LISTS.get(api_key, ()):
-            for broker in (answer.get(name) or ()) if name else (answer,):
-                if broker.get("host"):
-                    self.addresses.add(Address(broker["host"], broker["port"]))
+    def add_known(self, part: Part, facts: dict[str, Any], file: CaptureFile | None = None) -> None:
+        """Adds what an event, or the log, tells of a cluster."""
+        self.add_ids(part, _list(facts, c.CLUSTER_IDS), file)
+        self.add_addresses(part[0], *_list(facts, c.UPSTREAMS), *_list(facts, c.LISTENERS))
+
+    def add_answer(self, part: Part, api_key: int, version: int, frame: bytes) -> None:
+        """Adds what an answer tells: the cluster's id, and brokers. Errors: WireError."""
+        codec, paths = catalog.codec_of_response(frame, api_key, version), _paths(api_key, version)
+        if codec is None or not paths:
+            return
+        spans = codec.project(paths)(frame, response_head(frame, api_key, version).body)
+        values = [[value for value, _, _ in spans.get(path, ())] for path in paths]
+        if paths[-1] == "cluster_id":
+            self.add_ids(part, values.pop())
+        for hosts, ports in zip(values[::2], values[1::2], strict=True):
+            for host, port in zip(hosts, ports, strict=True):
+                if host:
+                    self.addresses[Address(host, port)].add(part[0])
 
 
 def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
@@ -90,29 +144,62 @@ def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
 
     Errors: DamagedFileError, UnknownFormatError, OverBudget.
     """
-    found, told = Recorded(), set[str]()
+    found = Recorded()
     for file in files(folder, c.EVENTS_FOLDER):
-        for session, cluster, kind, detail in _rows(file, (c.SESSION, c.CLUSTER, c.KIND, c.DETAIL), sessions):
+        for cluster, kind, detail in _rows(found, file, (c.CLUSTER, c.KIND, c.DETAIL), sessions):
             facts = facts_of(detail)
             if kind == c.EVENT_CLUSTER:
-                told.add(session)
-                found.add_ids((session, cluster), _list(facts, c.CLUSTER_IDS))
-                found.add_addresses(*_list(facts, c.UPSTREAMS), *_list(facts, c.LISTENERS))
+                found.told.add(file.session)
+                found.add_known((file.session, cluster), facts, file)
             elif kind in (c.EVENT_NODE, c.EVENT_OPENED):
-                found.add_addresses(facts.get("upstream"), facts.get("listener"))
+                found.add_addresses(file.session, facts.get("upstream"), facts.get("listener"))
     for file in files(folder):
-        if file.session not in told:
-            found.add_addresses(*{listener for (listener,) in _rows(file, (c.LISTENER,), sessions)})
+        for cluster, listener in {*_rows(found, file, (c.CLUSTER, c.LISTENER), sessions)}:
+            captured = found.frames[file.session, cluster]
+            captured += [file] if file not in captured[-1:] else []
+            if file.session not in found.told:
+                found.add_addresses(file.session, listener)
+    for name in session.sessions(folder):
+        _add_running(found, folder, name)
     return found
 
 
-def _rows(file: CaptureFile, columns: Sequence[str], sessions: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def _rows(found: Recorded, file: CaptureFile, columns: Sequence[str], sessions: Sequence[str]) -> Iterator[Any]:
     try:
         for table in row_groups(file, columns):
             yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
     except DamagedFileError:
-        if not sessions or file.session.startswith(tuple(sessions)):
+        if is_played(file.session, sessions):
             raise
+        found.unreadable.add(file.session)
+
+
+def is_played(session: str, sessions: Sequence[str]) -> bool:
+    """True for a session whose name begins like one of `sessions`; none: all."""
+    return not sessions or session.startswith(tuple(sessions))
+
+
+def _add_running(found: Recorded, folder: Path, name: str) -> None:
+    """Adds what the log of a session tells that is not compacted yet. A segment begins with all told before it."""
+    found.running.add(name)
+    try:
+        with session.open_session(folder, name) as opened:
+            newest = segments(opened)[-1:]
+            for number in newest:
+                reader = SegmentReader(opened, number)
+                try:
+                    while entries := reader.read():
+                        for entry in entries:
+                            if entry.kind in (EntryKind.CLUSTER, EntryKind.INVENTORY):
+                                facts = entry_json.decoded(entry)
+                                every = [facts] if entry.kind == EntryKind.CLUSTER else facts.get("clusters", ())
+                                for each in every:
+                                    found.add_known((name, each["cluster"]), each)
+                finally:
+                    reader.close()
+    except (ValueError, OSError):
+        # it may have ended meanwhile; or its log is of a newer program
+        found.unreadable.add(name)
 
 
 def facts_of(detail: str | None) -> dict[str, Any]:

@@ -150,7 +150,8 @@ def survey(
     for row in rows:
         if isinstance(row, ConnectionClosed):
             continue
-        answer = _told_of_cluster(found, row) if isinstance(row, AnswerRecorded) else {}
+        if isinstance(row, AnswerRecorded):
+            tell_of_cluster(found.recorded, row)
         if cluster is not None and row.cluster not in (cluster, None):
             continue
         if isinstance(row, RequestRecorded):
@@ -167,7 +168,7 @@ def survey(
             # the request's frame told its API; the row of its answer may name another one
             if row.api_key == CREATE_TOPICS:
                 _add_created(found, new, row)
-            _add_answer(found, row, answer)
+            _add_answer(found, row)
             if row.api_key == SHARE_FETCH:
                 _add_acquired(found, group, row)
         elif isinstance(row, NodeFound):
@@ -176,16 +177,11 @@ def survey(
     return found
 
 
-def _told_of_cluster(found: Survey, row: AnswerRecorded) -> dict[str, Any]:
-    """The values of an answer that may tell where it was recorded, once they are added; of others, none."""
-    if row.frame is None or row.api_key not in TELLS_BROKERS:
-        return {}
-    try:
-        answer = _values(row)
-    except WireError:
-        return {}
-    found.recorded.add_answer((row.origin.session, row.cluster), row.api_key, answer)
-    return answer
+def tell_of_cluster(found: Recorded, row: AnswerRecorded) -> None:
+    """Adds what an answer tells of where it was recorded."""
+    if row.frame is not None and row.api_key in TELLS_BROKERS:
+        with suppress(WireError):
+            found.add_answer((row.origin.session, row.cluster), row.api_key, row.version, row.frame)
 
 
 def _add_request(found: Survey, row: RequestRecorded, withheld: Withheld | None) -> None:
@@ -199,7 +195,7 @@ def _add_request(found: Survey, row: RequestRecorded, withheld: Withheld | None)
         found.clusters.add(row.cluster)
     if exchange.node is not None and exchange.node >= 0:
         found.nodes.add(exchange.node)
-    found.recorded.played.add((exchange.origin.session, row.cluster))
+    found.recorded.played.add(exchange.origin.session)
     if withheld is not None:
         found.withheld[api, withheld.reason.value] += 1
         return
@@ -239,14 +235,14 @@ def _count(names: dict[Any, NameUse], name: Any, key: int) -> None:
         one.is_produced |= key == PRODUCE
 
 
-def _add_answer(found: Survey, row: AnswerRecorded, answer: dict[str, Any]) -> None:
+def _add_answer(found: Survey, row: AnswerRecorded) -> None:
     if row.frame is None or row.api_key < 0:
         return
     try:
         if row.api_key == METADATA:
-            _add_metadata(found, answer)
+            _add_metadata(found, _values(row))
         elif row.api_key == PRODUCE:
-            _add_offsets(found, answer)
+            _add_offsets(found, _values(row))
         elif marked("response", row.api_key, row.version, "topic_id"):
             _add_ids(found, _values(row))
             _add_internal(found, _values(row))

@@ -88,6 +88,8 @@ class Nodes:
         self._observer = observer
         self._known = dict(state.nodes)
         self._cluster_id = state.cluster_id
+        # the newest id that a broker has told in this run: what the state file says may have been of another cluster
+        self._told_id: str | None = None
         # what these nodes are; None until a response says
         self._are_controllers: bool | None = None
         self._log_throttle = LogThrottle()
@@ -108,7 +110,6 @@ class Nodes:
         self._state_writer = StateWriter(settings.state, self._state) if settings.state is not None else None
         self.identity = Identity(settings.name, observer)
         self.own_listeners = OwnListeners(self.identity.add_listeners)
-        self.identity.add_id(state.cluster_id)
         self.identity.add_upstreams(*settings.upstream, *self.brokers)
 
     def add_bootstrap(self, sock: socket.socket, listening: Address) -> None:
@@ -193,8 +194,8 @@ class Nodes:
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster's id; None while no broker has named it."""
-        return self._cluster_id
+        """The cluster's id; None while no broker has named it in this run."""
+        return self._told_id
 
     @property
     def brokers(self) -> list[Address]:
@@ -208,7 +209,7 @@ class Nodes:
 
     def needs_ensure(self, nodes: Sequence[Node], cluster_id: str | None = None) -> bool:
         """True if `ensure` has anything to do for a response that names these nodes."""
-        if cluster_id not in (None, self._cluster_id) or not self.are_current(nodes):
+        if cluster_id not in (None, self._told_id) or not self.are_current(nodes):
             return True
         return any(node.is_controller not in (None, self._are_controllers) for node in nodes)
 
@@ -235,6 +236,8 @@ class Nodes:
 
     async def _ensure(self, nodes: tuple[Node, ...], cluster_id: str | None) -> None:
         self._check_file_limit({node.node_id for node in nodes})
+        self._told_id = cluster_id or self._told_id
+        self.identity.add_id(cluster_id)
         is_new_id = cluster_id not in (None, self._cluster_id)
         if is_new_id:
             self._switch_cluster(cluster_id)
@@ -379,7 +382,6 @@ class Nodes:
     def _switch_cluster(self, cluster_id: str | None) -> None:
         """Notes the cluster's id. If another id was known, forgets all brokers: node ids mean other brokers now."""
         before, self._cluster_id = self._cluster_id, cluster_id
-        self.identity.add_id(cluster_id)
         if before is None:
             return
         self._are_controllers = None

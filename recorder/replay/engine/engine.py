@@ -22,6 +22,7 @@ from recorder.replay.engine.answers import Answers
 from recorder.replay.engine.channels import Action
 from recorder.replay.engine.finishing import Finishing
 from recorder.replay.engine.item import Item
+from recorder.replay.engine.links import Told
 from recorder.replay.engine.play import Phase, Play
 from recorder.replay.engine.recorded import Recorded
 from recorder.replay.engine.sending import Sending
@@ -39,11 +40,17 @@ _OF_PHASE = {
 
 
 class Engine:
-    """One replay. `world`: its rooms. `now`: the player's clock (ns) when the first request is due."""
+    """One replay.
 
-    def __init__(self, world: World, now: int) -> None:
+    Args:
+        world: its rooms.
+        now: the player's clock (ns) when the first request is due.
+        told: called with node, API key and values of each answer. Its errors leave `received`.
+    """
+
+    def __init__(self, world: World, now: int, told: Told = lambda node, api_key, values: None) -> None:
         self.world = world
-        self._play = Play(world, now)
+        self._play = Play(world, now, told)
         self._answers = Answers(self._play, self._send_again)
         self._recorded = Recorded(self._play, self._answers.complete)
         self._sending = Sending(self._play, self._recorded, self._answers)

@@ -9,18 +9,23 @@ from proxy.wire.errors import WireError
 from recorder.replay.cluster import Cluster
 from recorder.replay.engine.channels import Action, Channel, Close, Load, Open, OutgoingRequest
 from recorder.replay.engine.item import Lane
-from recorder.replay.plan import OfferedVersions
+from recorder.replay.plan import OfferedVersions, Values
 from recorder.replay.requests.retries import next_pause
+
+Told = Callable[[int, int, Values], None]
 
 
 class Links:
     """The channels of one replay.
 
-    `gone`: called with lane and node of each channel that ended unasked, before the senders of its requests hear of it.
+    Args:
+        gone: called with lane and node of each channel that ended unasked, before the senders of its requests hear of
+            it.
+        told: called with node, API key and values of each answer, before its sender hears of it.
     """
 
-    def __init__(self, cluster: Cluster, gone: Callable[[Lane, int], None]) -> None:
-        self._cluster, self._gone = cluster, gone
+    def __init__(self, cluster: Cluster, gone: Callable[[Lane, int], None], told: Told) -> None:
+        self._cluster, self._gone, self._told = cluster, gone, told
         self._actions: list[Action] = []
         self._channels: dict[int, tuple[Lane, Channel]] = {}
         self._numbers = count(1)
@@ -95,17 +100,19 @@ class Links:
                 out.sender.answered(None, None, now)
 
     def received(self, number: int, frame: bytes, now: int) -> None:
-        """A frame arrived. One that answers no request, or can't be read, ends its channel."""
+        """A frame arrived. One that answers no request, or can't be read, ends its channel. Errors: those of `told`."""
         if number not in self._channels:
             return
+        channel = self._channels[number][1]
         try:
-            received = self._channels[number][1].receive(frame)
+            received = channel.receive(frame)
         except WireError:
             self._actions.append(Close(number))
             self.closed(number, now)
             return
         if received is not None:
             out, values = received
+            self._told(channel.node, out.api_key, values)
             out.sender.answered(values, frame, now)
 
     def closed(self, number: int, now: int) -> Lane | None:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from proxy.wire.apis import versions as catalog_versions
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR, METADATA
-from recorder.replay.cluster import ROUTING, Cluster, about_coordinator, about_topics
+from recorder.replay.cluster import ROUTING, Cluster, about_coordinator, about_topics, newest
 from recorder.replay.engine.channels import OutgoingRequest
 from recorder.replay.engine.item import Lane
 from recorder.replay.engine.links import Links
@@ -233,14 +232,3 @@ class OwnRequests:
         known = sorted(self._cluster.nodes)
         first = self._cluster.any_node()
         return None if first is None else known[(known.index(first) + tries) % len(known)]
-
-
-def newest(api_key: int, offered: OfferedVersions, limit: int | None = None) -> int | None:
-    """The highest version of an API that a node offers and the catalog knows, `limit` at most."""
-    known, has = catalog_versions(api_key), offered.get(api_key)
-    if known is None or has is None:
-        return None
-    version = min(known.stop, has.stop) - 1
-    if limit is not None:
-        version = min(version, limit)
-    return version if version >= max(known.start, has.start) else None

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import Enum, auto
 
 from recorder.replay.engine.item import Item, Lane, State
-from recorder.replay.engine.links import Links
+from recorder.replay.engine.links import Links, Told
 from recorder.replay.engine.memory import Memory
 from recorder.replay.engine.own import OwnRequests
 from recorder.replay.engine.timers import Timers
@@ -48,7 +48,7 @@ class Play:
             have something to send.
     """
 
-    def __init__(self, world: World, now: int) -> None:
+    def __init__(self, world: World, now: int, told: Told) -> None:
         options = world.options
         self.world, self.options = world, options
         self.phase = Phase.PLAYING
@@ -58,7 +58,7 @@ class Play:
         self.farthest_ns = self.first_ns
         self.answered_at = now
         self.timers = Timers()
-        self.links = Links(world.cluster, self._gone)
+        self.links = Links(world.cluster, self._gone, told)
         self.own = OwnRequests(
             world.cluster, self.links, self.timers, options.wait, world.target_topics, world.count_made
         )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import trio
 
 from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR
-from recorder.replay.cluster import Cluster, about_coordinator
-from recorder.replay.engine.own import MAX_CUTS, newest
+from recorder.replay.cluster import Cluster, about_coordinator, newest
+from recorder.replay.engine.own import MAX_CUTS
 from recorder.replay.plan import CLIENT_ID, MadeRequest, ToCoordinator, ToLeader, Values
 from recorder.replay.player.dial import CONNECT_SECONDS, Connection, NotReached, Target, dial
 from recorder.replay.prepare import Script
@@ -48,9 +48,10 @@ class Asker:
             answer = None if made is None else await self._answer(made)
 
     async def look_at_all(self) -> None:
-        """Dials each node, and so learns which versions it offers."""
+        """Dials each node, and so learns which versions it offers. One that is down now is looked at when it is up."""
         for node in self._cluster.nodes:
-            await self._connect(node)
+            with suppress(NotReached):
+                await self._connect(node)
 
     async def _answer(self, made: MadeRequest) -> Values | None:
         """An answer without an error that passes, or the last one when time is up; None if there is none."""
@@ -99,7 +100,10 @@ class Asker:
             with trio.fail_after(max(self._wait / 10**9, CONNECT_SECONDS)):
                 answer = await connection.ask(frame)
             decoded = decode_response(answer, api_key, version)
-            return decoded[1] if isinstance(decoded, tuple) else None
+            if not isinstance(decoded, tuple):
+                return None
+            self._target.guard.check_answer(*connection.address, api_key, decoded[1])
+            return decoded[1]
         except (NotReached, WireError, trio.BrokenResourceError, trio.TooSlowError):
             broken = self._connections.pop(node, None)
             if broken is not None:

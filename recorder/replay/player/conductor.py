@@ -19,7 +19,7 @@ from recorder.replay.engine.channels import Close, Load, Open, Send
 from recorder.replay.engine.engine import Engine
 from recorder.replay.engine.world import World
 from recorder.replay.outcome import Ending
-from recorder.replay.plan import OfferedVersions
+from recorder.replay.plan import OfferedVersions, Values
 from recorder.replay.player.dial import Connection, NotReached, Target, dial
 from recorder.replay.player.guard import Forbidden
 from recorder.replay.player.reread import RereadFrames
@@ -40,14 +40,17 @@ class Conductor:
 
     def __init__(self, world: World, target: Target, rows: Iterator[Happening | DiskRead]) -> None:
         self._target, self._rows, self._result = target, rows, world.result
+        self._cluster = world.cluster
         self._is_timed = world.options.speed is not None
-        self.engine = Engine(world, time.monotonic_ns() + _LEAD * self._is_timed)
+        self.engine = Engine(world, time.monotonic_ns() + _LEAD * self._is_timed, self._look_at)
         self._connections: dict[int, Wire | None] = {}
         self._places = RereadFrames()
         self._sockets = Sockets(self._notice)
         self._changed, self._room = trio.Event(), trio.Event()
         self._wakes_at: int | None = None
         self._nursery: trio.Nursery | None = None
+        # nothing more is sent: an answer has told that its node is of another cluster
+        self._is_cut = False
         self._reading = trio.CapacityLimiter(1)
 
     async def run(self) -> None:
@@ -56,7 +59,7 @@ class Conductor:
             self._nursery = nursery
             nursery.start_soon(self._sockets.run)
             nursery.start_soon(self._feed)
-            while not self.engine.finished:
+            while not (self.engine.finished or self._is_cut):
                 self._do()
                 await self._wait()
                 self.engine.wake(time.monotonic_ns())
@@ -136,6 +139,8 @@ class Conductor:
 
     def _do(self) -> None:
         assert self._nursery is not None
+        if self._is_cut:
+            return
         while actions := self.engine.actions():
             sends: dict[int, list[Send]] = {}
             for action in actions:
@@ -150,6 +155,15 @@ class Conductor:
                     self._hang_up(action, sends)
             for channel, each in sends.items():
                 self._write(channel, each)
+
+    def _look_at(self, node: int, api_key: int, answer: Values) -> None:
+        self._target.guard.check_answer(*self._cluster.nodes.get(node, ("", 0)), api_key, answer)
+
+    def _cut(self, why: str) -> None:
+        """Ends the replay at once: connections that were the target's are so no more."""
+        self._is_cut = True
+        self._end_forbidden(why)
+        self._changed.set()
 
     def _hang_up(self, action: Close, sends: dict[int, list[Send]]) -> None:
         if action.channel in sends:
@@ -204,7 +218,12 @@ class Conductor:
         def received(frames: list[bytes]) -> None:
             now = time.monotonic_ns()
             for frame in frames:
-                self.engine.received(channel, frame, now)
+                if self._is_cut:
+                    return
+                try:
+                    self.engine.received(channel, frame, now)
+                except Forbidden as error:
+                    self._cut(str(error))
 
         def told(frames: list[bytes]) -> None:
             received(frames)

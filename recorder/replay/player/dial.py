@@ -24,9 +24,8 @@ from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, METADATA
-from recorder.replay.cluster import about_topics
+from recorder.replay.cluster import about_topics, newest
 from recorder.replay.engine.channels import Send
-from recorder.replay.engine.own import newest
 from recorder.replay.login.logins import Logins
 from recorder.replay.login.sasl import Login
 from recorder.replay.plan import CLIENT_ID, OfferedVersions
@@ -80,11 +79,14 @@ class Connection:
         tape: records all that is sent and received; None if nothing is recorded.
 
     Attributes:
+        address: as it was dialled.
         frames: bytes received that are no whole frame yet.
     """
 
-    def __init__(self, stream: trio.abc.Stream, plain: socket.socket | None, tape: Tape | None) -> None:
-        self._stream, self.plain, self._tape = stream, plain, tape
+    def __init__(
+        self, stream: trio.abc.Stream, address: tuple[str, int], plain: socket.socket | None, tape: Tape | None
+    ) -> None:
+        self._stream, self.address, self.plain, self._tape = stream, address, plain, tape
         self.frames = Frames()
         self._early: list[bytes] = []
         self._out: list[bytes] = []
@@ -238,7 +240,7 @@ async def _connect(target: Target, host: str, port: int, node: int | None) -> Co
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 0)
     if target.tls is None:
         tape = _tape(target, plain, host, port, node)
-        return Connection(plain, None if tape else _unwrapped(plain), tape)
+        return Connection(plain, (host, port), None if tape else _unwrapped(plain), tape)
     context, name = target.tls
     secured = trio.SSLStream(plain, context, server_hostname=undotted(name or host), https_compatible=True)
     try:
@@ -246,7 +248,7 @@ async def _connect(target: Target, host: str, port: int, node: int | None) -> Co
     except BaseException:
         await trio.aclose_forcefully(plain)
         raise
-    return Connection(secured, None, _tape(target, plain, host, port, node))
+    return Connection(secured, (host, port), None, _tape(target, plain, host, port, node))
 
 
 def _tape(target: Target, plain: trio.SocketStream, host: str, port: int, node: int | None) -> Tape | None:

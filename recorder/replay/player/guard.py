@@ -2,6 +2,7 @@
 
     a connection    the address that it has reached, once names are resolved, is none of the recording's
     its node        the cluster's id is none of the recording's, and is the target's
+    its answers     so is each id that one of them tells later
 
 An address of this machine counts as every address of this machine, since a listener on all interfaces has them all.
 Addresses may be used again by others, ids may not: so `--same-address` allows an equal address, and only
@@ -11,6 +12,8 @@ Addresses may be used again by others, ids may not: so `--same-address` allows a
 from __future__ import annotations
 
 import socket
+from collections import defaultdict
+from collections.abc import Set
 from contextlib import suppress
 from typing import Any
 
@@ -18,13 +21,16 @@ import trio
 
 from proxy.ips import Ip, ip_of, of_this_machine
 from proxy.schema.addresses import Address
+from proxy.wire.keys import DESCRIBE_CLUSTER, METADATA
 from recorder.replay.options import Options
+from recorder.replay.plan import Values
 from recorder.replay.recorded import Recorded
 
 # seconds for looking up the recorded names, all of them together; look-ups at a time
 _LOOK_UP_SECONDS, _LOOK_UPS = 10.0, 20
 # an address of this machine, whichever
 _HERE = "this machine"
+_EQUAL_IDS = ", which alone allows an equal id, even one that two clusters were given"
 
 
 class Forbidden(Exception):
@@ -40,8 +46,12 @@ class Guard:
     def __init__(self, recorded: Recorded | None = None, options: Options | None = None) -> None:
         self._recorded, self._options = recorded or Recorded(), options or Options()
         self._here = frozenset(of_this_machine())
-        self._names = {_name(each) for each in self._recorded.addresses}
-        self._places = {place for each in self._recorded.addresses if (place := self._place(each.host, each.port))}
+        # names and places with the sessions that tell them
+        self._names, self._places = defaultdict[Any, set[str]](set), defaultdict[Any, set[str]](set)
+        for each, sessions in self._recorded.addresses.items():
+            self._names[_name(each)] |= sessions
+            if place := self._place(each.host, each.port):
+                self._places[place] |= sessions
         # ids that nodes have told; None: a node of a cluster without an id
         self._target_ids: list[str | None] = []
 
@@ -59,51 +69,72 @@ class Guard:
             with suppress(OSError, UnicodeError):
                 host = name.host.removesuffix(".")
                 for *_, sockaddr in await trio.socket.getaddrinfo(host, name.port, type=socket.SOCK_STREAM):
-                    self._places.add((self._ip(ip_of(str(sockaddr[0]))), name.port))
+                    self._places[self._ip(ip_of(str(sockaddr[0]))), name.port] |= self._recorded.addresses[name]
 
     def check_address(self, host: str, port: int) -> None:
         """Looks at an address before it is dialled. Errors: Forbidden."""
-        if _name(Address(host, port)) in self._names or self._place(host, port) in self._places:
-            self._refuse_address(str(Address(host, port)))
+        name, place = _name(Address(host, port)), self._place(host, port)
+        if name in self._names or place in self._places:
+            self._refuse_address(
+                str(Address(host, port)), self._names.get(name, set()) | self._places.get(place, set())
+            )
 
     def check_ends(self, host: str, port: int, sock: Any) -> None:
         """Looks at both ends of a socket that is connected to a node. Errors: Forbidden; OSError: it has ended."""
         local, (reached, at) = ip_of(sock.getsockname()[0]), sock.getpeername()[:2]
         self.check_address(host, port)
-        if (_HERE if ip_of(reached) == local else self._ip(ip_of(reached)), at) in self._places:
-            self._refuse_address(f"{Address(host, port)} leads to {Address(str(ip_of(reached)), at)}")
+        place = _HERE if ip_of(reached) == local else self._ip(ip_of(reached)), at
+        if place in self._places:
+            leads = f"{Address(host, port)} leads to {Address(str(ip_of(reached)), at)}"
+            self._refuse_address(leads, self._places[place])
 
     def check_id(self, host: str, port: int, cluster_id: str | None) -> None:
         """Looks at the id that a node has told of its cluster; None: it has none. Errors: Forbidden."""
         if self._options.onto_recorded:
             return
-        if cluster_id in self._recorded.cluster_ids:
-            raise Forbidden(recorded_cluster(f"cluster {cluster_id}"))
+        if sessions := self._recorded.sessions_of(cluster_id):
+            raise Forbidden(recorded_cluster(f"cluster {cluster_id}{self._unplayed(sessions)}") + _EQUAL_IDS)
         if not self._target_ids:
             self._target_ids.append(cluster_id)
         if cluster_id not in self._target_ids:
-            found, target = (each or "without an id" for each in (cluster_id, *self._target_ids))
+            found, target = (
+                f"cluster {each}" if each else "a cluster without an id" for each in (cluster_id, *self._target_ids)
+            )
             raise Forbidden(
-                f"{Address(host, port)} is a node of cluster {found}, the target is cluster {target}: "
+                f"{Address(host, port)} is a node of {found}, the target is {target}: "
                 "right would be nodes of one cluster, or --onto-recorded"
             )
+
+    def check_answer(self, host: str, port: int, api_key: int, answer: Values) -> None:
+        """Looks at the cluster's id in an answer, if it tells one. Errors: Forbidden."""
+        if api_key in (METADATA, DESCRIBE_CLUSTER) and "cluster_id" in answer and not answer.get("error_code"):
+            self.check_id(host, port, answer["cluster_id"] or None)
 
     @property
     def question(self) -> str:
         """What nobody can tell: whether the target is another cluster. Empty if that is certain, or was answered."""
         if self._options.onto_recorded or self._options.target_is_another:
             return ""
-        unknown, sessions = [], self._recorded.without_id
+        unknown, sessions = [], sorted({*self._recorded.without_id} - self._recorded.unreadable)
         if sessions:
             more = f" and {len(sessions) - 1} more" if len(sessions) > 1 else ""
             unknown.append(f"the recording has no cluster id (session {sessions[0]}{more})")
+        if damaged := sorted(self._recorded.unreadable):
+            more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+            unknown.append(f"what session {damaged[0]}{more} tells of its cluster can't be read")
         if None in self._target_ids:
             unknown.append("the target has no cluster id")
         return f"{' and '.join(unknown)}, so the target may be the recorded cluster" if unknown else ""
 
-    def _refuse_address(self, what: str) -> None:
+    def _refuse_address(self, what: str, sessions: Set[str]) -> None:
         if not (self._options.onto_recorded or self._options.same_address):
-            raise Forbidden(recorded_cluster(f"{what}, an address of the recording", "--same-address"))
+            told = f"{what}, an address of the recording{self._unplayed(sessions)}"
+            raise Forbidden(recorded_cluster(told, "--same-address"))
+
+    def _unplayed(self, sessions: Set[str]) -> str:
+        """Names the session that people don't think of: none of those that are played has told it."""
+        is_known = not sessions or sessions & self._recorded.played
+        return "" if is_known else f", of session {min(sessions)}, which is not played"
 
     def _place(self, host: str, port: int) -> tuple[Ip | str, int] | None:
         """The one spelling of an IP address with its port; None for a name."""

@@ -39,7 +39,7 @@ from recorder.replay.player.guard import Forbidden, Guard
 from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
 from recorder.replay.prepare import CREATION, Preparation, Prepared, ask_for_nodes, listed
-from recorder.replay.recorded import recorded
+from recorder.replay.recorded import Recorded, is_played, recorded
 from recorder.replay.refused import Refused
 from recorder.replay.rehearsal import rehearse
 from recorder.replay.requests.apis import Treatment, treatment
@@ -47,8 +47,8 @@ from recorder.replay.results.live import LiveProgress, Standstill
 from recorder.replay.results.planned import planned
 from recorder.replay.results.summary import summary
 from recorder.replay.settings import BadReplaySettings, FileSettings
-from recorder.replay.stream import DiskRead, Happening, happenings, in_steps
-from recorder.replay.survey import Survey, survey
+from recorder.replay.stream import AnswerRecorded, DiskRead, Happening, happenings, in_steps
+from recorder.replay.survey import Survey, survey, tell_of_cluster
 from recorder.terminal import console, counting, percent
 
 SECOND = 10**9
@@ -134,11 +134,24 @@ def _ends_as_ctrl_c() -> Iterator[None]:
 def _surveyed(job: Job) -> Survey:
     try:
         told = recorded(job.folder, job.sessions)
+        _add_unplayed(job, told)
         refused = partial(refused_anywhere, options=job.options)
         with console(stderr=True).status("reading the capture ..."), counting(job.looked_at(), "row") as rows:
             return survey(rows, job.plays, refused, job.cluster, told)
     except (DamagedFileError, UnknownFormatError, OverBudget) as error:
         raise Refused(str(error)) from error
+
+
+def _add_unplayed(job: Job, told: Recorded) -> None:
+    """Adds what the answers of sessions tell that are not played, where these have no events that tell it."""
+    others = {session for session, _ in told.frames if not is_played(session, job.sessions)}
+    for session in sorted(others & {*told.without_id} | others - told.told):
+        try:
+            for row in happenings(job.folder, (session,)):
+                if isinstance(row, AnswerRecorded):
+                    tell_of_cluster(told, row)
+        except DamagedFileError:
+            told.unreadable.add(session)
 
 
 def _check(job: Job, found: Survey) -> Guard:
@@ -191,9 +204,10 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     preparation = Preparation(surveyed, names, cluster, job.options, may_write=not job.dry_run and job.yes)
     try:
         await _look_where_it_leads(job, target, cluster)
+        if target.guard.question and job.dry_run:
+            # nobody was asked: the target may be the recorded cluster, and old brokers create what is asked for
+            raise Refused(_unanswered(target.guard.question))
         await _prepare(job, preparation, target, cluster)
-        if job.dry_run and target.guard.question:
-            preparation.findings.refusals.append(_unanswered(target.guard.question))
         if not job.dry_run and not preparation.findings.refusals:
             _ask(job, surveyed, preparation.findings, cluster, names)
             if not job.yes:

@@ -32,6 +32,9 @@ Values = dict[str, Any]
 COMMIT = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "topics": []}
 JOIN = {"group_id": "g", "session_timeout_ms": 1, "member_id": "", "protocol_type": "consumer", "protocols": []}
 
+# the target's topic that holds groups
+GROUPS: Values = {"error_code": 0, "name": "__consumer_offsets", "partitions": []}
+
 
 def prepared(recording: Recording, committed: int, options: Options | None = None) -> Prepared:
     """Prepares with a target whose groups have this offset (-1: none)."""
@@ -41,7 +44,7 @@ def prepared(recording: Recording, committed: int, options: Options | None = Non
     preparation = Preparation(found, names, cluster, options, may_write=False)
     partition = {"partition_index": 0, "committed_offset": committed, "error_code": 0}
     answers: dict[int, Values] = {
-        METADATA: {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "topics": []},
+        METADATA: {"brokers": [{"node_id": 1, "host": "h", "port": 1}], "topics": [GROUPS]},
         DESCRIBE_GROUPS: {"groups": []},
         OFFSET_FETCH: {"topics": [{"name": "t", "partitions": [partition]}]},
     }

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.wire import apis, encode_response, request_head
+from proxy.wire import apis, decode_request, encode_response, request_head
 from proxy.wire.apis import name_or_key
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, FIND_COORDINATOR, LIST_OFFSETS, METADATA, OFFSET_COMMIT, PRODUCE
@@ -35,6 +35,9 @@ class Node:
         hang_up: closes a connection behind each Produce.
         newest: highest versions that are not those of OFFERS.
         asked: requests by API.
+        told_ids: the ids that the Metadata answers of each connection have, one after the other; then `cluster_id`.
+        has_groups: it has the topic of groups.
+        made: the topics that it has made because it was asked about them.
     """
 
     cluster_id: str | None = "target"
@@ -47,6 +50,9 @@ class Node:
     hang_up: bool = False
     newest: dict[int, int] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
+    told_ids: tuple[str | None, ...] = ()
+    has_groups: bool = False
+    made: set[str] = field(default_factory=set)
 
     @property
     def written(self) -> set[str]:
@@ -81,14 +87,28 @@ class Node:
                 sock.shutdown(socket.SHUT_RDWR)
 
     def _serve(self, sock: socket.socket) -> None:
+        ids = iter(self.told_ids)
         with sock, suppress(OSError), sock.makefile("rb") as stream:
             while size := stream.read(4):
-                head = request_head(stream.read(int.from_bytes(size, "big")))
+                frame = stream.read(int.from_bytes(size, "big"))
+                head = request_head(frame)
                 self.asked[str(name_or_key(head.api_key))] += 1
                 values = self._values(head.api_key)
+                if head.api_key == METADATA:
+                    values["cluster_id"] = next(ids, self.cluster_id)
+                    self._make_topics(head.api_version, frame)
+                if head.api_key == FIND_COORDINATOR and not self.has_groups:
+                    self.made.add("__consumer_offsets")
                 sock.sendall(framed(encode_response(head.api_key, head.api_version, head.correlation_id, values)))
                 if self.hang_up and head.api_key == PRODUCE:
                     return
+
+    def _make_topics(self, version: int, frame: bytes) -> None:
+        """As Kafka does when Metadata names topics: it makes them, unless told not to, which version 4 can do."""
+        decoded = decode_request(frame)
+        assert isinstance(decoded, tuple)
+        if version < 4 or decoded[1]["allow_auto_topic_creation"]:
+            self.made |= {topic["name"] for topic in decoded[1]["topics"] or ()} - {TOPIC}
 
     def _values(self, key: int) -> Values:
         if key == API_VERSIONS:
@@ -117,5 +137,6 @@ class Node:
         brokers = [{"node_id": node, "host": host, "port": port} for node, (host, port) in nodes.items()]
         replicas = {"replica_nodes": [self.leader], "isr_nodes": [self.leader], "offline_replicas": []}
         partition = {"error_code": 0, "partition_index": 0, "leader_id": self.leader, **replicas}
-        topic = {"error_code": 0, "name": TOPIC, "partitions": [partition]}
-        return {"brokers": brokers, "cluster_id": self.cluster_id, "controller_id": 1, "topics": [topic]}
+        names = [TOPIC] + ["__consumer_offsets"] * self.has_groups
+        topics = [{"error_code": 0, "name": name, "partitions": [partition]} for name in names]
+        return {"brokers": brokers, "cluster_id": self.cluster_id, "controller_id": 1, "topics": topics}

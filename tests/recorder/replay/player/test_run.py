@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_each_cluster_of_the_capture_is_known_again_whichever_is_played(
     job: Job, surveyed: list[Survey], played: str
 ) -> None:
     run(replace(job, cluster=played))
-    assert surveyed[0].recorded.cluster_ids == {"id of one", "id of two"}
+    assert {*chain(*surveyed[0].recorded.ids.values())} == {"id of one", "id of two"}
     dialled = {"10.0.0.1:9092", "10.0.0.2:9092", "[fd00::1]:9092", "[fd00::2]:9092"}
     assert {*map(str, surveyed[0].recorded.addresses)} == dialled | {"h:1"}
 

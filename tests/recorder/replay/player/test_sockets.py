@@ -60,7 +60,7 @@ def _plain(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nurs
 
 def _streamed(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nursery) -> Callable[[list[Send]], int]:
     """The `write` used with TLS, or with a tape."""
-    connection = Connection(trio.SocketStream(trio.socket.from_stdlib_socket(near)), None, None)
+    connection = Connection(trio.SocketStream(trio.socket.from_stdlib_socket(near)), ("127.0.0.1", 1), None, None)
     nursery.start_soon(connection.run, lambda frames: None, begun)
     return connection.write
 

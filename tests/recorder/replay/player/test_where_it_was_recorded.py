@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from proxy.wire.keys import METADATA, OFFSET_COMMIT, PRODUCE
+from proxy.wire.keys import FETCH, METADATA, OFFSET_COMMIT, PRODUCE
+from recorder.capture.frames import frames_schema
+from recorder.capture.session import RecordSettings
+from recorder.capture.tap import open_tap
 from recorder.replay.choice import Choice
 from recorder.replay.options import Options
 from recorder.replay.player import run as module
@@ -120,6 +125,7 @@ def test_another_cluster_gets_all_that_was_recorded(
     assert (target.asked["Produce"], target.asked["OffsetCommit"], *recorded.asked) == (3, 1)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("dry_run", [False, True], ids=["played", "dry run"])
 def test_another_way_to_the_recorded_cluster_is_refused_by_its_id(
     job: Callable[..., Job], started: Callable[[Node], Node], dry_run: bool
@@ -132,6 +138,7 @@ def test_another_way_to_the_recorded_cluster_is_refused_by_its_id(
     assert not way.written
 
 
+@pytest.mark.real
 def test_the_recorded_cluster_is_played_to_only_if_that_is_asked_for(job: Callable[..., Job], recorded: Node) -> None:
     assert run(job(recorded, onto_recorded=True)) == 0
     assert recorded.asked["Produce"] == 3
@@ -194,6 +201,7 @@ def test_an_equal_address_is_allowed_alone_and_an_equal_id_is_not(
     assert not target.written
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("id_of_node", ["recorded", "a third", None])
 @pytest.mark.parametrize("way", ["leader", "coordinator", "metadata"])
 def test_a_node_that_appears_while_playing_gets_nothing_unless_it_is_of_the_target(
@@ -223,6 +231,7 @@ def test_a_node_that_appears_while_playing_gets_nothing_unless_it_is_of_the_targ
     assert not other.written
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("way", ["leader", "coordinator"])
 def test_a_recorded_address_that_appears_while_playing_is_sent_not_a_byte(
     job: Callable[..., Job],
@@ -245,6 +254,7 @@ def test_a_recorded_address_that_appears_while_playing_is_sent_not_a_byte(
     assert not recorded.asked
 
 
+@pytest.mark.real
 def test_a_reconnect_that_leads_elsewhere_gets_nothing(
     job: Callable[..., Job], started: Callable[[Node], Node], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,6 +271,7 @@ def test_a_reconnect_that_leads_elsewhere_gets_nothing(
     assert not target.asked["OffsetCommit"]
 
 
+@pytest.mark.real
 def test_a_name_that_leads_elsewhere_later_gets_nothing(
     job: Callable[..., Job],
     started: Callable[[Node], Node],
@@ -310,6 +321,7 @@ def old(**columns: Any) -> list[Row]:
     return [*frames(**columns), *told]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("told", "unsaid"),
     [
@@ -324,13 +336,10 @@ def test_where_an_id_is_missing_only_the_users_word_counts(
 ) -> None:
     target = started(told)
     for options in ({}, {"same_address": True}, {"dry_run": True}, {"yes": False}):
-        if not options.get("dry_run"):
-            found = refusal(job(target, events=[], **options))
-            assert all(each in found for each in unsaid)
-            assert "right would be --target-is-another" in found
-        else:
-            assert run(job(target, events=[], **options)) == 2
-    assert not target.written
+        found = refusal(job(target, events=[], **options))
+        assert all(each in found for each in unsaid)
+        assert "right would be --target-is-another" in found
+    assert not target.written | target.made
     assert run(job(target, events=[], target_is_another=True)) == 0
     assert target.asked["Produce"] == 3
 
@@ -345,6 +354,7 @@ def test_a_target_without_an_id_is_asked_about(
     assert not target.written
 
 
+@pytest.mark.real
 def test_people_are_asked_and_yes_does_not_answer_for_them(
     job: Callable[..., Job], started: Callable[[Node], Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,7 +392,9 @@ def test_an_unplayed_sessions_cluster_is_refused(job: Callable[..., Job], starte
     target = started(Node("target"))
     rows = [*frames(), *frames(session=OTHER_SESSION)]
     events = [known_by("recorded"), known_by("target", session=OTHER_SESSION)]
-    assert "(cluster target)" in refusal(job(target, rows=rows, events=events, sessions=(SESSION,)))
+    told = refusal(job(target, rows=rows, events=events, sessions=(SESSION,)))
+    assert f"(cluster target, of session {OTHER_SESSION}, which is not played)" in told
+    assert told.endswith("--onto-recorded, which alone allows an equal id, even one that two clusters were given")
 
 
 @pytest.mark.parametrize("is_old", [False, True], ids=["events", "metadata"])
@@ -393,7 +405,8 @@ def test_a_cluster_that_is_not_played_is_refused(
     rows = [*frames(cluster="one", session=OTHER_SESSION), *(old if is_old else frames)(cluster="two")]
     events = [known_by("first", cluster="one", session=OTHER_SESSION)]
     events += [] if is_old else [known_by("recorded", cluster="two")]
-    assert "(cluster recorded)" in refusal(job(target, rows=rows, events=events, cluster="one"))
+    told = refusal(job(target, rows=rows, events=events, cluster="one"))
+    assert f"(cluster recorded, of session {SESSION}, which is not played)" in told
     assert not target.written
 
 
@@ -451,3 +464,195 @@ def test_a_session_of_kafka_0_7_has_no_id_and_is_asked_about(
     nameless = {"api_key": 0, "api": "0.7/produce", "api_version": None, "dialect": "kafka-0.7"}
     old_dialect = [each | nameless for each in frames(session=OTHER_SESSION)]
     assert f"{NO_ID} (session {OTHER_SESSION})" in refusal(job(target, rows=[*frames(), *old_dialect]))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("metadata", [0, 1, 3, 9])
+def test_a_dry_run_makes_no_topic_by_asking(
+    job: Callable[..., Job], started: Callable[[Node], Node], metadata: int
+) -> None:
+    target = started(Node("target", newest={METADATA: metadata}))
+    for options in ({}, {"prefix": "new-"}, {"prefix": "new-", "create_topics": True}):
+        run(job(target, dry_run=True, target_is_another=True, **options))
+        assert not target.made
+    assert not target.asked["FindCoordinator"]
+
+
+def test_what_a_dry_run_may_ask_it_asks(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+    target = started(Node("target", has_groups=True))
+    assert run(job(target, dry_run=True)) == 0
+    assert target.asked["FindCoordinator"]
+    assert not target.made
+
+
+def test_nothing_is_made_before_people_have_said_yes(
+    job: Callable[..., Job], started: Callable[[Node], Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = started(Node("target", newest={METADATA: 3}))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    made = list[set[str]]()
+    monkeypatch.setattr(module.click, "confirm", lambda *_, **__: made.append({*target.made}))
+    assert run(job(target, yes=False)) == 0
+    assert made == [set()]
+    assert target.made == {"__consumer_offsets"}
+
+
+def test_an_old_target_makes_no_topic_that_it_lacks(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+    target = started(Node("target", newest={METADATA: 3}))
+    assert "the target lacks 1 topic (new-orders" in refusal(job(target, prefix="new-"))
+    assert "new-orders" not in target.made
+
+
+def test_an_id_that_a_connection_tells_later_is_looked_at_before_the_replay(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target = started(Node("recorded", told_ids=("target",)))
+    assert "(cluster recorded)" in refusal(job(target, create_topics=True))
+    assert not target.written
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("then", ["recorded", "a third", None])
+def test_an_id_that_a_connection_tells_later_ends_the_replay_at_once(
+    job: Callable[..., Job], started: Callable[[Node], Node], capsys: pytest.CaptureFixture[str], then: str | None
+) -> None:
+    target = started(Node("target"))
+
+    def turn() -> int:
+        target.cluster_id = then
+        # the replay asks for the leader, on this connection or the next
+        return NOT_LEADER
+
+    target.on_produce = turn
+    told = ending(job(target), capsys)
+    assert ("(cluster recorded)" if then == "recorded" else "is a node of") in told
+    assert not target.asked["OffsetCommit"]
+    # at most one for each connection, and none again
+    assert target.asked["Produce"] <= 2
+
+
+def test_an_unplayed_session_of_an_earlier_version_tells_its_id_and_addresses(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target = started(Node("recorded"))
+    rows = [*frames(), *old(session=OTHER_SESSION)]
+    told = refusal(job(target, rows=rows, events=[known_by("mine")], sessions=(SESSION,)))
+    assert f"(cluster recorded, of session {OTHER_SESSION}, which is not played)" in told
+    rows[-1] = broker_at(target, session=OTHER_SESSION)
+    told = refusal(job(target, rows=rows, events=[known_by("mine")], sessions=(SESSION,)))
+    assert f"an address of the recording, of session {OTHER_SESSION}, which is not played)" in told
+    assert not target.written
+
+
+def broker_at(node: Node, **columns: Any) -> Row:
+    answer = {"brokers": [{"node_id": 1, "host": node.host, "port": node.port}], "cluster_id": "first", "topics": []}
+    return response(9, 2, 0, METADATA, 9, answer, **columns)
+
+
+@pytest.mark.parametrize("way", ["session", "cluster"])
+def test_what_is_not_played_and_tells_no_id_is_asked_about(
+    job: Callable[..., Job], started: Callable[[Node], Node], way: str
+) -> None:
+    target = started(Node("target"))
+    if way == "session":
+        rows, chosen = [*frames(), *frames(session=OTHER_SESSION)], {"sessions": (SESSION,)}
+        assert f"{NO_ID} (session {OTHER_SESSION})" in refusal(job(target, rows=rows, **chosen))
+    else:
+        rows = [*frames(cluster="one"), *[each | {"connection": 2} for each in frames(cluster="two")]]
+        events = [known_by("first", cluster="one"), known_by(cluster="two", upstreams=("192.0.2.1:9092",))]
+        assert NO_ID in refusal(job(target, rows=rows, events=events, cluster="one"))
+    assert not target.written
+
+
+@pytest.mark.parametrize("kind", ["events", "frames"])
+def test_what_a_damaged_file_of_an_unplayed_session_may_tell_is_asked_about(
+    job: Callable[..., Job], started: Callable[[Node], Node], kind: str
+) -> None:
+    target = started(Node("target"))
+    rows = [*frames(), *frames(session=OTHER_SESSION)]
+    events = [known_by("mine"), known_by("recorded", session=OTHER_SESSION)]
+    damaged = job(target, rows=rows, events=events, sessions=(SESSION,))
+    (file,) = damaged.folder.glob(f"{kind}/*/*/{OTHER_SESSION}*")
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    found = refusal(damaged)
+    assert found.startswith(f"what session {OTHER_SESSION} tells of its cluster can't be read, so the target may be")
+    assert found.endswith("right would be --target-is-another, if it is another one")
+    assert not target.written
+
+
+def test_an_hour_whose_events_are_missing_is_asked_about(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target = started(Node("target"))
+    played = job(target)
+    later = played.folder / "frames" / "date=2026-11-21" / "hour=13"
+    later.mkdir()
+    rows = [each | {"connection": 5} for each in frames()]
+    pq.write_table(pa.Table.from_pylist(rows, frames_schema()), later / f"{SESSION}-2-2.parquet")
+    assert f"{NO_ID} (session {SESSION})" in refusal(played)
+    assert not target.written
+
+
+@pytest.mark.parametrize("named", ["frames", "events"])
+def test_a_row_without_a_clusters_name_is_of_the_sessions_only_cluster(
+    job: Callable[..., Job], started: Callable[[Node], Node], named: str
+) -> None:
+    target = started(Node("target"))
+    nameless: dict[str, Any] = {"cluster": None}
+    rows, known = frames(**({} if named == "frames" else nameless)), {} if named == "events" else nameless
+    assert run(job(target, rows=rows, events=[known_by("recorded", **known)], dry_run=True)) == 0
+
+
+@pytest.mark.parametrize("key", [FETCH, PRODUCE])
+def test_endpoints_in_recorded_answers_are_addresses_of_the_recording(
+    job: Callable[..., Job], started: Callable[[Node], Node], key: int
+) -> None:
+    target = started(Node("target"))
+    endpoints = {"node_endpoints": [{"node_id": 1, "host": "localhost", "port": target.port, "rack": None}]}
+    if key == PRODUCE:
+        told = request(8, 2, 0, key, 10, produce(topic=TOPIC)), response(9, 2, 0, key, 10, produced() | endpoints)
+    else:
+        asked = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
+        answer = {"error_code": 0, "session_id": 0, "responses": []} | endpoints
+        told = request(8, 2, 0, key, 16, asked), response(9, 2, 0, key, 16, answer)
+    assert "an address of the recording" in refusal(job(target, rows=[*frames(), *told], events=[]))
+    assert not target.asked
+
+
+@pytest.mark.parametrize("ids", [[], ["other"], ["target"]], ids=["no id", "another", "the target's"])
+def test_a_session_that_is_not_compacted_yet_counts(
+    job: Callable[..., Job], started: Callable[[Node], Node], ids: list[str]
+) -> None:
+    target = started(Node("target"))
+    played = job(target, dry_run=True)
+    tap = open_tap(played.folder, RecordSettings())
+    try:
+        tap.identified("main", ids=ids, listeners=["192.0.2.1:9092"])
+    finally:
+        tap.close()
+    if ids == ["other"]:
+        assert run(played) == 0
+    else:
+        found = refusal(played)
+        assert (f"(cluster target, of session {tap.session}" if ids else f"{NO_ID} (session {tap.session})") in found
+    assert not target.written
+
+
+def test_a_node_that_is_down_is_no_reason_to_refuse(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+    target = started(Node("target"))
+    with socket.socket() as free:
+        # bound, but nobody listens
+        free.bind(("127.0.0.1", 0))
+        target.nodes = {1: (target.host, target.port), 2: free.getsockname()}
+        assert run(job(target, dry_run=True)) == 0
+
+
+def test_a_node_without_an_id_beside_one_with_an_id_is_told_in_whole_sentences(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    target, other = started(Node(None)), started(Node("other"))
+    target.nodes = {1: (target.host, target.port), 2: (other.host, other.port)}
+    told = refusal(job(target, target_is_another=True))
+    assert told.startswith(
+        f"{other.host}:{other.port} is a node of cluster other, the target is a cluster without an id: right would be"
+    )
