@@ -190,7 +190,8 @@ def test_a_member_whose_connection_closed_before_it_was_lost_is_found_unless_it_
 
 def test_members_without_a_partition_are_found_and_those_that_wait_for_a_moment_are_not(found: Any) -> None:
     (one,) = found["idle_members"]
-    assert one.sentence == "Group crowded has members that get nothing to read: 1 (members: 3, partitions: 2)"
+    told = "Group crowded has members that get nothing to read: 1 (members: 3, partitions: 2) (at worst: "
+    assert one.sentence.startswith(told)
     assert [piece.connection for piece in one.evidence] == [22]
 
 
@@ -216,7 +217,7 @@ def test_a_lagging_group_without_members_is_an_abandoned_one(found: Any) -> None
 def test_a_lag_that_grows_for_ten_windows_is_found(found: Any) -> None:
     (one,) = found["falls_behind"]
     assert (one.subject, one.measure) == ("slow on t", 30)
-    assert one.sentence == "Group slow falls behind on t: by 30 records in ten windows, to 40"
+    assert one.sentence.startswith("Group slow falls behind on t: by 30 records in ten windows, to 40 (at worst: ")
     assert [piece.exchange for piece in one.evidence] == [3]
 
 
