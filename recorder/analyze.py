@@ -215,8 +215,10 @@ def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: 
     if len(query) != 1:
         raise click.UsageError('right would be "select ...", in quotes; tables; or describe NAME')
     check_spark()
-    from recorder.analysis.views import answer, unknown_table
+    from recorder.analysis.views import ONLY_QUERIES, answer, is_command, unknown_table
 
+    if is_command(query[0]):
+        raise click.UsageError(ONLY_QUERIES)
     # with other catalogs Spark may know more tables
     wrong = None if _has_catalogs(conf) else unknown_table(query[0])
     if wrong is not None:

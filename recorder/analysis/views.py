@@ -39,6 +39,17 @@ _BEFORE_QUERY = (*_BEFORE_TABLE, "as", "in", "exists")
 _NO_TABLE = ("lateral", "values", "select", "table", "stream", "identifier", "only", "unnest", "from", "with")
 
 
+# words that no query begins with
+_COMMAND = re.compile(
+    "add|alter|analyze|begin|cache|call|clear|create|declare|delete|drop|execute|grant|insert|list|load|merge|msck|"
+    "refresh|repair|replace|reset|revoke|rollback|set|show|truncate|uncache|unset|update|use"
+)
+ONLY_QUERIES = (
+    "only queries are answered, and nothing is changed: right would be SELECT, WITH, VALUES or DESCRIBE; "
+    "`kafka-wiretap sql FOLDER tables` lists the tables"
+)
+
+
 def answer(found: Captured, query: str) -> DataFrame:
     """Returns the rows of a query. Errors: UsageError for another statement; AnalysisException, ParseException."""
     _check_is_query(found.spark, query)
@@ -59,10 +70,7 @@ def _check_is_query(spark: SparkSession, query: str) -> None:
         return
     for node in _nodes(plan):
         if any(kind.isInstance(node) for kind in doing) or _ALSO_DOING.search(node.getClass().getSimpleName()):
-            raise click.UsageError(
-                "only queries are answered, and nothing is changed: right would be SELECT, WITH, VALUES, EXPLAIN or "
-                "DESCRIBE; `kafka-wiretap sql FOLDER tables` lists the tables"
-            )
+            raise click.UsageError(ONLY_QUERIES)
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
@@ -70,6 +78,11 @@ def _nodes(plan: Any) -> Iterator[Any]:
     children = plan.children()
     for at in range(children.size()):
         yield from _nodes(children.apply(at))
+
+
+def is_command(query: str) -> bool:
+    """True for a statement that its first word shows to be no query. It needs no Spark, whose parser knows the rest."""
+    return _COMMAND.fullmatch(next((word.lower() for word, _ in _tokens(query)), "")) is not None
 
 
 def unknown_table(query: str) -> str | None:

@@ -24,8 +24,15 @@ _EVENTS = [name for name, _ in c.EVENT_COLUMNS]
 ENTRY_SIZE = 2000
 # facts of the `opened` event, in the order in which they are shown
 _FACTS = ("client", "listener", "node", "upstream", "tls", "cluster", "dialect", "principal")
+# what the proxy decided: a sentence that needs no name before it
+_DECISION = "event"
 # facts of other events that are shown
-_SHOWN_DETAILS = {c.EVENT_LOGIN: ("principal", "mechanism"), c.EVENT_HALF_CLOSED: ("by",)}
+_SHOWN_DETAILS = {
+    c.EVENT_LOGIN: ("principal", "mechanism"),
+    c.EVENT_HALF_CLOSED: ("by",),
+    # why the proxy ended the connection, if it was the proxy's decision
+    c.EVENT_CLOSED: (_DECISION, "setting", "api", "version", "length", "limit", "what", "reason"),
+}
 
 
 @dataclass(slots=True)
@@ -176,7 +183,8 @@ def _event_lines(found: Connection) -> Iterator[str]:
             continue
         lost = [] if event[c.KIND] != c.EVENT_GAP else [f"{event[c.FRAMES] or 0} frames lost"]
         known = detail(event)
-        facts = [f"{name} {known[name]}" for name in _SHOWN_DETAILS.get(event[c.KIND], ()) if known.get(name)]
+        shown = [name for name in _SHOWN_DETAILS.get(event[c.KIND], ()) if known.get(name)]
+        facts = [str(known[name]) if name == _DECISION else f"{name} {known[name]}" for name in shown]
         parts = [event[c.CAUSE] or "", *lost, *facts]
         yield f"  {moment(event[c.AT_NS])} {event[c.KIND].replace('_', ' ')} {', '.join(filter(None, parts))}".rstrip()
 

@@ -7,6 +7,8 @@ only once a connection has to end, because a length may look like anything.
 from __future__ import annotations
 
 TLS, HTTP, HTTP2, SSH, REDIS, PROXY_HEADER = "TLS", "HTTP", "HTTP/2", "SSH", "Redis", "a PROXY header"
+# another protocol that begins with a word: as a length, these bytes are 512 MiB at least
+TEXT = "a text protocol"
 # the first bytes of a TLS handshake record, whatever its version, and of an alert
 HANDSHAKE, ALERT = b"\x16\x03", b"\x15\x03"
 
@@ -29,4 +31,5 @@ def spoken(first_bytes: bytes) -> str | None:
     for protocol, beginnings in _BEGINNINGS:
         if first_bytes.startswith(beginnings):
             return protocol
-    return None
+    word = first_bytes[:4]
+    return TEXT if len(word) == 4 and word.isascii() and word.decode().isprintable() else None

@@ -220,8 +220,8 @@ RULES = (
         1,
         Unit.PER_SECOND,
         "{subject} asks for Metadata {measure} on one connection, without an error that calls for it",
-        "Make one client and keep it. Check whether it subscribes to topics that do not exist "
-        "(allow.auto.create.topics, metadata.max.age.ms).",
+        "Make one client and keep it, and give it all of its topics at once. metadata.max.age.ms of some minutes is "
+        "enough: clients ask anyway when a leader moves.",
         _LASTS_IN_BODIES,
         (keys.METADATA,),
     ),

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from recorder.analysis.running import as_click_errors
-from recorder.analysis.views import answer, unknown_table
+from recorder.analysis.views import answer, is_command, unknown_table
 
 Build = Callable[..., Any]
 
@@ -143,3 +143,19 @@ def test_a_wrong_table_is_found_without_spark(query: str, name: str) -> None:
 )
 def test_a_query_that_may_be_right_is_left_to_spark(query: str) -> None:
     assert unknown_table(query) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("drop table x", True),
+        ("-- a comment\n SHOW tables", True),
+        ("/* first */ insert into x select 1", True),
+        ("select 1; drop table x", False),
+        ("with drop as (select 1) select * from drop", False),
+        ("`drop`", True),
+        ("", False),
+    ],
+)
+def test_a_command_is_known_by_its_first_word_without_spark(query: str, expected: bool) -> None:
+    assert is_command(query) is expected

@@ -18,6 +18,7 @@ Write = Callable[..., None]
 Make = Callable[..., dict[str, Any]]
 SESSION = "20261121T120000Z-abc"
 NOON_NS = 1795262400 * 10**9
+DECIDED = '{"event": "request is longer than the limit", "setting": "limits.request", "length": 9, "open": 1}'
 
 
 def event(second: int, kind: str, connection: int = 1, **other: Any) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def connected(tmp_path: Path, written: Write, make_request: Make, make_response:
         event(1, "login", detail='{"principal": "alice", "mechanism": "PLAIN", "by": "broker"}'),
         event(5, "gap", cause="queue_full", frames=12, bytes=345, detail="{}"),
         event(8, "half_closed", detail='{"by": "client"}'),
-        event(9, "closed", cause="client_closed", frames=17, bytes=999, detail='{"open": 1}'),
+        event(9, "closed", cause="bad_length", frames=17, bytes=999, detail=DECIDED),
         event(9, "opened", connection=2, detail="{}"),
     ]
     written(tmp_path, "events", events)
@@ -58,7 +59,8 @@ def test_a_connection_is_described_by_its_client_events_and_apis(connected: Path
         "  2026-11-21 12:00:01.000000 login principal alice, mechanism PLAIN",
         "  2026-11-21 12:00:05.000000 gap queue_full, 12 frames lost",
         "  2026-11-21 12:00:08.000000 half closed by client",
-        "  2026-11-21 12:00:09.000000 closed client_closed",
+        "  2026-11-21 12:00:09.000000 closed bad_length, request is longer than the limit, setting limits.request, "
+        "length 9",
         "  Metadata: 2 exchanges, LEADER_NOT_AVAILABLE x2, 1 unread (omitted)",
         "  Fetch: 1 exchange, 1 unanswered",
     ]
@@ -72,7 +74,7 @@ def test_a_connections_json_has_every_event_with_its_detail(connected: Path) -> 
     assert told["apis"]["Metadata"]["errors"] == {"LEADER_NOT_AVAILABLE": 2}
     assert told["apis"]["Metadata"]["unread"] == {"omitted": 1}
     assert [one["kind"] for one in told["events"]] == ["opened", "login", "login", "gap", "half_closed", "closed"]
-    assert told["events"][-1] | {"cause": "client_closed", "frames": 17, "bytes": 999} == told["events"][-1]
+    assert told["events"][-1] | {"cause": "bad_length", "frames": 17, "bytes": 999} == told["events"][-1]
 
 
 def test_a_connection_without_frames_is_described_by_its_events(connected: Path, written: Write) -> None:

@@ -25,6 +25,9 @@ from tests.proxy.conversation.script import request
         (b"\r\n\r\n\0\r\nQUIT\n", PROXY_HEADER),
         (b"\0\0\0\x10\0\x12\0\3", None),
         (b"\xff\xff\xff\xff", None),
+        (b"EHLO mail", "a text protocol"),
+        (b"EHL", None),
+        (b"EHL\0", None),
         (b"", None),
     ],
 )
