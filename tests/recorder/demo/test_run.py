@@ -80,7 +80,7 @@ def test_the_demo_ends_with_an_answer_and_a_capture(tmp_path: Path) -> None:
     assert list((tmp_path / "capture" / "frames").glob("*/*/*.parquet"))
     assert sorted(who for one in findings(output) if (who := planted(one))) == ["audit", "inventory", "thermostat"]
     (of_mock,) = [one for one in findings(output) if not planted(one) and not is_of_the_machine(one)]
-    assert "sent a response that no request awaits" in of_mock
+    assert "answered out of turn (response to a request that awaits none" in of_mock
     assert "audit at 127.0.0.1" in (tmp_path / "capture-report.html").read_text()
 
 

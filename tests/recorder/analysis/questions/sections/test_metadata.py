@@ -23,8 +23,9 @@ def told(at: float, **facts: Any) -> Row:
 
 
 def state(at: float, partition: int, was: list[int], isr: list[int], **facts: Any) -> Row:
-    same = {"topic": "t", "partition": partition, "replicas": [1, 2, 3], "was_replicas": [1, 2, 3]}
-    return told(at, isr=isr, was_isr=was, leader=isr[0] if isr else None, was_leader=was[0], **same | facts)
+    same: Row = {"topic": "t", "partition": partition, "replicas": [1, 2, 3], "was_replicas": [1, 2, 3]}
+    same |= {"isr": isr, "was_isr": was, "leader": isr[0] if isr else None, "was_leader": was[0]}
+    return told(at, **same | facts)
 
 
 def test_changes_are_rows_in_order_of_time_and_bars_of_their_kind(spark: SparkSession) -> None:
