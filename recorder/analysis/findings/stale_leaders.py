@@ -12,6 +12,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from recorder.analysis.bodies import rows
 from recorder.analysis.decode.frame import RESPONSE
 from recorder.analysis.decode.metadata import METADATA_STATES
 from recorder.analysis.decode.rows import SIDE
@@ -19,7 +20,7 @@ from recorder.analysis.findings.counting import Words, counted, rule_rows
 from recorder.analysis.findings.rows import CASES, MEASURE
 from recorder.analysis.findings.tables import PEER, Tables, with_peers
 from recorder.analysis.tables.clients import HOST
-from recorder.analysis.tables.names import named
+from recorder.analysis.tables.names import with_names
 from recorder.capture import frames as c
 
 _NOT_LEADER = 6
@@ -37,7 +38,9 @@ def stale_leaders(tables: Tables) -> DataFrame:
     """
     refused = (F.col(SIDE) == RESPONSE) & (F.col("error_code") == _NOT_LEADER) & F.col(c.API).isin(*_OF_LEADERS)
     suspects = tables.of_bodies(tables.partitions.filter(refused & F.col(c.NODE).isNotNull()))
-    leaders = with_peers(named(tables.captured, METADATA_STATES).filter(F.col("partition").isNotNull()))
+    # the table of changes reads the same rows
+    states = with_names(tables.captured, rows(tables.captured, METADATA_STATES))
+    leaders = with_peers(states.filter(F.col("partition").isNotNull()))
     named_leaders = leaders.select(*_CLIENT_PARTITION, "leader", F.col(c.AT).alias("_at"))
     every = named_leaders.join(
         F.broadcast(suspects.select(*_CLIENT_PARTITION).distinct()), _CLIENT_PARTITION, "left_semi"

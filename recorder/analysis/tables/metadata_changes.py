@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from pyspark.sql.window import WindowSpec
 
-from recorder.analysis.bodies import Captured, fresh_rows
+from recorder.analysis.bodies import Captured, rows
 from recorder.analysis.decode.metadata import METADATA_STATES, NODE, PARTITION
 from recorder.analysis.decode.topics import PLACE
 from recorder.analysis.schema import Column as Declared
@@ -71,7 +71,7 @@ METADATA_CHANGES = Table(
 
 def metadata_changes(captured: Captured) -> DataFrame:
     """One row a state: the columns of METADATA_CHANGES."""
-    told = with_names(captured, fresh_rows(captured, METADATA_STATES).withColumn(_SETTINGS, F.col(c.CLUSTER)))
+    told = with_names(captured, rows(captured, METADATA_STATES).withColumn(_SETTINGS, F.col(c.CLUSTER)))
     known = _placed(told.filter(F.coalesce("partition", "told_node").isNotNull()))
     of_epoch = Window.partitionBy(*_KEY, _EPOCH).orderBy(*_IN_TIME)
     has_epoch = F.col("leader_epoch").isNotNull()
