@@ -31,7 +31,7 @@ def row(ns: int, connection: int, sequence: int, frame: bytes, **other: Any) -> 
 
 def request(ns: int, connection: int, number: int, key: int, version: int, values: Row, **other: Any) -> Row:
     """Returns the request of an exchange."""
-    frame = catalog.encode_request(key, version, 7, "app", values)
+    frame = catalog.encode_request(key, version, 7, other.get("client_id", "app"), values)
     return row(ns, connection, 2 * number, frame, **_api(key, version), **other)
 
 
