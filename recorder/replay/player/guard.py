@@ -20,7 +20,7 @@ from typing import Any
 import trio
 
 from proxy.ips import Ip, ip_of, of_this_machine
-from proxy.schema.addresses import Address
+from proxy.schema.addresses import Address, undotted
 from proxy.wire.keys import DESCRIBE_CLUSTER, METADATA
 from recorder.replay.options import Options
 from recorder.replay.plan import Values
@@ -49,7 +49,7 @@ class Guard:
         # names and places with the sessions that tell them
         self._names, self._places = defaultdict[Any, set[str]](set), defaultdict[Any, set[str]](set)
         for each, sessions in self._recorded.addresses.items():
-            self._names[_name(each)] |= sessions
+            self._names[each.comparable] |= sessions
             if place := self._place(each.host, each.port):
                 self._places[place] |= sessions
         # ids that nodes have told; None: a node of a cluster without an id
@@ -67,13 +67,13 @@ class Guard:
     async def _look_up(self, name: Address, limiter: trio.CapacityLimiter) -> None:
         async with limiter:
             with suppress(OSError, UnicodeError):
-                host = name.host.removesuffix(".")
+                host = undotted(name.host)
                 for *_, sockaddr in await trio.socket.getaddrinfo(host, name.port, type=socket.SOCK_STREAM):
                     self._places[self._ip(ip_of(str(sockaddr[0]))), name.port] |= self._recorded.addresses[name]
 
     def check_address(self, host: str, port: int) -> None:
         """Looks at an address before it is dialled. Errors: Forbidden."""
-        name, place = _name(Address(host, port)), self._place(host, port)
+        name, place = Address(host, port).comparable, self._place(host, port)
         if name in self._names or place in self._places:
             self._refuse_address(
                 str(Address(host, port)), self._names.get(name, set()) | self._places.get(place, set())
@@ -150,7 +150,3 @@ class Guard:
 def recorded_cluster(known_by: str, allowed_by: str = "--onto-recorded") -> str:
     """The refusal of a recorded cluster."""
     return f"the target is the recorded cluster ({known_by}): right would be another cluster, or {allowed_by}"
-
-
-def _name(address: Address) -> tuple[str, int]:
-    return address.host.lower().removesuffix("."), address.port
