@@ -25,6 +25,7 @@ import pytest
 # Test helpers are imported as tests.…, however pytest was started.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from recorder import terminal
 from tests import sweeps
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
@@ -74,6 +75,14 @@ def _log_as_before() -> Iterator[None]:
     root.handlers[:] = before[0]
     root.setLevel(before[1])
     own.setLevel(before[2])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_progress() -> Iterator[None]:
+    """Commands that run in the tests' own process are never long enough to say how far they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terminal, "EVERY_SECONDS", 3600.0)
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

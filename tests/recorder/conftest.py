@@ -11,9 +11,3 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-
-
-@pytest.fixture(autouse=True)
-def no_lines_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a slow machine, commands in a pipe would say how far they are."""
-    monkeypatch.setattr("recorder.terminal.EVERY_SECONDS", 3600.0)

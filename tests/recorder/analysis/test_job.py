@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -142,8 +143,10 @@ def analyze(folder: Path, *options: str) -> tuple[list[dict[str, Any]], list[dic
     command = [sys.executable, "-c", program, str(folder), *options, "--out", str(folder / "out"), "--format", "csv"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (begun,) = done.stderr.splitlines()
+    begun, *progress = done.stderr.splitlines()
     assert begun.startswith("reading ")
+    # a slow machine is told each ten seconds how far it is
+    assert all(re.match(r"\d+ s: ", line) for line in progress), progress
     return table(folder / "out" / "latency_by_api"), table(folder / "out" / "errors_by_api")
 
 
