@@ -381,7 +381,6 @@ class Cluster:
         peer = arrival.client.peer
         # stays if this task is cancelled
         cause, decision = Cause.DRAIN_DEADLINE, Decision()
-        opened_ns = time.monotonic_ns()
         self.traffic.opened()
         try:
             with self._context.connection_limit.admit(client=peer), self._limit.admit(client=peer):
@@ -392,9 +391,6 @@ class Cluster:
                     cause = Cause.DRAINED
         except* TooManyConnections:
             cause = Cause.TOO_MANY_CONNECTIONS
-        except* NothingSent:
-            cause = Cause.PROBE
-            self._record_probe(number, arrival, conversation, opened_ns)
         except* Exception:
             cause = Cause.PROXY_FAULT
             log(ERROR, "fault in a connection", trace=True, connection=number)
@@ -408,6 +404,15 @@ class Cluster:
         return cause
 
     async def _let_in(self, number: int, arrival: Arrival, conversation: Conversation) -> tuple[Cause, Decision]:
+        """Serves a client that the limits admit. Returns why the connection ended."""
+        opened_ns = time.monotonic_ns()
+        try:
+            return await self._meet(number, arrival, conversation)
+        except NothingSent:
+            self._record_probe(number, arrival, conversation, opened_ns)
+            return Cause.PROBE, Decision()
+
+    async def _meet(self, number: int, arrival: Arrival, conversation: Conversation) -> tuple[Cause, Decision]:
         """Reads the PROXY header if one is due, then connects the client. Returns why the connection ended.
 
         Raises:

@@ -56,7 +56,7 @@ class Patterns:
         return bool(self._wanted.match(name)) and not (self._unwanted and self._unwanted.match(name))
 
 
-def matching_nothing(patterns: Iterable[str], *, ignore_case: bool = False) -> list[str]:
+def matching_nothing(patterns: Iterable[str], *, ignore_case: bool = False, addresses: bool = False) -> list[str]:
     """The patterns of a list that can match no name, because the list's `!` patterns exclude all that they match.
 
     These are names that are excluded; and everything, if `!*` is in the list.
@@ -66,7 +66,7 @@ def matching_nothing(patterns: Iterable[str], *, ignore_case: bool = False) -> l
     unwanted = [pattern.removeprefix(NOT) for pattern in given if pattern.startswith(NOT)]
     if any(not pattern.strip("*") for pattern in unwanted):
         return wanted or given
-    excluded = Patterns(unwanted, ignore_case=ignore_case)
+    excluded = Patterns(unwanted, ignore_case=ignore_case, addresses=addresses)
     return [pattern for pattern in wanted if unwanted and _is_name(pattern) and excluded.matches(pattern)]
 
 

@@ -166,7 +166,8 @@ def _unmatched(loaded: LoadedSettings) -> Iterator[str]:
     if capture is None:
         return
     for name in ("apis", "clusters", "listeners", "client_ids", "principals"):
-        for pattern in matching_nothing(getattr(capture, name) or (), ignore_case=name == "apis"):
+        how = {"ignore_case": name == "apis", "addresses": name == "listeners"}
+        for pattern in matching_nothing(getattr(capture, name) or (), **how):
             yield f"capture.only.{name} has {shown(pattern)}, which matches nothing: a pattern with ! leaves it out"
     listeners = _listeners(loaded.proxy.clusters)
     for pattern in capture.listeners or () if listeners is not None else ():

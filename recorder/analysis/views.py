@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured
 from recorder.analysis.sources import SOURCES, load
@@ -22,7 +23,8 @@ _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 _DOING = (f"{_LOGICAL}.Command", f"{_LOGICAL}.ParsedStatement")
 # Plans that do something and are of neither class; and commands that only tell something.
 _ALSO_DOING = re.compile("InsertInto|ExecuteImmediate")
-_TELLING = frozenset({"ExplainCommand", "DescribeRelation", "DescribeColumn", "DescribeQueryCommand"})
+_EXPLAIN = "ExplainCommand"
+_TELLING = frozenset({_EXPLAIN, "DescribeRelation", "DescribeColumn", "DescribeQueryCommand"})
 
 _TOKEN = re.compile(
     r"""--[^\n]* | /\*.*?\*/ | r'[^']*' | r"[^"]*" | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*"
@@ -52,25 +54,29 @@ ONLY_QUERIES = (
 
 def answer(found: Captured, query: str) -> DataFrame:
     """Returns the rows of a query. Errors: UsageError for another statement; AnalysisException, ParseException."""
-    _check_is_query(found.spark, query)
+    statement = _kind_of_query(found.spark, query)
     words = {word.lower() for word in re.findall(r"\w+", query)}
     for name in SOURCES:
         if name in words:
             load(found, name).createOrReplaceTempView(name)
-    return found.spark.sql(query)
+    rows = found.spark.sql(query)
+    # a plan is one text, of which people read the lines
+    return rows.select(F.explode(F.split("plan", "\n")).alias("plan")) if statement == _EXPLAIN else rows
 
 
-def _check_is_query(spark: SparkSession, query: str) -> None:
-    """Errors: UsageError for a statement that is no query; ParseException."""
+def _kind_of_query(spark: SparkSession, query: str) -> str:
+    """The name of Spark's class for a query. Errors: UsageError for a statement that is no query; ParseException."""
     session: Any = getattr(spark, "_jsparkSession")  # noqa: B009 - pyspark has no public parser
     jvm: Any = getattr(spark, "_jvm")  # noqa: B009
     plan = session.sessionState().sqlParser().parsePlan(query)
     doing = [jvm.java.lang.Class.forName(name) for name in _DOING]
-    if plan.getClass().getSimpleName() in _TELLING:
-        return
+    kind = str(plan.getClass().getSimpleName())
+    if kind in _TELLING:
+        return kind
     for node in _nodes(plan):
-        if any(kind.isInstance(node) for kind in doing) or _ALSO_DOING.search(node.getClass().getSimpleName()):
+        if any(each.isInstance(node) for each in doing) or _ALSO_DOING.search(node.getClass().getSimpleName()):
             raise click.UsageError(ONLY_QUERIES)
+    return kind
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

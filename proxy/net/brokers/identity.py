@@ -9,7 +9,7 @@ a name may lead elsewhere later.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 import trio
@@ -23,8 +23,9 @@ from proxy.schema.addresses import Address
 LOOK_UP_SECONDS = 5.0
 # seconds between two rounds of look-ups
 ROUND_SECONDS = 600.0
-# addresses that are reported of each kind: brokers and load balancers may name any number of them
-MOST_REPORTED = 1 << 16
+# addresses that are reported of each kind: brokers and load balancers may name any number of them. All clusters' fit
+# into one entry of the recorder's log
+MOST_REPORTED = 1 << 12
 # ids that are reported: a cluster has one, and another one if another cluster takes its place
 MOST_IDS = 1000
 
@@ -38,6 +39,8 @@ class Identity:
         self._upstreams: set[Address] = set()
         self._listeners: set[Address] = set()
         self._interfaces = of_this_machine() if observer is not None else []
+        # names that were not looked up yet, with what to do with their addresses
+        self._new_names: dict[Address, Callable[..., None]] = {}
         self._more_names = trio.Event()
 
     def add_id(self, cluster_id: str | None) -> None:
@@ -50,12 +53,13 @@ class Identity:
 
     def add_upstreams(self, *addresses: Address) -> None:
         """These are addresses of the cluster's brokers."""
-        if self._observer is not None and (new := self._new(self._upstreams, addresses)):
+        if self._observer is not None and (new := self._new(self._upstreams, addresses, self.add_upstreams)):
             self._observer.identified(self._cluster, upstreams=map(str, new))
 
     def add_listeners(self, *addresses: Address) -> None:
         """The proxy can be reached at these addresses for the cluster."""
-        if self._observer is not None and (new := self._new(self._listeners, self._everywhere(addresses))):
+        everywhere = self._everywhere(addresses)
+        if self._observer is not None and (new := self._new(self._listeners, everywhere, self.add_listeners)):
             self._observer.identified(self._cluster, listeners=map(str, new))
 
     def reached(self, sock: socket.socket) -> None:
@@ -64,16 +68,23 @@ class Identity:
             self.add_upstreams(Address(*sock.getpeername()[:2]))
 
     async def keep_looking_up(self) -> None:
-        """Looks up all names, those too that are added meanwhile, until cancelled."""
+        """Looks up each new name at once, and all names in rounds, until cancelled."""
         while self._observer is not None:
-            self._more_names = trio.Event()
-            for known, add in ((self._upstreams, self.add_upstreams), (self._listeners, self.add_listeners)):
-                for name in [each for each in known if _is_name(each.host)]:
-                    add(*await _resolved(name))
             with trio.move_on_after(ROUND_SECONDS):
-                await self._more_names.wait()
-            self._interfaces = of_this_machine()
+                while True:
+                    await self._look_up_new_names()
+            self._interfaces = await trio.to_thread.run_sync(of_this_machine)
             self.add_listeners(*(each for each in self._listeners if each.host in WILDCARDS))
+            for known, add in ((self._upstreams, self.add_upstreams), (self._listeners, self.add_listeners)):
+                self._new_names |= {each: add for each in known if _is_name(each.host)}
+
+    async def _look_up_new_names(self) -> None:
+        while self._new_names:
+            name = next(iter(self._new_names))
+            add = self._new_names.pop(name)
+            add(*await _resolved(name))
+        self._more_names = trio.Event()
+        await self._more_names.wait()
 
     def _everywhere(self, addresses: Iterable[Address]) -> Iterator[Address]:
         for address in addresses:
@@ -81,12 +92,12 @@ class Identity:
             if address.host in WILDCARDS:
                 yield from (Address(str(ip), address.port) for ip in self._interfaces)
 
-    def _new(self, known: set[Address], addresses: Iterable[Address]) -> list[Address]:
+    def _new(self, known: set[Address], addresses: Iterable[Address], add: Callable[..., None]) -> list[Address]:
         spelled = dict.fromkeys(Address(_one_spelling(each.host), each.port) for each in addresses)
         new = [each for each in spelled if each not in known][: MOST_REPORTED - len(known)]
         known.update(new)
-        if any(_is_name(each.host) for each in new):
-            self._more_names.set()
+        self._new_names |= {each: add for each in new if _is_name(each.host)}
+        self._more_names.set()
         return new
 
 

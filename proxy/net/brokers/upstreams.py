@@ -273,7 +273,7 @@ class Upstreams:
     def _log_failure(self, reason: str) -> None:
         """Logs why the nodes were not discovered: as a warning if the last reason was another."""
         level = DEBUG if reason == self._logged_reason else WARNING
-        log(level, "the cluster's nodes are not known yet", cluster=self._settings.name, reason=reason)
+        log(level, "the cluster does not name its nodes", cluster=self._settings.name, reason=reason)
         self._logged_reason = reason
 
     async def _address_of(self, node_id: int) -> Address | None:

@@ -24,6 +24,8 @@ from proxy.wire.framing import LENGTH, unpack_api_and_version
 
 # of a frame that ends a connection: the bytes that are looked at
 HEAD_SIZE = 12
+# of each fact: the characters that the capture keeps, since a peer's bytes may stand in a reason
+MOST_RECORDED = 500
 
 
 class Decision(NamedTuple):
@@ -126,7 +128,7 @@ def as_recorded(cause: Cause, decision: Decision) -> dict[str, str | int]:
         return {}
     said = {"event": decision.event or line.event, "setting": decision.setting or line.setting, **decision.facts}
     known = {name: value for name, value in said.items() if value not in ("", None)}
-    return {name: value if isinstance(value, int) else str(value) for name, value in known.items()}
+    return {name: value if isinstance(value, int) else str(value)[:MOST_RECORDED] for name, value in known.items()}
 
 
 def of_request(step: Step, conversation: Conversation, *, is_tls: bool) -> Decision:

@@ -103,5 +103,10 @@ def test_names_that_a_list_excludes_again_match_nothing(patterns, idle):
     assert matching_nothing(patterns) == idle
 
 
+def test_in_lists_of_addresses_a_name_is_excluded_by_any_spelling():
+    patterns = ["[::1]:19092", "!0:0:0:0:0:0:0:1"]
+    assert matching_nothing(patterns, addresses=True) == ["[::1]:19092"]
+
+
 def test_in_lists_without_case_a_name_is_excluded_by_any_spelling():
     assert matching_nothing(["Fetch", "!fetch"], ignore_case=True) == ["Fetch"]

@@ -99,6 +99,13 @@ def test_every_form_of_a_query_is_answered(captured: Build, request_row: Build, 
     assert answer(captured(request_row(0)), query).count()
 
 
+@pytest.mark.real
+def test_a_plan_is_told_line_by_line(captured: Build, request_row: Build) -> None:
+    lines = [row.plan for row in answer(captured(request_row(0)), "explain select * from exchanges").collect()]
+    assert lines[0] == "== Physical Plan =="
+    assert not [line for line in lines if "\n" in line]
+
+
 @pytest.mark.parametrize(
     ("query", "name"),
     [

@@ -11,7 +11,15 @@ import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Unexpected
-from proxy.net.connection.causes import BY_PEERS, LINES, SAID_ELSEWHERE, Decision, as_recorded, log_ending
+from proxy.net.connection.causes import (
+    BY_PEERS,
+    LINES,
+    MOST_RECORDED,
+    SAID_ELSEWHERE,
+    Decision,
+    as_recorded,
+    log_ending,
+)
 from proxy.net.log_throttle import LogThrottle
 from proxy.wire.keys import HEARTBEAT, METADATA
 from tests.proxy.conversation.script import VENDOR, produce, request, response
@@ -190,3 +198,8 @@ def test_the_capture_gets_the_event_the_setting_and_the_facts() -> None:
         "length": 5,
     }
     assert as_recorded(Cause.IDLE, Decision()) == {"event": LINES[Cause.IDLE].event, "setting": "timeouts.idle"}
+
+
+def test_the_capture_keeps_the_beginning_of_a_reason_that_a_peer_has_made_long() -> None:
+    decision = Decision(facts={"reason": "x" * 100_000})
+    assert as_recorded(Cause.TLS_HANDSHAKE, decision)["reason"] == "x" * MOST_RECORDED
