@@ -43,7 +43,8 @@ for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(_name, None)
 
 
-DEMO = "tests/recorder/demo/"
+# what takes longest of one test, beside those on Spark
+LONGEST = ("tests/recorder/demo/", "tests/packaging/")
 
 
 @pytest.fixture(scope="session")
@@ -119,11 +120,11 @@ def pytest_collection_finish() -> None:
 
 
 def _slowness(item: pytest.Item) -> int:
-    """Of the slow tests, those on Spark come first, because they take one process longest; then the demo's."""
+    """Of the slow tests, those on Spark come first, because they take one process longest; then the longest."""
     if item.get_closest_marker("long"):
         return 4
     if item.get_closest_marker("real"):
-        return 1 if _uses_spark(item) else 2 if item.nodeid.startswith(DEMO) else 3
+        return 1 if _uses_spark(item) else 2 if item.nodeid.startswith(LONGEST) else 3
     return 0
 
 

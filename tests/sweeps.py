@@ -29,7 +29,9 @@ def mostly_long(cases: Iterable[Any], usual: int | Callable[[Any], bool]) -> lis
     """A sweep's cases, `long` except for the usual ones: the first few, or those for which the function is true."""
     is_usual = usual if callable(usual) else lambda case: False
     first = 0 if callable(usual) else usual
-    return [
-        case if at < first or is_usual(case) else pytest.param(case, marks=pytest.mark.long)
-        for at, case in enumerate(cases)
-    ]
+    return [case if at < first or is_usual(case) else _long(case) for at, case in enumerate(cases)]
+
+
+def _long(case: Any) -> Any:
+    """`case`: a parameter's value, or a tuple of several parameters' values."""
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.long)

@@ -96,6 +96,8 @@ class Cluster:
         """Learns nodes and topics from an answer to Metadata. Topics that it does not name stay as they are."""
         nodes = {each["node_id"]: (each["host"], each["port"]) for each in answer["brokers"]}
         self.nodes = nodes or self.nodes
+        # the answer may be older than what FindCoordinator has told, or newer: the coordinator is asked for again
+        self.coordinators = {key: node for key, node in self.coordinators.items() if node in self.nodes}
         self.id = answer.get("cluster_id") or self.id
         self.controller = answer.get("controller_id", self.controller)
         for topic in answer["topics"]:

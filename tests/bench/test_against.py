@@ -28,12 +28,14 @@ def test_the_verdict_is_that_of_the_processor_time() -> None:
 
 
 @pytest.mark.real
+@pytest.mark.long
 def test_a_checkout_is_compared_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert against.main([str(ROOT), "--rounds", "1", "--seconds", "0.1", "--only", "burst"]) == 0
     assert re.search(r"in as little of a processor \d+\.\d{3} ", capsys.readouterr().out)
 
 
 @pytest.mark.real
+@pytest.mark.long
 def test_the_other_proxy_is_that_of_the_other_checkout(tmp_path: Path) -> None:
     (tmp_path / "proxy").mkdir()
     (tmp_path / "proxy" / "__init__.py").touch()

@@ -10,6 +10,7 @@ from bench.loads import Sample
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.long
 def test_a_tiny_run_measures_a_load_through_every_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--folder", str(tmp_path), "--json", str(tmp_path / "numbers.json")]
     main(

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.real
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_idle_and_busy_connections_and_a_short_soak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"IDLE": 20, "BUSY": 2, "BUSY_SECONDS": 0.1, "CONNECTION_SECONDS": 0.2, "SAMPLES": 2}.items():
         monkeypatch.setattr(memory, name, value)

@@ -21,6 +21,7 @@ def test_a_flood_has_as_many_frames_as_fit_its_size() -> None:
 
 
 @pytest.mark.real
+@pytest.mark.long
 def test_a_client_beside_a_flood_is_measured_with_and_without_recording(capsys: pytest.CaptureFixture[str]) -> None:
     assert neighbours.main(["--rounds", "1", "--connections", "1", "--kib", "16", "--only", "0.7"]) == 0
     told = capsys.readouterr().out

@@ -13,6 +13,7 @@ from recorder.capture import session as sessions
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.long
 def test_no_process_writes_into_the_folder_of_a_recorder_that_ended(tmp_path: Path) -> None:
     programs = build(tmp_path)
     capture = tmp_path / "capture"

@@ -13,6 +13,7 @@ from bench.processes import build
 
 @pytest.mark.long
 @pytest.mark.real
+@pytest.mark.long
 def test_every_way_leads_there_for_every_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real, "RECORDS", 20_000)
     monkeypatch.setattr(real, "PRODUCED_RECORDS", 20_000)

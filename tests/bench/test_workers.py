@@ -11,6 +11,7 @@ pytestmark = pytest.mark.real
 
 
 @pytest.mark.parametrize("kind", ["lone", "burst"])
+@pytest.mark.long
 def test_workers_are_compared_with_one_process(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert workers.main(["--rounds", "1", "--seconds", "0.1", "--connections", "3", "--kind", kind]) == 0
     said = capsys.readouterr().out

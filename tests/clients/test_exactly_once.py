@@ -13,6 +13,7 @@ from tests.clients.workloads import exactly_once
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.long
 def test_copies_of_java_programs_have_each_record_once(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         exactly_once.java_copies(kafka_three, proxy.bootstrap)

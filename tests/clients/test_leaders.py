@@ -15,6 +15,7 @@ from tests.clients.checks import decoded
 from tests.clients.harness import proxied
 from tests.clients.streams import Conversation, Response
 from tests.clients.workloads import leaders
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -23,7 +24,7 @@ BULK_BYTES = 50_000_000
 
 @pytest.mark.parametrize(
     ("advertise", "named"),
-    [pytest.param("127.1", True, marks=pytest.mark.long), ("127.0.0.1", True), ("127.177.117.117", False)],
+    [*mostly_long([("127.177.117.117", False), ("127.0.0.1", True), ("127.1", True)], usual=1)],
 )
 def test_a_fetch_of_50_mb_names_the_new_leader(
     kafka_three: KafkaCluster, tmp_path: Path, advertise: str, named: bool

@@ -15,6 +15,7 @@ from tests.clients.checks import captured_connections, decoded
 from tests.clients.harness import compact, proxied
 from tests.clients.streams import Conversation
 from tests.clients.workloads import confluent, logins
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -87,8 +88,8 @@ def test_tokens_of_oauth_pass_and_name_their_subject(kafka_strict: KafkaCluster,
     assert {row["principal"] for row in rows if row["api"] == "Produce"} == {logins.BEARER_USER}
 
 
-@pytest.mark.parametrize("mechanism", [pytest.param(logins.PLAIN, marks=pytest.mark.long), logins.OAUTHBEARER])
-@pytest.mark.parametrize("client", ["confluent", "java"])
+@pytest.mark.parametrize("mechanism", mostly_long([logins.OAUTHBEARER, logins.PLAIN], usual=1))
+@pytest.mark.parametrize("client", mostly_long(["confluent", "java"], usual=1))
 def test_logging_in_again_passes_on_the_same_connection(
     kafka_strict: KafkaCluster, tmp_path: Path, client: str, mechanism: str
 ) -> None:

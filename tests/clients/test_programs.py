@@ -16,6 +16,7 @@ def test_performance_programs_receive_all_that_was_sent(kafka_three: KafkaCluste
         programs.measure(kafka_three, proxy.bootstrap)
 
 
+@pytest.mark.long
 def test_verifiable_consumers_of_each_kind_of_group_read_all_acknowledged_records(
     kafka_three: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def copied(source: Path, target: Path) -> Path:
 
 
 @pytest.mark.sweep
+@pytest.mark.long
 def test_a_compactor_killed_at_any_step_makes_no_row_twice_and_loses_none(
     compactions: Compactions, tmp_path: Path
 ) -> None:
@@ -203,6 +204,7 @@ def test_a_capture_has_every_logged_frame_after_the_proxy_and_compactors_were_ki
     assert_holds_what_was_played(tmp_path, seed, played)
 
 
+@pytest.mark.long
 def test_a_compactor_outlives_its_proxy_and_finishes_what_is_written(tmp_path: Path) -> None:
     with record(tmp_path, 1) as proxy:
         assert proxy.stdout is not None

@@ -32,6 +32,7 @@ from tests.brokers.children import spawn, stop
 from tests.brokers.waiting import wait_for
 from tests.certificates import Authority
 from tests.faults.live import HOST, NODES, PATIENCE, ROOT, answer, read_frame
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -252,7 +253,7 @@ def misbehave(proxy: Proxy, kind: str, count: int) -> None:
     assert proxy.resident < MAX_RESIDENT
 
 
-@pytest.mark.parametrize("kind", LISTENERS)
+@pytest.mark.parametrize("kind", mostly_long(LISTENERS, {"node", "tls", "admin"}.__contains__))
 def test_garbage_ends_its_own_connections_alone(proxy: Proxy, kind: str) -> None:
     misbehave(proxy, kind, GARBAGE)
 

@@ -21,12 +21,13 @@ from proxy.wire.keys import METADATA
 from tests.brokers.ports import Reserved
 from tests.brokers.waiting import wait_for
 from tests.faults.live import HOST, NODES, Client, LiveProxy, Where, answer, broker
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
 Two = tuple[LiveProxy, LiveProxy]
 
-WORKERS = pytest.mark.parametrize("workers", [1, 2])
+WORKERS = pytest.mark.parametrize("workers", mostly_long([2, 1], usual=1))
 # Names of this machine that differ from the string 127.0.0.1.
 SPELLINGS = ("0.0.0.0", "0", "::ffff:127.0.0.1", "127.1", "localhost")
 # Clients of a test. For each, the proxy may open a few connections before it detects the loop.

@@ -126,6 +126,7 @@ def test_a_killed_proxys_capture_holds_what_was_logged_and_the_next_proxy_finish
     assert event_rows(folder, "gap") == []
 
 
+@pytest.mark.long
 def test_the_compact_command_finishes_a_session_whose_proxy_and_compactor_were_killed(
     start: Start, tmp_path: Path
 ) -> None:

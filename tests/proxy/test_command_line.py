@@ -166,6 +166,7 @@ def test_a_terminal_that_may_have_styles_gets_them(capture: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["no-color", "dumb"])
+@pytest.mark.long
 def test_a_terminal_without_styles_gets_no_escapes(capture: Path, environment: dict[str, str]) -> None:
     assert b"\x1b" not in shown_on_a_terminal(capture, **environment)
 

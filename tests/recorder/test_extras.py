@@ -45,6 +45,7 @@ def imported() -> Iterator[tuple[str, str]]:
             yield from ((name.partition(".")[0], str(path.relative_to(PROJECT))) for name in names)
 
 
+@pytest.mark.real
 def test_every_package_that_is_imported_is_declared() -> None:
     """What another package brings today may be gone with that one's next version."""
     of_users = {name: wanted for name, wanted in DECLARED["optional-dependencies"].items() if name != "dev"}

@@ -39,6 +39,7 @@ def test_each_name_that_is_unfit_is_printed(tmp_path: Path) -> None:
         assert any(said in line and f"test_it.py::test_{number}[" in line for line in done.stdout.splitlines())
 
 
+@pytest.mark.long
 def test_names_that_stay_are_fit(tmp_path: Path) -> None:
     done = checked(tmp_path, "'a', 1, None, 2.5")
     assert (done.returncode, done.stdout) == (0, "")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.scheduling import ON_SPARK
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 PROJECT = Path(__file__).resolve().parents[2]
 SETTINGS = "[pytest]\naddopts = -p tests.scheduling --import-mode=importlib\nmarkers =\n    real\n    long\n"
 # a fixture that notes in a file of its name that it was made

@@ -134,6 +134,7 @@ def test_kio_stops_at_an_unknown_tagged_field() -> None:
         entity_reader(cast(Any, kio_entity("request", 18, 3)))(data, 0)
 
 
+@pytest.mark.real
 def test_header_versions_are_those_of_kio() -> None:
     rule = {"request": request_header_version, "response": response_header_version}
     for kind, key, version in EVERY_MESSAGE:

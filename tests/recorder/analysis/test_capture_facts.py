@@ -18,6 +18,7 @@ pytestmark = pytest.mark.real
 Build = Callable[..., Any]
 
 
+@pytest.mark.long
 def test_a_side_has_the_answers_of_analyze_and_the_findings_of_a_report(
     captured: Build, request_row: Build, response_row: Build
 ) -> None:

@@ -115,6 +115,7 @@ def _why_a_stream_ends(spark: SparkSession, capture: Path) -> str | None:
 
 
 @pytest.mark.real
+@pytest.mark.long
 def test_a_stream_is_refused_with_what_streams_a_capture(spark: SparkSession, tmp_path: Path) -> None:
     register(spark)
     why = wait_for(lambda: _why_a_stream_ends(spark, tmp_path), "a worker that Spark's ten seconds are enough for")

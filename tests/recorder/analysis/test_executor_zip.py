@@ -75,6 +75,7 @@ print([module.__file__ for module in ours if not module.__file__.startswith(sys.
 """
 
 
+@pytest.mark.real
 def test_a_process_that_has_only_the_zip_understands_the_options_of_the_format(
     tmp_path: Path, request_row: Callable[..., Any]
 ) -> None:

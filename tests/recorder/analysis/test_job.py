@@ -158,6 +158,7 @@ def table(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.real
 @pytest.mark.timeout(900)
+@pytest.mark.long
 def test_executor_processes_give_the_same_answer_as_threads(
     tmp_path: Path, capture: Build, request_row: Build, response_row: Build
 ) -> None:

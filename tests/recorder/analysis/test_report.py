@@ -55,6 +55,7 @@ def test_when_nothing_passes_the_filters_it_says_what_the_capture_holds(spark: S
     assert everything.held is None
 
 
+@pytest.mark.long
 def test_analyze_and_inspect_report_the_same_losses(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ def test_tables_are_kept_as_csv_and_replaced_only_if_asked(spark: SparkSession, 
     assert pyarrow.csv.read_csv(file).to_pylist()[0]["requests"] == 1
 
 
+@pytest.mark.long
 def test_latencies_are_grouped_by_each_column_of_the_question(spark: SparkSession, folder: str) -> None:
     """Groups by each possible column, alone and together."""
     found = report(sources.captured(spark, folder), Question(("client_id", "api_version", "topic", "software")))

@@ -35,6 +35,7 @@ def test_a_table_has_the_columns_that_it_declares(captured: Build, request_row: 
 
 
 @pytest.mark.real
+@pytest.mark.long
 def test_tables_of_a_merged_capture_are_those_of_its_small_files(spark: SparkSession, tmp_path: Path) -> None:
     folders = [two_sessions(tmp_path / "capture"), tmp_path / "merged"]
     merge(*folders, now_ns=1 << 62)

@@ -125,6 +125,7 @@ def test_a_capture_that_grows_has_each_window_once_and_as_batch_has_it(
     assert len(written(spark, tmp_path, "latency_by_api")) > 3
 
 
+@pytest.mark.long
 def test_an_exchange_later_than_its_written_window_is_counted_and_dropped(
     spark: SparkSession, tmp_path: Path, segments: list[Path]
 ) -> None:

@@ -92,6 +92,7 @@ def test_rules_alone_open_frames_for_their_own_tables(
     assert set(decoded["_of_pass"]) == names(OF_FINDINGS)
 
 
+@pytest.mark.long
 def test_a_report_opens_each_frame_once_and_takes_few_jobs(
     spark: SparkSession, captured: Build, rows: list[Any], decoded: dict[str, Counter[str]]
 ) -> None:

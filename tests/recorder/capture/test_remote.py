@@ -108,6 +108,7 @@ def test_a_store_that_refuses_is_reported_in_one_line(refusing: None, command: l
     assert found.output == "Error: s3://bucket/kept can't be read: access denied: Access Denied\n"
 
 
+@pytest.mark.real
 def test_an_unreachable_store_is_reported_in_one_line(s3: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with store() as other:
         monkeypatch.setenv("AWS_ENDPOINT_URL", other.endpoint)

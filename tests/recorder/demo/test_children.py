@@ -34,6 +34,7 @@ def running(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("program", [SLEEPER, STUBBORN], ids=["willing", "stubborn"])
+@pytest.mark.real
 def test_a_child_is_gone_after_the_block(tmp_path: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.demo.children._GRACE", 0.3)
     with children(tmp_path) as started:

@@ -26,3 +26,12 @@ def test_the_targets_own_id_counts_where_it_has_one() -> None:
     cluster = Cluster()
     cluster.learn_metadata(metadata(b"t" * 16))
     assert cluster.topic_ids == {"a": b"t" * 16}
+
+
+def test_a_coordinator_that_metadata_does_not_name_is_asked_for_again() -> None:
+    cluster = Cluster(nodes={1: ("a", 1)})
+    for node in (1, 2):
+        answer = {"error_code": 0, "node_id": node, "host": "b", "port": node}
+        cluster.learn_coordinator(0, f"group-{node}", answer)
+    cluster.learn_metadata({"brokers": [{"node_id": 1, "host": "a", "port": 1}], "topics": []})
+    assert cluster.coordinators == {(0, "group-1"): 1}

@@ -33,13 +33,13 @@ Work = Callable[[KafkaCluster, str], None]
 # kind of work -> its recorder; kinds that need transactions v2 or newer groups are separate
 EVERY: dict[str, Work] = {
     "every codec and acks": lambda cluster, bootstrap: confluent.produces_and_consumes(bootstrap),
-    "transactions v1": lambda cluster, bootstrap: confluent.keeps_its_transactions(bootstrap),
     "transactions v2": java.keeps_its_transactions,
     "classic group": lambda cluster, bootstrap: confluent.rebalances_a_group(bootstrap, "classic"),
     "newer group": lambda cluster, bootstrap: confluent.rebalances_a_group(bootstrap, "consumer"),
-    "exactly-once copy": lambda cluster, bootstrap: exactly_once.confluent_copies(bootstrap),
 }
 OTHERS: dict[str, Work] = {
+    "transactions v1": lambda cluster, bootstrap: confluent.keeps_its_transactions(bootstrap),
+    "exactly-once copy": lambda cluster, bootstrap: exactly_once.confluent_copies(bootstrap),
     "java, every codec": java.produces_and_consumes,
     "java, exactly-once copies": exactly_once.java_copies,
     "kcat": lambda cluster, bootstrap: kcat.produces_and_consumes(bootstrap),

@@ -478,6 +478,7 @@ async def test_brokers_that_end_each_connection_are_asked_less_often_where_nodes
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.real
 async def test_a_cluster_that_names_no_broker_yet_is_asked_again_soon(make, nursery, autojump_clock):
     broker = Broker(nodes=[])
     address = await broker.start(nursery)
@@ -508,6 +509,7 @@ async def test_a_cluster_that_names_no_broker_is_asked_again_though_nodes_are_kn
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.real
 async def test_a_cluster_that_comes_back_after_long_is_found_soon(make, nursery, autojump_clock):
     broker = Broker()
     address = await broker.start(nursery)
@@ -521,6 +523,7 @@ async def test_a_cluster_that_comes_back_after_long_is_found_soon(make, nursery,
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.real
 async def test_the_proxy_asks_itself_when_no_client_has_and_never_brokers_that_want_a_login(
     make, nursery, autojump_clock
 ):
@@ -546,6 +549,7 @@ async def test_the_proxy_asks_itself_when_no_client_has_and_never_brokers_that_w
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.real
 async def test_a_question_without_an_answer_forgets_no_node(make, nursery, autojump_clock):
     broker = Broker()
     address = await broker.start(nursery)

@@ -5,7 +5,8 @@ import os
 import pytest
 import trio
 
-from proxy.net.workers.balance import HESITATION, MAX_HESITATIONS, RECOVERY, ConnectionCounts, OwnCount
+from proxy.net.workers import balance
+from proxy.net.workers.balance import HESITATION, MAX_HESITATIONS, ConnectionCounts, OwnCount
 
 
 @pytest.fixture
@@ -73,11 +74,13 @@ async def test_a_worker_that_hesitates_in_vain_hesitates_less_and_less(counts, a
     assert waited == [16, 8, 4, 2, 1, 1, 1]
 
 
-async def test_a_worker_that_was_only_slow_is_waited_for_again_after_a_while(counts, autojump_clock):
+async def test_a_worker_that_was_only_slow_is_waited_for_again_after_a_while(counts, autojump_clock, monkeypatch):
+    recovery = 50 * HESITATION
+    monkeypatch.setattr(balance, "RECOVERY", recovery)
     one, _ = begun(counts, 0, 5), begun(counts, 1, 0)
     for _ in range(2):
         waited = []
-        while sum(waited) < RECOVERY:
+        while sum(waited) < recovery:
             waited.append(await hesitates(one))
         assert [round(seconds / HESITATION) for seconds in waited[:6]] == [16, 8, 4, 2, 1, 1]
 

@@ -81,6 +81,7 @@ async def test_an_ended_worker_is_replaced_in_its_slot(team, caplog, autojump_cl
     assert "worker ended; another takes its place" in caplog.text
 
 
+@pytest.mark.real
 async def test_the_pause_grows_while_workers_keep_ending(team, autojump_clock):
     workers = await team.working()
     worker, pauses = workers[0], []

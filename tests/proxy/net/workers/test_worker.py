@@ -269,6 +269,7 @@ async def test_a_worker_sends_its_counts_before_it_answers_the_call(parent):
     assert "clusters" not in answer
 
 
+@pytest.mark.real
 async def test_other_workers_see_the_workers_number_of_connections(parent):
     counts = parent.counts._numbers
     await parent.hears("join")

@@ -175,6 +175,7 @@ async def test_a_target_that_answers_byte_by_byte_is_waited_for() -> None:
     assert result.verdict is Verdict.EQUAL
 
 
+@pytest.mark.real
 async def test_a_target_that_is_gone_in_the_middle_ends_with_what_was_lost() -> None:
     broker = LoopbackBroker()
 
@@ -189,6 +190,7 @@ async def test_a_target_that_is_gone_in_the_middle_ends_with_what_was_lost() -> 
     assert totals.lost + totals.withheld.total() == COUNT - 1
 
 
+@pytest.mark.real
 async def test_a_target_that_says_nothing_ends_with_what_was_lost() -> None:
     async def silent(number: int, stream: trio.abc.Stream, answer: bytes) -> bool | None:
         return None if number <= ASKED_BEFORE else True

@@ -56,6 +56,7 @@ def test_lanes_have_a_time_axis_whose_labels_stand_at_their_times() -> None:
     assert all(row["y"] < labels[0]["y"] for row in rows(spec, 1))
 
 
+@examples(30)
 @given(st.integers(0, 2**62), st.sampled_from([1, SECOND, 3600 * SECOND, 10**7 * SECOND]), st.integers(1, 120))
 def test_labels_of_times_never_overlap_nor_leave_the_drawing(first: int, step: int, bins: int) -> None:
     for width in (300, 1000):
