@@ -21,6 +21,8 @@ from proxy.wire.framing import FrameLimits
 _SOCKET_REQUEST_MAX_BYTES, _FETCH_MAX_BYTES, _REQUEST_TIMEOUT_SECONDS = FrameLimits().request, 52_428_800, 30
 # the default path of the configuration of Kerberos
 KRB5_CONFIG = "/etc/krb5.conf"
+# what brokers and ACLs write before the name of a user
+_KAFKAS_USER = "User:"
 _LOCALHOST = ("127.0.0.1", "::1")
 
 
@@ -168,10 +170,20 @@ def _unmatched(loaded: LoadedSettings) -> Iterator[str]:
     for name in ("apis", "clusters", "listeners", "client_ids", "principals"):
         how = {"ignore_case": name == "apis", "addresses": name == "listeners"}
         for pattern in matching_nothing(getattr(capture, name) or (), **how):
-            yield f"capture.only.{name} has {shown(pattern)}, which matches nothing: a pattern with ! leaves it out"
+            why = f"{NOT}* leaves everything out" if pattern.startswith(NOT) else f"a pattern with {NOT} leaves it out"
+            yield f"capture.only.{name} has {shown(pattern)}, which matches nothing: {why}"
+    for pattern in capture.principals or ():
+        if pattern.removeprefix(NOT).startswith(_KAFKAS_USER):
+            yield (
+                f"capture.only.principals has {shown(pattern)}, which matches nothing: principals are written as in "
+                f"the capture, without {_KAFKAS_USER}"
+            )
     listeners = _listeners(loaded.proxy.clusters)
+    excluded = matching_nothing(capture.listeners or (), addresses=True)
     for pattern in capture.listeners or () if listeners is not None else ():
-        if not any(map(Patterns([pattern.removeprefix(NOT)], addresses=True).matches, listeners or ())):
+        if pattern not in excluded and not any(
+            map(Patterns([pattern.removeprefix(NOT)], addresses=True).matches, listeners or ())
+        ):
             listen = loaded.proxy.clusters[0].listen
             yield (
                 f"capture.only.listeners has {shown(pattern)}, which matches none of the listeners: they are written "
