@@ -9,6 +9,7 @@ producers/  groups/  sessions/  consumers/      the state that a cluster assigns
 comparison/  results/    the verdict on an exchange; reports for people and programs
 login/                   logins to the target
 survey  stream           the capture: its contents, and its happenings in the order of time
+beginnings               what is from before the recording, as far as the capture proves it
 recorded                 where it was recorded: ids of clusters, addresses of brokers and listeners
 plan  outcome            the values that rooms hand to each other; the values of a report
 cluster  names  mapping  partitions      the target as known so far; names and pairs of both sides

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
@@ -18,6 +18,10 @@ class Deletes(StrEnum):
     NOTHING = "none"
     OWN = "own"  # what this replay made, or --prefix names
     ALL = "all"
+
+
+# Brokers elect leaders and learn of topics within seconds, however short a recording is.
+SHORTEST_WAIT = 10 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,18 @@ class Options:
     def chooses(self, api_key: int) -> bool:
         """True unless `--only` leaves the API out."""
         return not self.only or is_api(self.only, api_key)
+
+    def within(self, recorded_ns: int) -> Options:
+        """At `max`, default times that are no longer than the recording, or than SHORTEST_WAIT.
+
+        A request that the recording had settled at its end, at the latest, has no reason to take longer.
+        """
+        if self.speed is not None:
+            return self
+        longest, default = max(recorded_ns, SHORTEST_WAIT), Options()
+        wait = min(self.wait, longest) if self.wait == default.wait else self.wait
+        drain = min(self.drain, longest) if self.drain == default.drain else self.drain
+        return replace(self, wait=wait, drain=drain)
 
     def words(self) -> tuple[str, ...]:
         """The speed, and all options with other than default values, as they would be typed."""

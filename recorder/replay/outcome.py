@@ -59,6 +59,32 @@ class Unanswered(StrEnum):
     NOT_AWAITED = "the recorded client hung up first, or the replay ended"
 
 
+class BeforeKind(StrEnum):
+    """What is from before the recording, so that the target can't have it. The value stands in reports."""
+
+    RECORDS = "records"
+    OFFSET = "offsets"
+    MEMBER = "requests of members"
+    GENERATION = "requests of generations"
+    TRANSACTION = "ends of transactions"
+    SESSION = "requests of sessions"
+    TOPIC = "parts with topics of unknown names"
+    GROUP = "descriptions of groups"
+    ASSIGNMENT = "assignments of groups"
+
+
+@dataclass(frozen=True, slots=True)
+class FromBefore:
+    """What is from before the recording and not expected of the target.
+
+    `name`: the topic of records and offsets; else the group, transactional id, client or topic id.
+    """
+
+    kind: BeforeKind
+    name: str
+    count: int
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The cluster that was played to. `asked`: as given to --to; `nodes`: id -> host:port."""
@@ -110,6 +136,7 @@ class Plan:
         partitions: parts withheld of requests that would be sent, by reason.
         made: the replay's own requests by purpose, such as creating topics.
         refusals: why the replay would not begin.
+        before: what is from before the recording, as far as it is known before anything is sent.
         notes: what people should know.
     """
 
@@ -125,6 +152,7 @@ class Plan:
     groups: tuple[Touched, ...] = ()
     transactions: tuple[Touched, ...] = ()
     refusals: tuple[str, ...] = ()
+    before: tuple[FromBefore, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -210,7 +238,8 @@ class Latency:
 class Stream:
     """Records that a consumer fetched of one partition. `reordered`: records that both sides read, in another order.
 
-    `missing`: the target's log ended without them; `unread`: the replay ended before it had read them.
+    `missing`: the target's log ended without them; `unread`: the replay ended before it had read them. `before`: the
+    target lacks them, and they are from before the recording.
     """
 
     consumer: str
@@ -221,10 +250,14 @@ class Stream:
     extra: int = 0
     reordered: int = 0
     unread: int = 0
+    before: int = 0
 
     @property
     def differs(self) -> bool:
-        """True if both sides read different records, or in another order. Unread records don't count."""
+        """True if both sides read different records, or in another order.
+
+        Records that are unread, or from before the recording, don't count.
+        """
         return bool(self.missing or self.extra or self.reordered)
 
 
@@ -305,7 +338,9 @@ class Result:
         ended_why: a sentence that says more than `ending`; mostly empty.
         apis: by name; `made`: the replay's own requests by purpose.
         late: how late each request left, 0 for punctual ones; `lateness`: by cause, the part of it in late ones.
+        stood_still_ns: how long nothing moved, by what the replay waited for; it may wait for several things at once.
         latency: by API. Those that are apart have a name of their own: "Fetch, empty polls".
+        before: what is from before the recording, so that it was not expected.
         assigned: groups whose assignments differ.
         had_records: topics that the replay produced to and that had records on the target before.
         had_offsets: groups that had offsets on the target before.
@@ -327,8 +362,10 @@ class Result:
     made: Counter[str] = field(default_factory=Counter)
     late: Durations = field(default_factory=Durations)
     lateness: dict[Cause, Durations] = field(default_factory=dict)
+    stood_still_ns: Counter[str] = field(default_factory=Counter)
     latency: dict[str, Latency] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
+    before: tuple[FromBefore, ...] = ()
     assigned: list[Assigned] = field(default_factory=list)
     had_records: tuple[str, ...] = ()
     had_offsets: tuple[str, ...] = ()

@@ -64,6 +64,7 @@ class Reason(StrEnum):
     NO_LOGIN = "the settings file has no login for its principal"
     NO_NODE = "no node of the target takes it"
     GAVE_UP = "waited longer than --wait"
+    FROM_BEFORE = "is of something from before the recording"
     REPEATED = "repeats records that the target has taken"
     ENDED = "the replay ended before it was due"
 
@@ -76,8 +77,9 @@ BY_CHOICE = frozenset(
     }
 )
 
-# Reasons that leave nothing unplayed: the target has the records by an earlier request.
-_PLAYED = frozenset({Reason.REPEATED})
+# Reasons that leave nothing unplayed: an earlier request brought the records, or the target can't have what the request
+# is about.
+_PLAYED = frozenset({Reason.REPEATED, Reason.FROM_BEFORE})
 
 
 def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:

@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from proxy.wire.apis import name_or_key
 from proxy.wire.errors import WireError
 from proxy.wire.keys import CREATE_TOPICS, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH
+from recorder.replay.comparison.from_before import TOLD
 from recorder.replay.engine.world import World
 from recorder.replay.mapping import Pairs
 from recorder.replay.outcome import Plan
-from recorder.replay.plan import AskFirst, Exchange, Reason, Values, Withheld
+from recorder.replay.plan import AskFirst, Exchange, Origin, Reason, Values, Withheld
 from recorder.replay.requests.translate_names import NamesTranslator
-from recorder.replay.stream import Happening, RequestRecorded
+from recorder.replay.stream import AnswerRecorded, Happening, RequestRecorded
 from recorder.replay.versions import choosing as versions
 from recorder.replay.versions.recode import Topics
 
@@ -32,13 +33,21 @@ def rehearse(rows: Iterable[Happening], world: World, topics: Iterable[str], pla
     Args:
         topics: the topics that are used, by the target's names.
     """
-    rehearsal = _Rehearsal(world, topics)
+    rehearsal, asked = _Rehearsal(world, topics), dict[Origin, Exchange]()
     for row in rows:
         if isinstance(row, RequestRecorded):
             if world.plays(row.exchange):
-                _count(plan, row.exchange, rehearsal.goes(row.exchange))
+                found = rehearsal.goes(row.exchange)
+                _count(plan, row.exchange, found)
+                if row.exchange.api_key in TOLD and not isinstance(found, Withheld):
+                    asked[row.exchange.origin] = row.exchange
             elif world.is_made_anew(row.exchange):
                 _count(plan, row.exchange, Withheld(Reason.MADE_ANEW))
+        elif isinstance(row, AnswerRecorded) and row.origin in asked:
+            exchange = asked.pop(row.origin)
+            exchange.take_answer(row.ns, row.frame)
+            world.before.add_planned(exchange)
+    plan.before = world.before.found((), ())
 
 
 def _count(plan: Plan, exchange: Exchange, found: set[Node] | Withheld) -> None:
@@ -68,7 +77,7 @@ class _Rehearsal:
             return Withheld(Reason.OPAQUE, str(error))
 
     def _goes(self, exchange: Exchange) -> set[Node] | Withheld:
-        refused = self._world.refused(exchange)
+        refused = self._world.refused(exchange) or self._world.before.planned(exchange)
         if refused is not None:
             return refused
         values = exchange.decoded()

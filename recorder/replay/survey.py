@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from proxy.wire import codec, marked, response_head
+from proxy.wire import codec, marked
 from proxy.wire.apis import name_or_key
-from proxy.wire.catalog import Codec, codec_of_response
+from proxy.wire.catalog import Codec
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head
 from proxy.wire.keys import (
@@ -28,7 +28,9 @@ from proxy.wire.keys import (
     TXN_OFFSET_COMMIT,
 )
 from proxy.wire.places import FORGOTTEN
-from recorder.replay import partitions
+from recorder.replay import beginnings, partitions
+from recorder.replay.beginnings import Beginnings
+from recorder.replay.messages import answer_values
 from recorder.replay.outcome import Touched
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
 from recorder.replay.recorded import TELLS_BROKERS, Recorded
@@ -70,8 +72,10 @@ class Survey:
         internal: topics that the recording's answers call internal.
         used: topics that requests name, except to ask for metadata or to create them.
         topic_ids: recorded id -> recorded name.
-        first_offsets: (topic, partition) -> the first base offset in an answer to Produce.
+        first_offsets: (topic, partition) -> the first base offset in an answer to Produce, or the log's end before the
+            first Produce with acks 0.
         first_acquired: share group -> (topic, partition) -> the lowest offset that its members acquired.
+        beginnings: what began in the recording, of which all else is from before.
         nodes: recorded ids of nodes that requests went to, or that answers name.
         committing: groups whose offsets are committed.
         sent: requests by API; `withheld`: by API and reason.
@@ -95,6 +99,7 @@ class Survey:
     topic_ids: dict[bytes, str] = field(default_factory=dict)
     first_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     first_acquired: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
+    beginnings: Beginnings = field(default_factory=Beginnings)
     nodes: set[int] = field(default_factory=set)
     principals: set[str] = field(default_factory=set)
     sent: Counter[str] = field(default_factory=Counter)
@@ -147,6 +152,7 @@ def survey(
         recorded: what the capture's events tell of where it was recorded.
     """
     found, sharing, creating = Survey(recorded=recorded or Recorded()), dict[Origin, str](), dict[Origin, set[str]]()
+    found.beginnings = Beginnings(found.topic_ids)
     for row in rows:
         if isinstance(row, ConnectionClosed):
             continue
@@ -163,6 +169,8 @@ def survey(
                 if withheld is None and row.exchange.api_key == CREATE_TOPICS:
                     creating[row.exchange.origin] = _new_topics(found, row.exchange)
                 _add_sharing(sharing, row.exchange)
+            if found.requests:
+                _add_beginning(found, row.exchange)
         elif isinstance(row, AnswerRecorded):
             new, group = creating.pop(row.origin, set()), sharing.pop(row.origin, None)
             # the request's frame told its API; the row of its answer may name another one
@@ -174,6 +182,8 @@ def survey(
         elif isinstance(row, NodeFound):
             found.nodes.add(row.node)
     found.other_clusters -= found.clusters
+    found.beginnings.close()
+    found.first_offsets = found.beginnings.silent_ends() | found.first_offsets
     return found
 
 
@@ -220,7 +230,10 @@ def _add_names(found: Survey, exchange: Exchange) -> None:
             found.committing.add(name)
     for name in names["transactional_id"]:
         _count(found.transactions, name, key)
-    for name, index in _indices(key, version, frame, request_head(frame).body):
+    indices = [*_indices(key, version, frame, request_head(frame).body)]
+    if key == PRODUCE and exchange.awaits:
+        found.beginnings.add_produce(exchange, indices, next(iter(names["transactional_id"]), None))
+    for name, index in indices:
         known = found.topic_ids.get(name) if isinstance(name, bytes) else name
         if known:
             found.topics[known] = max(found.topics.get(known, 0), index + 1)
@@ -235,10 +248,28 @@ def _count(names: dict[Any, NameUse], name: Any, key: int) -> None:
         one.is_produced |= key == PRODUCE
 
 
+def _add_beginning(found: Survey, exchange: Exchange) -> None:
+    """Adds what a request begins, chosen or not: what is recorded is not from before."""
+    key, version, frame = exchange.api_key, exchange.version, exchange.frame or b""
+    if key in beginnings.READ:
+        found.beginnings.add_request(exchange)
+    elif key == PRODUCE and not exchange.awaits:
+        found.beginnings.add_silent(exchange)
+    elif key == PRODUCE and not found.beginnings.is_adding(exchange.origin):
+        places, name = None, None
+        with suppress(WireError):
+            at = request_head(frame).body
+            names = _project("request", key, version, frame, at)["transactional_id"]
+            places, name = [*_indices(key, version, frame, at)], next(iter(names), None)
+        found.beginnings.add_produce(exchange, places, name)
+
+
 def _add_answer(found: Survey, row: AnswerRecorded) -> None:
     if row.frame is None or row.api_key < 0:
         return
     try:
+        if row.api_key in beginnings.ANSWERED and found.requests:
+            found.beginnings.add_answer(row.origin, row.api_key, row.ns, _values(row))
         if row.api_key == METADATA:
             _add_metadata(found, _values(row))
         elif row.api_key == PRODUCE:
@@ -252,8 +283,7 @@ def _add_answer(found: Survey, row: AnswerRecorded) -> None:
 
 def _values(row: AnswerRecorded) -> dict[str, Any]:
     assert row.frame is not None
-    found = codec_of_response(row.frame, row.api_key, row.version)
-    return found.decode(row.frame, response_head(row.frame, row.api_key, row.version).body)[0] if found else {}
+    return answer_values(row.api_key, row.version, row.frame)
 
 
 def _add_metadata(found: Survey, values: dict[str, Any]) -> None:

@@ -9,7 +9,9 @@ Answers to made heartbeats count for the target too.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 
+from proxy.wire.errors import WireError
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
 from recorder.replay.comparison.unions import AssignmentParts, AssignmentUnions, assignment_parts
 from recorder.replay.names import Names
@@ -25,8 +27,13 @@ MOST_NAMED = 100
 class Assignments:
     """The assignments of one replay's groups. A translator, which changes nothing."""
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    def __init__(
+        self, names: Names, is_before: Callable[[str, str, int], bool] = lambda group, member, at_ns: False
+    ) -> None:
+        """`is_before`: recorded group, member and time -> True for a member from before the recording."""
+        self._names, self._is_before = names, is_before
+        # groups with such members, which have partitions that the target gives to others
+        self.of_before: set[str] = set()
         self._unions = AssignmentUnions()
         # groups with a topic that no recorded answer has named: they can't be compared
         self._unnamed: set[str] = set()
@@ -57,12 +64,18 @@ class Assignments:
         self._unions.add_replayed(group, _named(_of(api_key, answer), self._names.recorded_topic))
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """Does nothing: the recorded answer is not counted without the target's."""
+        """Notes a member from before the recording. The recorded answer is not counted without the target's."""
+        if exchange.api_key not in API_KEYS:
+            return
+        with suppress(WireError):
+            group, member = exchange.request["group_id"], exchange.request["member_id"]
+            if self._is_before(group, member, exchange.first_ns):
+                self.of_before.add(group)
 
     def differing(self) -> Iterable[Assigned]:
-        """The groups whose assignments differ, for the report."""
+        """The groups whose assignments differ, for the report. Groups with members from before are not compared."""
         for found in self._unions.differing():
-            if found.group not in self._unnamed:
+            if found.group not in self._unnamed | self.of_before:
                 yield Assigned(found.group, _texts(found.only_recorded), _texts(found.only_target))
 
 

@@ -11,6 +11,8 @@ counterpart only has to be there; an element with such a name excuses one extra 
 
 An answer with the recorded bytes needs no walk if each of its values is its own counterpart (`unchanged`).
 
+Structs about what is from before the recording (`from_before`) are not compared: the target can't have it.
+
 Structs that differ as the consequence of an earlier difference (`one_sided`) are compared in errors only, and may be on
 one side alone.
 
@@ -91,6 +93,7 @@ def verdict(
     *,
     dropped: Collection[Dropped] = (),
     consequences: Collection[EnclosingNames] = frozenset(),
+    before: Collection[EnclosingNames] = frozenset(),
 ) -> Verdict:
     """The verdict on an exchange.
 
@@ -99,6 +102,7 @@ def verdict(
         recorded, replayed: the answers' values, each in its own side's terms; None: there is no answer.
         dropped: partitions that weren't sent: left out on both sides.
         consequences: structs that differ because of an earlier difference: only their errors are compared.
+        before: structs about what is from before the recording: they are not compared.
     """
     if recorded is None:
         return Verdict(DifferenceKind.SAME if replayed is None else DifferenceKind.UNCOMPARED)
@@ -107,7 +111,7 @@ def verdict(
     if recorded is replayed and not dropped and is_its_own_counterpart(api_key, version, recorded, known):
         return _SAME
     unsent = frozenset((one.topic, one.partition) for one in dropped)
-    comparison = _Comparison(api_key, known, unsent, consequences)
+    comparison = _Comparison(api_key, known, unsent, consequences, before)
     if api_key in WITH_BLOBS:
         recorded, replayed = (expand("response", api_key, values) for values in (recorded, replayed))
     comparison.struct(compared_fields(api_key, version), StructPath(), recorded, replayed)
@@ -123,8 +127,10 @@ class _Comparison:
         known: Counterparts,
         dropped: frozenset[tuple[str | bytes, int]],
         consequences: Collection[EnclosingNames],
+        before: Collection[EnclosingNames],
     ) -> None:
-        self._api_key, self._known, self._dropped, self._consequences = api_key, known, dropped, consequences
+        self._api_key, self._known, self._dropped = api_key, known, dropped
+        self._consequences, self._before = consequences, before
         self._differences: list[Difference] = []
         self._kinds: set[DifferenceKind] = set()
 
@@ -136,6 +142,8 @@ class _Comparison:
 
     def struct(self, of: ComparedFields, place: StructPath, recorded: Values, target: Values) -> None:
         """Compares two structs field by field, unless an error makes their other fields meaningless."""
+        if place.around in self._before:
+            return
         common = [line for line in of if line.name in recorded and line.name in target]
         if self._errors_differ(common, place, recorded, target) or has_ended(self._api_key, recorded, target):
             return
@@ -246,7 +254,7 @@ class _Comparison:
         return bool(self._dropped) and (where.topic, where.partition) in self._dropped
 
     def _follows(self, where: EnclosingNames) -> bool:
-        return bool(self._consequences) and where in self._consequences
+        return where in self._consequences or where in self._before
 
     def _union(self, members: str, field: str, place: StructPath, recorded: Values, target: Values) -> None:
         """Compares the assignments of a described group's members, all together."""

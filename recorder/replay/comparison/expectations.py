@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from proxy.wire.keys import LIST_OFFSETS, OFFSET_FETCH
+from proxy.wire.keys import LIST_OFFSETS, OFFSET_FETCH, PRODUCE
 from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import GROUP_RESOURCE, TOPIC_RESOURCE, Names
@@ -70,6 +70,9 @@ class Expectations:
             return self._offsets.committed(group, name, partition, recorded) if isinstance(group, str) else None
         if (name, partition) in self._exchange.repeated:
             # the target's base offset is that of the first record that was sent
+            return None
+        if self._exchange.api_key == PRODUCE and self._offsets.is_before(name, partition, recorded):
+            # a retry of records from before the recording, which the target has not taken before
             return None
         if self._exchange.api_key == LIST_OFFSETS:
             return self._offsets.listed(name, partition, recorded)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from typing import Any
 
+from proxy.wire.errors import WireError
 from proxy.wire.keys import FETCH
+from proxy.wire.primitives import Buffer
 from recorder.replay import partitions
 from recorder.replay.cluster import Cluster
 from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.consumers.readers import Consumer
 from recorder.replay.consumers.records import Streams, count_from
+from recorder.replay.messages import batches
 from recorder.replay.names import NO_ID, Names
 from recorder.replay.outcome import Stream
 from recorder.replay.partitions import TopicPartition
@@ -25,7 +29,16 @@ _MAX_BYTES, _WAIT_MS = 50 << 20, 500
 class FetchedRecords:
     """Adds the records of one replay's Fetches to the streams. `offsets` tells consumers apart."""
 
-    def __init__(self, names: Names, cluster: Cluster, offsets: Offsets, streams: Streams) -> None:
+    def __init__(
+        self,
+        names: Names,
+        cluster: Cluster,
+        offsets: Offsets,
+        streams: Streams,
+        is_from_before: Callable[[tuple[str, int]], bool] = lambda connection: False,
+    ) -> None:
+        """`is_from_before`: recorded connection -> True if its fetch session began before the recording."""
+        self._is_from_before = is_from_before
         self._names, self._cluster, self._offsets, self._streams = names, cluster, offsets, streams
         self._asked: dict[Origin, dict[TopicPartition, int]] = {}
         self._isolation: dict[tuple[Hashable, str, int], int] = {}
@@ -51,10 +64,11 @@ class FetchedRecords:
             (name, one.partition): one.values.get("records") or b""
             for name, one in self._told(exchange.answer or {}, self._names.topic)
         }
-        return any(
-            self._streams.lacks(self._consumer(exchange, place), *place, count_from(at, given.get(place, b"")))
+        owed = {
+            place: count_from(max(at, self._streams.first(*place)), given.get(place, b""))
             for place, at in asked.items()
-        )
+        }
+        return any(self._streams.lacks(self._consumer(exchange, place), *place, more) for place, more in owed.items())
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
         """Does nothing."""
@@ -67,6 +81,8 @@ class FetchedRecords:
         for name, one in self._told(exchange.answer or {}, self._names.topic):
             place = name, one.partition
             data = one.values.get("records")
+            if data and place not in recorded:
+                self._begin_unasked(exchange, place, data, recorded)
             if data and place in recorded:
                 self._streams.add_recorded(self._consumer(exchange, place), *place, data, recorded[place])
         isolation = values.get("isolation_level", 0)
@@ -80,9 +96,24 @@ class FetchedRecords:
                 self._isolation[consumer, name, one.partition] = isolation
                 end, begins_at = _end(one.values, isolation), self._offsets.begins_at(exchange.origin, place)
                 self._streams.add_replayed(consumer, *place, data, sent[place], end, begins_at)
+        # answers of a session that began before the recording need not name each partition once
+        for place in recorded if self._is_from_before(exchange.connection) else ():
+            asked_at = self._offsets.asked_at(exchange.origin, place)
+            if asked_at is not None:
+                self._streams.asked(self._consumer(exchange, place), *place, asked_at)
         if has_waited:
             for place in recorded:
                 self._streams.waited(self._consumer(exchange, place), *place)
+
+    def _begin_unasked(
+        self, exchange: Exchange, place: TopicPartition, data: Buffer, recorded: dict[TopicPartition, int]
+    ) -> None:
+        """A consumer reads a partition of a fetch session that began before the recording."""
+        with suppress(WireError):
+            begins = next((batch.base_offset for batch in batches(data)), None)
+            if begins is not None:
+                recorded[place] = begins
+                self._offsets.begin_unasked(exchange, place, begins)
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. The target owes the records of the recorded answer."""
@@ -153,7 +184,7 @@ def stream_results(streams: Streams, *, is_whole: bool = True) -> list[Stream]:
     found: dict[tuple[str, str, int], list[int]] = {}
     for one in streams.found():
         missing, unread = (one.missing, one.unread) if is_whole else (0, one.missing + one.unread)
-        counts = one.equal, missing, one.extra, one.reordered, unread
+        counts = one.equal, missing, one.extra, one.reordered, unread, one.before
         key = str(counted_as(one.consumer)), one.topic, one.partition
         found[key] = [*map(sum, zip(found.get(key, [0] * len(counts)), counts, strict=True))]
     return [Stream(*key, *each) for key, each in found.items()]

@@ -5,6 +5,9 @@ side cuts its records into answers, nor how far one is ahead. Each side counts i
 out of order with an earlier pair of the same producer is reordered. (Producers without an id can't be told apart, and
 records of two producers may mix in any way.)
 
+Recorded records from before the recording are not owed: they are equal if the target gives them, and else they are only
+counted. An equal record of the target counts for a record that is owed first.
+
 When too many records wait, only sums of them are kept: they tell whether all were equal, not which were not.
 """
 
@@ -89,29 +92,66 @@ class Matching:
         self._earlier = 0  # such records that wait
         # how many of them had an equal one, by number
         self._equal_earlier = Counter[int]()
+        # recorded records from before the recording: those that wait, all, those with an equal one, and these by number
+        self._before = WaitingRecords()
+        self._all_before = self._met_before = 0
+        self._equal_before = Counter[int]()
         # producer's number -> its last equal positions, on both sides
         self._last_of: dict[int, tuple[int, int]] = {}
 
-    def add(self, side: Side, number: int, timestamp: int, producer: int, offset: int = 0) -> None:
+    def add(
+        self, side: Side, number: int, timestamp: int, producer: int, offset: int = 0, *, is_before: bool = False
+    ) -> None:
         """Takes the next record of a side.
 
         Args:
             producer: a number for a recorded record's producer; NO_PRODUCER or EARLIER for the target's records.
             offset: the record's, on its side.
+            is_before: a recorded record is from before the recording.
         """
         position = self.counts[side]
         self.counts[side] += 1
+        self._all_before += is_before
         if self.sums is not None:
-            self._add_to_sums(side, number)
+            if not is_before:
+                self._add_to_sums(side, number)
             return
         entry = _entry(position, producer, timestamp, offset)
-        other = self.waiting[1 - side].take(number)
-        if other is None:
+        other = self._other(side, number)
+        if is_before:
+            self._add_before(number, entry, other)
+        elif other is None and side is Side.RECORDED and self._equal_before[number]:
+            # its equal one was taken for a record from before
+            self._meet_before(number, -1)
+        elif other is None:
             self.waiting[side].put(number, entry)
             self._earlier += _is_earlier(side, entry)
         else:
             self._earlier -= _is_earlier(Side(1 - side), other)
             self._pair(number, *((entry, other) if side is Side.RECORDED else (other, entry)))
+
+    def _other(self, side: Side, number: int) -> int | None:
+        """The equal record of the other side; None if none waits."""
+        found = self.waiting[1 - side].take(number)
+        if found is None and side is Side.REPLAYED:
+            found = self._before.take(number)
+            if found is not None:
+                self._meet_before(number, 1)
+        return found
+
+    def _add_before(self, number: int, entry: int, other: int | None) -> None:
+        if other is None:
+            self._before.put(number, entry)
+        else:
+            self._meet_before(number, 1)
+            self._earlier -= _is_earlier(Side.REPLAYED, other)
+            self._pair(number, entry, other)
+
+    def _meet_before(self, number: int, more: int) -> None:
+        self._met_before += more
+        self._equal_before[number] += more
+        if not self._equal_before[number]:
+            del self._equal_before[number]
 
     def _pair(self, number: int, recorded: int, replayed: int) -> None:
         self.equal += 1
@@ -129,7 +169,12 @@ class Matching:
     @property
     def waiting_count(self) -> int:
         """Records of both sides that wait."""
-        return self.waiting[0].count + self.waiting[1].count
+        return self.waiting[0].count + self.waiting[1].count + self._before.count
+
+    @property
+    def before(self) -> int:
+        """Recorded records from before the recording that the target has not given."""
+        return self._all_before - self._met_before
 
     @property
     def owed(self) -> int:
@@ -174,11 +219,14 @@ class Matching:
         waited = self.waiting
         self.waiting = (WaitingRecords(), WaitingRecords())
         self._equal_earlier.clear()
-        for number, entry in waited[Side.RECORDED].in_order():
-            self.waiting[Side.RECORDED].put(without_time(number, _timestamp(entry)), entry)
+        self._equal_before.clear()
+        before, self._before = self._before, WaitingRecords()
+        for kept, found in ((waited[Side.RECORDED], self.waiting[Side.RECORDED]), (before, self._before)):
+            for number, entry in kept.in_order():
+                found.put(without_time(number, _timestamp(entry)), entry)
         for number, entry in waited[Side.REPLAYED].in_order():
             timeless = without_time(number, _timestamp(entry))
-            recorded = self.waiting[Side.RECORDED].take(timeless)
+            recorded = self._other(Side.REPLAYED, timeless)
             if recorded is None:
                 self.waiting[Side.REPLAYED].put(timeless, entry)
             else:
@@ -186,7 +234,9 @@ class Matching:
                 self._pair(timeless, recorded, entry)
 
     def sum_up(self) -> None:
-        """Keeps only sums of the records that wait."""
+        """Keeps only sums of the records that wait. Those from before the recording are only counted from now on."""
+        self._before = WaitingRecords()
+        self._equal_before.clear()
         numbers = [sum(number for number, _ in side) for side in self.waiting]
         self.sums = self._surplus(), numbers[Side.RECORDED] - numbers[Side.REPLAYED] & MASK
         self.waiting = (WaitingRecords(), WaitingRecords())
@@ -196,10 +246,10 @@ class Matching:
         _, numbers = self.sums or (0, 0)
         signed = number if side is Side.RECORDED else -number
         self.sums = self._surplus(), numbers + signed & MASK if self._sums_numbers else 0
-        self.equal = min(self.counts) - self.is_unlike
+        self.equal = min(self.counts[Side.RECORDED] - self.before, self.counts[Side.REPLAYED]) - self.is_unlike
 
     def _surplus(self) -> int:
-        return self.counts[Side.RECORDED] - self.counts[Side.REPLAYED]
+        return self.counts[Side.RECORDED] - self.before - self.counts[Side.REPLAYED]
 
 
 def _entry(position: int, producer: int, timestamp: int, offset: int) -> int:

@@ -64,6 +64,7 @@ class Offsets:
         shift_ms: how far timestamps of ListOffsets and of records move.
         unretried: recorded place, recorded time -> the target's lowest offset of records that the recording has refused
             and may still take.
+        before: topic, partition -> the recorded offset below which records are from before the recording.
     """
 
     def __init__(
@@ -74,8 +75,9 @@ class Offsets:
         first: Mapping[TopicPartition, int] | None = None,
         shift_ms: int = 0,
         unretried: Callable[[TopicPartition, int], int | None] = lambda place, at_ns: None,
+        before: Callable[[str, int], int] = lambda topic, partition: 0,
     ) -> None:
-        self._names, self._shift_ms, self._unretried = names, shift_ms, unretried
+        self._names, self._shift_ms, self._unretried, self._before = names, shift_ms, unretried, before
         self._starts, self._ends = dict(starts), dict(ends)
         self._differences: dict[TopicPartition, Differences] = {}
         for place, offset in (first or {}).items():
@@ -153,6 +155,10 @@ class Offsets:
         found = self._boundary((topic, partition), recorded)
         return found if recorded < 0 else self._within((topic, partition), found)
 
+    def is_before(self, topic: str, partition: int, recorded: int) -> bool:
+        """True for the recorded offset of a record from before the recording."""
+        return recorded < self._before(topic, partition)
+
     def boundary(self, topic: str, partition: int, recorded: int) -> int | None:
         """Where the target has all that the recording has from an offset on; None if no Produce tells."""
         known = self._differences.get((topic, partition))
@@ -189,6 +195,17 @@ class Offsets:
         """The consumer of a partition in a Fetch in flight; None if the Fetch does not ask for it."""
         moved = self._moved.get(origin, {}).get(place)
         return moved.reader.consumer if moved and moved.reader else None
+
+    def asked_at(self, origin: Origin, place: TopicPartition) -> int | None:
+        """The target's offset that a Fetch in flight asks for; None if it does not ask for the partition."""
+        moved = self._moved.get(origin, {}).get(place)
+        return moved.target if moved else None
+
+    def begin_unasked(self, exchange: Exchange, place: TopicPartition, offset: int) -> None:
+        """A consumer has read from an offset on for which no request asked. It goes on there on the target."""
+        reader = self._readers.reader(exchange.peer, exchange.connection, place, offset)
+        target = reader.position.target if reader.position and reader.is_at(offset) else self.expected(*place, offset)
+        self._moved.setdefault(exchange.origin, {})[place] = _Moved(offset, target, reader)
 
     def begins_at(self, origin: Origin, place: TopicPartition) -> int | None:
         """The target's offset that the records before a consumer's first one are below; None if its Fetch goes on."""
@@ -236,6 +253,8 @@ class Offsets:
             # too
             is_written = place in self._written or place in self._differences
             target = self._boundary(place, offset) if is_written else self.expected(*place, offset)
+            # below the target's log are records from before the recording
+            target = target if offset < 0 else max(target, self._starts.get(place, 0))
             target = self._before_unretried(exchange, place, target)
             each.values["committed_offset"] = target
             moved[place] = _Moved(offset, target)
@@ -362,7 +381,7 @@ class Offsets:
         self, exchange: Exchange, place: TopicPartition, base: int, target: int = NO_OFFSET, length: int = 0
     ) -> None:
         """`base`, `target`: both sides' base offsets; negative: there is none."""
-        if base < 0:
+        if base < 0 or self.is_before(*place, base):
             return
         for pair in offset_pairs(base, target, length, exchange.repeated.get(place, ())):
             self._differences.setdefault(place, Differences()).add(*pair)

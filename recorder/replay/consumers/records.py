@@ -7,6 +7,7 @@ pairs equal ones.
     equal       on both sides
     missing     recorded; the target's log ended without them
     unread      recorded; the target's log had more when the replay ended
+    before      recorded, and neither written in the recording nor given by the target
     extra       the target's, before the last equal one; not those before the record that the consumer began with,
                 nor those that the recording has where the consumer had stopped: they stand among the others, since
                 producers' records may stand in another order
@@ -60,6 +61,7 @@ class StreamCounts(NamedTuple):
     reordered: int
     unreadable: tuple[int, int]
     is_exact: bool
+    before: int = 0
 
     def with_more(self, more: StreamCounts) -> StreamCounts:
         """The sum of two counts of streams in which no record waits."""
@@ -68,6 +70,7 @@ class StreamCounts(NamedTuple):
             extra=self.extra + more.extra,
             reordered=self.reordered + more.reordered,
             unreadable=(self.unreadable[0] + more.unreadable[0], self.unreadable[1] + more.unreadable[1]),
+            before=self.before + more.before,
         )
 
 
@@ -99,6 +102,7 @@ class Streams:
         self,
         named: Callable[[Hashable], Hashable] = lambda consumer: consumer,
         boundary: Callable[[str, int, int], int | None] = lambda topic, partition, recorded: None,
+        first: Callable[[str, int], int] = lambda topic, partition: 0,
         *,
         compares_times: bool = True,
         most_waiting: int = MOST_WAITING,
@@ -108,9 +112,11 @@ class Streams:
 
         `boundary`: topic, partition, recorded offset -> where the target has all records from there on; None: unknown.
 
+        `first`: topic, partition -> the offset below which recorded records are from before the recording.
+
         `compares_times`: False if the replay moves timestamps.
         """
-        self._named, self._boundary = named, boundary
+        self._named, self._boundary, self.first = named, boundary, first
         self._compares_times, self._most_waiting = compares_times, most_waiting
         self._least = self._most = most
         self._streams: dict[Key, _Stream] = {}
@@ -160,6 +166,12 @@ class Streams:
         if stream is not None:
             stream.is_at_end = is_at_end
 
+    def asked(self, consumer: Hashable, topic: str, partition: int, at: int) -> None:
+        """The target was asked for an offset. An answer without news of the partition does not name it."""
+        stream = self._streams.get((consumer, topic, partition))
+        if stream is not None and stream.at is None:
+            stream.at = at
+
     def lacks(self, consumer: Hashable, topic: str, partition: int, more: int) -> bool:
         """True if a poll may wait: for records that the recording has given, or `more` that it gives next.
 
@@ -177,9 +189,9 @@ class Streams:
             stream.in_vain = stream.matching.owed
 
     def owing(self) -> Iterator[tuple[Key, Owed]]:
-        """The streams of which the target owes records."""
+        """The streams of which the target owes records, or may have some from before the recording."""
         for key, stream in self._streams.items():
-            if stream.owed.records:
+            if stream.owed.records or (stream.matching.before and not stream.is_at_end):
                 yield key, stream.owed
 
     def found(self) -> Iterator[StreamCounts]:
@@ -203,7 +215,7 @@ class Streams:
         if key not in self._streams:
             if len(self._streams) >= self._most:
                 self._count_met()
-            self._streams[key] = _Stream(self._compares_times)
+            self._streams[key] = _Stream(self._compares_times, self.first(topic, partition))
         return self._streams[key]
 
     def _count_met(self) -> None:
@@ -343,14 +355,14 @@ class _Stream:
         in_vain: owed records that a poll has waited for.
     """
 
-    def __init__(self, compares_times: bool) -> None:
+    def __init__(self, compares_times: bool, first: int) -> None:
         self.matching = Matching()
         self.at: int | None = None
         self.is_at_end = False
         self.begins_at = self.in_vain = 0
         self.stopped_at: int | None = None
         self.unreadable = [0, 0]
-        self._compares_times = compares_times
+        self._compares_times, self._first = compares_times, first
         self._producers: dict[int, int] = {}
 
     def add(self, side: Side, record: _Digest, producer: int) -> int:
@@ -362,7 +374,10 @@ class _Stream:
             self.matching.forget_times()
         if self._compares_times:
             number = with_time(number, record.timestamp)
-        self.matching.add(side, number, record.timestamp, producer, record.offset)
+        is_before = side is Side.RECORDED and record.offset < self._first
+        # who knows where the target's counterparts come from
+        whose = NO_PRODUCER if is_before else producer
+        self.matching.add(side, number, record.timestamp, whose, record.offset, is_before=is_before)
         return self.matching.waiting_count - waited
 
     def number_of(self, producer_id: int) -> int:
@@ -393,4 +408,5 @@ class _Stream:
             reordered=matching.reordered,
             unreadable=(recorded, replayed),
             is_exact=matching.sums is None,
+            before=matching.before,
         )

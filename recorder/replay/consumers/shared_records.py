@@ -142,7 +142,8 @@ class SharedRecords:
                 place = name, one.partition
                 once = self._given.get((Side.RECORDED, _group(exchange), place), OffsetRanges())
                 new = [part for each in acquired for part in once.lacking(each["first_offset"], each["last_offset"])]
-                counts[place] = count_within(new, data)
+                first = self._streams.first(*place)
+                counts[place] = count_within([(max(low, first), high) for low, high in new if high >= first], data)
         return counts
 
     def _add(self, side: Side, exchange: Exchange, answer: Values, named: Callable[[Topic], str | None]) -> bool:

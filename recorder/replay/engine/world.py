@@ -32,6 +32,7 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.comparison.assigned import Assignments
 from recorder.replay.comparison.compare import verdict
 from recorder.replay.comparison.expectations import Expectations
+from recorder.replay.comparison.from_before import BeforeRecording
 from recorder.replay.comparison.latency import reason_apart
 from recorder.replay.comparison.one_sided import OneSidedCommits
 from recorder.replay.consumers.fetched_records import FetchedRecords, counted_as, stream_results
@@ -120,6 +121,7 @@ class World:
 
     Attributes:
         waiting: the order of the exchanges.
+        before: what is from before the recording.
     """
 
     def __init__(
@@ -143,9 +145,11 @@ class World:
         self._pairs = Pairs()
         self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
         self._counts: dict[int, ApiCounts] = {}
-        self._assignments = Assignments(names)
+        begun = survey.beginnings
+        self.before = BeforeRecording(begun, names)
+        self._assignments = Assignments(names, begun.is_member)
         self._commits = OneSidedCommits(names)
-        self._groups = Groups(self._pairs, names, options, self._assignments.add_target_answer)
+        self._groups = Groups(self._pairs, names, options, self._assignments.add_target_answer, begun.is_unassigned)
         self._producers = Producers(names, cluster, self._pairs, options, self.chosen)
         starts, ends = (
             {names.of(place): at for place, at in each.items()} for each in (prepared.starts, prepared.ends)
@@ -153,12 +157,14 @@ class World:
         shift_ms = prepared.shift_ms if options.shift_timestamps else 0
         # in a capture without Produces the target's log is a copy or empty: its offsets are the recorded ones
         first = survey.first_offsets if survey.sent[_PRODUCE] else {}
-        self._offsets = Offsets(names, starts, ends, first, shift_ms, self._producers.unretried)
+        self._offsets = Offsets(names, starts, ends, first, shift_ms, self._producers.unretried, begun.end)
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
         self.waiting = WaitGraph()
-        self._streams = Streams(counted_as, self._offsets.boundary, compares_times=not options.shift_timestamps)
-        self._fetched = FetchedRecords(names, cluster, self._offsets, self._streams)
+        self._streams = Streams(
+            counted_as, self._offsets.boundary, begun.end, compares_times=not options.shift_timestamps
+        )
+        self._fetched = FetchedRecords(names, cluster, self._offsets, self._streams, begun.is_session)
         self._shared = SharedRecords(names, self._streams, self._is_writing)
         self._naming = NamesTranslator(names, cluster, self._pairs)
         # the session rooms list all their partitions before offsets are moved; names and ids come last
@@ -397,6 +403,7 @@ class World:
         counts = self.counts(exchange)
         counts.answered += 1
         known = Expectations(self.names, self._pairs, self._offsets, exchange)
+        not_expected = self.before.told_by(exchange)
         found = verdict(
             exchange.api_key,
             exchange.version,
@@ -404,7 +411,8 @@ class World:
             answer,
             known,
             dropped=exchange.dropped,
-            consequences=self._commits.consequences(exchange, answer),
+            consequences={*self._commits.consequences(exchange, answer), *not_expected.follow},
+            before=not_expected.whole,
         )
         is_mismatch = found.kind.is_mismatch
         if is_mismatch:
@@ -441,7 +449,7 @@ class World:
         counts = self.counts(exchange)
         counts.sent += 1
         for dropped in exchange.dropped:
-            counts.partitions[dropped.reason.value] += 1
+            counts.partitions[self.before.reason_of_part(dropped).value] += 1
 
     def count_made(self, purpose: str) -> None:
         """The replay makes a request of its own."""
@@ -449,7 +457,7 @@ class World:
 
     def withhold(self, exchange: Exchange, withheld: Withheld) -> None:
         """A request is not sent."""
-        self.counts(exchange).withheld[withheld.reason.value] += 1
+        self.counts(exchange).withheld[self.before.reason(exchange, withheld.reason).value] += 1
 
     # requests of the replay's own
 
@@ -485,6 +493,7 @@ class World:
         self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
         self.result.streams = stream_results(self._streams, is_whole=self.result.ending is Ending.WHOLE)
         self.result.assigned = [*self._assignments.differing()]
+        self.result.before = self.before.found(self.result.streams, self._assignments.of_before)
         self.result.left_open = [*self._producers.abort_failures(), *self._groups.departure_failures()]
         self.result.possibly_twice = self._producers.forgotten_repeats
         undecided = self._shares.undecided()

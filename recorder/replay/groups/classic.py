@@ -163,7 +163,7 @@ class ClassicGroups:
             # The recorded generation ended without an assignment: a member joined or left before the leader's
             # SyncGroup. That member's request waits for this one, and the leader's SyncGroup for that request: so this
             # one must not wait.
-            never = bool(error_of(exchange.answer))
+            never = bool(error_of(exchange.answer)) or self._state.is_unassigned(group.name, recorded[0])
             return Withheld(Reason.NO_LEADER) if never else Hold(Reason.NO_LEADER)
         if self._awaits_members(group, recorded):
             return Hold(Reason.NO_LEADER)
@@ -254,6 +254,7 @@ class ClassicGroups:
             member.stale = member.present
         # a member without a recorded assignment owes no SyncGroup: it joins again, and may commit before that
         gets_one = exchange.api_key == SYNC_GROUP and not error_of(exchange.answer)
+        gets_one = gets_one and not self._state.is_unassigned(group.name, exchange.request["generation_id"])
         if gets_one and (member := group.members.get(exchange.request["member_id"])):
             member.synced, member.unsynced = exchange.request["generation_id"], member.present
         self.request_ended(exchange)

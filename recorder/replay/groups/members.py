@@ -211,6 +211,8 @@ class Memberships:
         self.touched = False
         # called with API, group and answer of each made heartbeat
         self.on_made_heartbeat: Callable[[int, str, Values], None] = lambda api_key, group, answer: None
+        # recorded group, generation -> True if the recording lacks its assignment
+        self.is_unassigned: Callable[[str, int], bool] = lambda group, generation: False
         self._mends: dict[Exchange, int] = {}
         self._flying: dict[Exchange, tuple[Group, Member | None]] = {}
         self._held: dict[Exchange, Member] = {}

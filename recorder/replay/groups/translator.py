@@ -27,7 +27,12 @@ from recorder.replay.plan import Exchange, MadeRequest, Refusal, Resend, Values
 
 
 class Groups:
-    """The groups of one replay. `on_made_heartbeat`: called with API, group and answer of each made heartbeat."""
+    """The groups of one replay.
+
+    Args:
+        on_made_heartbeat: called with API, group and answer of each made heartbeat.
+        is_unassigned: recorded group, generation -> True if the recording lacks its assignment.
+    """
 
     def __init__(
         self,
@@ -35,9 +40,10 @@ class Groups:
         names: Names,
         options: Options,
         on_made_heartbeat: Callable[[int, str, Values], None] = lambda api_key, group, answer: None,
+        is_unassigned: Callable[[str, int], bool] = lambda group, generation: False,
     ) -> None:
         self._state = Memberships(pairs, names, options)
-        self._state.on_made_heartbeat = on_made_heartbeat
+        self._state.on_made_heartbeat, self._state.is_unassigned = on_made_heartbeat, is_unassigned
         self._mending = Mending(self._state)
         self._classic = ClassicGroups(self._state)
         rooms = (self._classic, ModernGroups(self._state), Commits(self._state))

@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.session import FolderError, WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
+from recorder.replay.engine.standstill import NOT_DUE
 from recorder.replay.engine.world import World, is_regenerated, refused_anywhere
 from recorder.replay.names import LONGEST_TOPIC, Names
 from recorder.replay.options import Options
@@ -43,7 +45,7 @@ from recorder.replay.recorded import Recorded, is_played, recorded
 from recorder.replay.refused import Refused
 from recorder.replay.rehearsal import rehearse
 from recorder.replay.requests.apis import Treatment, treatment
-from recorder.replay.results.live import LiveProgress, Standstill
+from recorder.replay.results.live import EVERY_NS, LiveProgress, Standstill
 from recorder.replay.results.planned import planned
 from recorder.replay.results.summary import summary
 from recorder.replay.settings import BadReplaySettings, FileSettings
@@ -224,9 +226,10 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
         raise Refused("; ".join(found.refusals))
     found.shift_ms = (time.time_ns() - surveyed.first_wall_ns) // 10**6
     result = _result(job, surveyed, cluster)
+    options = job.options.within(surveyed.last_ns - surveyed.first_ns)
     result.had_records = tuple(map(names.recorded_topic, found.filled))
     result.had_offsets = tuple(map(names.recorded, found.overwritten))
-    world = World(job.options, job.choice.plays, surveyed, cluster, names, found, result)
+    world = World(options, job.choice.plays, surveyed, cluster, names, found, result)
     await _play(job, world, target)
     return _told(job, world.result)
 
@@ -391,12 +394,17 @@ async def _show_progress(conductor: Conductor) -> None:
 
 async def _progress(conductor: Conductor) -> None:
     engine, standstill = conductor.engine, Standstill()
+    shown_at = looked_at = time.monotonic_ns()
     with LiveProgress(console(stderr=True)) as live:
         while True:
-            await trio.sleep(live.every_ns / SECOND)
+            await trio.sleep(EVERY_NS / SECOND)
             now = time.monotonic_ns()
-            stands = standstill.lasts(engine.progress, now)
-            live.show(engine.progress, engine.waited_for(now) if stands else {})
+            waits = engine.waited_for(now) if standstill.lasts(engine.progress, now) else Counter[str]()
+            engine.world.result.stood_still_ns.update(dict.fromkeys(waits.keys() - {NOT_DUE}, now - looked_at))
+            looked_at = now
+            if now - shown_at >= live.every_ns:
+                shown_at = now
+                live.show(engine.progress, waits)
 
 
 def _told(job: Job, result: Result) -> int:

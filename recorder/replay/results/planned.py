@@ -11,7 +11,7 @@ from proxy.command_line import folded
 from proxy.terminal import printable
 from recorder.replay.outcome import Plan, Touched
 from recorder.replay.results import words
-from recorder.replay.results.summary import facts_table, made_table, withheld_table
+from recorder.replay.results.summary import before_table, facts_table, made_table, withheld_table
 from recorder.terminal import Cell, Column, count, fitted
 
 # names of each kind that are listed
@@ -44,6 +44,8 @@ def _tables(plan: Plan, width: int) -> Iterator[RenderableType]:
         yield _sent(plan, width)
     if withheld := withheld_table(plan.withheld, plan.partitions, width):
         yield withheld
+    if before := before_table(plan.before, width):
+        yield before
     if made := made_table(plan.made, width):
         yield made
     for title, touched in (("topic", plan.topics), ("group", plan.groups), ("transactional id", plan.transactions)):

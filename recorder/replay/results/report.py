@@ -14,8 +14,11 @@
                           partitions, mismatches
     made                  the replay's own requests by purpose
     late, lateness        how late requests left, and each cause's part of that: durations
+    stood_still_ns        how long nothing moved, by what the replay waited for
     latency               by API: durations recorded and replayed
-    streams               records by consumer, topic, partition: equal, missing, extra, reordered, unread
+    streams               records by consumer, topic, partition: equal, missing, extra, reordered, unread, before
+    before                what is from before the recording, and so not expected: kind, name (of a topic, group,
+                          transactional id, client), count
     assigned              groups whose assignments differ: only_recorded, only_target
     had_records           topics that the replay produced to and that had records on the target before
     had_offsets           groups that had offsets on the target before

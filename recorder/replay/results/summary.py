@@ -11,9 +11,9 @@ from rich.text import Text
 
 from proxy.terminal import harmless, printable
 from recorder.replay.durations import PERCENTILES, Durations
-from recorder.replay.outcome import ApiCounts, Result, Source, Target, Verdict
+from recorder.replay.outcome import ApiCounts, FromBefore, Result, Source, Target, Verdict
 from recorder.replay.results import words
-from recorder.terminal import Cell, Column, cell, count, fitted, typed
+from recorder.terminal import Cell, Column, cell, count, duration, fitted, typed
 
 # mismatches and streams that are listed here; a report has more
 MOST_LISTED = 10
@@ -50,6 +50,8 @@ _LATENESS = (
 _UNANSWERED = (Column("requests", True), Column("reason"), Column("APIs", rank=1))
 _REASONS = (Column("requests", True), Column("parts", True, rank=2), Column("reason"), Column("APIs", rank=1))
 _STREAMS = (Column("consumer", rank=1), Column("topic"), Column("partition", True, rank=2), Column("records", least=16))
+_STOOD_STILL = (Column("time", True), Column("waiting for", least=30))
+_BEFORE = (Column("count", True), Column("what"), Column("of", least=16))
 _ASSIGNED = (Column("group"), Column("partitions and tasks", least=30))
 _LEFT_OPEN = (Column("what, and why", least=30),)
 _MADE = (Column("requests", True), Column("purpose"))
@@ -77,7 +79,9 @@ def summary(result: Result, width: int, report: str | None = None) -> Iterator[R
         _unanswered,
         _latency,
         _lateness,
+        _stood_still,
         _streams,
+        _before,
         _assigned,
         _made,
         _mismatches,
@@ -201,6 +205,12 @@ def _late(what: str, found: Durations) -> Sequence[Cell]:
     ]
 
 
+def _stood_still(result: Result, width: int) -> RenderableType | None:
+    longest = sorted(result.stood_still_ns.items(), key=lambda item: (-item[1], item[0]))[:MOST_LISTED]
+    rows = [[duration(ns), what] for what, ns in longest if ns]
+    return fitted("Nothing moved, waiting for", _STOOD_STILL, rows, width) if rows else None
+
+
 def _streams(result: Result, width: int) -> RenderableType | None:
     if not result.streams:
         return None
@@ -210,6 +220,18 @@ def _streams(result: Result, width: int) -> RenderableType | None:
     rows = [[one.consumer, one.topic, str(one.partition), words.stream(one)] for one in unlike[:MOST_LISTED]]
     listed = f"; the first {MOST_LISTED}" if len(unlike) > MOST_LISTED else ""
     return fitted(f"Records read: {words.records_read(result)}{listed}", _STREAMS, rows, width)
+
+
+def _before(result: Result, width: int) -> RenderableType | None:
+    return before_table(result.before, width)
+
+
+def before_table(found: Sequence[FromBefore], width: int) -> RenderableType | None:
+    """What is from before the recording; None if nothing is."""
+    rows = [[count(each.count), each.kind.value, each.name] for each in found[:MOST_LISTED]]
+    listed = f"; the first {MOST_LISTED}" if len(found) > MOST_LISTED else ""
+    title = f"From before the recording, so not expected: {words.from_before(found)}{listed}"
+    return fitted(title, _BEFORE, rows, width) if rows else None
 
 
 def _assigned(result: Result, width: int) -> RenderableType | None:

@@ -14,8 +14,10 @@ from proxy.wire.error_codes import is_error_code, kafka_error
 from recorder import terminal
 from recorder.replay.outcome import (
     Assigned,
+    BeforeKind,
     Difference,
     Ending,
+    FromBefore,
     Mismatch,
     Plan,
     Progress,
@@ -68,9 +70,12 @@ def reached(result: Result) -> str:
 
 def verdict(result: Result) -> str:
     """The verdict and its figures, in a sentence."""
-    differs = f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}{had_before(result)}"
+    differs = (
+        f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}{had_before(result)}"
+        f"{not_expected(result)}"
+    )
     found = {
-        Verdict.EQUAL: equal(result),
+        Verdict.EQUAL: f"{equal(result)}{not_expected(result)}",
         Verdict.TOLERATED: differs,
         Verdict.MISMATCHED: differs,
         Verdict.WITHHELD: f"{percent(result.withheld_percent)} of the requests were withheld; "
@@ -118,6 +123,16 @@ def _unlike(result: Result) -> str:
     return f"{subject} {'differs' if answers + streams == 1 and not groups else 'differ'}"
 
 
+def not_expected(result: Result) -> str:
+    """The records from before the recording that the target lacks; empty if there are none."""
+    number = sum(each.count for each in result.before if each.kind is BeforeKind.RECORDS)
+    topics = {each.name for each in result.before if each.kind is BeforeKind.RECORDS}
+    if not number:
+        return ""
+    is_one = "is" if number == 1 else "are"
+    return f"; {count(number, 'record')} of {listed('topic', topics)} {is_one} from before the recording"
+
+
 def had_before(result: Result) -> str:
     """The target's records and offsets of before the replay that may explain differences; empty if there are none."""
     topics = {one.topic for one in result.differing_streams()} & {*result.had_records}
@@ -126,6 +141,14 @@ def had_before(result: Result) -> str:
     parts = [f"records in {listed('topic', topics)} of those that differ"] if topics else []
     parts += [f"offsets of {listed('group', groups)}"] if groups else []
     return f"; before the replay, the target had {' and '.join(parts)}" if parts else ""
+
+
+def from_before(found: Iterable[FromBefore]) -> str:
+    """How much is from before the recording, by kind."""
+    numbers = Counter[str]()
+    for each in found:
+        numbers[each.kind.value] += each.count
+    return ", ".join(f"{count(number)} {kind}" for kind, number in numbers.items())
 
 
 def records_read(result: Result) -> str:

@@ -13,6 +13,9 @@ their requests go by the connection that opened it (`carrier`).
     epoch -1: the member leaves                -1 with the last of the recorded sessions; else its partitions are
                                                forgotten
     errors 122, 123                            the session begins anew; a ShareFetch is sent again
+
+If the capture lacks a session's beginning, the session has the partitions that its requests name or its answers have
+records of.
 """
 
 from __future__ import annotations
@@ -146,6 +149,7 @@ class ShareSessions:
             flight.begins_anew = False
             if (exchange.answer or {}).get("error_code", 0) not in NEW_SESSION:
                 return Resend()
+        self._add_told(exchange, self._tables.get((flight.member, exchange.connection), {}))
         del self._flights[exchange.origin]
         return None
 
@@ -270,6 +274,7 @@ class ShareSessions:
             # as brokers do: a partition that is both named and forgotten is forgotten
             for each in partitions.forgotten(SHARE_FETCH, values):
                 table.pop((each.topic, each.partition), None)
+            self._add_told(exchange, table)
         if epoch < 0:
             self._tables.pop(key, None)
         else:
@@ -279,6 +284,14 @@ class ShareSessions:
             if known is not None:
                 topics[known], places[known, index] = topic, None
         return _Flight(member, exchange.api_key == SHARE_FETCH, epoch < 0, dict(table), topics, [*places])
+
+    def _add_told(self, exchange: Exchange, table: Table) -> None:
+        """Adds the partitions of which the recorded answer gives records, if it is read already."""
+        answer = exchange.answer if exchange.answer_frame is not None else None
+        for each in partitions.in_answer(SHARE_FETCH, answer or {}) if exchange.api_key == SHARE_FETCH else ():
+            if each.values["acquired_records"]:
+                new = {"partition_index": each.partition, "acknowledgement_batches": []}
+                table.setdefault((each.topic, each.partition), new)
 
     def _named(self, flight: _Flight) -> list[Values]:
         """The partitions that a request names: those of its session, and those with acknowledgements."""

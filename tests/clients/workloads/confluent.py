@@ -71,6 +71,44 @@ def keeps_its_transactions(bootstrap: str) -> None:
     reader.close()
 
 
+def lives_on(bootstrap: str, protocol: str, in_the_middle: Callable[[], None]) -> None:
+    """A member, a producer and a transaction live through a moment; then another consumer reads all of the topic.
+
+    20 records and 10 of the transaction are written before that moment, and as many after it.
+    """
+    topic, group = create_topic(bootstrap, "mid-life"), fresh("group")
+    idempotent = Producer(_settings(bootstrap) | {"enable.idempotence": True})
+    transactional = Producer(_settings(bootstrap) | {"transactional.id": fresh("transaction")})
+    transactional.init_transactions(PATIENCE)
+    settings = {"group.protocol": protocol, "auto.offset.reset": "earliest"}
+    settings |= {"heartbeat.interval.ms": 500} if protocol == "classic" else {}  # else the broker decides
+    member = consumer(bootstrap, **settings, **{"group.id": group, "isolation.level": "read_uncommitted"})
+    member.subscribe([topic])
+
+    def write(label: str) -> None:
+        for producer, number in ((idempotent, 20), (transactional, 10)):
+            for value in values(label, number):
+                producer.produce(topic, value)
+            assert producer.flush(PATIENCE) == 0
+
+    def read_by_member(count: int) -> None:
+        for _ in range(count):
+            message = member.poll(PATIENCE)
+            assert message is not None
+            assert message.error() is None
+        member.commit(asynchronous=False)
+
+    transactional.begin_transaction()
+    write("before")
+    read_by_member(30)
+    in_the_middle()
+    write("after")
+    read_by_member(30)
+    transactional.commit_transaction(PATIENCE)
+    assert len(consume(bootstrap, topic, 60, **settings)) == 60
+    member.close()
+
+
 def administers(bootstrap: str) -> None:
     """Topics, configurations, offsets, records and groups: made, described, changed and deleted."""
     admin = AdminClient(_settings(bootstrap))

@@ -173,8 +173,11 @@ class Kafka(Broker):
 
     def _refusal(self, values: Values, generation: str = "generation_id") -> int:
         group = self._group(values["group_id"])
-        if values["member_id"] != group.member:
+        if values["member_id"] != (group.member or ""):
             return 25
+        if group.member is None and values[generation] < 0:
+            # a commit of no member, to an empty group
+            return 0
         return 0 if values[generation] == group.generation else 22
 
     def _syncgroup(self, version: int, values: Values) -> Values:

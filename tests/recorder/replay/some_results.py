@@ -11,9 +11,11 @@ from proxy.wire.keys import DESCRIBE_CONFIGS, OFFSET_COMMIT, PRODUCE
 from recorder.replay.durations import durations
 from recorder.replay.outcome import (
     ApiCounts,
+    BeforeKind,
     Cause,
     Difference,
     Ending,
+    FromBefore,
     Latency,
     Mismatch,
     Plan,
@@ -82,6 +84,13 @@ def different() -> Result:
         Stream("10.0.3.18 orders-app", "payments", 1, equal=8_004, reordered=12, extra=1),
         Stream("10.0.4.2 audit", "payments", 2, equal=7_990, unread=377),
     ]
+    result.streams.append(Stream("10.0.4.2 audit", "payments", 3, equal=40, before=1_204))
+    result.before = (
+        FromBefore(BeforeKind.RECORDS, "payments", 1_204),
+        FromBefore(BeforeKind.OFFSET, "payments", 3),
+        FromBefore(BeforeKind.MEMBER, "audit", 17),
+    )
+    result.stood_still_ns = Counter({"the target's answer to Heartbeat": 12 * SECOND})
     result.left_open = ["transaction billing-7 (EndTxn: no answer)"]
     result.possibly_twice = 1_200
     return result
@@ -103,6 +112,8 @@ def hostile() -> Result:
     result.options = (evil,)
     result.apis[evil] = ApiCounts(recorded=1, withheld=Counter({evil: 1}), mismatches=Counter({evil: 1}))
     result.made[evil] = 1
+    result.before = (FromBefore(BeforeKind.RECORDS, evil, 1),)
+    result.stood_still_ns[evil] = SECOND
     result.latency[evil] = Latency(durations([5, 6]), durations([7]))
     result.left_open.append(evil)
     result.streams.append(Stream(evil, evil, 0, missing=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,10 +24,9 @@ SEEDS = st.integers(0, 2**32)
 STEPS = st.integers(1, 60)
 
 
-def play(recording: Recording, target: Kafka, speed: float | None) -> Simulation:
-    found = Simulation(
-        recording, target.of_replay, Options(speed=speed), cluster=target.cluster(), prepared=target.prepared()
-    )
+def play(recording: Recording, target: Kafka, speed: float | None, **options: Any) -> Simulation:
+    played = Options(speed=speed, **options)
+    found = Simulation(recording, target.of_replay, played, cluster=target.cluster(), prepared=target.prepared())
     found.run()
     assert found.engine.finished
     found.world.close(found.engine.progress, 0)

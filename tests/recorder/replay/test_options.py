@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from proxy.wire.keys import METADATA
 from recorder.replay.commands import replay
+from recorder.replay.options import Options
 from recorder.replay.player import run as module
 from recorder.replay.player.run import Job
 from tests.recorder.replay.captures import request, write
@@ -81,3 +82,22 @@ def test_no_option_of_a_replay_is_forgotten() -> None:
     left_out |= {"--partial", "--max-mismatches"}
     names = {option for parameter in replay.commands["play"].params for option in parameter.opts if option[0] == "-"}
     assert names - left_out == {*FILTERS, *OPTIONS, *SWITCHES, "--produce-only"}
+
+
+SECOND = 10**9
+
+
+@pytest.mark.parametrize(
+    ("speed", "recorded", "wait", "drain"),
+    [(None, 32, 32, 10), (None, 300, 60, 10), (None, 0, 10, 10), (1.0, 32, 60, 10)],
+    ids=["max", "long", "short", "recorded time"],
+)
+def test_at_max_no_default_wait_is_longer_than_the_recording(
+    speed: float | None, recorded: int, wait: int, drain: int
+) -> None:
+    found = Options(speed=speed).within(recorded * SECOND)
+    assert (found.wait, found.drain) == (wait * SECOND, drain * SECOND)
+
+
+def test_at_max_a_given_wait_stays() -> None:
+    assert Options(speed=None, wait=90 * SECOND).within(SECOND).wait == 90 * SECOND

@@ -32,6 +32,17 @@ def test_an_unread_record_is_no_mismatch() -> None:
     assert not Stream("a", "t", 0, equal=1, unread=5).differs
 
 
+def test_a_record_from_before_the_recording_is_no_mismatch() -> None:
+    assert not Stream("a", "t", 0, equal=1, before=5).differs
+
+
+def test_requests_of_what_is_from_before_the_recording_are_not_counted_as_unplayable() -> None:
+    result = results.equal()
+    counts = result.apis["Heartbeat"]
+    counts.sent, counts.withheld = 0, Counter({Reason.FROM_BEFORE.value: counts.recorded})
+    assert (result.verdict, result.exit_code) == (Verdict.EQUAL, 0)
+
+
 def test_more_withheld_than_allowed_ends_with_1() -> None:
     result = results.equal()
     counts = result.apis["Fetch"]

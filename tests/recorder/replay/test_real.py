@@ -6,11 +6,13 @@ target is fresh for each.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from recorder.moments import written
 from recorder.replay.plan import Reason
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.zookeeper import ZookeeperCluster
@@ -128,6 +130,26 @@ def test_a_fresh_cluster_has_what_the_recorded_one_had(
     recording = recorded(kafka_one, kind)
     replayed = replay(recording, target.bootstrap, tmp_path, "--speed", "max")
     check_as_recorded(recording, replayed, target.bootstrap, folders_of(target))
+
+
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
+def test_a_recording_that_begins_in_the_middle_of_its_clients_life_is_as_recorded_on_a_fresh_cluster(
+    kafka_one: KafkaCluster, target: KafkaCluster, tmp_path: Path, protocol: str
+) -> None:
+    """A consumer reads 30 records from before the recording, 10 of them of a transaction that ends in it."""
+    moments: list[int] = []
+
+    def lives_on(cluster: KafkaCluster, bootstrap: str) -> None:
+        confluent.lives_on(bootstrap, protocol, lambda: moments.append(time.time_ns()))
+
+    recording = record(kafka_one, tmp_path, lives_on)
+    since = written(moments[0])
+    replayed = replay(recording, target.bootstrap, tmp_path, "--speed", "max", "--since", since)
+    check_withheld(replayed, {api: {Reason.FROM_BEFORE} for api in replayed.report["apis"]})
+    before = {each["kind"]: each["count"] for each in replayed.report["before"]}
+    assert before["records"] == 30, replayed.printed
+    assert before["requests of members"], replayed.printed
+    assert sum(each["equal"] for each in replayed.report["streams"]) >= 30, replayed.printed
 
 
 @pytest.mark.long

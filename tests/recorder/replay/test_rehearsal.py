@@ -10,16 +10,19 @@ from proxy.wire.keys import (
     API_VERSIONS,
     CREATE_TOPICS,
     FETCH,
+    HEARTBEAT,
     LIST_OFFSETS,
     METADATA,
     OFFSET_FETCH,
     PRODUCE,
 )
+from proxy.wire.records import with_base_offset
 from recorder.replay.cluster import GROUP, Cluster
 from recorder.replay.options import Options
-from recorder.replay.outcome import Plan, Source, Target
+from recorder.replay.outcome import BeforeKind, FromBefore, Plan, Source, Target
 from recorder.replay.plan import Reason
 from recorder.replay.rehearsal import rehearse
+from tests.recorder.replay.simple import batch
 from tests.recorder.replay.simulation import EVERYTHING, Recording, Simulation
 
 Values = dict[str, Any]
@@ -148,3 +151,20 @@ def test_on_one_node_everything_goes_there() -> None:
     cluster = three_nodes()
     cluster.nodes = {10: ("h", 10)}
     assert rehearsed(recording, cluster).sent == {("OffsetFetch", 10): 1, ("ListOffsets", 10): 1}
+
+
+def test_what_is_from_before_the_recording_is_named_by_topic() -> None:
+    recording = Recording()
+    topic = {"error_code": 0, "name": "a", "topic_id": TOPIC_ID, "partitions": []}
+    told = {"brokers": [], "topics": [topic]}
+    recording.exchanges(0, 1, METADATA, 12, {"topics": None, "allow_auto_topic_creation": False}, told)
+    data = with_base_offset(batch(b"old", b"older"), 5)
+    partition = {"partition_index": 0, "error_code": 0, "high_watermark": 7, "records": data}
+    given = {"responses": [{"topic_id": TOPIC_ID, "partitions": [partition]}]}
+    recording.exchanges(10, 1, FETCH, 16, fetch(0), given)
+    beat = {"group_id": "g", "generation_id": 3, "member_id": "m", "group_instance_id": None}
+    recording.exchanges(20, 1, HEARTBEAT, 3, beat, {"error_code": 0})
+    plan = rehearsed(recording, three_nodes())
+    assert plan.before == (FromBefore(BeforeKind.RECORDS, "a", 2), FromBefore(BeforeKind.MEMBER, "g", 1))
+    assert plan.withheld["Heartbeat", Reason.FROM_BEFORE.value] == 1
+    assert not plan.withheld_percent

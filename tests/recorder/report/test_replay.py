@@ -53,7 +53,7 @@ def test_a_replay_page_holds_the_report_as_json(name: str) -> None:
 
 
 def test_the_verdict_stands_first(different: Page) -> None:
-    said = "kafka-wiretap replay Mismatched 125 of 298 277 answers and 2 of 9 streams of records differ"
+    said = "kafka-wiretap replay Mismatched 125 of 298 277 answers and 2 of 10 streams of records differ"
     assert said in different.words
 
 
@@ -101,3 +101,8 @@ def test_a_plot_a_percentile_says_what_it_shows(different: Page) -> None:
 def test_a_replay_of_nothing_has_a_page() -> None:
     words = Page(html(Result(results.SOURCE, results.TARGET), "report.html")).words
     assert "no request of the recording was sent" in words
+
+
+def test_what_is_from_before_the_recording_and_the_last_waits_stand_on_the_page(different: Page) -> None:
+    assert "1 204 records, 3 offsets, 17 requests of members: the target can't have them" in different.words
+    assert "12 sthe target's answer to Heartbeat" in different.words

@@ -93,8 +93,9 @@ def test_too_many_mismatches_end_the_replay() -> None:
 
 def test_recorded_records_are_polled_for_until_drain_is_over() -> None:
     recording = Recording()
-    exchange = recording.asks(0, 1, FETCH, FETCH_VERSION, fetch())
-    recording.answers(1, exchange, fetched(data=batch(b"v")))
+    writes(recording, 0, 2)
+    exchange = recording.asks(5, 1, FETCH, FETCH_VERSION, fetch())
+    recording.answers(6, exchange, fetched(data=batch(b"v")))
     found = played(recording, Options(speed=None, drain=3 * SECOND))
     assert len(found.asked(FETCH)) > 2
     assert 3 * SECOND <= found.now <= 4 * SECOND
@@ -104,10 +105,13 @@ def test_recorded_records_are_polled_for_until_drain_is_over() -> None:
 
 def test_drain_ends_when_all_records_were_read() -> None:
     recording = Recording()
-    exchange = recording.asks(0, 1, FETCH, FETCH_VERSION, fetch())
-    recording.answers(1, exchange, fetched(data=batch(b"v")))
+    writes(recording, 0, 2)
+    exchange = recording.asks(5, 1, FETCH, FETCH_VERSION, fetch())
+    recording.answers(6, exchange, fetched(data=batch(b"v")))
 
     def answer(got: Got) -> Answer:
+        if got.key == PRODUCE:
+            return produced()
         return fetched(data=batch(b"v") if len(found.asked(FETCH)) == 3 else b"")
 
     found = Simulation(recording, answer, MAX, cluster=one_node(TOPICS))

@@ -7,7 +7,7 @@ import pytest
 from proxy.wire.keys import FETCH
 from recorder.replay.options import Options
 from recorder.replay.outcome import Verdict
-from tests.recorder.replay.engine.reads_and_writes import played, reads
+from tests.recorder.replay.engine.reads_and_writes import played, reads, writes
 from tests.recorder.replay.simple import FETCH_VERSION, answered, batch, fetch, fetched
 from tests.recorder.replay.simulation import Got, Recording
 
@@ -48,8 +48,9 @@ def test_an_empty_poll_that_leaves_late_waits_until_its_recorded_answer_is_due()
 
 def test_a_poll_whose_records_are_owed_waits_as_recorded() -> None:
     recording = Recording()
-    exchange = recording.asks(0, 1, FETCH, FETCH_VERSION, fetch(wait_ms=700))
-    recording.answers(5, exchange, fetched(data=batch(b"v")))
+    writes(recording, 0, 2)
+    exchange = recording.asks(5, 1, FETCH, FETCH_VERSION, fetch(wait_ms=700))
+    recording.answers(10, exchange, fetched(data=batch(b"v")))
 
     def answer(got: Got) -> object:
         return fetched(data=batch(b"v")) if got.key == FETCH and got.values["topics"] else answered(got)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from recorder.replay.outcome import Plan, Touched
+from recorder.replay.outcome import BeforeKind, FromBefore, Plan, Touched
 from recorder.replay.plan import Reason
 from recorder.replay.results.planned import MOST_NAMES, planned
 from tests.hostile_text import TEXT
@@ -73,3 +73,8 @@ def test_names_that_are_written_stand_first_and_the_list_ends() -> None:
     text = of(replace(results.plan(), topics=many))
     assert text.index("written-0") < text.index("read-0")
     assert f"51 topics, 1 written, the first {MOST_NAMES} of them" in " ".join(text.split())
+
+
+def test_what_is_from_before_the_recording_stands_in_the_plan() -> None:
+    plan = replace(results.plan(), before=(FromBefore(BeforeKind.RECORDS, "orders", 500),))
+    assert "From before the recording, so not expected: 500 records" in of(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recorder.replay.outcome import Result, Unanswered
+from recorder.replay.outcome import BeforeKind, FromBefore, Result, Unanswered
 from recorder.replay.results.summary import summary
 from recorder.terminal import typed
 from tests.recorder.replay import some_results as results
@@ -87,3 +87,24 @@ def test_the_summary_names_what_is_left_open_on_the_target() -> None:
 def test_records_that_the_target_may_have_twice_are_reported() -> None:
     assert "Possibly twice on the target: 1 200 records" in of(results.different())
     assert "Possibly twice" not in of(results.equal())
+
+
+def test_what_is_from_before_the_recording_stands_by_topic_and_apart_from_differences() -> None:
+    lines = [" ".join(line.split()) for line in of(results.different()).splitlines()]
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("From before the recording")]
+    assert "1 204 records, 3 offsets, 17 requests of members" in lines[at]
+    assert lines[at + 2 : at + 5] == ["1 204 records payments", "3 offsets payments", "17 requests of members audit"]
+    assert "before" not in of(results.equal())
+
+
+def test_the_verdict_names_the_topics_of_records_from_before() -> None:
+    result = results.equal()
+    result.before = (FromBefore(BeforeKind.RECORDS, "orders", 12),)
+    assert "in 6 streams are as recorded; 12 records of 1 topic (orders) are from before the recording" in of(
+        result, 300
+    )
+
+
+def test_the_last_waits_stand_with_their_cause() -> None:
+    lines = [" ".join(line.split()) for line in of(results.different()).splitlines()]
+    assert "12 s the target's answer to Heartbeat" in lines[lines.index("Nothing moved, waiting for") :]

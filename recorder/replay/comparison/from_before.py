@@ -1,0 +1,167 @@
+"""Leaves out of the verdict what is from before the recording, and counts it: the target can't have it.
+
+    withheld requests and parts       of members, generations, transactions, sessions and topic ids from before
+    OffsetFetch                       offsets that were committed before: only errors are compared
+    ListOffsets                       offsets of records from before, likewise
+    descriptions of groups            groups with a member from before: not compared
+    assignments of groups             likewise (`assigned`)
+    records                           those that the target lacks (`matching`)
+
+`beginnings` has the proof. Members, offsets and descriptions are counted once for each group or partition.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from typing import NamedTuple
+
+from proxy.wire.keys import (
+    CONSUMER_GROUP_DESCRIBE,
+    DESCRIBE_GROUPS,
+    FETCH,
+    HEARTBEAT,
+    LEAVE_GROUP,
+    LIST_OFFSETS,
+    OFFSET_FETCH,
+    SHARE_FETCH,
+    SHARE_GROUP_DESCRIBE,
+    STREAMS_GROUP_DESCRIBE,
+    SYNC_GROUP,
+)
+from proxy.wire.places import Partition
+from recorder.replay import partitions
+from recorder.replay.beginnings import HEARTBEATS, Before, Beginnings
+from recorder.replay.comparison.terms import EnclosingNames
+from recorder.replay.consumers.records import count_within
+from recorder.replay.names import Names
+from recorder.replay.outcome import BeforeKind, FromBefore, Stream
+from recorder.replay.partitions import TopicPartition
+from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
+
+_WITH_OFFSETS = frozenset({OFFSET_FETCH, LIST_OFFSETS})
+_DESCRIPTIONS = frozenset({DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE})
+_READS = frozenset({FETCH, SHARE_FETCH})
+# APIs whose answers tell of what is from before
+TOLD = _WITH_OFFSETS | _DESCRIPTIONS | _READS
+# requests that a member can't send unless it is in the target's group
+_OF_MEMBERS = frozenset({HEARTBEAT, SYNC_GROUP, LEAVE_GROUP}) | HEARTBEATS
+_NOTHING: frozenset[EnclosingNames] = frozenset()
+
+
+class NotExpected(NamedTuple):
+    """Structs of an answer that tell of what is from before.
+
+    `follow`: those of which only errors are compared; `whole`: those that are not compared.
+    """
+
+    follow: Collection[EnclosingNames] = _NOTHING
+    whole: Collection[EnclosingNames] = _NOTHING
+
+
+_ALL_EXPECTED = NotExpected()
+
+
+class BeforeRecording:
+    """What one replay does not expect of its target."""
+
+    def __init__(self, begun: Beginnings, names: Names) -> None:
+        self._begun, self._names = begun, names
+        self._counts = Counter[Before]()
+        self._counted: set[Hashable] = set()
+
+    def planned(self, exchange: Exchange) -> Withheld | None:
+        """Why a request will be withheld: a member from before sends it, who is not in the target's group."""
+        found = self._begun.of_withheld(exchange, Reason.NO_MEMBER) if exchange.api_key in _OF_MEMBERS else None
+        return None if found is None else Withheld(self._count(found))
+
+    def add_planned(self, exchange: Exchange) -> None:
+        """Counts what a recorded answer tells of what is from before, for a plan."""
+        self.told_by(exchange)
+        for each in partitions.in_answer(exchange.api_key, exchange.answer or {}) if exchange.api_key in _READS else ():
+            topic = self._names.topic(each.topic)
+            end = 0 if topic is None else self._begun.end(topic, each.partition)
+            if end and each.values["records"]:
+                number = count_within([(0, end - 1)], each.values["records"])
+                self._counts[Before(BeforeKind.RECORDS, topic or "")] += number
+
+    def reason(self, exchange: Exchange, reason: Reason) -> Reason:
+        """The reason for which a request is withheld: that it is of something from before, where that is proven."""
+        found = self._begun.of_withheld(exchange, reason)
+        if found is None and reason is Reason.NO_TOPIC:
+            topics = [each.topic for each in _asked(exchange)]
+            unnamed = [each for each in topics if self._names.topic(each) is None]
+            found = _unnamed(unnamed[0]) if topics and len(unnamed) == len(topics) else None
+        return reason if found is None else self._count(found)
+
+    def reason_of_part(self, dropped: Dropped) -> Reason:
+        """The reason for which a part of a request is withheld."""
+        if dropped.reason is Reason.NO_TOPIC and self._names.topic(dropped.topic) is None:
+            return self._count(_unnamed(dropped.topic))
+        return dropped.reason
+
+    def _count(self, found: Before) -> Reason:
+        self._counts[found] += 1
+        return Reason.FROM_BEFORE
+
+    def told_by(self, exchange: Exchange) -> NotExpected:
+        """The structs of a recorded answer that tell of what is from before."""
+        if exchange.api_key in _WITH_OFFSETS:
+            return NotExpected(follow=frozenset(self._offsets(exchange, exchange.answer or {})))
+        if exchange.api_key in _DESCRIPTIONS:
+            return NotExpected(whole=frozenset(self._groups(exchange, exchange.answer or {})))
+        return _ALL_EXPECTED
+
+    def _offsets(self, exchange: Exchange, answer: Values) -> Iterator[EnclosingNames]:
+        for each in partitions.in_answer(exchange.api_key, answer):
+            topic, own = self._names.topic(each.topic), each.around.around[-1].get("group_id")
+            if topic is None:
+                continue
+            group = exchange.request.get("group_id") if own is None else own
+            if self._is_offset(exchange, group or "", (topic, each.partition), each.values):
+                self._count_once((group, topic, each.partition), Before(BeforeKind.OFFSET, topic))
+                yield EnclosingNames(group=own, topic=each.topic, partition=each.partition)
+
+    def _is_offset(self, exchange: Exchange, group: str, place: TopicPartition, told: Values) -> bool:
+        if exchange.api_key == LIST_OFFSETS:
+            offset: int = told.get("offset", -1)
+            return 0 <= offset < self._begun.end(*place)
+        committed: int = told["committed_offset"]
+        return committed >= 0 and self._begun.is_commit(group, place, exchange.answered_ns or 0)
+
+    def _groups(self, exchange: Exchange, answer: Values) -> Iterator[EnclosingNames]:
+        for group in answer.get("groups", ()):
+            name, members = group["group_id"], group.get("members") or ()
+            if any(self._begun.is_member(name, member["member_id"], exchange.first_ns) for member in members):
+                self._count_once(name, Before(BeforeKind.GROUP, name))
+                yield EnclosingNames(group=name)
+
+    def _count_once(self, key: Hashable, found: Before) -> None:
+        if (found.kind, key) not in self._counted:
+            self._counted.add((found.kind, key))
+            self._counts[found] += 1
+
+    def found(self, streams: Iterable[Stream], groups: Iterable[str]) -> tuple[FromBefore, ...]:
+        """All that was not expected, by kind and name.
+
+        `groups`: those whose assignments are not compared.
+        """
+        counts = self._counts + Counter({Before(BeforeKind.ASSIGNMENT, group): 1 for group in groups})
+        for stream in streams:
+            counts[Before(BeforeKind.RECORDS, stream.topic)] += stream.before
+        return in_order(counts)
+
+
+def in_order(counts: Counter[Before]) -> tuple[FromBefore, ...]:
+    """Counts as a report tells them."""
+    order = [*BeforeKind]
+    kept = sorted((+counts).items(), key=lambda item: (order.index(item[0].kind), -item[1], item[0].name))
+    return tuple(FromBefore(kind, name, number) for (kind, name), number in kept)
+
+
+def _asked(exchange: Exchange) -> list[Partition]:
+    return partitions.in_request(exchange.api_key, exchange.request)
+
+
+def _unnamed(topic: str | bytes) -> Before:
+    return Before(BeforeKind.TOPIC, topic.hex() if isinstance(topic, bytes) else topic)

@@ -1,0 +1,115 @@
+"""Tests of what a capture proves to be from before its beginning, and of what it does not prove."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.wire.keys import DELETE_TOPICS, FETCH, OFFSET_COMMIT, PRODUCE
+from recorder.replay.beginnings import Beginnings
+from recorder.replay.choice import Choice
+from recorder.replay.options import Options
+from recorder.replay.survey import survey
+from tests.recorder.replay.simple import FETCH_VERSION, PRODUCE_VERSION, batch, fetch, fetched, produce, produced
+from tests.recorder.replay.simulation import Recording
+
+
+def begun(recording: Recording) -> Beginnings:
+    recording.happenings.sort(key=lambda happening: happening.ns)
+    return survey(recording.happenings, Choice(Options()).plays, lambda _: None).beginnings
+
+
+def end(recording: Recording) -> int:
+    return begun(recording).end("a", 0)
+
+
+def writes(recording: Recording, at: float, base: int, *, took: float = 1, **told: int) -> None:
+    exchange = recording.asks(at, 1, PRODUCE, PRODUCE_VERSION, produce())
+    recording.answers(at + took, exchange, produced(base=base, **told))
+
+
+def writes_silently(recording: Recording, at: float, *values: bytes) -> None:
+    recording.asks(at, 2, PRODUCE, PRODUCE_VERSION, produce(data=batch(*values), acks=0), awaits=False)
+
+
+def reads(recording: Recording, at: float, high_watermark: int) -> None:
+    told = fetched()
+    told["responses"][0]["partitions"][0]["high_watermark"] = high_watermark
+    recording.exchanges(at, 3, FETCH, FETCH_VERSION, fetch(), told)
+
+
+def test_records_below_the_lowest_base_offset_of_the_recording_are_from_before() -> None:
+    recording = Recording()
+    writes(recording, 0, 12, took=10)
+    writes(recording, 1, 10)
+    assert end(recording) == 10
+
+
+def test_without_a_produce_the_first_high_watermark_counts_and_no_later_one() -> None:
+    recording = Recording()
+    reads(recording, 0, 10)
+    reads(recording, 10, 20)
+    assert end(recording) == 10
+
+
+def test_a_high_watermark_behind_a_produce_proves_no_more_than_its_base_offset() -> None:
+    recording = Recording()
+    writes(recording, 0, 10)
+    reads(recording, 10, 20)
+    assert end(recording) == 10
+
+
+def test_records_that_a_produce_with_acks_0_may_have_written_are_not_from_before() -> None:
+    recording = Recording()
+    writes_silently(recording, 0, b"one", b"two")
+    reads(recording, 10, 20)
+    assert end(recording) == 18
+
+
+def test_behind_a_produce_without_an_answer_nothing_is_proven() -> None:
+    recording = Recording()
+    recording.asks(0, 1, PRODUCE, PRODUCE_VERSION, produce())
+    reads(recording, 10, 20)
+    assert end(recording) == 0
+
+
+@pytest.mark.parametrize(("code", "proven"), [(7, 0), (6, 20)], ids=["timeout", "not the leader"])
+def test_behind_a_produce_that_was_refused_only_a_refusal_without_a_write_proves_anything(
+    code: int, proven: int
+) -> None:
+    recording = Recording()
+    writes(recording, 0, -1, code=code)
+    reads(recording, 10, 20)
+    assert end(recording) == proven
+
+
+def test_a_base_offset_below_an_end_told_before_is_of_an_earlier_try() -> None:
+    recording = Recording()
+    reads(recording, 0, 20)
+    writes(recording, 10, 4)
+    writes(recording, 20, 20)
+    assert end(recording) == 20
+
+
+def test_a_topic_that_was_deleted_begins_anew() -> None:
+    recording = Recording()
+    reads(recording, 0, 20)
+    deleted = {"responses": [{"name": "a", "error_code": 0}]}
+    recording.exchanges(5, 1, DELETE_TOPICS, 3, {"topic_names": ["a"], "timeout_ms": 1}, deleted)
+    writes(recording, 10, 0)
+    assert end(recording) == 0
+
+
+def test_nothing_is_from_before_of_a_partition_whose_end_nobody_told() -> None:
+    assert Beginnings().end("a", 0) == 0
+
+
+def test_a_committed_offset_is_from_before_until_the_recording_has_a_commit() -> None:
+    recording = Recording()
+    partition = {"partition_index": 0, "committed_offset": 3, "committed_leader_epoch": -1, "committed_metadata": ""}
+    values = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+    values |= {"topics": [{"name": "a", "partitions": [partition]}]}
+    recording.asks(50, 1, OFFSET_COMMIT, 7, values)
+    found = begun(recording)
+    assert [found.is_commit("g", ("a", 0), ms * 10**6) for ms in (49, 51)] == [True, False]
+    assert found.is_commit("h", ("a", 0), 10**9)
+    assert found.is_commit("g", ("a", 1), 10**9)
