@@ -27,7 +27,7 @@ from fuzz.plays import Chunk, Options, Pages
 from proxy.conversation import Cause, Conversation
 from proxy.files import Folder
 from proxy.net.cluster import routes
-from proxy.net.observer import OpenedConnection
+from proxy.observer import OpenedConnection
 from proxy.rewrite import api_versions
 from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c
