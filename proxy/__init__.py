@@ -24,6 +24,7 @@ rewrite      which bytes of a frame change, and into what
 conversation one connection's exchanges
 mapping      node <-> listener <-> advertised address
 schema       what a setting is
+option_types what a command's option is, of the same kinds
 wire         bytes <-> values
 tools        the protocol shown to people
 """

@@ -98,7 +98,7 @@ def test_the_longest_frames_are_those_of_the_wire_unless_said_otherwise():
         ({"half_close_seconds": 1e-9}, "timeouts.half_close 1e-09 is shorter than 0.01s"),
         ({"header_seconds": 1e-9}, "proxy_protocol.timeout 1e-09 is shorter than 0.01s"),
         ({"keepalive_seconds": 0.9}, "timeouts.keepalive 0.9 is shorter than 1s"),
-        ({"half_close_seconds": float("nan")}, "timeouts.half_close nan is no time to wait"),
+        ({"half_close_seconds": float("nan")}, "timeouts.half_close nan is no duration"),
     ],
 )
 def test_an_impossible_setting_of_a_cluster_is_reported(values: Mapping[str, Any], line: str):

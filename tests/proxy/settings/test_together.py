@@ -38,7 +38,7 @@ class Mistake(NamedTuple):
 
 
 MISTAKES = {
-    "a value at the top": Mistake({"drain": '"soon"'}, 'drain = "soon" is no time to wait'),
+    "a value at the top": Mistake({"drain": '"soon"'}, 'drain = "soon" is no duration'),
     "a table at the top": Mistake({"lgo.format": '"json"'}, "lgo is no setting"),
     "a table's value": Mistake({"log.level": '"loud"'}, 'log.level = "loud" is none of'),
     "a value for a table": Mistake(
