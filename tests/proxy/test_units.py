@@ -45,6 +45,8 @@ def test_each_unit_of_time_is_read_in_any_case(number: int, unit: str, blank: st
     ("text", "seconds"),
     [
         ("90", 90),
+        ("1.5m", 90),
+        ("2h", 7200),
         ("1 minute", 60),
         ("2 Hours", 7200),
         ("1.5 days", 129600),
