@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -105,7 +105,8 @@ APART = ({"a broker", "a key that is missing"}, {"a number", "ports to be told"}
 
 def lines(names: Iterable[str]) -> list[str]:
     said: dict[str, str | None] = dict(RIGHT)
-    environment, flags = {"HOME": "/home/me"}, {}
+    environment: dict[str, str] = {"HOME": "/home/me"}
+    flags: dict[str, Any] = {}
     for name in names:
         mistake = MISTAKES[name]
         said |= mistake.instead
