@@ -26,7 +26,7 @@ from proxy.net.cluster import routes
 from proxy.net.connection import rewriting
 from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
 from proxy.net.limits.held_bytes import HeldBytes
-from proxy.net.observer import OpenedConnection
+from proxy.observer import OpenedConnection
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 from recorder.capture.lag import ArrivalTimes
@@ -263,7 +263,7 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     context = ClusterContext(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
     client, broker = Side(script, Direction.REQUEST), Side(script, Direction.RESPONSE)
     relay = script.relay = Relay(1, client, broker, conversation, context)  # type: ignore[arg-type]
-    tap.opened(OpenedConnection(1, 0, "here", "client", None, "broker", False, None), conversation)
+    tap.opened(OpenedConnection(1, 0, "here", "client", None, "broker", False, "main"), conversation)
     cause = Cause.DRAIN_DEADLINE
     with trio.move_on_after(MAX_SECONDS) as deadline:
         cause = await relay.run()

@@ -27,7 +27,7 @@ from fuzz.plays import Chunk, Options, Pages
 from proxy.conversation import Cause, Conversation
 from proxy.files import Folder
 from proxy.net.cluster import routes
-from proxy.net.observer import OpenedConnection
+from proxy.observer import OpenedConnection
 from proxy.rewrite import api_versions
 from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c
@@ -35,7 +35,7 @@ from recorder.capture import reader, spool
 from recorder.capture.assembly import Assembly
 from recorder.capture.compactor import compact_session
 from recorder.capture.inventory import Inventory
-from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC, state_name
+from recorder.capture.progress import STATE_MAGIC, state_name
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.segments import segment_name
 from recorder.capture.selection import FULL, HEAD
@@ -73,9 +73,9 @@ class Record(NamedTuple):
     data: bytes = b""
 
 
-def packed(records: Sequence[Record], *, is_old: bool = False) -> bytes:
-    """Records as an input. `is_old`: in format 1."""
-    found = [bytes([is_old])]
+def packed(records: Sequence[Record]) -> bytes:
+    """Records as an input."""
+    found = []
     for kind, direction, number, connection, spans, offset, mono_ns, data in records:
         body = _RECORD.pack(kind, direction, number, connection, len(spans), offset, mono_ns)
         body += b"".join(_SPAN.pack(*span) for span in spans) + data
@@ -85,7 +85,7 @@ def packed(records: Sequence[Record], *, is_old: bool = False) -> bytes:
 
 def records_of(data: bytes) -> Iterator[Record]:
     """The records of an input, as far as they are whole."""
-    at = 1
+    at = 0
     while at + 2 + _RECORD.size <= len(data):
         end = at + 2 + int.from_bytes(data[at : at + 2], "big")
         kind, direction, number, connection, count, offset, mono_ns = _RECORD.unpack_from(data, at + 2)
@@ -100,10 +100,9 @@ def records_of(data: bytes) -> Iterator[Record]:
 class Session:
     """A session's folder, as the records have it."""
 
-    def __init__(self, folder: Path, *, is_old: bool) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder / "_spool" / SESSION
         self._folder.mkdir(parents=True)
-        self._is_old = is_old
         self._inventory = Inventory()
         self._log = bytearray()
         self._total = 0
@@ -137,13 +136,8 @@ class Session:
 
     def _begin(self) -> None:
         self._number += 1
-        head = SegmentHead(SESSION, self._number, CLOCK_NS, 1, len(self._log), None, self._total)
+        head = SegmentHead(SESSION, self._number, CLOCK_NS, 1, len(self._log), None, 60, self._total)
         self._log = bytearray()
-        if self._is_old:
-            told = {"session": SESSION, "number": self._number, "clock_ns": CLOCK_NS, "mono_ns": 1, "previous_end": 0}
-            text = json.dumps(told | {"cluster": None}).encode()
-            self._log += spool.MAGIC + b"\0\1" + len(text).to_bytes(4, "big") + text + crc32c(text).to_bytes(4, "big")
-            return
         encoded, self._seed = spool.encode_head(head)
         inventory = self._inventory.text()
         self._log += (
@@ -158,7 +152,7 @@ class Session:
         """The length of the JSON, the JSON, and bytes of unfinished frames; its segment is gone."""
         length = int.from_bytes(data[:4], "big")
         text, blob = data[4 : 4 + length], data[4 + length :]
-        content = STATE_MAGIC + (1 if self._is_old else STATE_FORMAT).to_bytes(2, "big") + len(text).to_bytes(4, "big")
+        content = STATE_MAGIC + spool.SPOOL_FORMAT.to_bytes(2, "big") + len(text).to_bytes(4, "big")
         content += text + blob
         path = self._folder / state_name(self._number)
         path.write_bytes(content + crc32c(content).to_bytes(4, "big"))
@@ -169,7 +163,7 @@ def session(data: bytes) -> None:
     """A session of records, as `packed` writes them."""
     with tempfile.TemporaryDirectory(dir=PLACE) as name, _no_syncs():
         folder = Path(name)
-        Session(folder, is_old=bool(data[:1] and data[0] & 1)).write(records_of(data))
+        Session(folder).write(records_of(data))
         done = compact_session(folder, SESSION)
         must(done.finished is True, "a session is finished, whatever it says")
         must({path.name for path in folder.iterdir()} <= {"_spool", "frames", "events"}, "nothing else is made")
@@ -219,7 +213,7 @@ def inputs() -> Iterator[Input]:
             records = list(_in_segments(items, is_parted=number % 4 > 0))
             if number % 5 == 0:
                 records = [_state_behind(items[: len(items) // 2]), *records[len(records) // 2 :]]
-            yield Input("session", one.name, packed(records, is_old=number % 8 == 7))
+            yield Input("session", one.name, packed(records))
 
 
 def _recorded(options: Options, chunks: Sequence[Chunk], *, gap: bool, bodies: bool) -> Iterator[Item]:

@@ -19,10 +19,12 @@ net          sockets: the only room that knows trio
 metrics      exchanges as numbers, numbers as pages
 tls          certificates, without sockets
 config       the settings' values
+observer     what the proxy reports to the recorder, as both know it
 rewrite      which bytes of a frame change, and into what
 conversation one connection's exchanges
 mapping      node <-> listener <-> advertised address
 schema       what a setting is
+option_types what a command's option is, of the same kinds
 wire         bytes <-> values
 tools        the protocol shown to people
 """

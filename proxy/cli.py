@@ -22,6 +22,7 @@ import click
 from proxy import wiring
 from proxy.command_line import end_as_other_tools, write_any_text
 from proxy.log import log, log_to_stderr
+from proxy.option_types import FILE
 from proxy.schema.errors import BadSetting
 from proxy.schema.toml import dotted
 from proxy.settings.load import LoadedSettings, load
@@ -192,7 +193,7 @@ def _one_line(error: click.UsageError) -> str:
 # names the settings file; it is no setting itself
 CONFIG_FLAG = click.Option(
     ["--config"],
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     envvar=CONFIG_VARIABLE,
     metavar="FILE",
     help="Settings in TOML: all of these, and more. What is said here wins.",

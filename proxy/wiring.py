@@ -17,7 +17,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 
 if TYPE_CHECKING:
-    from proxy.net import Observer
+    from proxy.observer import Observer
     from recorder.capture.session import CaptureSettings
 
 # the command that starts a worker's process

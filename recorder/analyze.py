@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -19,15 +18,18 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import click
 
 from proxy.command_line import folders, text
+from proxy.option_types import ROWS, ReadBy
 from proxy.similar import right_would_be
 from proxy.terminal import echo, printable
 from recorder import extras
 from recorder.capture.remote import is_url
 from recorder.filters import nothing_passes
-from recorder.inspect.options import SINCE, UNTIL, Api, api
+from recorder.inspect.options import Api, api
 from recorder.missing import missing_table
+from recorder.moments import SINCE, UNTIL
 from recorder.spark_options import (
     FORMATS,
+    WINDOW,
     check_spark,
     choosing,
     completing,
@@ -44,13 +46,9 @@ if TYPE_CHECKING:
     from recorder.analysis.group_and_filter import Filters
     from recorder.analysis.running import Place
 
-# The durations that Spark's windows take; Spark itself would complain only after its start, in many lines.
-_DURATION = re.compile(
-    r"\s*0*([1-9][0-9]{0,8})(?:(?-i:(ms|[smhd]))|\s+(millisecond|second|minute|hour|day|week)s?)\s*", re.IGNORECASE
-)
-_UNITS = {"ms": "millisecond", "s": "second", "m": "minute", "h": "hour", "d": "day"}
 # A window that is chosen by the capture's length; the value is that of `recorder.analysis.group_and_filter.AUTO`.
 AUTO = "auto"
+_WINDOW = ReadBy("DURATION", lambda value: value if value == AUTO else WINDOW.read(value), f'1m, "1 minute" or {AUTO}')
 # The values of `--by`; `recorder.analysis.group_and_filter.BY` maps them to columns.
 BY = ("api", "version", "client_id", "software", "principal", "node", "topic")
 # Characters of output that are kept in memory; more go to a temporary file.
@@ -78,16 +76,6 @@ class Chosen(NamedTuple):
         return self
 
 
-def _duration(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Returns a duration in Spark's notation. Errors: BadParameter."""
-    if value in (None, AUTO):
-        return value
-    found = _DURATION.fullmatch(value or "")
-    if not found:
-        raise click.BadParameter(f'{value!r} is no duration; right would be --window 1m, "1 minute" or {AUTO}')
-    return f"{found[1]} {_UNITS[found[2]]}" if found[2] else value
-
-
 _RUNNING = (
     click.option("--out", metavar="DIR", shell_complete=folders, help="Write the tables here, one folder each."),
     click.option(
@@ -97,9 +85,7 @@ _RUNNING = (
         help="The format in DIR (default: parquet). Without --out: csv or json to standard output.",
     ),
     click.option("--overwrite", is_flag=True, help="Replace tables that are in DIR already."),
-    click.option(
-        "--limit", type=click.IntRange(1, 100_000), default=_LIMIT, show_default=True, help="Rows on a terminal."
-    ),
+    click.option("--limit", type=ROWS, default=_LIMIT, show_default=True, help="Rows on a terminal."),
 )
 
 
@@ -123,8 +109,7 @@ def _running(command: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option(
     "--window",
-    callback=_duration,
-    metavar="DURATION",
+    type=_WINDOW,
     shell_complete=completing(AUTO, "10 seconds", "1 minute", "5 minutes", "1 hour"),
     help='Answer for each stretch of time, such as "1 minute". auto: 5 s, or 1 minute from 10 minutes on.',
 )

@@ -13,9 +13,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from proxy.option_types import FOLDER, SIZE
 from proxy.terminal import echo, printable
-from proxy.tools.output import size_option
-from proxy.units import GIB
 from recorder.analyze import analyze, sql
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.comparing import compare
@@ -30,7 +29,6 @@ from recorder.stream import stream
 from recorder.submitting import spark_package
 from recorder.terminal import console, count, size
 
-FOLDER = click.Path(path_type=Path, file_okay=False)
 # the beginning of a URL that was read as a path
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
@@ -40,7 +38,9 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 @click.option(
     "--merge", "out", type=FOLDER, metavar="OUT", help="Then merge small files into large ones, in the folder OUT."
 )
-@size_option("--file-size", "About how large the merged files become.", GIB)
+@click.option(
+    "--file-size", type=SIZE, default="1GiB", show_default=True, help="About how large the merged files become."
+)
 def compact(folder: Path, out: Path | None, file_size: int) -> None:
     """Turn everything in FOLDER that no running proxy is still writing into Parquet.
 

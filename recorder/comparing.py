@@ -17,6 +17,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from proxy.command_line import folders
+from proxy.option_types import percent
 from proxy.terminal import echo, printable
 from recorder import reporting, spark_options
 from recorder.report.listings import UNKNOWN, Cell, Listing
@@ -40,7 +41,7 @@ _BEFORE, _AFTER, _TO = " before", " after", " \N{RIGHTWARDS ARROW} "
 @reporting.output_options("a table")
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0, 1000),
+    type=percent(1000),
     default=20,
     show_default=True,
     metavar="PERCENT",

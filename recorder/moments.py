@@ -9,20 +9,19 @@ A capture is often read long after its recording, so its last frame stands for "
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 
-from proxy.schema.kinds import TIMES
+import click
+
+from proxy.option_types import ReadBy
+from proxy.units import read_time
 
 # The range of a column of nanoseconds, years 1677 to 2262. Any moment beyond is before or after all frames.
 FIRST_NS, LAST_NS = -(1 << 63), (1 << 63) - 1
 SECOND_NS = 10**9
 EPOCH = datetime.fromtimestamp(0, UTC)
-# no longer than a float can hold
-_BACK = re.compile(r"-([0-9]{1,18}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
-_SECONDS = TIMES | {"d": 86400.0}
 
 
 class Moment(NamedTuple):
@@ -46,8 +45,9 @@ class Moment(NamedTuple):
 
 def read(text: str) -> Moment:
     """The moment in a text. Raises ValueError if the text is in none of the three notations."""
-    if found := _BACK.fullmatch(text):
-        return Moment(back_ns=min(round(float(found[1]) * _SECONDS[found[2]] * SECOND_NS), LAST_NS))
+    back = read_time(text[1:]) if text.startswith("-") and text[-1].isalpha() else None
+    if back is not None:
+        return Moment(back_ns=min(round(min(back, LAST_NS) * SECOND_NS), LAST_NS))
     if ":" in text and "-" not in text[:5]:
         return Moment(of_day=time.fromisoformat(text))
     when = datetime.fromisoformat(text)
@@ -64,3 +64,14 @@ def _since_epoch(when: datetime) -> int:
     since = when - EPOCH
     whole = (since.days * 86400 + since.seconds) * SECOND_NS + since.microseconds * 1000
     return min(max(whole, FIRST_NS), LAST_NS)
+
+
+# right notations, for the sentence about a wrong one
+RIGHT = "2026-11-21T13:48 (UTC), 13:48 or -5m"
+MOMENT = ReadBy("TIME", read, RIGHT, "is no time")
+SINCE = click.option(
+    "--since",
+    type=MOMENT,
+    help="From this time on (UTC): 2026-11-21T13:48, 13:48 on the last frame's day, -5m before the last frame.",
+)
+UNTIL = click.option("--until", type=MOMENT, help="Up to this time.")

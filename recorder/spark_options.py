@@ -15,6 +15,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with, text
+from proxy.option_types import of_kind
+from proxy.schema.errors import InvalidValue
+from proxy.schema.kinds import SECONDS, at_least
 from proxy.similar import right_would_be
 from proxy.terminal import echo, printable
 from proxy.wire.errors import OverBudget
@@ -28,6 +31,8 @@ from recorder.terminal import console, say
 if TYPE_CHECKING:
     from recorder.analysis.running import Place
 
+# The shortest and the longest length of time that Spark is asked for: a millisecond, and thirty years.
+_SHORTEST, _LONGEST = 0.001, 1e9
 # The formats of tables that Spark writes.
 FORMATS = ("parquet", "csv", "json")
 _FOR_PROGRAMS = ("json", "csv")
@@ -35,6 +40,18 @@ _FOR_PROGRAMS = ("json", "csv")
 _URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # The masters that Spark takes; Spark itself would complain only after its start.
 _MASTER = re.compile(r"local(\[(0*[1-9]\d*|\*)(,\d+)?\]|-cluster\[\d+,\d+,\d+\])?$|(spark|k8s)://|yarn$")
+
+
+def _of_spark(seconds: float) -> str:
+    """Returns a length of time in Spark's notation, in whole milliseconds. Errors: InvalidValue."""
+    if seconds > _LONGEST:
+        raise InvalidValue("is too long")
+    return f"{round(seconds * 1000)} milliseconds"
+
+
+# Lengths of time, for Spark; the watermark of a stream may be nothing.
+WINDOW = of_kind(at_least(_SHORTEST), "10m, or 90s", metavar="DURATION", made=_of_spark)
+WATERMARK = of_kind(SECONDS, "10m, 90s or 0s", metavar="DURATION", made=_of_spark)
 
 
 def completing(*names: str) -> Callable[..., list[CompletionItem]]:

@@ -20,53 +20,40 @@ import click
 from rich.status import Status
 
 from proxy.command_line import IMPATIENT, ending_signals, folders, interrupt
-from proxy.schema.kinds import TIMES
 from proxy.terminal import echo, printable
+from proxy.units import TIMES
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME, is_url
 from recorder.capture.session import SPOOL_FOLDER
 from recorder.ready import NoCapture, check_is_capture, ready
-from recorder.spark_options import FORMATS, check_reached, check_spark, choosing, for_executors, spark_options
+from recorder.spark_options import (
+    FORMATS,
+    WATERMARK,
+    WINDOW,
+    check_reached,
+    check_spark,
+    choosing,
+    for_executors,
+    spark_options,
+)
 from recorder.terminal import console, count, say
 
 # Columns that a stream can group by: frames have them without their bodies.
 BY = ("api", "version", "client_id", "principal", "node")
 CHECKPOINT = "_checkpoint"
-# 10m, 90s, 1.5h; 10 minutes
-_SPAN = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(?:(ms|s|m|h|d)|(second|minute|hour|day)s?)\s*")
-_SECONDS = TIMES | {"d": 86400.0, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
 # Spark reads these characters in a stream's path as glob patterns.
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 # Seconds between two checks for the first segment.
 _LOOK = 1
 
 
-def _span(_context: click.Context, option: click.Parameter, value: str) -> str:
-    """Returns a duration in Spark's notation, in whole milliseconds. Errors: BadParameter."""
-    if not (length := _milliseconds(value)):
-        raise click.BadParameter(f"{value!r} is no duration; right would be --{option.name} 10m, or 90s")
-    return f"{length} milliseconds"
-
-
-def _span_or_none(_context: click.Context, option: click.Parameter, value: str) -> str:
-    """As `_span`; also takes 0s."""
-    if (length := _milliseconds(value)) is None:
-        raise click.BadParameter(f"{value!r} is no duration; right would be --{option.name} 10m, 90s or 0s")
-    return f"{length} milliseconds"
-
-
-def _milliseconds(value: str) -> int | None:
-    found = _SPAN.fullmatch(value)
-    return round(float(found[1]) * _SECONDS[found[2] or found[3]] * 1000) if found else None
-
-
 def _as_option(span: str) -> str:
-    """Returns a duration of `_span` in the option's notation, such as 90s or 10m."""
+    """Returns a duration of WINDOW in the option's notation, such as 90s or 10m."""
     length = int(span.split()[0])
     if not length:
         return "0s"
-    unit = next(name for name in ("d", "h", "m", "s", "ms") if not length % round(_SECONDS[name] * 1000))
-    return f"{length // round(_SECONDS[unit] * 1000)}{unit}"
+    unit = next(name for name in ("d", "h", "m", "s", "ms") if not length % round(TIMES[name] * 1000))
+    return f"{length // round(TIMES[unit] * 1000)}{unit}"
 
 
 @click.command(short_help="Latency and errors of a capture while it is recorded, window by window, as files.")
@@ -78,12 +65,12 @@ def _as_option(span: str) -> str:
     shell_complete=folders,
     help=f"Where the stream keeps its progress. Default: {CHECKPOINT} in the output.",
 )
-@click.option("--window", default="1m", show_default=True, callback=_span, help="The length of a window.")
+@click.option("--window", default="1m", show_default=True, type=WINDOW, help="The length of a window.")
 @click.option(
     "--watermark",
     default="10m",
     show_default=True,
-    callback=_span_or_none,
+    type=WATERMARK,
     help="How long a window waits for late segments. While a proxy records: longer than its segment_age and lag.",
 )
 @click.option(
@@ -103,7 +90,7 @@ def _as_option(span: str) -> str:
     help="The format of the files.",
 )
 @click.option(
-    "--trigger", default="10s", show_default=True, callback=_span, help="The time between two looks for segments."
+    "--trigger", default="10s", show_default=True, type=WINDOW, help="The time between two looks for segments."
 )
 @click.option("--once", is_flag=True, help="Read what is there, and end: for cron.")
 @spark_options

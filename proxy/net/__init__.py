@@ -15,15 +15,13 @@ stopping.py      how the proxy ends, whatever hangs
 children.py      keeps the recorder's compactor running
 systemd.py       notifies systemd
 heartbeat.py     a probe that tells whether the event loop runs
-observer.py      the interface of the recorder, to which every chunk is reported
 blocking.py      runs blocking calls in threads that nothing else uses
 log_throttle.py  throttles log events that peers can cause at will
 """
 
 from proxy.net.change import Change
-from proxy.net.observer import Observer, OpenedConnection
 from proxy.net.reloading import ReloadedSettings
 from proxy.net.server import run
 from proxy.net.state.claims import StateClaims
 
-__all__ = ["Change", "Observer", "OpenedConnection", "ReloadedSettings", "StateClaims", "run"]
+__all__ = ["Change", "ReloadedSettings", "StateClaims", "run"]

@@ -46,7 +46,6 @@ from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.idle import end_idle
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
 from proxy.net.log_throttle import LogThrottle
-from proxy.net.observer import Observer, OpenedConnection
 from proxy.net.sockets.proxy_protocol import ClientEndpoints
 from proxy.net.sockets.proxy_protocol_reader import NoHeader, read_header
 from proxy.net.sockets.streams import NothingSent, PeerLost, Stream, accepted
@@ -59,6 +58,7 @@ from proxy.net.sockets.tls import (
     towards_client,
 )
 from proxy.net.state.file import NotAState, SavedState, read_state, unreadable
+from proxy.observer import Observer, OpenedConnection
 from proxy.rewrite import addresses, api_versions
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting

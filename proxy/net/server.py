@@ -35,7 +35,6 @@ from proxy.net.heartbeat import Heartbeat
 from proxy.net.limits.connections import ConnectionLimit
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
-from proxy.net.observer import Observer
 from proxy.net.reloading import ReadingThread, ReadSettings, ReloadedSettings, Reloading
 from proxy.net.sockets.lookups import Lookups
 from proxy.net.sockets.reactor import reactor
@@ -52,6 +51,7 @@ from proxy.net.stopping import (
     exit_now,
 )
 from proxy.net.systemd import Systemd
+from proxy.observer import Observer
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting

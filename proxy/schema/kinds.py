@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from proxy.schema.errors import InvalidValue
 from proxy.schema.toml import pieces
-from proxy.units import LARGEST_SIZE, digits, read_size, written_size
+from proxy.units import LARGEST_SIZE, digits, read_size, read_time, written_size, written_time
 
 Read = TypeVar("Read")
 Toml = str | int | float | bool | list[str]
@@ -26,9 +26,6 @@ LARGEST_NUMBER = 2**31 - 1
 LONGEST_PATH = 4095
 # characters of a wrong value that an error shows
 MAX_SHOWN = 60
-
-TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_MEASURE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,28 +115,20 @@ def _written_size(size: int) -> Toml:
 
 def _seconds(raw: Any) -> float:
     """The seconds of a number, or of a text with or without a unit."""
-    seconds = _measured(raw) if isinstance(raw, str) else raw
+    seconds = read_time(raw) if isinstance(raw, str) else raw
     # `not seconds >= 0` is true for NaN too
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-        raise InvalidValue("is no time to wait")
+        raise InvalidValue("is no duration")
     # refuses infinity too, which neither the kernel nor the clock takes
     if seconds > LARGEST_SIZE:
         raise InvalidValue("is too long")
     return float(seconds)
 
 
-def _measured(raw: str) -> float:
-    match, factors = _MEASURE.fullmatch(raw), TIMES | {"": 1.0}
-    if match is None or match[2].lower() not in factors:
-        raise InvalidValue("is no time to wait")
-    return float(match[1]) * factors[match[2].lower()]
-
-
 def _written_seconds(seconds: float) -> Toml:
-    for unit in ("h", "m", "s"):
-        if seconds and not seconds % TIMES[unit]:
-            return f"{int(seconds / TIMES[unit])}{unit}"
-    return f"{seconds!r}s" if "e" not in repr(seconds) else seconds
+    written = written_time(seconds)
+    # no unit stands behind an exponent
+    return seconds if "e" in written else written
 
 
 def _switch(raw: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from proxy.command_line import folded, width
+from proxy.option_types import COUNT
 from proxy.terminal import echo
 from proxy.tools import arguments, completions
 from proxy.tools.output import budget_option, end, print_json
@@ -246,7 +247,7 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
 @click.option("--batches", is_flag=True, help="Decode record batches, such as a segment of a log, not a frame.")
 @click.option("--topic", type=click.Choice(list(LOGS)), help="Decode batches, or the value of a record, of this topic.")
 @click.option("--key", type=arguments.octets, metavar="HEX", help="The key of that record.")
-@click.option("--records", type=click.IntRange(0, sys.maxsize), default=10, show_default=True, help=RECORDS_HELP)
+@click.option("--records", type=COUNT, default=10, show_default=True, help=RECORDS_HELP)
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and settings' values too.")
 @budget_option("The most memory for all the bytes: decompressed, decoded and printed.")
 def decode(

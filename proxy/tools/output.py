@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import click
 
+from proxy.option_types import SIZE
 from proxy.terminal import echo
 from proxy.tools import json_text
-from proxy.units import MIB, read_size, written_size
+from proxy.units import MIB, written_size
 from proxy.wire.budget import Budget
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -33,20 +34,7 @@ class Incomplete(click.ClickException):
 
 def budget_option(help_text: str, default: int = DEFAULT_SIZE) -> Callable[[Command], Command]:
     """The option `--budget SIZE`, whose value `budget` is in bytes."""
-    return size_option("--budget", help_text, default)
-
-
-def size_option(flag: str, help_text: str, default: int) -> Callable[[Command], Command]:
-    """An option that takes a size: its value is in bytes."""
-    shown = written_size(default)
-    return click.option(flag, default=shown, show_default=True, metavar="SIZE", callback=_size, help=help_text)
-
-
-def _size(_context: click.Context, option: click.Parameter, value: str) -> int:
-    size = read_size(value)
-    if not size:
-        raise click.BadParameter(f"{value!r} is no size; right would be {option.opts[0]} 1GiB")
-    return size
+    return click.option("--budget", type=SIZE, default=written_size(default), show_default=True, help=help_text)
 
 
 def print_json(tree: Any, budget: Budget, *, most: int | None = None, indent: int | None = None) -> None:

@@ -237,14 +237,14 @@ def _api(name: str) -> str:
 
 def _ns(text: str | None, option: str, path: str) -> int | None:
     from recorder.capture.reader import last_ns
-    from recorder.moments import read
+    from recorder.moments import RIGHT, read
 
     if text is None:
         return None
     try:
         moment = read(text)
     except ValueError:
-        raise ValueError(f"{option} {text!r} is no time; right would be 2026-11-21T13:48, 13:48 or -5m") from None
+        raise ValueError(f"{option} {text!r} is no time; right would be {RIGHT}") from None
     return moment.resolved(lambda: last_ns(place_at(path)))
 
 

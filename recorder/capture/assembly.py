@@ -33,10 +33,11 @@ from recorder.capture.connection_recorder import UNREADABLE
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError, decoded
 from recorder.capture.events import Events
+from recorder.capture.gap import COUNTED
 from recorder.capture.inventory import ClosedTotals, Identities
 from recorder.capture.outcome import DIED, ENDED
 from recorder.capture.rows import RowMaker, RowSink
-from recorder.capture.spool import MAX_OPEN, NO_CONNECTION, NUMBERS, Entry, EntryKind, size_of
+from recorder.capture.spool import MAX_OPEN, NO_CONNECTION, NUMBERS, SPOOL_FORMAT, Entry, EntryKind, size_of
 from recorder.capture.streams import Streams
 from recorder.capture.unknown_connections import UnknownConnections
 
@@ -51,7 +52,7 @@ NOTES = {EntryKind.UNFRAMED: "it can't be told what this is"} | {
 # a length and a correlation id: no answer of the proxy is shorter
 SHORTEST_OWN_ANSWER = 8
 # the account of a gap that the tap did not see
-NOTHING_COUNTED: dict[str, Any] = {"early": [], "requests": {}, "responses": {}}
+NOTHING_COUNTED: dict[str, Any] = {"early": [], "early_responses": [], **{name: {} for name in COUNTED}}
 
 
 class Assembly:
@@ -73,8 +74,6 @@ class Assembly:
         self.last_mono_ns = 0
         # `begun`: the session has its `started` event; `ended`: the log was closed in order
         self.begun = self.ended = False
-        # True if the log's entries have numbers; entries of format 1 have none
-        self.is_numbered = True
         self.invalid_bytes = self.torn_bytes = 0
         self.rows: RowMaker
         self.events: Events
@@ -112,12 +111,12 @@ class Assembly:
         for conn in self.connections.values():
             self.rows.update_shared_values(conn)
 
-    def begin_segment(self, mono_ns: int, spool_format: int) -> None:
+    def begin_segment(self, mono_ns: int) -> None:
         """Notes the beginning of a segment; the first readable one adds the session's `started` event."""
         self.last_mono_ns = self.last_mono_ns or mono_ns
         if not self.begun:
             self.begun = True
-            self.events.session("started", mono_ns, {"spool_format": spool_format})
+            self.events.session("started", mono_ns, {"spool_format": SPOOL_FORMAT})
 
     def feed(self, entry: Entry) -> None:
         """Takes the next entry of the log. An invalid entry is only counted, in `invalid_bytes`."""
@@ -131,7 +130,7 @@ class Assembly:
             if conn is None:
                 self._feed_unknown(entry)
                 return
-            if entry.number != conn.next_entry and entry.number >= 0:
+            if entry.number != conn.next_entry:
                 conn.break_off(c.GAP_DAMAGE, self._streams.damaged_since_ns)
             # a checkpoint has the number of the entry that follows it
             conn.next_entry = (entry.number + (entry.kind != EntryKind.CHECKPOINT)) % NUMBERS
@@ -159,14 +158,8 @@ class Assembly:
                 del self.connections[connection]
 
     def damage(self) -> None:
-        """Notes that entries are missing after the last one.
-
-        Entries without numbers don't show which connections lack some, so the record of every connection breaks off.
-        """
+        """Notes that entries are missing after the last one. Entry numbers show which connections lack some."""
         self._streams.damaged_since_ns = self.last_mono_ns
-        if not self.is_numbered:
-            for conn in self.connections.values():
-                conn.break_off(c.GAP_DAMAGE, self.last_mono_ns)
 
     def forget(self) -> None:
         """Forgets all connections: the log up to here has become rows, but the state after these rows is lost."""
@@ -251,10 +244,10 @@ class Assembly:
     def _resync(self, conn: ConnectionState, entry: Entry) -> None:
         fields = decoded(entry)
         if conn.opening:
-            # the GAP entry may be missing from a log whose entries have no numbers
+            # a log that nobody's tap has written may lack the GAP entry
             conn.break_off(c.GAP_DAMAGE, self._streams.damaged_since_ns)
             conversation = self._restored(conn, entry.mono_ns, fields["state"], fields["account"])
-            conn.resume(conversation, fields.get("unwanted", ()))
+            conn.resume(conversation, fields["unwanted"])
             # the restored state may hold an answer of the proxy that is due
             self._streams.own_answers_due(conn, conversation, entry.mono_ns)
 
@@ -282,7 +275,7 @@ class Assembly:
 
     def _closed(self, conn: ConnectionState, entry: Entry) -> None:
         fields = decoded(entry)
-        if "offsets" in fields and "sequence" in fields and self._reader_totals.totals is not None:
+        if self._reader_totals.totals is not None:
             self._reader_totals.totals.add_closed(fields["sequence"], fields["offsets"])
         del self.connections[entry.connection]
         self._close(conn, entry.mono_ns, fields["cause"], fields)
@@ -292,7 +285,7 @@ class Assembly:
         if conversation is not None:
             self._streams.add_incomplete_frames(conn, conversation, mono_ns)
             frames, size = conn.sequence, sum(conversation.offsets)
-        elif "offsets" in fields and "sequence" in fields:
+        elif fields:
             frames, size = fields["sequence"], sum(fields["offsets"])
             self.events.gap(conn, mono_ns, frames, size, fields.get("account", NOTHING_COUNTED))
         else:
@@ -321,9 +314,7 @@ class Assembly:
         self._identities.add(decoded(entry))
 
     def _end(self, entry: Entry) -> None:
-        # a log of format 1 ends without an inventory
-        if entry.data:
-            self._inventory(entry)
+        self._inventory(entry)
         self.ended = True
 
     def _inventory(self, entry: Entry) -> None:
@@ -392,7 +383,6 @@ class Assembly:
             "since_ns": self._streams.damaged_since_ns,
             "begun": self.begun,
             "ended": self.ended,
-            "is_numbered": self.is_numbered,
             "closed": None if totals is None else asdict(totals),
             "clusters": self._identities.values(),
             "tracks": [conn.state(blob) for conn in connections],
@@ -402,7 +392,7 @@ class Assembly:
         """Restores the result of `state`. `blob`: the bytes that `state` appended. Raises ValueError."""
         self.clock_offset_ns, self.last_mono_ns = state["clock_ns"], state["last_mono_ns"]
         self.begun, self.ended = state["begun"], state["ended"]
-        self._streams.damaged_since_ns, self.is_numbered = state["since_ns"], state["is_numbered"]
+        self._streams.damaged_since_ns = state["since_ns"]
         self._reader_totals.totals = None if state["closed"] is None else ClosedTotals(**state["closed"])
         for known in state.get("clusters", ()):
             self._identities.add(known)

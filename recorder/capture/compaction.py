@@ -134,14 +134,11 @@ class Compaction:
     def _begin(self, files: RangeFiles, reader: SegmentReader, before: Progress) -> None:
         """Begins a range, with the losses before its segment. The first range also gets the event `started`."""
         assembly, head = self._assembly, reader.head
-        assembly.is_numbered = reader.start.format > 1
         assembly.begin_range(files, head.clock_ns)
-        assembly.begin_segment(head.mono_ns, reader.start.format)
+        assembly.begin_segment(head.mono_ns)
         self._add_losses_before(before)
         if head.number != before.segment + 1:
-            size = None
-            if head.log_bytes is not None and before.log_bytes is not None:
-                size = max(head.log_bytes - before.log_bytes, 0)
+            size = None if before.log_bytes is None else max(head.log_bytes - before.log_bytes, 0)
             self._add_lost_segments(before.segment + 1, head.number - 1, size)
 
     def _open(self, segment: int) -> SegmentReader | None:
@@ -256,7 +253,7 @@ class Compaction:
             self._add_loss(
                 {"segments": [segment, segment], "log_bytes": lost}, f"{in_bytes(lost)} of segment {segment}"
             )
-        return None if reader.head.log_bytes is None else reader.head.log_bytes + end
+        return reader.head.log_bytes + end
 
     def _add_lost_segments(self, first: int, last: int, size: int | None) -> None:
         self._assembly.damage()
@@ -275,9 +272,7 @@ class Compaction:
 
     def _add_loss(self, detail: dict[str, Any], description: str) -> None:
         """Adds the loss of a part of the log. `detail`: of its event; `description`: for the compactor's output."""
-        # only numbered entries show whether whole connections were lost
-        unknown = {} if self._assembly.is_numbered else {"connections_unknown": True}
-        self._assembly.events.log_lost(self._assembly.last_mono_ns, detail | unknown)
+        self._assembly.events.log_lost(self._assembly.last_mono_ns, detail)
         self.lost_parts.append(description)
 
     # the writer, and the status

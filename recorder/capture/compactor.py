@@ -90,7 +90,7 @@ def compact_session(
 
     Raises, before anything is changed:
         FolderError: the capture can't be written, or its file system has no locks.
-        UnknownSpoolError: the spool's format is newer.
+        UnknownSpoolError: the spool's format is another.
         StrangeFileError: one of the session's files is no plain file.
     """
     try:
@@ -121,7 +121,7 @@ def compact_session(
 
 
 def _check_known(session: Folder) -> None:
-    """Raises UnknownSpoolError for a session of a newer format, before anything is changed."""
+    """Raises UnknownSpoolError for a session of another format, before anything is changed."""
     # another compactor may be removing these files
     with suppress(FileNotFoundError):
         check_states(session)

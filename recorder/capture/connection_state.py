@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from proxy.conversation.conversation import DEFAULT_LIMITS, Conversation
+from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Exchange, FrameKind, OpaqueReason
 from proxy.conversation.routes import Routes
 from proxy.wire.dialects import Dialect
@@ -120,9 +120,8 @@ class ConnectionState:
 
     @property
     def limits(self) -> FrameLimits:
-        """The longest frames that the proxy lets through; the defaults for a log of format 1, which lacks them."""
-        limits: tuple[int, int] | None = self.opening.get("limits")
-        return DEFAULT_LIMITS if limits is None else FrameLimits(*limits)
+        """The longest frames that the proxy lets through; only for a connection whose opening is known."""
+        return FrameLimits(*self.opening["limits"])
 
     @property
     def dialect(self) -> Dialect:
@@ -289,7 +288,7 @@ class ConnectionState:
             blob += part or b""
         return {
             "connection": self.connection,
-            "facts": self.opening,
+            "facts": self.opening or None,
             "talk": None if self.conversation is None else self.conversation.state(),
             "broken": self.broken,
             "sequence": self.sequence,
@@ -313,9 +312,14 @@ class ConnectionState:
     def from_state(
         cls, routes: Mapping[Dialect, Routes], state: dict[str, Any], blob: bytes | memoryview
     ) -> ConnectionState:
-        """The connection that a result of `state` describes. `blob`: the bytes that `state` appended."""
-        conn = cls(state["connection"], None, state["facts"])
+        """The connection that a result of `state` describes. `blob`: the bytes that `state` appended.
+
+        Raises ValueError for a conversation on a connection whose opening is unknown.
+        """
+        conn = cls(state["connection"], None, state["facts"] or {})
         if state["talk"] is not None:
+            if not conn.opening:
+                raise ValueError("a conversation without an opening")
             conn.conversation = Conversation.from_state(routes[conn.dialect], state["talk"], conn.limits)
             conn._answerable.extend(filter(_is_answerable, conn.conversation.in_flight))
         conn.broken = state["broken"]

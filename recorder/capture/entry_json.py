@@ -1,8 +1,7 @@
 """The schemas of the JSON in log entries and state files, and the decoder that checks JSON against them.
 
 Used by `assembly` and `progress`. A log may come from anywhere, and anybody can compute a right checksum, so each field
-is checked. Fields that no schema names are ignored, so that later versions may write more. Fields that entries of
-format 1 lack are not required.
+is checked. Fields that no schema names are ignored, so that later versions may write more.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ class InvalidEntryError(ValueError):
 class OpenedJson(TypedDict):
     """A connection's opening: its two sockets. `limits`: the longest request and response that may pass."""
 
-    listener: NotRequired[str | None]
-    client: NotRequired[str | None]
-    node: NotRequired[Int32 | None]
-    upstream: NotRequired[str | None]
-    tls: NotRequired[bool]
-    cluster: NotRequired[str | None]
-    dialect: NotRequired[Dialect]
-    principal: NotRequired[str | None]
-    limits: NotRequired[tuple[Size, Size]]
+    listener: str
+    client: str
+    node: Int32 | None
+    upstream: str | None
+    tls: bool
+    cluster: str
+    dialect: Dialect
+    principal: str | None
+    limits: tuple[Size, Size]
 
 
 class OmittedJson(TypedDict):
@@ -165,18 +164,17 @@ class AccountJson(TypedDict):
     """The possible losses of a gap, as the tap counted them (`gap.Gap`): the log may have some of the early ones.
 
     (number, API, size): in `early` of each request that began before the gap, in `early_responses` of each response
-    that was whole before the gap, but that the recorder kept back. Frames of the gap itself are counted by API. Older
-    logs have no sizes.
+    that was whole before the gap, but that the recorder kept back. Frames of the gap itself are counted by API.
     """
 
     reason: str
     since_ns: Time
-    early: list[Annotated[list[Count | str], Meta(min_length=2, max_length=3)]]
-    early_responses: NotRequired[list[tuple[Count, str, Size]]]
+    early: list[tuple[Count, str, Size]]
+    early_responses: list[tuple[Count, str, Size]]
     requests: dict[str, Total]
     responses: dict[str, Total]
-    request_bytes: NotRequired[dict[str, Total]]
-    response_bytes: NotRequired[dict[str, Total]]
+    request_bytes: dict[str, Total]
+    response_bytes: dict[str, Total]
 
 
 class ResyncJson(TypedDict):
@@ -187,7 +185,7 @@ class ResyncJson(TypedDict):
 
     state: SavedConversation
     account: AccountJson
-    unwanted: NotRequired[list[Count]]
+    unwanted: list[Count]
 
 
 class CheckpointJson(TypedDict):
@@ -212,8 +210,8 @@ class ClosedJson(TypedDict):
     """
 
     cause: str
-    sequence: NotRequired[Count]
-    offsets: NotRequired[CountPair]
+    sequence: Count
+    offsets: CountPair
     decision: NotRequired[Annotated[dict[str, str | SignedNumber], Meta(max_length=MAX_FACTS)]]
     account: NotRequired[AccountJson]
 
@@ -253,8 +251,7 @@ class BrokenJson(TypedDict):
     """The beginning of a gap (`ConnectionState.break_off`). Further keys: see `gap.lost_by_api`.
 
     `next_whole`: the number of the first request that was not whole. `offsets`: per direction, the end of the last
-    whole frame; None if the compactor's state was lost, or was upgraded from format 1. `behind`: the sum of `offsets`;
-    None if the compactor's state was lost.
+    whole frame; `behind`: the sum of `offsets`; both are None if the compactor's state was lost.
     """
 
     reason: str
@@ -271,6 +268,7 @@ class BrokenJson(TypedDict):
 class SavedConnectionState(TypedDict):
     """A connection, as `ConnectionState.state` saves it.
 
+    `facts`: None if the opening is lost.
     Keys unlike their attributes: `facts` (`opening`), `talk` (`conversation`), `deaf` (`unreadable`), `late`
     (`lost_arriving`), `unwanted` (`left_out_responses`), `clients` (`unusual_client_ids`), `usual_client`
     (`usual_client_id_bytes`, in base64). `parts`: per direction, where the state file's blob has the bytes of an
@@ -278,7 +276,7 @@ class SavedConnectionState(TypedDict):
     """
 
     connection: Count
-    facts: OpenedJson
+    facts: OpenedJson | None
     talk: SavedConversation | None
     broken: BrokenJson | None
     sequence: Count
@@ -309,7 +307,6 @@ class SavedAssembly(TypedDict):
     since_ns: Count
     begun: bool
     ended: bool
-    is_numbered: bool
     closed: TotalsJson | None
     clusters: NotRequired[list[ClusterJson]]
     tracks: Annotated[list[SavedConnectionState], Meta(max_length=MAX_OPEN)]
@@ -339,7 +336,7 @@ class NodeJson(TypedDict):
     node_id: Int32
     upstream: str
     listener: str
-    cluster: NotRequired[str | None]
+    cluster: str
 
 
 _DECODERS: Mapping[int, Decoder[Any]] = {
@@ -355,9 +352,6 @@ _DECODERS: Mapping[int, Decoder[Any]] = {
     EntryKind.CHECKPOINT: Decoder(CheckpointJson),
     EntryKind.CLUSTER: Decoder(ClusterJson),
 }
-# the types in each list of `early`: number, API, and perhaps a size. No schema expresses them
-_EARLY = ([int, str], [int, str, int])
-_NOTHING: dict[str, Any] = {"early": ()}
 # a GAP entry without a connection tells of connections that have no entry of their own
 _UNLOGGED_DECODER = Decoder(UnloggedJson)
 
@@ -365,11 +359,7 @@ _UNLOGGED_DECODER = Decoder(UnloggedJson)
 def decoded(entry: Entry) -> Any:
     """The JSON of an entry, checked against the schema of its kind. Raises InvalidEntryError."""
     is_unlogged = entry.kind == EntryKind.GAP and entry.connection == NO_CONNECTION
-    fields = decode_checked(_UNLOGGED_DECODER if is_unlogged else _DECODERS[entry.kind], entry.data)
-    for early in fields.get("account", _NOTHING)["early"]:
-        if [type(value) for value in early] not in _EARLY:
-            raise InvalidEntryError("an early request is a number, an API, and perhaps a size")
-    return fields
+    return decode_checked(_UNLOGGED_DECODER if is_unlogged else _DECODERS[entry.kind], entry.data)
 
 
 def decode_checked(decoder: Decoder[Any], text: bytes) -> Any:

@@ -21,7 +21,7 @@ from proxy.conversation.exchange import Exchange
 OTHER = "other"
 
 # the counts of an account, by API; the sizes leave out each frame's length field (4 bytes)
-_COUNTED = ("requests", "responses", "request_bytes", "response_bytes")
+COUNTED = ("requests", "responses", "request_bytes", "response_bytes")
 
 
 class Gap:
@@ -103,7 +103,7 @@ class Gap:
 
 
 def lost_by_api(account: dict[str, Any], broken: dict[str, Any], frames: int) -> dict[str, Any]:
-    """API -> the numbers of lost requests and responses, and their sizes; accounts of old logs have no sizes.
+    """API -> the numbers of lost requests and responses, and their sizes.
 
     Args:
         account: that of the entry that ended the gap.
@@ -113,20 +113,20 @@ def lost_by_api(account: dict[str, Any], broken: dict[str, Any], frames: int) ->
             size.
         frames: the number of all lost frames; those that the account lacks are counted as `frames` of `other`.
     """
-    counts = {name: Counter(account.get(name, {})) for name in _COUNTED}
-    early = [(api, *size) for number, api, *size in account["early"] if number >= broken["next_exchange"]]
+    counts = {name: Counter(account[name]) for name in COUNTED}
+    early = [(api, size) for number, api, size in account["early"] if number >= broken["next_exchange"]]
     if broken["cut"] is not None:
         early.append((broken["cut"] or OTHER, broken.get("cut_size", 0)))
-    for api, *size in early:
+    for api, size in early:
         counts["requests"][api] += 1
-        counts["request_bytes"][api] += sum(size)
-    for number, api, size in account.get("early_responses", ()):
+        counts["request_bytes"][api] += size
+    for number, api, size in account["early_responses"]:
         if number >= broken.get("next_response", 0):
             counts["responses"][api] += 1
             counts["response_bytes"][api] += size
     unaccounted = frames - counts["requests"].total() - counts["responses"].total()
     lost: dict[str, dict[str, int]] = {}
-    for name in _COUNTED if "request_bytes" in account else _COUNTED[:2]:
+    for name in COUNTED:
         for api, count in counts[name].items():
             lost.setdefault(api, {})[name] = count
     if unaccounted > 0:

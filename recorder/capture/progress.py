@@ -4,6 +4,8 @@ Used by `compaction`, `compactor` and `resuming`.
 
     STATE_MAGIC, format (uint16), length of the JSON (uint32), JSON, bytes of incomplete frames, CRC-32C of all before
 
+The format is the log's.
+
 A file is written whole or not at all. Compaction resumes from the newest one that is whole and consistent with segments
 and rows (`resuming`). If there is none, the state of the connections that were open is lost.
 """
@@ -13,7 +15,6 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -25,9 +26,8 @@ from proxy.files import Folder
 from recorder.capture.assembly import Assembly
 from recorder.capture.entry_json import InvalidEntryError, SavedSession, decode_checked
 from recorder.capture.segments import NUMBER, numbered
-from recorder.capture.spool import UnknownSpoolError, short_name
+from recorder.capture.spool import SPOOL_FORMAT, short_name, unknown_format
 
-STATE_FORMAT = 2
 STATE_MAGIC = b"KWSTATE\n"
 
 _HEAD = struct.Struct(">8sHI")
@@ -78,7 +78,7 @@ def write_progress(session: Folder, progress: Progress, assembly: Assembly) -> N
     """Writes and syncs the state file of `progress.segment`. Raises OSError."""
     blob = bytearray()
     text = json.dumps({"progress": asdict(progress), "assembly": assembly.state(blob)}).encode()
-    content = _HEAD.pack(STATE_MAGIC, STATE_FORMAT, len(text)) + text + blob
+    content = _HEAD.pack(STATE_MAGIC, SPOOL_FORMAT, len(text)) + text + blob
     session.replace(state_name(progress.segment), content + crc32c(content).to_bytes(4, "big"))
 
 
@@ -87,7 +87,7 @@ def read_state(session: Folder, segment: int, assembly: Assembly) -> Progress:
 
     Raises:
         InvalidEntryError: the state is damaged, or that of another segment. The assembly must not be used any more.
-        UnknownSpoolError: the state is of a newer format.
+        UnknownSpoolError: the state is of another format.
         OSError: the file can't be read.
     """
     state_json, blob = _read(session, segment)
@@ -100,7 +100,7 @@ def read_state(session: Folder, segment: int, assembly: Assembly) -> Progress:
 
 
 def check_states(session: Folder) -> None:
-    """Raises UnknownSpoolError if a state is of a newer format; OSError if a state can't be read."""
+    """Raises UnknownSpoolError if a state is of another format; OSError if a state can't be read."""
     for number in segments_with_state(session):
         with suppress(InvalidEntryError):
             _read(session, number)
@@ -117,13 +117,9 @@ def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
     body, crc = content[:-_CRC], content[-_CRC:]
     if crc32c(body).to_bytes(_CRC, "big") != crc:
         raise InvalidEntryError("the state is torn")
-    if not 1 <= number <= STATE_FORMAT:
-        named = session.path / state_name(segment)
-        raise UnknownSpoolError(f"{named}: state format {number}, this program knows up to {STATE_FORMAT}")
-    text = bytes(body[_HEAD.size : _HEAD.size + length])
-    for step in range(number, STATE_FORMAT):
-        text = UPGRADES[step](text)
-    state_json: State = decode_checked(_STATE_DECODER, text)
+    if number != SPOOL_FORMAT:
+        raise unknown_format(f"{session.path / state_name(segment)}: state", number)
+    state_json: State = decode_checked(_STATE_DECODER, bytes(body[_HEAD.size : _HEAD.size + length]))
     if state_json["progress"]["segment"] != segment:
         raise InvalidEntryError("the state of another segment")
     blob = body[_HEAD.size + length :]
@@ -131,22 +127,3 @@ def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
     if sum(size for _, size in parts) > len(blob):
         raise InvalidEntryError("unfinished frames of more bytes than there are")
     return state_json, blob
-
-
-def _from_format_1(text: bytes) -> bytes:
-    """The JSON of format 2, made of that of format 1, which had neither numbers of entries nor the log's length."""
-    try:
-        state_json = json.loads(text)
-        state_json["progress"]["log_bytes"] = None
-        state_json["assembly"] |= {"since_ns": 0, "begun": True, "is_numbered": False, "closed": None}
-        for saved in state_json["assembly"]["tracks"]:
-            saved |= {"next_entry": 0, "reached": None, "late": [0, 0]}
-            if saved["broken"] is not None:
-                saved["broken"]["offsets"] = None
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise InvalidEntryError("not a state of format 1") from error
-    return json.dumps(state_json).encode()
-
-
-# a format's number -> the function that makes the next format's JSON of its JSON
-UPGRADES: Mapping[int, Callable[[bytes], bytes]] = {1: _from_format_1}

@@ -42,7 +42,7 @@ class Resuming:
         """Resumes with the newest consistent state; if there is none, without a state, after the published rows.
 
         Raises:
-            UnknownSpoolError: a state is of a newer format.
+            UnknownSpoolError: a state is of another format.
             OSError: a file can't be read.
         """
         for number in reversed(self._states):

@@ -61,7 +61,7 @@ class SegmentReader:
 
         Raises:
             DamagedSegmentError: the head isn't whole.
-            UnknownSpoolError: the format is newer, or the head is that of another segment.
+            UnknownSpoolError: the format is another, or the head is that of another segment.
             OSError: FileNotFoundError if the segment is gone.
         """
         self._session = session
@@ -109,10 +109,9 @@ class SegmentReader:
     def pass_over(self, limit: int | None = None) -> bool:
         """Skips unreadable bytes up to the next whole entry. Returns False if there is none, and skips nothing then.
 
-        Only for segments that are no longer written. Nothing is skipped in format 1: without entry numbers, it would be
-        unknown which connections have lost entries.
+        Only for segments that are no longer written.
         """
-        if self.start.format == 1 or self._skipped_places == MAX_PLACES:
+        if self._skipped_places == MAX_PLACES:
             return False
         self._skipped_places += 1
         end = self._end(limit)
@@ -130,7 +129,7 @@ class SegmentReader:
             self._direct_file.close()
 
     def _entries(self, buffer: bytes) -> Iterator[tuple[Entry, int]]:
-        return spool.entries(buffer, 0, self.start.seed, numbered=self.start.format > 1)
+        return spool.entries(buffer, 0, self.start.seed)
 
     def _end(self, limit: int | None) -> int:
         # a damaged length field may claim anything, so no more is read than there is

@@ -16,9 +16,8 @@ bytes of another segment, or of a recorded stream, never pass for an entry.
 Writes go to the page cache, which survives the process, or past it to the disk (`direct_io`). Nothing is synced: a
 crash of the machine may cost the end of a recording, but a sync for each write would slow down every recording.
 
-Format 1 has no entry numbers (the field is 0) and no inventories. Its heads' checksums cover the JSON alone, and its
-entries' checksums have no seed. The heads of all formats from 2 on have one layout, so that a reader can tell a newer
-log from a damaged one.
+The heads of all formats from 2 on have one layout, so that a reader can tell a newer log from a damaged one. Of format
+1, whose heads' checksums cover the JSON alone, only the heads are known: such a log is refused.
 """
 
 from __future__ import annotations
@@ -34,6 +33,8 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 SPOOL_FORMAT = 2
+# the last version that compacts logs and states of format 1
+LAST_OF_FORMAT_1 = "0.1.0"
 MAGIC = b"KWSPOOL\n"
 # the connection of entries that belong to none
 NO_CONNECTION = -1
@@ -46,8 +47,6 @@ _FIXED = struct.Struct(">BBHIqqq")
 _SPAN = struct.Struct(">II")
 # entry numbers wrap around at this
 NUMBERS = 1 << 16
-# the number of an entry in a log whose entries have none
-UNNUMBERED = -1
 # the largest time in ns, and the largest stream offset. Two of them add up to an int64; that sum, as a time, is in 2262
 MAX_NUMBER = (1 << 62) - 1
 # bytes of an entry at most. A chunk, and an inventory of MAX_OPEN connections (below 2 MiB), are far smaller
@@ -117,6 +116,7 @@ class Entry(NamedTuple):
 
     offset: a stream offset of `direction`, if `EntryKind` says nothing else.
     spans: (start, length) of each masked part of `data`.
+    number: among the connection's entries; 0 for an entry without a connection.
     """
 
     kind: int
@@ -126,7 +126,7 @@ class Entry(NamedTuple):
     mono_ns: int
     data: bytes
     spans: Spans = ()
-    number: int = UNNUMBERED
+    number: int = 0
 
 
 def data_size(items: Iterable[Item]) -> int:
@@ -142,6 +142,17 @@ class UnknownSpoolError(ValueError):
     """A spool that this program can't compact, because of its format or name; it is left as it is."""
 
 
+def unknown_format(what: str, number: int) -> UnknownSpoolError:
+    """The error for a log or a state of another format. It names the program that compacts it."""
+    if 0 < number < SPOOL_FORMAT:
+        return UnknownSpoolError(
+            f"{what} format {number} is read no more: kafka-wiretap {LAST_OF_FORMAT_1} compacts it"
+        )
+    return UnknownSpoolError(
+        f"{what} format {number}, this program knows only {SPOOL_FORMAT}: compact it where it was made"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentHead:
     """The head of a segment.
@@ -150,8 +161,9 @@ class SegmentHead:
         clock_ns: wall clock minus monotonic clock when the segment began.
         mono_ns: the monotonic time at which the segment began.
         previous_end: the offset at which the entries of the segment before it end.
-        age_seconds: the age at which a segment is closed and made into Parquet; None in older logs.
-        log_bytes: the size of all segments before it; None in older logs.
+        cluster: of all connections; None: each connection names its own.
+        age_seconds: the age at which a segment is closed and made into Parquet.
+        log_bytes: the size of all segments before it.
     """
 
     session: str
@@ -159,16 +171,15 @@ class SegmentHead:
     clock_ns: int
     mono_ns: int
     previous_end: int
-    cluster: str | None = None
-    age_seconds: float | None = None
-    log_bytes: int | None = None
+    cluster: str | None
+    age_seconds: float
+    log_bytes: int
 
 
 class SegmentStart(NamedTuple):
-    """A segment's head, its format, the offset of its first entry (`begin`), and the seed of its entries' checksums."""
+    """A segment's head, the offset of its first entry (`begin`), and the seed of its entries' checksums."""
 
     head: SegmentHead
-    format: int
     begin: int
     seed: int
 
@@ -192,17 +203,9 @@ def decode_head(segment: bytes) -> SegmentStart:
     crc = crc32c(segment[_HEAD.size if spool_format == 1 else 0 : end])
     if segment[end : end + _CRC.size] != _CRC.pack(crc):
         raise DamagedSegmentError("the segment's head is torn")
-    if not 1 <= spool_format <= SPOOL_FORMAT:
-        raise UnknownSpoolError(
-            f"spool format {spool_format}, this program knows up to {SPOOL_FORMAT}: compact it where it was made"
-        )
-    return SegmentStart(
-        _head(segment[_HEAD.size : end]), spool_format, end + _CRC.size, 0 if spool_format == 1 else crc
-    )
-
-
-# the types that JSON's `age_seconds` may have
-_AGES = (int, float, type(None))
+    if spool_format != SPOOL_FORMAT:
+        raise unknown_format("spool", spool_format)
+    return SegmentStart(_head(segment[_HEAD.size : end]), end + _CRC.size, crc)
 
 
 def _head(text: bytes) -> SegmentHead:
@@ -210,11 +213,11 @@ def _head(text: bytes) -> SegmentHead:
         head = SegmentHead(**json.loads(text))
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedSegmentError("the segment's head can't be read") from error
-    log_bytes = 0 if head.log_bytes is None else head.log_bytes
-    counts = (head.number, head.mono_ns, head.previous_end, log_bytes)
+    counts = (head.number, head.mono_ns, head.previous_end, head.log_bytes)
     if not all(type(count) is int and 0 <= count <= MAX_NUMBER for count in counts):
         raise DamagedSegmentError("the segment's head has wrong numbers")
-    if not (type(head.clock_ns) is int and abs(head.clock_ns) <= MAX_NUMBER and isinstance(head.age_seconds, _AGES)):
+    is_clock = type(head.clock_ns) is int and abs(head.clock_ns) <= MAX_NUMBER
+    if not (is_clock and isinstance(head.age_seconds, int | float)):
         raise DamagedSegmentError("the segment's head has a wrong time")
     if not (isinstance(head.session, str) and isinstance(head.cluster, str | None)):
         raise DamagedSegmentError("the segment's head has wrong names")
@@ -250,10 +253,10 @@ def size_of(entry: Entry) -> int:
     return _ENTRY.size + len(entry.spans) * _SPAN.size + len(entry.data)
 
 
-def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True) -> Iterator[tuple[Entry, int]]:
+def entries(buffer: bytes, at: int = 0, seed: int = 0) -> Iterator[tuple[Entry, int]]:
     """The whole entries from offset `at` on, each with the offset after it. Stops at the first entry that isn't whole.
 
-    An entry with impossible fields isn't whole either. `numbered`: False for format 1.
+    An entry with impossible fields isn't whole either.
     """
     end_of_buffer, fixed = len(buffer), _ENTRY.size
     view = memoryview(buffer)
@@ -270,10 +273,6 @@ def entries(buffer: bytes, at: int = 0, seed: int = 0, *, numbered: bool = True)
             return
         if not -MAX_NUMBER <= offset <= MAX_NUMBER or (masked and max(map(sum, masked)) > end - data_at):
             return
-        if not numbered:
-            number = UNNUMBERED
-            # in format 1, CLOCK entries have connection 0
-            connection = NO_CONNECTION if kind == EntryKind.CLOCK else connection
         yield Entry(kind, direction, connection, offset, mono_ns, buffer[data_at:end], masked, number), end
         at = end
 

@@ -23,6 +23,7 @@ from proxy.conversation.exchange import Cause, Direction, Exchange
 from proxy.conversation.step import Step
 from proxy.files import Folder
 from proxy.log import log
+from proxy.observer import OpenedConnection
 from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from recorder.capture.connection_recorder import ConnectionRecorder
@@ -56,7 +57,7 @@ NO_ROOM = -1
 
 
 class Tap:
-    """One session's observer; see `proxy.net.observer.Observer` for what each call means."""
+    """One session's observer; see `proxy.observer.Observer` for what each call means."""
 
     def __init__(self, session: Folder, settings: RecordSettings, writer: Writer, lock: Lock) -> None:
         self.session = session.path.name
@@ -112,8 +113,8 @@ class Tap:
         if writer.idle:
             self._wake()
 
-    def opened(self, facts: Any, conversation: Conversation) -> None:
-        """Records the opening of a connection. `facts`: an `OpenedConnection` of proxy.net.observer."""
+    def opened(self, facts: OpenedConnection, conversation: Conversation) -> None:
+        """Records the opening of a connection."""
         opening = {
             "listener": facts.listener,
             "client": facts.client,

@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from proxy.command_line import folders
+from proxy.option_types import ROWS
 from proxy.terminal import echo, harmless_json
 from recorder import spark_options
-from recorder.inspect.options import SINCE, UNTIL
+from recorder.moments import SINCE, UNTIL
 from recorder.terminal import console
 
 # rows of each table on a terminal
@@ -27,7 +28,7 @@ _LIMIT = 20
     "--no-times", is_flag=True, help="Count bytes only. Without this, up to 50 messages of each API are timed."
 )
 @click.option("--format", "form", type=click.Choice(["json"]), help="All of it as one JSON object.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=_LIMIT, show_default=True, help="Rows on a terminal.")
+@click.option("--limit", type=ROWS, default=_LIMIT, show_default=True, help="Rows on a terminal.")
 @spark_options.spark_options
 def encodings(
     folder: str,

@@ -16,13 +16,13 @@ from rich.status import Status
 
 from proxy.command_line import folders, text
 from proxy.limited_files import UnusableFile, text_of
+from proxy.option_types import BROKERS
 from proxy.schema.addresses import Address
-from proxy.schema.toml import pieces
 from proxy.terminal import echo, printable
 from recorder import extras, reporting, spark_options
 from recorder.export.message import Mode
 from recorder.export.refused import CantExport
-from recorder.inspect.options import SINCE, UNTIL
+from recorder.moments import SINCE, UNTIL
 from recorder.terminal import cell, console, count
 
 MAPPERS = ("partitionkey",)
@@ -42,13 +42,6 @@ def _source(_context: click.Context, _option: click.Parameter, value: str | None
     if value is not None and not _URI.fullmatch(value):
         raise CantExport(f"--source: {value!r} is no URI; right would be /wiretap/production")
     return value
-
-
-def _bootstrap(_context: click.Context, _option: click.Parameter, value: str) -> str:
-    try:
-        return ",".join(str(Address.parse(str(part))) for part in pieces(value))
-    except ValueError as error:
-        raise CantExport(f"--bootstrap: {error}") from None
 
 
 def _producer(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -87,9 +80,7 @@ def _pair(written: str, where: str) -> tuple[str, str]:
 @click.option(
     "--bootstrap",
     required=True,
-    metavar="HOST:PORT[,...]",
-    callback=_bootstrap,
-    type=text,
+    type=BROKERS,
     help="Brokers of the cluster, with commas between.",
 )
 @click.option(
@@ -134,7 +125,7 @@ def _pair(written: str, where: str) -> tuple[str, str]:
 def export(
     folder: str,
     topic: str,
-    bootstrap: str,
+    bootstrap: tuple[Address, ...],
     mode: str,
     key: str | None,
     key_mapper: str | None,
@@ -172,8 +163,9 @@ def export(
     own = reporting.own_thresholds(thresholds)
     spark_options.check_spark()
     place, _ = spark_options.place_of(folder, master, conf)
-    publisher = Publisher(bootstrap, topic, {**producer_config, **producer}, form.mode is Mode.BINARY)
-    with _at_work(f"looking for {topic} at {bootstrap} ..."):
+    brokers = ",".join(map(str, bootstrap))
+    publisher = Publisher(brokers, topic, {**producer_config, **producer}, form.mode is Mode.BINARY)
+    with _at_work(f"looking for {topic} at {brokers} ..."):
         publisher.check()
     found = _findings(place, spark_options.ns_of(since, place), spark_options.ns_of(until, place), own)
     messages = [form.message(one) for one in found.in_order]

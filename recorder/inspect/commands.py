@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import width
+from proxy.option_types import COUNT
 from proxy.similar import LIKELY, nearest
 from proxy.terminal import echo
 from proxy.tools.commands import RECORDS_HELP
@@ -24,7 +25,7 @@ from proxy.wire.errors import OverBudget
 from proxy.wire.normal_errors import is_normal
 from recorder.capture import frames as c
 from recorder.filters import nothing_passes
-from recorder.inspect.options import COUNT, FOLDER, READING_HELP, Shown, filters, shown_id
+from recorder.inspect.options import CAPTURE, READING_HELP, Shown, filters, shown_id
 from recorder.ready import NoCapture, ready
 from recorder.terminal import console, count, say
 
@@ -116,7 +117,7 @@ def inspect() -> None:
 
 
 @inspect.command(short_help="Show sessions, APIs and gaps. This is the default.")
-@FOLDER
+@CAPTURE
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 @budget_option(READING_HELP, DEFAULT_BUDGET)
 def summary(folder: Path, as_json: bool, budget: int) -> None:
@@ -134,7 +135,7 @@ def summary(folder: Path, as_json: bool, budget: int) -> None:
 
 
 @inspect.command(short_help="List frames, one a line.")
-@FOLDER
+@CAPTURE
 @filters(kinds=True)
 def frames(folder: Path, limit: int | None, as_json: bool, budget: int, **given: Any) -> None:
     """List frames in the order of their arrival. `show` takes the id. `->` marks frames from the client."""
@@ -154,7 +155,7 @@ def frames(folder: Path, limit: int | None, as_json: bool, budget: int, **given:
 
 
 @inspect.command(short_help="List requests with their responses, one exchange a line.")
-@FOLDER
+@CAPTURE
 @filters(kinds=False)
 @click.option("--errors", flag_value=FAULTS, help="Only exchanges whose response holds an error that is not normal.")
 @click.option("--all-errors", "errors", flag_value=ALL, help="Only exchanges whose response holds any error.")
@@ -204,7 +205,7 @@ def _with_errors(found: Iterable[Pair], left_out: LeftOut, *, only_faults: bool)
 
 
 @inspect.command(short_help="Decode frames and exchanges, or describe a connection.")
-@FOLDER
+@CAPTURE
 @click.argument("ids", type=shown_id, metavar="ID...", nargs=-1, required=True)
 @click.option("--format", "kind", type=click.Choice(["text", "json", "hex"]), default="text", show_default=True)
 @click.option("--bytes", "most", type=COUNT, help="Show at most this many bytes of a value.")

@@ -6,7 +6,6 @@ Nothing here opens a capture, because completion must not compact. A command loo
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -15,25 +14,21 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with, text
+from proxy.option_types import COUNT, FOLDER, LARGEST_NUMBER, NUMBER
 from proxy.tools import names
 from proxy.tools.arguments import api_key
 from proxy.tools.output import budget_option
 from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.kafka07 import RequestType
-from recorder import moments
 from recorder.capture import frames as c
 from recorder.capture.session import is_name
-from recorder.moments import Moment
+from recorder.moments import SINCE, UNTIL
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 # api key and dialect; None means any dialect
 Api = tuple[int, str | None]
-# the largest number of an int64 column
-LARGEST = (1 << 63) - 1
-NUMBER = click.IntRange(0, LARGEST)
-COUNT = click.IntRange(0, sys.maxsize)
 READING_HELP = "The most memory for what is read and counted, and for one frame's error codes."
-FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
+CAPTURE = click.argument("folder", type=FOLDER, metavar="FOLDER")
 # The forms of an id, the longest first. A part of digits alone can be a session's name only in an id of three parts.
 _IDS = (
     re.compile(r"(?P<session>[^/]+)/(?P<connection>[0-9]+)/(?P<exchange>e?)(?P<number>[0-9]+)"),
@@ -58,23 +53,6 @@ def api(value: str) -> Api:
     if unnamed := _UNNAMED.fullmatch(value):
         value = unnamed[1]
     return api_key(value), None if value.isdigit() else c.KAFKA
-
-
-def time(value: str) -> Moment:
-    """A time of the capture."""
-    try:
-        return moments.read(value)
-    except ValueError:
-        right = "2026-11-21T13:48 (UTC), 13:48 or -5m"
-        raise click.BadParameter(f"{value!r} is no time; right would be {right}") from None
-
-
-SINCE = click.option(
-    "--since",
-    type=time,
-    help="From this time on (UTC): 2026-11-21T13:48, 13:48 on the last frame's day, -5m before the last frame.",
-)
-UNTIL = click.option("--until", type=time, help="Up to this time.")
 
 
 def _complete_api(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -113,7 +91,7 @@ def shown_id(value: str) -> Shown:
     """Parses [SESSION/]CONNECTION[/eEXCHANGE or /FRAME]; the session may be any unambiguous prefix."""
     found = next(filter(None, (form.fullmatch(value) for form in _IDS)), None)
     numbers = [int(found[name]) for name in ("connection", "number") if found[name]] if found else []
-    if found is None or max(numbers) > LARGEST:
+    if found is None or max(numbers) > LARGEST_NUMBER:
         right = "4 (a connection), 4/e8 (an exchange), 4/17 (a frame) or 20261121T130500Z/4/17"
         raise click.BadParameter(f"{value!r} is no id; right would be {right}")
     session = text(found["session"]) if found["session"] else None

@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 import click
 
 from proxy.command_line import text
-from proxy.schema.addresses import Address
-from proxy.schema.errors import InvalidValue
-from proxy.schema.kinds import SECONDS, SIZE
+from proxy.option_types import BROKERS, COUNT, FILE, FOLDER, NUMBER, POSITION, SIZE, TIME, ReadBy, percent
 from proxy.schema.patterns import NOT
 from proxy.schema.toml import pieces
 from proxy.terminal import echo, printable
 from proxy.tools.output import budget_option
 from proxy.wire.apis import api_keys
 from proxy.wire.budget import Budget
-from recorder import moments
 from recorder.capture.session import WhenFull
+from recorder.moments import MOMENT
 from recorder.replay.choice import Choice
 from recorder.replay.login.logins import has_login
 from recorder.replay.names import is_prefix
@@ -30,7 +28,6 @@ from recorder.replay.refused import Refused
 from recorder.replay.settings import BadReplaySettings, FileSettings, is_node, read_settings
 from recorder.terminal import console
 
-SECOND = 10**9
 MAX = "max"
 
 
@@ -57,46 +54,16 @@ class ReplayGroup(click.Group):
         return super().parse_args(ctx, args)
 
 
-def _speed(_context: click.Context, _option: click.Parameter, value: str) -> float | None:
+def _speed(value: str) -> float | None:
     if value == MAX:
         return None
-    try:
-        speed = float(value)
-    except ValueError:
-        speed = 0.0
+    speed = float(value)
     if not 0 < speed < float("inf"):
-        raise click.BadParameter(f"{value!r} is no speed; right would be 1, 0.5, 10 or max")
+        raise ValueError
     return speed
 
 
-def _addresses(_context: click.Context, _option: click.Parameter, value: str) -> tuple[tuple[str, int], ...]:
-    try:
-        found = [Address.parse(str(part)) for part in pieces(value)]
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    return tuple((address.host, address.port) for address in found)
-
-
-def _moment(_context: click.Context, _option: click.Parameter, value: str | None) -> moments.Moment | None:
-    try:
-        return None if value is None else moments.read(value)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is no time; right would be 2026-11-21T13:48, 13:48 or -5m") from None
-
-
-def _seconds(_context: click.Context, _option: click.Parameter, value: str | None) -> int | None:
-    try:
-        return None if value is None else round(SECONDS.read(value) * SECOND)
-    except InvalidValue as error:
-        raise click.BadParameter(f"{value!r} {error}; right would be 500ms, 10s or 2m") from None
-
-
-def _size(_context: click.Context, _option: click.Parameter, value: str) -> int:
-    try:
-        found: int = SIZE.read(value)
-    except InvalidValue as error:
-        raise click.BadParameter(f"{value!r} {error}; right would be 256MiB") from None
-    return found
+_SPEED = ReadBy("SPEED", _speed, f"1, 0.5, 10 or {MAX}", "is no speed")
 
 
 def _prefix(_context: click.Context, _option: click.Parameter, value: str) -> str:
@@ -150,32 +117,25 @@ def replay() -> None:
 
 
 @replay.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
+@click.argument("folder", type=FOLDER, metavar="FOLDER")
 @click.option(
     "--to",
     "bootstrap",
     required=True,
-    callback=_addresses,
-    type=text,
-    metavar="HOST:PORT[,...]",
+    type=BROKERS,
     help="Brokers of the target.",
 )
 @click.option(
     "--speed",
     default="1",
     show_default=True,
-    callback=_speed,
-    type=text,
+    type=_SPEED,
     metavar="N|max",
     help="How much faster than recorded; max: as fast as the order of the recording allows.",
 )
 @click.option("--only", callback=_apis, type=text, metavar="API[,...]", help="Play these APIs only; * and ? work.")
-@click.option(
-    "--since", callback=_moment, type=text, metavar="TIME", help="Play requests that arrived from this time on."
-)
-@click.option(
-    "--until", callback=_moment, type=text, metavar="TIME", help="Play requests that arrived up to this time."
-)
+@click.option("--since", type=MOMENT, help="Play requests that arrived from this time on.")
+@click.option("--until", type=MOMENT, help="Play requests that arrived up to this time.")
 @click.option(
     "--client",
     "clients",
@@ -187,7 +147,7 @@ def replay() -> None:
     "--connection",
     "connections",
     multiple=True,
-    type=click.IntRange(0),
+    type=NUMBER,
     help="Play the connection of this number, as inspect shows it (of each session). Repeatable.",
 )
 @click.option(
@@ -232,7 +192,7 @@ def replay() -> None:
 @click.option(
     "--settings",
     callback=_settings,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="TOML with [login], [tls] and [nodes] (docs/replay.md).",
 )
@@ -240,36 +200,28 @@ def replay() -> None:
     "--wait",
     default="60s",
     show_default=True,
-    callback=_seconds,
-    type=text,
-    metavar="TIME",
+    type=TIME,
     help="How long a request waits for anything before it is withheld.",
 )
 @click.option(
     "--drain",
     default="10s",
     show_default=True,
-    callback=_seconds,
-    type=text,
-    metavar="TIME",
+    type=TIME,
     help="How long the ends of logs are polled for records that were read in the recording.",
 )
 @click.option(
     "--memory",
     default="256MiB",
     show_default=True,
-    callback=_size,
-    type=text,
-    metavar="SIZE",
+    type=SIZE,
     help="The most memory for requests that wait.",
 )
-@click.option(
-    "--max-late", callback=_seconds, type=text, metavar="TIME", help="End when a request leaves later than this."
-)
-@click.option("--stop-after", type=click.IntRange(0), metavar="N", help="End after more than N mismatches.")
+@click.option("--max-late", type=TIME, help="End when a request leaves later than this.")
+@click.option("--stop-after", type=COUNT, metavar="N", help="End after more than N mismatches.")
 @click.option(
     "--max-mismatches",
-    type=click.IntRange(0),
+    type=COUNT,
     default=0,
     show_default=True,
     metavar="N",
@@ -279,7 +231,7 @@ def replay() -> None:
     "--partial",
     default=1.0,
     show_default=True,
-    type=click.FloatRange(0, 100),
+    type=percent(100),
     metavar="PERCENT",
     help="How much may be withheld. If a plan withholds more, it is refused (2); if a replay does, it exits with 1.",
 )
@@ -302,13 +254,13 @@ def replay() -> None:
     "reports",
     multiple=True,
     callback=_reports,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Write a report: .json or .html. Repeatable.",
 )
 @click.option(
     "--record",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     metavar="FOLDER",
     help="Keep what is sent and received as a capture of its own, with the recorded exchange of each request.",
 )
@@ -348,7 +300,7 @@ def play(folder: Path, **given: Any) -> None:
         echo(f"note: {note}", err=True)
     job = Job(
         folder=folder,
-        bootstrap=given["bootstrap"],
+        bootstrap=tuple((broker.host, broker.port) for broker in given["bootstrap"]),
         options=options,
         choice=_choice(folder, options, given),
         sessions=given["sessions"],
@@ -400,8 +352,8 @@ def _choice(folder: Path, options: Options, given: dict[str, Any]) -> Choice:
 
 
 @replay.command()
-@click.argument("report", type=click.Path(path_type=Path, dir_okay=False), metavar="REPORT")
-@click.argument("number", type=click.IntRange(1), metavar="N")
+@click.argument("report", type=FILE, metavar="REPORT")
+@click.argument("number", type=POSITION, metavar="N")
 @budget_option("The most memory for the frames: decompressed, decoded and printed.")
 def show(report: Path, number: int, budget: int) -> None:
     """Show the N-th mismatch of REPORT (JSON or HTML): the request, and both answers side by side."""

@@ -261,8 +261,8 @@ def test_a_value_within_the_budget_is_shown_whole(files: dict[str, Path]) -> Non
     assert (done.exit_code, told["records"][0]["value"]["text"]) == (0, "a" * 5 * MIB)
 
 
-@pytest.mark.parametrize("size", ["0", "much", "-1", "1.5GiB"])
-def test_a_bad_budget_is_reported_in_one_line(files: dict[str, Path], size: str) -> None:
+@pytest.mark.parametrize(("size", "fault"), [("0", "lets nothing through"), ("much", "is no size")])
+def test_a_bad_budget_is_reported_in_one_line(files: dict[str, Path], size: str, fault: str) -> None:
     done = run("wire", "decode", "--file", str(files["text"]), "--budget", size)
     assert done.exit_code == 2
-    assert done.stderr.endswith(f"{size!r} is no size; right would be --budget 1GiB\n")
+    assert done.stderr.endswith(f"{size!r} {fault}; right would be --budget 1GiB\n")

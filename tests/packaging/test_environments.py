@@ -95,6 +95,8 @@ ENVIRONMENTS = {
     "export": {"analysis", "export"},
     "demo": {"analysis", "report", "demo"},
 }
+# what those need who test the proxy alone
+TEST = "test"
 # runs in the environment: the commands come in, and what each did goes out
 DRIVER = """
 import json, sys, traceback
@@ -211,9 +213,22 @@ def test_an_extra_runs_every_command_or_says_what_it_lacks(built: Path, tmp_path
     check_every_command(built, tmp_path, extra, ENVIRONMENTS[extra], COMMANDS + OTHER_FORMATS)
 
 
+@pytest.mark.real
+@pytest.mark.long
+@pytest.mark.timeout(TIMEOUT)
+def test_the_extra_test_is_all_that_the_proxys_fast_tests_need(built: Path, tmp_path: Path) -> None:
+    """The command of CONTRIBUTING, where no other program of this machine is found."""
+    (command,) = re.findall(r"\.venv/bin/(python -m pytest tests/proxy .*)", (PROJECT / "CONTRIBUTING.md").read_text())
+    with environment(built, tmp_path / "environment", TEST) as programs:
+        python, *arguments = shlex.split(command)
+        alone = foreign() | {"PATH": str(programs)}
+        done = subprocess.run([programs / python, *arguments], cwd=PROJECT, env=alone, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-5000:]
+
+
 def test_every_extra_for_users_has_its_environment() -> None:
     told = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-    assert told["project"]["optional-dependencies"].keys() - {"dev"} == ENVIRONMENTS.keys()
+    assert told["project"]["optional-dependencies"].keys() - {"dev", TEST} == ENVIRONMENTS.keys()
 
 
 def test_the_image_has_what_a_plain_installation_has() -> None:

@@ -1,10 +1,10 @@
-"""Tests of sizes as people write them."""
+"""Tests of sizes and times as people write them."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.units import LARGEST_SIZE, read_size, written_size
+from proxy.units import LARGEST_SIZE, TIMES, read_size, read_time, written_size, written_time
 
 
 @given(st.integers(0, 1 << 62))
@@ -28,3 +28,40 @@ def test_a_text_that_is_no_size_is_none(text: str) -> None:
 @pytest.mark.parametrize("text", ["9" * 20, "9" * 5000, "9" * 5000 + "GiB"], ids=range(3))
 def test_sizes_of_very_many_digits_are_larger_than_any(text: str) -> None:
     assert (read_size(text) or 0) > LARGEST_SIZE
+
+
+@given(st.integers(0, 10**9) | st.floats(0.001, 1e9))
+def test_a_written_time_is_read_back(seconds: float) -> None:
+    assert read_time(written_time(seconds)) == seconds
+
+
+@given(st.integers(0, 10**9), st.sampled_from(sorted(TIMES)), st.sampled_from(["", " "]))
+def test_each_unit_of_time_is_read_in_any_case(number: int, unit: str, blank: str) -> None:
+    for written in (unit, unit.upper()):
+        assert read_time(f"{number}{blank}{written}") == number * TIMES[unit]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("1.5m", 90),
+        ("2h", 7200),
+        ("1 minute", 60),
+        ("2 Hours", 7200),
+        ("1.5 days", 129600),
+        ("3 weeks", 1814400),
+        ("5 milliseconds", 0.005),
+    ],
+)
+def test_a_time_may_be_in_words_or_in_seconds(text: str, seconds: float) -> None:
+    assert read_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "minute", "-1s", "1.s", "1 2", "1e3s", "1mo", "inf", "nan", "\u0661s"])
+def test_a_text_that_is_no_time_is_none(text: str) -> None:
+    assert read_time(text) is None
+
+
+def test_a_time_of_very_many_digits_is_endless() -> None:
+    assert read_time("9" * 5000 + "s") == float("inf")

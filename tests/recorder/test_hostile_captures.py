@@ -7,10 +7,11 @@ import os
 import random
 import shutil
 import stat
-import struct
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,9 +20,10 @@ from click.testing import Result
 from crc32c import crc32c
 
 from proxy.files import Folder
+from recorder.capture import spool
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
-from tests.recorder.capture import traffic
+from tests.recorder.capture import logged, traffic
 from tests.recorder.capture.traffic import Player
 from tests.recorder.running import run
 
@@ -359,61 +361,72 @@ def test_values_that_no_capture_has_are_reported_in_a_sentence(capture, value, c
         assert f"its column {name} h" in " ".join(result.output.split())
 
 
-# entries that no tap wrote, with valid checksums; in format 1, which every version reads
+# entries that no tap wrote, with valid checksums
 
 OPENED, BYTES, OMITTED, HOLE, MADE, LOGIN, END_OF_STREAM, RESYNC, CLOSED, CLOCK, NODE, END, UNFRAMED = range(1, 14)
-INTRODUCTION = json.dumps({"client": "c:1", "listener": "l:1", "node": 1, "upstream": "u:1", "tls": False}).encode()
+INTRODUCTION = json.dumps(logged.opened()).encode()
+NOTHING_OPEN = b'{"open": [], "closed": {"connections": 0, "frames": 0, "bytes": 0}}'
 
 
-def head_of_format_1(session: str = SESSION, **facts: object) -> bytes:
-    told = {"session": session, "number": 1, "clock_ns": 1_700_000_000 * 10**9, "mono_ns": 5, "previous_end": 0}
-    text = json.dumps(told | {"cluster": None} | facts).encode()
-    return struct.pack(">8sHI", b"KWSPOOL\n", 1, len(text)) + text + crc32c(text).to_bytes(4, "big")
+class Crafted(NamedTuple):
+    kind: int
+    data: bytes = b""
+    direction: int = 0
+    connection: int = 1
+    offset: int = 0
+    mono_ns: int = 10
+    spans: tuple[tuple[int, int], ...] = ()
 
 
-def entry(
-    kind: int,
-    data: bytes = b"",
-    direction: int = 0,
-    connection: int = 1,
-    offset: int = 0,
-    mono_ns: int = 10,
-    spans: tuple[tuple[int, int], ...] = (),
-) -> bytes:
-    rest = struct.pack(">BBxxIqqq", kind, direction, len(spans), connection, offset, mono_ns)
-    rest += b"".join(struct.pack(">II", *span) for span in spans) + data
-    return struct.pack(">II", crc32c(rest), len(rest)) + rest
+entry = Crafted
 
 
-def crafted(folder: Path, *entries: bytes, head: bytes | None = None) -> Path:
+def crafted(folder: Path, *entries: Crafted) -> Path:
+    """Writes a log of one segment. Entries have the numbers that a tap would give them."""
     session = folder / "_spool" / SESSION
     session.mkdir(parents=True)
-    (session / "00000001.log").write_bytes((head or head_of_format_1()) + b"".join(entries))
+    log, seed = spool.encode_head(spool.SegmentHead(SESSION, 1, 1_700_000_000 * 10**9, 5, 0, None, 60, 0))
+    counts: Counter[int] = Counter()
+    for kind, data, direction, connection, offset, mono_ns, spans in entries:
+        log += (
+            spool.entry_head(kind, direction, connection, offset, mono_ns, data, spans, counts[connection], seed) + data
+        )
+        counts[connection] += connection >= 0
+    (session / "00000001.log").write_bytes(log)
     return session
 
 
+def introduced(**facts: object) -> Crafted:
+    return entry(OPENED, json.dumps(logged.opened(**facts)).encode(), connection=2)
+
+
+NO_NODE = {"node_id": "x", "upstream": 3, "listener": {}, "cluster": "main"}
 FACTS = {name: kind for name, kind in globals().items() if name in ("OMITTED", "HOLE", "LOGIN", "RESYNC", "CLOSED")}
 NONSENSE = {"list": b"[]", "number": b"5", "nothing": b"", "empty": b"{}", "null": b"null", "bytes": b"\xff\xfe"}
 NONSENSE |= {"deep": b"[" * 100_000, "text": b'"' + b"x" * 100 + b'"'}
-ODD: dict[str, tuple[bytes, ...]] = {
+ODD: dict[str, tuple[Crafted, ...]] = {
     "direction 7": (entry(BYTES, b"abc", direction=7),),
     "a kind that is none": (entry(99, b"abc"), entry(0, b"abc")),
     "spans beyond the bytes": (entry(BYTES, b"\0\0\0\x20" * 9, spans=((1 << 31, 1 << 31), (0, 99))),),
     "a time before all time": (entry(BYTES, b"abc", mono_ns=-(1 << 63)),),
     "a time behind all time": (entry(BYTES, b"abc", mono_ns=(1 << 63) - 1),),
-    "a clock that nobody has": (entry(CLOCK, offset=(1 << 63) - 1, connection=0),),
-    "a clock of long ago": (entry(CLOCK, offset=-(1 << 63), connection=0),),
+    "a clock that nobody has": (entry(CLOCK, offset=(1 << 63) - 1, connection=-1),),
+    "a clock of long ago": (entry(CLOCK, offset=-(1 << 63), connection=-1),),
     "an answer without a head": (entry(MADE, b"", 1), entry(MADE, b"\0\0\0", 1)),
     "a connection below all": (entry(BYTES, b"abc", connection=-7), entry(CLOSED, b"{}", connection=-(1 << 63))),
     "opened twice": (entry(OPENED, INTRODUCTION), entry(OPENED, INTRODUCTION)),
     "a bytes entry of no connection": (entry(BYTES, b"abc", connection=-1),),
     "an offset far ahead": (entry(BYTES, b"abc", offset=1 << 62),),
-    "a node that is no number": (entry(NODE, b'{"node_id": "x", "upstream": 3, "listener": {}}', connection=-1),),
-    "names of other types": (entry(OPENED, b'{"client": 5, "node": "x", "dialect": "y"}', connection=2),),
-    "a surrogate alone": (entry(OPENED, b'{"client": "\\ud800"}', connection=2),),
+    "a node that is no number": (
+        entry(NODE, b'{"node_id": "x", "upstream": 3, "listener": {}, "cluster": "main"}', connection=-1),
+    ),
+    "names of other types": (
+        entry(OPENED, json.dumps(logged.opened(client=5, node="x", dialect="y")).encode(), connection=2),
+    ),
+    "a surrogate alone": (introduced(client="\ud800"),),
     "garbage to go on from": (
         entry(HOLE, b'{"reason": "queue_full", "offsets": [0, 0]}'),
-        entry(RESYNC, b'{"state": {"in_flight": 5}, "account": {"early": [], "requests": {}, "responses": {}}}'),
+        entry(RESYNC, json.dumps({"state": {"in_flight": 5}, "account": logged.account(), "unwanted": []}).encode()),
     ),
     **{
         f"{kind} is {what}": (entry(number, text),) for kind, number in FACTS.items() for what, text in NONSENSE.items()
@@ -433,8 +446,8 @@ def test_entries_that_no_tap_wrote_give_no_traceback(capture, what) -> None:
         *ODD[what],
         entry(BYTES, other.request, connection=9, mono_ns=11),
         entry(BYTES, other.answer or b"", direction=1, connection=9, mono_ns=12),
-        entry(CLOSED, b'{"cause": "drained"}', connection=9, mono_ns=13),
-        entry(END, connection=-1, mono_ns=14),
+        entry(CLOSED, json.dumps(logged.closing()).encode(), connection=9, mono_ns=13),
+        entry(END, NOTHING_OPEN, connection=-1, mono_ns=14),
     )
     result = run("inspect", capture, "--json")
     assert_no_traceback(result)

@@ -33,6 +33,7 @@ def resolved(text: str) -> int:
         ("-1.5h", -5400),
         ("-250ms", -0.25),
         ("-2d", -172800),
+        ("-5 minutes", -300),
     ],
 )
 def test_a_time_is_a_moment_one_of_the_last_day_or_so_long_before_the_last_frame(text: str, seconds: float) -> None:
@@ -58,9 +59,10 @@ def test_the_capture_is_only_asked_where_it_matters() -> None:
 def test_a_time_that_no_column_can_hold_is_before_or_after_all_frames(text: str, found: int) -> None:
     assert read(text) == Moment(ns=found)
     assert FIRST_NS <= resolved(f"-{10**17}d") < 0
+    assert FIRST_NS <= resolved("-" + "9" * 500 + "h") < 0
 
 
-@pytest.mark.parametrize("text", ["noon", "5m", "-5", "-m", "13", "25:00", "-5m5", "", "-" + "9" * 30 + "h", "\udcff"])
+@pytest.mark.parametrize("text", ["noon", "5m", "-5", "-m", "13", "25:00", "-5m5", "", "-5 parsecs", "\udcff"])
 def test_a_bad_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"isoformat|hour must be|string"):
         read(text)

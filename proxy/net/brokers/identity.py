@@ -16,7 +16,7 @@ import trio
 
 from proxy.ips import ip_of, of_this_machine
 from proxy.mapping.nodes import WILDCARDS
-from proxy.net.observer import Observer
+from proxy.observer import Observer
 from proxy.schema.addresses import Address
 
 # a look-up that takes longer is given up until the next round

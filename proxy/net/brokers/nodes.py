@@ -32,9 +32,9 @@ from proxy.net.brokers.node_ports import MAX_REMEMBERED, NodePorts, ip_of_host
 from proxy.net.brokers.own_listeners import OwnListeners
 from proxy.net.change import Change, do_nothing
 from proxy.net.log_throttle import LogThrottle
-from proxy.net.observer import Observer
 from proxy.net.state.file import KnownNode, Owner, SavedState
 from proxy.net.state.writer import StateWriter
+from proxy.observer import Observer
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting

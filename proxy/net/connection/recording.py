@@ -6,7 +6,7 @@ import time
 
 from proxy.conversation import Direction, Exchange, Step
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
-from proxy.net.observer import Observer
+from proxy.observer import Observer
 
 
 class Recording:

@@ -34,8 +34,8 @@ from proxy.net.connection.rewriting import NotRewritable, Rewriting, end_before
 from proxy.net.connection.unsent import OwedResponses, PendingChunk, Wakeup
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
-from proxy.net.observer import Observer
 from proxy.net.sockets.streams import RECEIVE_SIZE, PeerLost, Stream
+from proxy.observer import Observer
 from proxy.rewrite import api_versions
 
 clock = time.monotonic_ns

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import trio
 
-from proxy.net.observer import Observer
+from proxy.observer import Observer
 
 
 class RecorderBackpressure:

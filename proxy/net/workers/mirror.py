@@ -19,10 +19,10 @@ from proxy.net.brokers.discovery import LoopProbe
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing
-from proxy.net.observer import Observer
 from proxy.net.sockets.tls import LiveCredentials
 from proxy.net.state.file import SavedState
 from proxy.net.workers.calls import Calls, Payload
+from proxy.observer import Observer
 from proxy.schema.addresses import Address
 
 

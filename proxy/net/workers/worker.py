@@ -22,7 +22,6 @@ from proxy.metrics.admin import Server
 from proxy.net.blocking import in_thread
 from proxy.net.change import Change, commit, do_nothing, drop
 from proxy.net.cluster import Cluster, ClusterParts, ProxyContext
-from proxy.net.observer import Observer
 from proxy.net.reloading import ReloadedSettings
 from proxy.net.server import Proxy, run_proxy
 from proxy.net.stopping import Urgency
@@ -32,6 +31,7 @@ from proxy.net.workers.channel import Channel, ChannelBroken, ChannelMessage
 from proxy.net.workers.job import Job, load_settings
 from proxy.net.workers.mirror import MirroredNodes, MirroredUpstreams
 from proxy.net.workers.supervisor import BEAT_SECONDS
+from proxy.observer import Observer
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.threads import NoThread

@@ -15,13 +15,14 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import trio
 
 from proxy.conversation import Cause, Conversation, Direction, Routes, Step
+from proxy.observer import OpenedConnection
 from proxy.schema.flags import MAIN
 from proxy.terminal import echo, printable
 from proxy.wire.framing import FrameLimits
@@ -39,21 +40,6 @@ _LIMITS = FrameLimits(0x7FFFFFFF, 0x7FFFFFFF)
 _PAUSE, _LAST_WRITE = 1.0, 20.0
 # seconds between two looks of a replay that waits for the disk
 _LOOK_AGAIN = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedConnection:
-    """A connection of the replay, for the tap. `client`: the replay's own socket; `listener`: the target's."""
-
-    connection: int
-    at_ns: int
-    listener: str
-    client: str
-    node: int | None
-    upstream: str
-    tls: bool
-    cluster: str = MAIN
-    principal: str | None = None
 
 
 class Tape:
@@ -146,7 +132,7 @@ class Recording:
         if node is not None and self._nodes.get(node) != address:
             self._nodes[node] = address
             self._tap.node(node, address, address, MAIN)
-        facts = OpenedConnection(next(self._numbers), time.monotonic_ns(), address, client, node, address, tls)
+        facts = OpenedConnection(next(self._numbers), time.monotonic_ns(), address, client, node, address, tls, MAIN)
         return Tape(self._tap, self._origins, facts, Conversation(self._routes, _LIMITS), self._unread)
 
     async def room(self) -> None:

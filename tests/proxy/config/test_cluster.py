@@ -18,7 +18,8 @@ TLS = ListenerTls(Path("proxy.pem"))
 def test_a_cluster_knows_the_places_of_its_nodes():
     nodes = {7: Address("127.0.0.1", 9094)}
     ports = cluster(node_ports=19100, node_count=3, nodes=nodes, remembered={9: 40123}, advertise_ports=31100).node_map
-    assert [ports.wanted_listener(number).ports[0] for number in (1, 7, 9)] == [19101, 9094, 40123]
+    wanted = [ports.wanted_listener(number) for number in (1, 7, 9)]
+    assert [listener and listener.ports[0] for listener in wanted] == [19101, 9094, 40123]
     assert ports.advertised(1, 19101) == Address("127.0.0.1", 31101)
 
 
@@ -98,12 +99,12 @@ def test_the_longest_frames_are_those_of_the_wire_unless_said_otherwise():
         ({"half_close_seconds": 1e-9}, "timeouts.half_close 1e-09 is shorter than 0.01s"),
         ({"header_seconds": 1e-9}, "proxy_protocol.timeout 1e-09 is shorter than 0.01s"),
         ({"keepalive_seconds": 0.9}, "timeouts.keepalive 0.9 is shorter than 1s"),
-        ({"half_close_seconds": float("nan")}, "timeouts.half_close nan is no time to wait"),
+        ({"half_close_seconds": float("nan")}, "timeouts.half_close nan is no duration"),
     ],
 )
 def test_an_impossible_setting_of_a_cluster_is_reported(values: Mapping[str, Any], line: str):
     with pytest.raises(BadSetting) as error:
-        ClusterSettings(**({"upstream": (BROKER,), "listen": LISTEN, "name": "east"} | values))
+        ClusterSettings(**{"upstream": (BROKER,), "listen": LISTEN, "name": "east", **values})
     assert wrong(error)[0].startswith(line)
     assert error.value.cluster == "east"
 

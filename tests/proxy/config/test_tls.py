@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -169,7 +170,7 @@ TAKEN = {
 
 def test_settings_that_are_printed_whole_hold_no_password():
     path = Path("proxy.pem")
-    said = {"certificate": path, "key": path, "key_password": "the password"}
+    said: dict[str, Any] = {"certificate": path, "key": path, "key_password": "the password"}
     for side in (ListenerTls(**said), UpstreamTls(**said)):
         assert side.key_password == "the password"
         assert "the password" not in repr(side)

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_clusters_do_not_share_a_state_file():
 def test_a_time_in_which_nothing_can_happen_is_refused(field, least):
     for seconds in (1e-9, 0, least - 0.001):
         with pytest.raises(BadSetting) as error:
-            ProxySettings((cluster(),), **{field: seconds})
+            ProxySettings((cluster(),), **dict[str, Any]({field: seconds}))
         assert wrong(error)[0].startswith(field.removesuffix("_seconds") + " ")
     assert ProxySettings((cluster(),), **{field: least})
 

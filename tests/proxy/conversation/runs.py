@@ -22,7 +22,7 @@ class Run:
     def sent(self, from_client: bool) -> bytes:
         return b"".join(bytes(piece) for side, step in self.steps for piece in step.outgoing() if side is from_client)
 
-    def finished(self) -> list[tuple[int, int, int, int, int, int]]:
+    def finished(self) -> list[tuple[int | None, ...]]:
         return [
             (e.number, e.api_key, e.api_version, e.correlation_id, e.request_size, e.response_size)
             for _, step in self.steps

@@ -176,7 +176,7 @@ def test_the_bootstrap_listener_is_called_by_the_own_nodes_name() -> None:
 )
 def test_a_wrong_setting_is_refused_by_its_name_with_a_right_example(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        TemplateMap(**({"bootstrap": LISTEN, "advertise": ADVERTISE, "own_node": 3} | settings))
+        TemplateMap(**{"bootstrap": LISTEN, "advertise": ADVERTISE, "own_node": 3, **settings})
 
 
 # --- one port for all nodes ------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_each_node_has_its_name_and_all_of_them_one_port() -> None:
     ]
     assert places.advertised_bootstrap(LISTEN) == Address(KAFKA, 9093)
     assert places.is_served_by_bootstrap(7)
-    assert places.wanted_listener(7) is places.own_node is None
+    assert (places.wanted_listener(7), places.own_node) == (None, None)
     assert not places.named
     assert not places.usual_ports
     assert not places.warnings
@@ -252,4 +252,4 @@ def test_a_client_without_sni_is_refused() -> None:
 )
 def test_a_wrong_name_is_refused_with_a_right_example(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        SniMap(**({"bootstrap": LISTEN, "advertise": ADVERTISE, "bootstrap_name": KAFKA} | settings))
+        SniMap(**{"bootstrap": LISTEN, "advertise": ADVERTISE, "bootstrap_name": KAFKA, **settings})

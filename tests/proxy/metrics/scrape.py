@@ -23,7 +23,7 @@ def families(registry: CollectorRegistry):
     return [family for family in text_string_to_metric_families(text) if family.name.startswith(PREFIX)]
 
 
-def samples(registry: CollectorRegistry) -> dict[tuple[str, frozenset], float]:
+def samples(registry: CollectorRegistry) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """Returns (name without its prefix, labels) -> value."""
     return {
         (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
@@ -45,5 +45,5 @@ class Scrape:
     def __call__(self, name: str, **labels: str) -> float | None:
         return self.samples.get((name, frozenset(labels.items())))
 
-    def named(self, name: str) -> dict[frozenset, float]:
+    def named(self, name: str) -> dict[frozenset[tuple[str, str]], float]:
         return {labels: value for (found, labels), value in self.samples.items() if found == name}

@@ -44,7 +44,7 @@ def play(asked: list[tuple[int, int]], chunks: list[bytes]) -> Traffic:
 
 @given(st.lists(st.tuples(st.sampled_from(ASKED), st.integers(0, 9)), min_size=1, max_size=8), st.randoms())
 def test_errors_are_those_of_all_responses_in_any_chunks(drawn: list[Any], random: Random) -> None:
-    frames = [answered(*api, number, seed) for number, (api, seed) in enumerate(drawn)]
+    frames = [answered(key, version, number, seed) for number, ((key, version), seed) in enumerate(drawn)]
     expected: Counter[tuple[str, str]] = Counter()
     for (key, version), frame in zip((api for api, _ in drawn), frames, strict=True):
         codes = error_codes(frame[4:], key, version)

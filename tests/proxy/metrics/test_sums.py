@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,7 @@ EVENTS = st.one_of(
 )
 
 
-def count(traffic: Traffic, event: tuple) -> None:
+def count(traffic: Traffic, event: tuple[Any, ...]) -> None:
     name, *facts = event
     if name == "finished":
         done = exchange(facts[0], latency_ns=facts[1], transfer_ns=MICROSECOND)
@@ -42,7 +43,7 @@ def count(traffic: Traffic, event: tuple) -> None:
         getattr(traffic, name)(*facts)
 
 
-def scraped(traffic: Traffic) -> dict:
+def scraped(traffic: Traffic) -> dict[Any, float]:
     return samples(registry(one(traffic)))
 
 

@@ -210,7 +210,7 @@ def test_a_request_without_an_answer_counts_its_bytes_only(traffic: Traffic) -> 
     ],
 )
 def test_an_unknown_api_or_version_has_the_label_other(
-    traffic: Traffic, api_key: int, version: int, labels: tuple
+    traffic: Traffic, api_key: int, version: int, labels: tuple[str, ...]
 ) -> None:
     finish(traffic, exchange(api_key, version))
     finish(traffic, exchange(api_key, version))

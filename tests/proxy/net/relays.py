@@ -20,9 +20,9 @@ from proxy.net.cluster import routes
 from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
-from proxy.net.observer import OpenedConnection
 from proxy.net.sockets.streams import Stream
 from proxy.net.state.file import SavedState
+from proxy.observer import OpenedConnection
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import HOST, PATIENCE, Peer, connected
 

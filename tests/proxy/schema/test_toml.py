@@ -1,5 +1,6 @@
 import re
 import tomllib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ def test_toml_reads_what_is_written_as_toml(value):
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=3))
 def test_toml_reads_a_place_as_it_is_shown(names):
-    found = tomllib.loads(f"{dotted(tuple(names))} = 1")
+    found: Any = tomllib.loads(f"{dotted(tuple(names))} = 1")
     for name in names:
         found = found[name]
     assert found == 1

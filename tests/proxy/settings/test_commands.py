@@ -37,7 +37,7 @@ def test_config_check_reports_all_errors_with_exit_code_2(wrong):
     result = config("check", wrong)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [
-        'drain = "soon" is no time to wait; right would be drain = "10s"',
+        'drain = "soon" is no duration; right would be drain = "10s"',
         "lgo is no setting; right would be [log]",
     ]
 

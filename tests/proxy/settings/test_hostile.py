@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -79,7 +80,7 @@ LINES = st.lists(st.tuples(NAMES, VALUES).map(lambda both: f"{both[0]} = {both[1
 HEADS = st.sampled_from(['clusters.main.upstream = "a:1"\nclusters.main.listen = "127.0.0.1:0"\n', ""])
 
 
-def outcome(file: Path | None, flags: dict[str, str], environment: dict[str, str]) -> ReadResult:
+def outcome(file: Path | None, flags: dict[str, Any], environment: dict[str, str]) -> ReadResult:
     try:
         return read(file, flags, environment)
     except BadSetting as error:
@@ -126,7 +127,7 @@ def test_any_environment_gives_settings_or_error_lines(variables):
 
 @given(st.dictionaries(st.sampled_from([name for name in FLAGS if name != "node"]), TEXTS), st.lists(TEXTS, max_size=3))
 def test_any_flags_give_settings_or_error_lines(flags, nodes):
-    assert_sentences(outcome(None, {**flags, "node": tuple(nodes)}, {}))
+    assert_sentences(outcome(None, flags | {"node": tuple(nodes)}, {}))
 
 
 @pytest.mark.parametrize(

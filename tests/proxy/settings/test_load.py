@@ -115,14 +115,14 @@ KEYS = [
 ]
 
 
-def loaded(tmp_path: Path, text: str, flags: dict[str, Any] | None = None, **environment: str) -> LoadedSettings:
+def loaded(tmp_path: Path, text: str, flags: dict[str, Any] | None = None, /, **environment: str) -> LoadedSettings:
     path = tmp_path / "wiretap.toml"
     path.write_text(text)
     variables = {"KAFKA_WIRETAP_" + name: value for name, value in environment.items()}
     return load(path, flags, {"HOME": "/home/me"} | variables)
 
 
-def lines(tmp_path: Path, text: str, flags: dict[str, Any] | None = None, **environment: str) -> tuple[str, ...]:
+def lines(tmp_path: Path, text: str, flags: dict[str, Any] | None = None, /, **environment: str) -> tuple[str, ...]:
     with pytest.raises(BadSetting) as error:
         loaded(tmp_path, text, flags, **environment)
     return error.value.lines

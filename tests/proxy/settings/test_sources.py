@@ -6,9 +6,9 @@ import pytest
 from proxy import cli
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
 from proxy.schema.errors import BadSetting
+from proxy.schema.flags import FLAGS
 from proxy.schema.keys import keys_of
 from proxy.settings.sources import (
-    FLAGS,
     GivenValue,
     Source,
     SourceKind,
@@ -131,7 +131,7 @@ def test_a_bad_node_is_reported(texts):
 
 def test_every_flag_of_the_proxy_but_the_files_is_a_key():
     known: dict[tuple[str | None, ...], object] = {
-        **keys_of(ProxySettings),
+        **{(*place,): field for place, field in keys_of(ProxySettings).items()},
         **{("log", *place): field for place, field in keys_of(LogSettings).items()},
         **{("clusters", None, *place): field for place, field in keys_of(ClusterSettings).items()},
         **{("capture", *place): field for place, field in keys_of(CaptureSettings).items()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -38,7 +38,7 @@ class Mistake(NamedTuple):
 
 
 MISTAKES = {
-    "a value at the top": Mistake({"drain": '"soon"'}, 'drain = "soon" is no time to wait'),
+    "a value at the top": Mistake({"drain": '"soon"'}, 'drain = "soon" is no duration'),
     "a table at the top": Mistake({"lgo.format": '"json"'}, "lgo is no setting"),
     "a table's value": Mistake({"log.level": '"loud"'}, 'log.level = "loud" is none of'),
     "a value for a table": Mistake(
@@ -105,7 +105,8 @@ APART = ({"a broker", "a key that is missing"}, {"a number", "ports to be told"}
 
 def lines(names: Iterable[str]) -> list[str]:
     said: dict[str, str | None] = dict(RIGHT)
-    environment, flags = {"HOME": "/home/me"}, {}
+    environment: dict[str, str] = {"HOME": "/home/me"}
+    flags: dict[str, Any] = {}
     for name in names:
         mistake = MISTAKES[name]
         said |= mistake.instead

@@ -6,6 +6,7 @@ import logging
 import os
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -36,7 +37,7 @@ def looked_at(made: Credentials) -> ssl.SSLContext:
     return made.context
 
 
-def refused(**sides: ListenerTls | UpstreamTls) -> str:
+def refused(**sides: Any) -> str:
     with pytest.raises(BadSetting) as error:
         credentials(settings(name="orders", **sides))
     assert error.value.cluster == "orders"
@@ -146,6 +147,7 @@ def test_an_encrypted_key_opens_with_its_password_without_a_prompt(tmp_path, ca)
 def test_the_oldest_version_is_the_one_that_was_set(ca, minimum):
     tls, upstream = ListenerTls(ca.signs("one").path, minimum=minimum), UpstreamTls(ca.path, minimum=minimum)
     for side in credentials(settings(tls=tls, upstream_tls=upstream)):
+        assert side is not None
         assert side.context.minimum_version is MINIMA[minimum]
 
 

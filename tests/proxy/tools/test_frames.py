@@ -41,6 +41,7 @@ def test_the_bytes_of_a_frame_are_never_taken_for_hex(drawn: tuple[catalog.Codec
     codec, values = drawn
     encode = catalog.encode_request if codec.message.kind == "request" else None
     if encode is not None:
+        assert codec.message.key is not None
         frame = encode(codec.message.key, codec.version, 0x30303030, "00", values)
         assert octets_of(frame) == frame
         assert octets_of(framed(frame)) == framed(frame)

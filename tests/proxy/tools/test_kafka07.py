@@ -1,6 +1,7 @@
 """Tests of 0.7's requests and responses as text."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,7 @@ def written(tree: object) -> str:
 FIRST, SECOND = messages.message(b"first"), messages.message(b"second", magic=0)
 
 
-def told(client: str, call: str) -> dict[str, object]:
+def told(client: str, call: str) -> dict[str, Any]:
     return request_tree(kafka07.decode_request(built(client, call)[4:]), 10)
 
 
@@ -50,7 +51,8 @@ def test_compressed_messages_are_opened():
 
 def test_payloads_in_a_compressed_message_count_towards_the_limit():
     request = kafka07.decode_request(built("prozess", "'zipped', 0")[4:])
-    (message,) = request_tree(request, 1)["messages"]
+    tree: Any = request_tree(request, 1)
+    (message,) = tree["messages"]
     assert (message["payloads"], message["more_messages"]) == ([b"first"], 1)
 
 
@@ -69,6 +71,7 @@ def test_a_request_of_0_7_is_shown_as_its_fields():
     offsets = {"topic": "clicks", "partition": 0, "time": -2, "max_number": 1}
     assert told("brod", "EARLIEST") == offsets
     one = kafka07.decode_request(built("prozess", "FetchRequest(")[4:])
+    assert isinstance(one, kafka07.Fetch)
     assert request_tree(kafka07.MultiFetch((one, one)), 1) == {"fetches": [fetch, fetch]}
     produce = kafka07.Produce("t", 0, FIRST)
     assert [*request_tree(kafka07.MultiProduce((produce,)), 1)["produces"]] == [request_tree(produce, 1)]

@@ -55,7 +55,10 @@ def test_hidden_values_are_nowhere_in_the_tree(drawn: tuple[catalog.Codec, dict[
     shown = message_tree(codec.message, codec.version, decoded, MASKED)
     assert list(shown) == list(decoded)
     # no setting has a name from these values
-    for path in catalog.secrets(codec.message.kind, codec.message.key, codec.version):
+    kind, key = codec.message.kind, codec.message.key
+    assert kind != "data"
+    assert key is not None
+    for path in catalog.secrets(kind, key, codec.version):
         assert all(value is None or isinstance(value, Masked) or len(value) == 0 for value in _at(shown, path))
 
 
@@ -172,7 +175,7 @@ def test_a_password_hash_in_the_metadata_log_is_masked() -> None:
     codec = embedded.codec("UserScramCredentialRecord", 0)
     assert codec is not None
     value = b"\1\x0b\0" + codec.encode({"name": "me", "salt": b"salt", "stored_key": b"key"})
-    topics = {"responses": [{"topic_id": bytes(15) + b"\1", "partitions": [{"records": b""}]}]}
+    topics: Any = {"responses": [{"topic_id": bytes(15) + b"\1", "partitions": [{"records": b""}]}]}
     topics["responses"][0]["partitions"][0]["records"] = records.write_batch([records.Record(0, 5, None, value)])
     for shown, salt in ((MASKED, Masked(4)), (OPEN, b"salt")):
         (batch,) = tree("response", FETCH, 13, topics, shown)["responses"][0]["partitions"][0]["records"]

@@ -17,12 +17,14 @@ from proxy.wire.keys import CREATE_TOPICS, HEARTBEAT, SASL_AUTHENTICATE, SASL_HA
 from recorder.capture.assembly import Assembly
 from recorder.capture.connection_recorder import ConnectionRecorder
 from recorder.capture.frame_filter import FrameFilter
+from recorder.capture.inventory import Inventory
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.selection import Selection
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import Entry, EntryKind
 from recorder.capture.writer import Item
 from tests.recorder.capture import traffic
+from tests.recorder.capture.logged import opened
 
 VENDOR = 10_001
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
@@ -35,7 +37,7 @@ class Recorded:
     def __init__(self, settings: RecordSettings = EVERYTHING) -> None:
         self.talk = Conversation(traffic.recording_routes())
         self.line = ConnectionRecorder(
-            1, self.talk, (int(EntryKind.OPENED), 0, 1, 0, 0, json.dumps({"client": "c"}).encode(), ())
+            1, self.talk, (int(EntryKind.OPENED), 0, 1, 0, 0, json.dumps(opened()).encode(), ())
         )
         self.items: list[Item] = [self.line.unwritten_opened] if self.line.unwritten_opened else []
         self.line.unwritten_opened = None
@@ -64,8 +66,9 @@ class Recorded:
     def compact(self, folder: Path) -> None:
         assembly = Assembly()
         assembly.begin_range(RangeFiles(folder, "s", 1, None), 1_000)
-        for item in [*self.items, *self.line.finish()]:
-            assembly.feed(Entry(*item))
+        items = [*self.items, *self.line.finish()]
+        for item, number in zip(items, Inventory().number_entries(items), strict=True):
+            assembly.feed(Entry(*item, number))
         assembly.finish()
 
 

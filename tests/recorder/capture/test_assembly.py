@@ -13,8 +13,9 @@ from recorder.capture import storage
 from recorder.capture.assembly import Assembly
 from recorder.capture.inventory import Inventory
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.spool import Entry, EntryKind
+from recorder.capture.spool import Entry, EntryKind, Spans
 from tests.recorder.capture import traffic
+from tests.recorder.capture.logged import account, closing, opened
 from tests.recorder.capture.looks import event_rows, frame_rows
 from tests.recorder.capture.traffic import framed
 
@@ -30,11 +31,12 @@ class Log:
         self.files = RangeFiles(folder, "s", 1, None)
         self.assembly = Assembly()
         self.assembly.begin_range(self.files, 1_000)
-        self.now = 0
+        self.now = self.count = 0
 
-    def feed(self, kind: EntryKind, data: bytes = b"", direction: int = 0, offset: int = 0, **more: object) -> None:
+    def feed(self, kind: EntryKind, data: bytes = b"", direction: int = 0, offset: int = 0, spans: Spans = ()) -> None:
         self.now += 1
-        self.assembly.feed(Entry(kind, direction, 1, offset, self.now, data, **more))  # type: ignore[arg-type]
+        self.assembly.feed(Entry(kind, direction, 1, offset, self.now, data, spans, self.count))
+        self.count += 1
 
     def feed_json(self, kind: EntryKind, fields: object, direction: int = 0, offset: int = 0) -> None:
         self.feed(kind, json.dumps(fields).encode(), direction, offset)
@@ -47,9 +49,9 @@ class Log:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    opened = Log(tmp_path)
-    opened.feed_json(EntryKind.OPENED, {"client": "c:1", "node": 2})
-    return opened
+    begun = Log(tmp_path)
+    begun.feed_json(EntryKind.OPENED, opened())
+    return begun
 
 
 def test_masked_spans_are_those_of_the_frame(log: Log) -> None:
@@ -91,7 +93,7 @@ def test_a_login_is_followed_and_never_decided_again(log: Log) -> None:
 
 def test_a_certificates_subject_is_the_principal_until_a_login(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    log.feed_json(EntryKind.OPENED, {"client": "c:1", "node": 2, "tls": True, "principal": "CN=orders"})
+    log.feed_json(EntryKind.OPENED, opened(tls=True, principal="CN=orders"))
     log.feed(EntryKind.BYTES, METADATA.request)
     log.feed_json(EntryKind.LOGIN, {"principal": "alice", "mechanism": "PLAIN"})
     log.feed(EntryKind.BYTES, METADATA.request, offset=len(METADATA.request))
@@ -100,7 +102,7 @@ def test_a_certificates_subject_is_the_principal_until_a_login(tmp_path: Path) -
 
 def test_columns_that_0_7_lacks_are_null(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    log.feed_json(EntryKind.OPENED, {"client": "c:1", "node": None, "dialect": "kafka-0.7", "cluster": "old"})
+    log.feed_json(EntryKind.OPENED, opened(node=None, dialect="kafka-0.7", cluster="old"))
     log.feed(EntryKind.BYTES, framed(b"\0\0produce") + framed(b"\0\1fetch") + framed(b"\0\7what"))
     log.feed(EntryKind.BYTES, framed(b"\0\3"), direction=1)
     log.feed(EntryKind.BYTES, b"\0\0\0", offset=34)
@@ -130,8 +132,9 @@ def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_continues(log: Log) ->
     log.feed(EntryKind.BYTES, METADATA.request + METADATA.request[:30])
     log.feed_json(EntryKind.GAP, {"reason": "queue_full", "offsets": [1, 0]})
     log.feed(EntryKind.BYTES, b"what no tap writes into a gap")
-    account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {"Metadata": 1}, "responses": {}}
-    log.feed_json(EntryKind.RESYNC, {"state": other.boundary_state(), "account": account})
+    size = len(METADATA.request) - 4
+    counted = account(requests={"Metadata": 1}, request_bytes={"Metadata": size})
+    log.feed_json(EntryKind.RESYNC, {"state": other.boundary_state(), "account": counted, "unwanted": []})
     log.feed(EntryKind.BYTES, (METADATA.answer or b"") * 3, direction=1)
     rows = log.rows()
     assert [(row["kind"], row["exchange"], row["sequence"]) for row in rows] == [
@@ -142,7 +145,7 @@ def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_continues(log: Log) ->
     ]
     (gap,) = event_rows(log.folder, "gap")
     assert (gap["frames"], gap["bytes"]) == (2, 2 * len(METADATA.request))
-    assert json.loads(gap["detail"])["lost"] == {"Metadata": {"requests": 2}}
+    assert json.loads(gap["detail"])["lost"] == {"Metadata": {"requests": 2, "request_bytes": 2 * size}}
 
 
 def test_an_answer_of_the_proxy_that_waited_through_a_gap_is_a_row(log: Log) -> None:
@@ -150,8 +153,8 @@ def test_an_answer_of_the_proxy_that_waited_through_a_gap_is_a_row(log: Log) -> 
     other.requests(METADATA.request, 1)
     other.answer(other.in_flight[0], framed(b"made"))
     log.feed_json(EntryKind.GAP, {"reason": "queue_full", "offsets": [0, 0]})
-    account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {}, "responses": {}}
-    log.feed_json(EntryKind.RESYNC, {"state": other.boundary_state(), "account": account})
+    counted = account()
+    log.feed_json(EntryKind.RESYNC, {"state": other.boundary_state(), "account": counted, "unwanted": []})
     (row,) = log.rows()
     assert (row["made_by"], row["frame"], row["exchange"]) == ("proxy", b"made", 0)
 
@@ -190,7 +193,7 @@ def test_behind_bytes_that_cannot_be_read_everything_is_kept_as_it_comes(log: Lo
 def test_a_cut_response_is_shown_as_cut(log: Log) -> None:
     log.feed(EntryKind.BYTES, METADATA.request)
     log.feed(EntryKind.BYTES, (METADATA.answer or b"")[:12], direction=1)
-    log.feed_json(EntryKind.CLOSED, {"cause": "broker_reset"})
+    log.feed_json(EntryKind.CLOSED, closing(cause="broker_reset"))
     row = log.rows()[-1]
     assert row["frame"] == (METADATA.answer or b"")[4:12]
     assert row["note"] == f"cut: {len(METADATA.answer or b'') - 12} bytes never came"
@@ -212,14 +215,15 @@ def test_a_connection_whose_opening_is_lost_has_a_gap_and_no_rows(tmp_path: Path
     log.feed_json(EntryKind.OMITTED, {"length": 3}, direction=1, offset=40)
     log.feed_json(EntryKind.LOGIN, {"token": True, "mechanism": None, "ended": False})
     log.feed_json(EntryKind.GAP, {"reason": "queue_full"})
-    account = {"reason": "queue_full", "since_ns": 1, "early": [], "requests": {}, "responses": {}}
+    talk = Conversation(log.assembly.routes[Dialect.KAFKA])
     log.feed_json(
-        EntryKind.RESYNC, {"state": Conversation(log.assembly.routes[Dialect.KAFKA]).state(), "account": account}
+        EntryKind.RESYNC,
+        {"state": talk.state(), "account": account(), "unwanted": []},
     )
-    log.feed_json(EntryKind.CLOSED, {"cause": "drained"})
+    log.feed_json(EntryKind.CLOSED, closing(sequence=4, offsets=[len(METADATA.request), 43]))
     assert log.rows() == []
     (gap,) = event_rows(tmp_path, "gap")
-    assert (gap["cause"], gap["connection"], gap["frames"]) == ("spool_damaged", 1, None)
+    assert (gap["cause"], gap["connection"], gap["frames"]) == ("spool_damaged", 1, 4)
     # up to the end of the stream that was seen
     assert gap["bytes"] == len(METADATA.request) + 43
 
@@ -276,7 +280,7 @@ class Numbered(Log):
         return [(row["connection"], row["cause"], row["frames"], row["bytes"]) for row in rows]
 
 
-OPENED = {"client": "c:1", "node": 2, "listener": "l:1"}
+OPENED = opened()
 CALL_BYTES = len(METADATA.request) + len(METADATA.answer or b"")
 
 
@@ -391,7 +395,7 @@ NONSENSE: dict[str, tuple[EntryKind, object]] = {
     "a list": (EntryKind.LOGIN, []),
     "neither name nor verdict": (EntryKind.LOGIN, {"mechanism": None}),
     "a second opening": (EntryKind.OPENED, OPENED),
-    "a kind of no connection": (EntryKind.NODE, {"node_id": 1, "upstream": "u", "listener": "l"}),
+    "a kind of no connection": (EntryKind.NODE, {"node_id": 1, "upstream": "u", "listener": "l", "cluster": "main"}),
     "left out between frames": (EntryKind.OMITTED, {"length": 9}),
 }
 

@@ -14,6 +14,7 @@ from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.frame_spans import feed_chunk
 from tests.recorder.capture import traffic
+from tests.recorder.capture.logged import opened
 
 RNG = random.Random(1)
 CALL = traffic.call(RNG, traffic.METADATA, 1, "one")
@@ -22,8 +23,7 @@ EACH = {one.dialect: one for one in (ROUTES, Routes07())}
 
 
 def conn() -> ConnectionState:
-    facts = {"node": 1, "listener": "l:1", "client": "c:2", "upstream": "u:3", "tls": False}
-    return ConnectionState(9, Conversation(ROUTES, decides=False), facts)
+    return ConnectionState(9, Conversation(ROUTES, decides=False), opened(node=1, client="c:2"))
 
 
 def feed(one: ConnectionState, chunk: bytes) -> None:
@@ -126,7 +126,7 @@ def test_a_broken_connection_stays_broken_in_another_process() -> None:
 
 
 def test_connections_of_0_7_have_no_client_id() -> None:
-    facts = {"client": "c:2", "dialect": "kafka-0.7"}
+    facts = opened(dialect="kafka-0.7")
     one = ConnectionState(9, Conversation(EACH[Dialect.KAFKA_07], decides=False), facts)
     # in any other dialect, these bytes would be a client id or null
     for body in (b"", b"\0\0\0\0\0\0\0\3one", b"\0\0\0\0\0\0\xff\xff", b"\0\0\0\0\0\0\x80\0"):

@@ -13,6 +13,7 @@ from proxy.wire.dialects import Dialect
 from recorder.capture.entry_json import InvalidEntryError, SavedConversation, decode_checked, decoded
 from recorder.capture.spool import NO_CONNECTION, Entry, EntryKind
 from tests.recorder.capture import traffic
+from tests.recorder.capture.logged import closing, opened
 from tests.recorder.capture.traffic import as_json
 from tests.sweeps import examples
 
@@ -63,19 +64,19 @@ def test_a_hole_of_no_connection_tells_of_several() -> None:
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        (EntryKind.OPENED, {"node": 1 << 31}),
-        (EntryKind.OPENED, {"dialect": "kafka-0.6"}),
-        (EntryKind.OPENED, {"limits": [1]}),
-        (EntryKind.OPENED, {"limits": [1, 1 << 31]}),
-        (EntryKind.OPENED, {"client": "\ud800"}),
+        (EntryKind.OPENED, opened(node=1 << 31)),
+        (EntryKind.OPENED, opened(dialect="kafka-0.6")),
+        (EntryKind.OPENED, opened(limits=[1])),
+        (EntryKind.OPENED, opened(limits=[1, 1 << 31])),
+        (EntryKind.OPENED, opened(client="\ud800")),
         (EntryKind.OMITTED, {"length": -1}),
         (EntryKind.OMITTED, {"length": 3 << 30}),
         (EntryKind.LOGIN, {"principal": "alice"}),
-        (EntryKind.CLOSED, {"cause": None}),
-        (EntryKind.CLOSED, {"cause": "drained", "offsets": [1, -1]}),
+        (EntryKind.CLOSED, closing(cause=None)),
+        (EntryKind.CLOSED, closing(offsets=[1, -1])),
         (EntryKind.INVENTORY, {"open": [[1, 1 << 16]], "closed": {"connections": 0, "frames": 0, "bytes": 0}}),
         (EntryKind.INVENTORY, {"open": []}),
-        (EntryKind.NODE, {"node_id": True, "upstream": "a", "listener": "b"}),
+        (EntryKind.NODE, {"node_id": True, "upstream": "a", "listener": "b", "cluster": "main"}),
         (EntryKind.CLUSTER, {"cluster": "main", "ids": [1], "upstreams": [], "listeners": []}),
         (EntryKind.CLUSTER, {"cluster": "main", "ids": ["x" * 1025], "upstreams": [], "listeners": []}),
         (EntryKind.CLUSTER, {"cluster": "main", "ids": [], "listeners": []}),

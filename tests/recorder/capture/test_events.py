@@ -11,6 +11,7 @@ from recorder.capture.columns import EventRows
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.events import Events
 from tests.recorder.capture import traffic
+from tests.recorder.capture.logged import account
 
 
 class One:
@@ -72,8 +73,7 @@ def test_a_gap_says_since_when_how_much_and_of_which_api() -> None:
     one = conn(1)
     one.sequence = 10
     one.break_off("queue_full", 50)
-    account = {"early": [], "requests": {"Fetch": 2}, "responses": {}}
-    Events(sink, 0).gap(one, 90, 12, 1_000, account)
+    Events(sink, 0).gap(one, 90, 12, 1_000, account(requests={"Fetch": 2}))
     row = only(sink)
     behind = (one.broken or {})["behind"]
     assert (row["cause"], row["mono_ns"], row["frames"], row["bytes"]) == ("queue_full", 50, 2, 1_000 - behind)

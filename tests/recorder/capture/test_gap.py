@@ -7,15 +7,11 @@ from proxy.conversation.routes import Routes
 from recorder.capture.frames import GAP_FULL
 from recorder.capture.gap import Gap, lost_by_api
 from tests.recorder.capture import traffic
+from tests.recorder.capture.logged import account
 
 RNG = random.Random(1)
 METADATA = traffic.call(RNG, traffic.METADATA, 1, "c")
 HEARTBEAT = traffic.call(RNG, traffic.HEARTBEAT, 2, "c")
-
-
-def account(**changes: object) -> dict[str, object]:
-    nothing = {name: {} for name in ("requests", "responses", "request_bytes", "response_bytes")}
-    return {"early": []} | nothing | changes
 
 
 def broken(next_exchange: int = 0, cut: str | None = None, cut_size: int = 0) -> dict[str, object]:
@@ -82,14 +78,3 @@ def test_a_request_that_the_hole_has_cut_is_lost_whole() -> None:
 def test_frames_that_no_exchange_accounts_for_are_others() -> None:
     told = account(requests={"Fetch": 1}, request_bytes={"Fetch": 5})
     assert lost_by_api(told, broken(), 3) == {"Fetch": {"requests": 1, "request_bytes": 5}, "other": {"frames": 2}}
-
-
-def test_a_log_of_old_has_counts_and_no_sizes() -> None:
-    old = {"early": [(4, "Fetch"), (5, "Produce")], "requests": {"Fetch": 2}, "responses": {"Fetch": 1}}
-    began = {"next_exchange": 5, "cut": "Metadata"}
-    assert lost_by_api(old, began, 6) == {
-        "Fetch": {"requests": 2, "responses": 1},
-        "Produce": {"requests": 1},
-        "Metadata": {"requests": 1},
-        "other": {"frames": 1},
-    }

@@ -12,10 +12,11 @@ from proxy.files import Folder
 from recorder.capture import progress
 from recorder.capture.assembly import Assembly
 from recorder.capture.entry_json import InvalidEntryError
-from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC, Progress, check_states, read_state, write_progress
+from recorder.capture.progress import STATE_MAGIC, Progress, check_states, read_state, write_progress
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.spool import Entry, EntryKind, UnknownSpoolError
+from recorder.capture.spool import SPOOL_FORMAT, Entry, EntryKind, UnknownSpoolError
 from tests.recorder.capture import traffic
+from tests.recorder.capture.logged import opened
 from tests.recorder.capture.traffic import as_json
 
 CALL = traffic.call(random.Random(1), traffic.METADATA, 1, "c", 200)
@@ -24,7 +25,7 @@ CALL = traffic.call(random.Random(1), traffic.METADATA, 1, "c", 200)
 def some_assembly(folder: Path) -> Assembly:
     assembly = Assembly()
     assembly.begin_range(RangeFiles(folder, "s", 1, None), 1_000)
-    assembly.feed(Entry(EntryKind.OPENED, 0, 1, 0, 5, b'{"client": "c:1"}', number=0))
+    assembly.feed(Entry(EntryKind.OPENED, 0, 1, 0, 5, json.dumps(opened()).encode(), number=0))
     assembly.feed(Entry(EntryKind.BYTES, 0, 1, 0, 6, CALL.request[:100], ((50, 10),), 1))
     return assembly
 
@@ -42,7 +43,7 @@ def test_a_state_is_restored_with_the_bytes_of_unfinished_frames(session: Folder
     assert len(before) == 100
 
 
-def state_of(text: bytes, number: int = STATE_FORMAT, blob: bytes = b"") -> bytes:
+def state_of(text: bytes, number: int = SPOOL_FORMAT, blob: bytes = b"") -> bytes:
     """Makes a state file with a valid checksum."""
     content = STATE_MAGIC + number.to_bytes(2, "big") + len(text).to_bytes(4, "big") + text + blob
     return content + crc32c(content).to_bytes(4, "big")
@@ -88,6 +89,8 @@ def test_an_unreadable_state_is_ignored(session: Folder, damage: str) -> None:
         {"next_entry": 1 << 16},
         {"facts": {"limits": [1]}},
         {"facts": []},
+        {"facts": None},
+        {"facts": {"client": "c:1"}},
     ],
     ids=lambda wrong: "-".join(wrong),
 )
@@ -154,9 +157,19 @@ def test_a_file_with_another_name_is_not_a_state(session: Folder, name: str) -> 
     assert progress.segments_with_state(session) == []
 
 
-def test_a_state_of_a_newer_format_is_not_touched(session: Folder) -> None:
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (
+            SPOOL_FORMAT + 1,
+            f"state format {SPOOL_FORMAT + 1}, this program knows only {SPOOL_FORMAT}",
+        ),
+        (1, "state format 1 is read no more: kafka-wiretap 0.1.0 compacts it"),
+    ],
+)
+def test_a_state_of_another_format_is_not_touched(session: Folder, number: int, says: str) -> None:
     path = session.path / "00000007.state"
-    path.write_bytes(state_of(b"who knows", STATE_FORMAT + 1))
+    path.write_bytes(state_of(b"who knows", number))
     for read in (lambda: read_state(session, 7, Assembly()), lambda: check_states(session)):
-        with pytest.raises(UnknownSpoolError, match=rf"00000007\.state: state format {STATE_FORMAT + 1}, this program"):
+        with pytest.raises(UnknownSpoolError, match=rf"00000007\.state: {says}"):
             read()

@@ -12,8 +12,9 @@ import pytest
 from crc32c import crc32c
 
 from recorder.capture.compactor import compact, compact_session
-from recorder.capture.progress import STATE_FORMAT, STATE_MAGIC
+from recorder.capture.progress import STATE_MAGIC
 from recorder.capture.session import RecordSettings
+from recorder.capture.spool import SPOOL_FORMAT
 from recorder.capture.tap import open_tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import (
@@ -55,10 +56,10 @@ def record(folder: Path, *, calls: int = 30, is_killed: bool = False, upto: floa
 def state(**progress: object) -> bytes:
     """Makes a state without connections, with a valid checksum."""
     assembly: dict[str, Any] = {"clock_ns": 0, "last_mono_ns": 0, "since_ns": 0, "begun": True, "ended": False}
-    assembly |= {"is_numbered": True, "closed": {"connections": 0, "frames": 0, "bytes": 0}, "tracks": []}
+    assembly |= {"closed": {"connections": 0, "frames": 0, "bytes": 0}, "tracks": []}
     told = {"segment": 0, "finished": False, "cluster": None, "frames": 0, "bytes": 0, "log_bytes": 0} | progress
     text = json.dumps({"progress": told, "assembly": assembly}).encode()
-    content = STATE_MAGIC + STATE_FORMAT.to_bytes(2, "big") + len(text).to_bytes(4, "big") + text
+    content = STATE_MAGIC + SPOOL_FORMAT.to_bytes(2, "big") + len(text).to_bytes(4, "big") + text
     return content + crc32c(content).to_bytes(4, "big")
 
 

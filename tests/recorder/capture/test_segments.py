@@ -19,7 +19,7 @@ from recorder.capture.segments import MAX_PLACES, SegmentReader, segment_name
 from recorder.capture.spool import DamagedSegmentError, Entry, EntryKind, SegmentHead, UnknownSpoolError
 from tests.sweeps import examples
 
-HEAD = SegmentHead("s", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300)
+HEAD = SegmentHead("s", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300, 4000)
 ENCODED, SEED = spool.encode_head(HEAD)
 
 
@@ -187,16 +187,6 @@ def test_recorded_bytes_that_look_like_an_entry_are_not_read_as_one(session: Fol
     damaged[0] ^= 1
     write_segment(session, bytes(damaged))
     assert read_past_damage(SegmentReader(session, 3)) == [chunk(len(sent), 10)]
-
-
-def test_in_format_1_nothing_is_read_after_damage(session: Folder) -> None:
-    # without its head, nothing tells whose entries are missing
-    text = b'{"session": "s", "number": 3, "clock_ns": 1, "mono_ns": 5, "previous_end": 77, "cluster": null}'
-    encoded = b"KWSPOOL\n\0\1" + len(text).to_bytes(4, "big") + text + spool.crc32c(text).to_bytes(4, "big")
-    log = bytearray(log_of([chunk(0, 10), chunk(10, 10), chunk(20, 10)], 0))
-    log[60] ^= 1
-    write_segment(session, bytes(log), encoded)
-    assert read_past_damage(SegmentReader(session, 3)) == [chunk(0, 10)._replace(number=spool.UNNUMBERED)]
 
 
 def readings(session: Folder, log: bytes, monkeypatch: pytest.MonkeyPatch) -> int:

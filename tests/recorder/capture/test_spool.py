@@ -2,7 +2,7 @@
 
 import json
 import struct
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 from crc32c import crc32c
@@ -20,7 +20,7 @@ from recorder.capture.spool import (
     UnknownSpoolError,
 )
 
-HEAD = SegmentHead("20261121T130000Z-abc", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300)
+HEAD = SegmentHead("20261121T130000Z-abc", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300, 4000)
 
 
 @st.composite
@@ -115,7 +115,7 @@ def test_an_entry_with_spans_beyond_its_end_is_not_read() -> None:
 
 def test_a_head_is_read_as_it_was_written() -> None:
     encoded, seed = spool.encode_head(HEAD)
-    assert spool.decode_head(encoded + b"more") == (HEAD, spool.SPOOL_FORMAT, len(encoded), seed)
+    assert spool.decode_head(encoded + b"more") == (HEAD, len(encoded), seed)
 
 
 def test_a_torn_segment_head_is_damaged_wherever_it_ends() -> None:
@@ -142,7 +142,7 @@ def head_of(told: bytes, number: int = spool.SPOOL_FORMAT) -> bytes:
 
 @pytest.mark.parametrize("number", [0, 3, 9, 65535])
 def test_another_format_is_refused_by_its_number(number: int) -> None:
-    with pytest.raises(UnknownSpoolError, match=f"spool format {number}, this program knows up to 2"):
+    with pytest.raises(UnknownSpoolError, match=f"spool format {number}, this program knows only 2"):
         spool.decode_head(head_of(b"whatever stands there then", number))
 
 
@@ -195,15 +195,9 @@ def format_1(head: SegmentHead) -> bytes:
     return struct.pack(">8sHI", MAGIC, 1, len(text)) + text + crc32c(text).to_bytes(4, "big")
 
 
-def test_heads_and_entries_of_format_1_are_read_without_numbers() -> None:
-    encoded = format_1(HEAD)
-    start = spool.decode_head(encoded)
-    assert start == (replace(HEAD, log_bytes=None), 1, len(encoded), 0)
-    log = log_of([SENSIBLE, SENSIBLE._replace(kind=EntryKind.CLOCK, connection=0)])
-    found = [entry for entry, _ in spool.entries(log, 0, start.seed, numbered=False)]
-    assert [entry.number for entry in found] == [spool.UNNUMBERED] * 2
-    # in format 1, a clock entry had a connection number, perhaps another connection's
-    assert [entry.connection for entry in found] == [1, spool.NO_CONNECTION]
+def test_a_log_of_format_1_is_refused_with_the_name_of_what_compacts_it() -> None:
+    with pytest.raises(UnknownSpoolError, match=r"^spool format 1 is read no more: kafka-wiretap 0\.1\.0 compacts it$"):
+        spool.decode_head(format_1(HEAD))
 
 
 def test_a_head_of_format_1_whose_number_is_flipped_is_damaged() -> None:

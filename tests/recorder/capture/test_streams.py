@@ -11,6 +11,7 @@ from recorder.capture.assembly import Assembly
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.spool import Entry, EntryKind, Spans
 from tests.recorder.capture import traffic
+from tests.recorder.capture.logged import opened
 from tests.recorder.capture.looks import event_rows, frame_rows
 
 RNG = random.Random(1)
@@ -26,13 +27,18 @@ class Fed:
         self._files = RangeFiles(folder, "s", 1, None)
         self._assembly = Assembly()
         self._assembly.begin_range(self._files, 1_000)
-        self._assembly.feed(Entry(EntryKind.OPENED, 0, 1, 0, 1, json.dumps({"client": "c:1"}).encode()))
+        self._assembly.feed(Entry(EntryKind.OPENED, 0, 1, 0, 1, json.dumps(opened()).encode()))
+        self._count = 1
 
     def bytes(self, start: int, stop: int, spans: Spans = ()) -> None:
-        self._assembly.feed(Entry(EntryKind.BYTES, 0, 1, start, 2, STREAM[start:stop], spans))
+        self._feed(EntryKind.BYTES, start, STREAM[start:stop], spans)
 
     def omitted(self, start: int, length: int) -> None:
-        self._assembly.feed(Entry(EntryKind.OMITTED, 0, 1, start, 2, json.dumps({"length": length}).encode()))
+        self._feed(EntryKind.OMITTED, start, json.dumps({"length": length}).encode())
+
+    def _feed(self, kind: EntryKind, start: int, data: bytes, spans: Spans = ()) -> None:
+        self._assembly.feed(Entry(kind, 0, 1, start, 2, data, spans, self._count))
+        self._count += 1
 
     def rows(self) -> list[dict[str, object]]:
         self._assembly.finish()

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from proxy.files import Folder
 from recorder.capture import spool, storage
 from recorder.capture.assembly import Assembly
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError, decoded
+from recorder.capture.progress import Progress, read_state, write_progress
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.spool import LONGEST_NAME, MAX_OPEN, Entry, EntryKind
 from recorder.capture.unknown_connections import UnknownConnections
+from tests.recorder.capture.logged import opened
 from tests.recorder.capture.looks import event_rows
+from tests.recorder.capture.traffic import as_json
 
 MANY = 5_000
 # bytes of memory for each connection; a log has 40 or fewer for each, beside the row of its end
@@ -71,7 +75,7 @@ def test_no_more_are_known_than_a_proxy_may_have_open(assembly: Assembly, monkey
     monkeypatch.setattr("recorder.capture.assembly.MAX_OPEN", 10)
     for number in range(50):
         kind = EntryKind.OPENED if number % 2 else EntryKind.END_OF_STREAM
-        assembly.feed(entry(kind, number, client="c") if number % 2 else entry(kind, number))
+        assembly.feed(entry(kind, number, **opened()) if number % 2 else entry(kind, number))
     assert len(assembly.connections) + len(assembly.unknown) == 10
     # the other connections' entries are part of the log that is lost
     assert assembly.invalid_bytes > 40 * 30
@@ -107,28 +111,28 @@ def test_a_connection_with_known_facts_is_not_an_unknown_one() -> None:
     assert len(unknown) == 0
 
 
-def test_unknown_connections_are_saved_and_restored(assembly: Assembly) -> None:
+def test_unknown_connections_are_saved_and_restored(assembly: Assembly, session: Folder) -> None:
     assembly.feed(inventory({1: 4, 2: 7}))
     assembly.feed(Entry(EntryKind.BYTES, 0, 1, 100, 6, b"x" * 20, (), 4))
-    assembly.feed(entry(EntryKind.OPENED, 3, 0, client="c"))
-    state = json.loads(json.dumps(assembly.state(bytearray())))
+    assembly.feed(entry(EntryKind.OPENED, 3, 0, **opened()))
+    write_progress(session, Progress(1), assembly)
     restored = Assembly()
-    restored.restore(state, b"")
+    read_state(session, 1, restored)
     assert (len(restored.connections), len(restored.unknown)) == (1, 2)
-    assert json.loads(json.dumps(restored.state(bytearray()))) == state
+    assert as_json(restored.state(bytearray())) == as_json(assembly.state(bytearray()))
 
 
 def test_a_long_name_is_short_wherever_it_is_kept(assembly: Assembly, tmp_path: Path) -> None:
     long = "x" * 100_000
     names = dict.fromkeys(("client", "listener", "cluster", "principal", "upstream"), long)
-    assembly.feed(entry(EntryKind.OPENED, 1, 0, **names))
+    assembly.feed(entry(EntryKind.OPENED, 1, 0, **opened(**names)))
     for number in range(200):
         assembly.feed(entry(EntryKind.END_OF_STREAM, 1, number + 1))
     conn = assembly.connections[1]
-    assert {*map(len, conn.opening.values())} == {LONGEST_NAME}
+    assert {len(conn.opening[name]) for name in names} == {LONGEST_NAME}
     assert sum(len(name or "") for name in conn.shared_columns()[2:6]) == 4 * LONGEST_NAME
     assembly.finish()
     storage.publish(assembly.events.sink.finish(), storage.ignore_step)  # type: ignore[attr-defined]
     assert {len(row["cluster"]) for row in event_rows(tmp_path, "half_closed")} == {LONGEST_NAME}
-    head = spool.SegmentHead("s", 1, 1, 1, 0, long)
+    head = spool.SegmentHead("s", 1, 1, 1, 0, long, 60, 0)
     assert spool.decode_head(spool.encode_head(head)[0]).head.cluster == long[:LONGEST_NAME]

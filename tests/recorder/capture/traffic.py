@@ -16,6 +16,7 @@ from proxy.conversation.conversation import DEFAULT_LIMITS, Conversation
 from proxy.conversation.exchange import Cause, Direction
 from proxy.conversation.routes import Routes
 from proxy.net.cluster import routes
+from proxy.observer import OpenedConnection
 from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
@@ -57,21 +58,6 @@ class Talk:
 
     def streams(self) -> tuple[bytes, bytes]:
         return b"".join(call.request for call in self.calls), b"".join(call.answer or b"" for call in self.calls)
-
-
-@dataclass(frozen=True)
-class OpenedConnection:
-    """As `proxy.net.observer.OpenedConnection`."""
-
-    connection: int
-    at_ns: int
-    listener: str
-    client: str
-    node: int | None
-    upstream: str
-    tls: bool
-    cluster: str | None
-    principal: str | None = None
 
 
 def framed(frame: bytes) -> bytes:
@@ -195,7 +181,7 @@ class Player:
         self,
         talk: Talk,
         at_ns: int = 1,
-        cluster: str | None = None,
+        cluster: str = "main",
         principal: str | None = None,
         limits: FrameLimits = DEFAULT_LIMITS,
     ) -> Conversation:

@@ -59,10 +59,6 @@ def refused(*arguments: object) -> str:
         (("--cloudevents", "a topic"), "'a topic' is no topic's name: right would be up to 249 of a-z, "),
         (("--cloudevents", ".."), "'..' is no topic's name: right would be "),
         (
-            ("--bootstrap", "broker"),
-            "--bootstrap: 'broker' has no port between 0 and 65535; right would be broker-1:9092",
-        ),
-        (
             ("--key", "k", "--key-mapper", "partitionkey"),
             "--key and --key-mapper both say what the key is: right would be ",
         ),
@@ -87,7 +83,6 @@ def refused(*arguments: object) -> str:
     ids=[
         "name",
         "dots",
-        "address",
         "two keys",
         "setting",
         "unknown setting",

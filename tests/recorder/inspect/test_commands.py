@@ -356,7 +356,7 @@ def test_each_of_several_hex_dumps_has_its_id_above(folder: Path) -> None:
     ("arguments", "said"),
     [
         (["frames", "{}", "--api", "fetsh"], "no API is called 'fetsh'; near: Fetch"),
-        (["frames", "{}", "--since", "noon"], "right would be 2026-11-21T13:48 (UTC), 13:48 or -5m"),
+        (["frames", "{}", "--since", "noon"], "right would be --since 2026-11-21T13:48 (UTC), 13:48 or -5m"),
         (["show", "{}", "x"], "'x' is no id; right would be 4 (a connection), 4/e8 (an exchange), 4/17 (a frame) or"),
         (["show", "{}", "1/99"], "no frame 1/99"),
         (["show", "{}", "1/e99"], "no exchange 1/e99"),

@@ -1,7 +1,7 @@
-"""The recorder as the proxy sees it: an observer to which each chunk of clients and brokers is reported.
+"""The recorder as those see it who report to it: each chunk of clients and brokers, and what is known of both.
 
-The proxy knows only these methods of the recorder. No method raises because of a disk. Only `counters` and
-`close` block, so the proxy calls them in threads.
+The proxy knows only these methods of the recorder; a replay that is recorded reports in the same words. No method
+raises because of a disk. Only `counters` and `close` block, so the proxy calls them in threads.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from proxy.conversation import Cause, Conversation, Direction, Step
 @dataclass(frozen=True, slots=True)
 class OpenedConnection:
     """A client's connection with the broker's connection opened for it. Times are `time.monotonic_ns()`.
+
+    Of a replay, the client is the replay itself, and the listener the broker that it has dialled.
 
     `connection`: its number. `node`: the node that the client wants; None: bootstrap. `tls`: True if the client speaks
     TLS. `principal`: the subject of the client's certificate. `upstream`: None if no broker was dialled, because the

@@ -1,0 +1,88 @@
+"""The types of options and arguments, for all commands: what a user wrote -> a value, or one sentence.
+
+The types of sizes, times and addresses are the kinds of settings: what is right in a file is right on a command line.
+An unset option has no value, so that no type reads it; a default is written as a user would write it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from proxy.command_line import text
+from proxy.schema.addresses import BROKERS as _BROKERS
+from proxy.schema.kinds import LIMIT, SECONDS, Kind
+
+if TYPE_CHECKING:
+    Type = click.ParamType[Any]
+else:
+    # click 8.1 knows no types of values
+    Type = click.ParamType
+
+SECOND = 10**9
+
+
+class ReadBy(Type):
+    """The type whose values a function reads.
+
+    Args:
+        metavar: the placeholder for a value in `--help`.
+        read: the text that a user wrote -> the value. Raises ValueError.
+        right: right values, for the sentence about a wrong one.
+        fault: what is wrong with any text that `read` refuses; None: what its error says.
+    """
+
+    def __init__(self, metavar: str, read: Callable[[str], Any], right: str, fault: str | None = None) -> None:
+        self.name = metavar
+        self.read, self._right, self._fault = read, right, fault
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value. Raises BadParameter; a value that was read already is returned as it is."""
+        if not isinstance(value, str):
+            return value
+        written = text(value)
+        try:
+            return self.read(written)
+        except ValueError as error:
+            named = f"{param.opts[0]} " if param is not None else ""
+            fault = self._fault or error
+            raise click.BadParameter(f"{written!r} {fault}; right would be {named}{self._right}", ctx, param) from None
+
+
+def of_kind(kind: Kind, right: str, *, metavar: str = "", made: Callable[[Any], Any] = lambda value: value) -> ReadBy:
+    """The type whose values are those of a kind of settings. `made`: the kind's value -> the option's."""
+    return ReadBy(metavar or kind.metavar, lambda written: made(kind.read(written)), right)
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * SECOND)
+
+
+# bytes, above zero
+SIZE = of_kind(LIMIT, "1GiB")
+# nanoseconds
+TIME = of_kind(SECONDS, "500ms, 10s or 2m", metavar="TIME", made=_nanoseconds)
+# addresses with a host and a port
+BROKERS = of_kind(_BROKERS, "broker-1:9092,broker-2:9092")
+
+# how many of something
+COUNT = click.IntRange(0, sys.maxsize)
+# a number in a column of int64
+LARGEST_NUMBER = (1 << 63) - 1
+NUMBER = click.IntRange(0, LARGEST_NUMBER)
+# the place in a list, from 1 on
+POSITION = click.IntRange(1, sys.maxsize)
+# rows that a terminal shows
+ROWS = click.IntRange(1, 100_000)
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def percent(most: float) -> click.FloatRange:
+    """The type of percentages up to `most`."""
+    return click.FloatRange(0, most)
