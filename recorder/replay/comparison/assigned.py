@@ -15,6 +15,7 @@ from recorder.replay.comparison.unions import AssignmentParts, AssignmentUnions,
 from recorder.replay.names import Names
 from recorder.replay.outcome import Assigned
 from recorder.replay.plan import Exchange, Values
+from recorder.replay.translator import Translator
 
 _WITH_ASSIGNMENTS = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT})
 API_KEYS = _WITH_ASSIGNMENTS | {STREAMS_GROUP_HEARTBEAT}
@@ -22,7 +23,7 @@ API_KEYS = _WITH_ASSIGNMENTS | {STREAMS_GROUP_HEARTBEAT}
 MOST_NAMED = 100
 
 
-class Assignments:
+class Assignments(Translator):
     """The assignments of one replay's groups. A translator, which changes nothing."""
 
     def __init__(self, names: Names) -> None:
@@ -34,12 +35,6 @@ class Assignments:
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room looks at."""
         return api_key in API_KEYS
-
-    def request(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
-
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
         """Adds the assignments of both answers."""
@@ -55,9 +50,6 @@ class Assignments:
     def add_target_answer(self, api_key: int, group: str, answer: Values) -> None:
         """Adds the assignment of the target's answer to a recorded or made heartbeat. `group`: its recorded name."""
         self._unions.add_replayed(group, _named(_of(api_key, answer), self._names.recorded_topic))
-
-    def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """Does nothing: the recorded answer is not counted without the target's."""
 
     def differing(self) -> Iterable[Assigned]:
         """The groups whose assignments differ, for the report."""

@@ -15,6 +15,7 @@ from recorder.replay.names import NO_ID, Names
 from recorder.replay.outcome import Stream
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Exchange, MadeRequest, Origin, ToLeader, Values
+from recorder.replay.translator import Translator
 
 PURPOSE = "reads the rest of what the recording had read"
 _COMMITTED = 1
@@ -22,7 +23,7 @@ _COMMITTED = 1
 _MAX_BYTES, _WAIT_MS = 50 << 20, 500
 
 
-class FetchedRecords:
+class FetchedRecords(Translator):
     """Adds the records of one replay's Fetches to the streams. `offsets` tells consumers apart."""
 
     def __init__(self, names: Names, cluster: Cluster, offsets: Offsets, streams: Streams) -> None:
@@ -55,9 +56,6 @@ class FetchedRecords:
             self._streams.lacks(self._consumer(exchange, place), *place, count_from(at, given.get(place, b"")))
             for place, at in asked.items()
         )
-
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
         """Adds the records of both answers. `values`: as sent, of the whole session."""

@@ -35,6 +35,7 @@ from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import NO_OFFSET, Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.translator import Translator
 from recorder.replay.versions.batches import shifted
 
 OUT_OF_RANGE = 1
@@ -55,7 +56,7 @@ class _Moved(NamedTuple):
 _NOTHING_MOVED = _Moved(NO_OFFSET, NO_OFFSET)
 
 
-class Offsets:
+class Offsets(Translator):
     """The translator of offsets. It comes after that of producers, which needs the recorded bytes.
 
     Args:
@@ -117,9 +118,6 @@ class Offsets:
         """Moves the offsets of a recorded request."""
         move = self._requests.get(exchange.api_key)
         return move(exchange, values) if move else None
-
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Learns the target's log and the consumer's position. Sends an OffsetFetch again that is too early."""

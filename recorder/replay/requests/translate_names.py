@@ -52,6 +52,7 @@ from recorder.replay.requests.apis import CONFIG_APIS, Destination, Treatment, d
 from recorder.replay.requests.blobs import renamed
 from recorder.replay.requests.patterns import prefixed
 from recorder.replay.requests.quoted import QUOTING_APIS, QuotedValues
+from recorder.replay.translator import Translator
 
 Path = tuple[str, ...]
 Change = Callable[[Any], Any]
@@ -88,7 +89,7 @@ _SESSIONS = {
 }
 
 
-class NamesTranslator:
+class NamesTranslator(Translator):
     """Translates names and ids. Its only state is pairs of cursors, telemetry ids and protocols."""
 
     def __init__(self, names: Names, cluster: Cluster, pairs: Pairs) -> None:
@@ -131,15 +132,13 @@ class NamesTranslator:
             self._put_prefix(exchange.api_key, values)
         return None
 
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
+    def learns(self, api_key: int) -> bool:
+        """True for APIs whose answers give values that later requests quote."""
+        return api_key in QUOTING_APIS
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
         """Learns values that later requests quote."""
         self._answers.learn(exchange, values, answer)
-
-    def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """Does nothing."""
 
     def _name(self, recorded: str | None) -> str | None:
         """The target's name. Null and empty names stay."""
