@@ -27,7 +27,10 @@ class Pieces:
             return
         self._size = sum(map(len, buffers))
         if self._size < LARGE:
-            self.buffers = (b"".join([bytes(one) if isinstance(one, Pieces) else one for one in buffers]),)
+            try:
+                self.buffers = (b"".join(buffers),)  # type: ignore[arg-type]  # most have none of these
+            except TypeError:
+                self.buffers = (b"".join([bytes(one) if isinstance(one, Pieces) else one for one in buffers]),)
         else:
             self.buffers = _gathered(buffers)
 

@@ -148,9 +148,13 @@ def batches(data: Buffer | None) -> tuple[Batch, ...]:
 
 def record_count(data: Buffer | None) -> int:
     """The number of records of a producer's batches, each of which takes an offset; 0 if they can't be read."""
-    with suppress(WireError):
-        return sum(_length(data or b"", batch) for batch in batches(data))
-    return 0
+    try:
+        found = batches(data)
+        if len(found) == 1 and found[0].count is not None:
+            return found[0].count
+        return sum(_length(data or b"", batch) for batch in found)
+    except WireError:
+        return 0
 
 
 def _length(data: Buffer, batch: Batch) -> int:

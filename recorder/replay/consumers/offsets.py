@@ -154,7 +154,7 @@ class Offsets(Translator):
     def boundary(self, topic: str, partition: int, recorded: int) -> int | None:
         """Where the target has all that the recording has from an offset on; None if no Produce tells."""
         known = self._differences.get((topic, partition))
-        found = known.boundary(recorded) if known else None
+        found = known.boundary(recorded) if known is not None else None
         if known is None or found is None or (topic, partition) not in self._marked:
             return found
         # behind the last records known, the recording may have markers that the target has before them
@@ -163,7 +163,7 @@ class Offsets(Translator):
     def counterpart(self, topic: str, partition: int, recorded: int) -> int:
         """The target's offset of a recorded record of a recorded topic, not limited to the target's log."""
         known = self._differences.get((topic, partition))
-        moved = known.target(recorded) if recorded >= 0 and known else None
+        moved = known.target(recorded) if recorded >= 0 and known is not None else None
         return recorded if moved is None else moved
 
     def of_record(self, topic: str, partition: int, recorded: int) -> int:
@@ -282,7 +282,7 @@ class Offsets(Translator):
     def _beginning(self, place: TopicPartition, recorded: int) -> int:
         """The target's offset that the records before a consumer's first one are below."""
         known = self._differences.get(place)
-        moved = known.behind_earlier(recorded) if known else None
+        moved = known.behind_earlier(recorded) if known is not None else None
         return recorded if moved is None else moved
 
     def _found(
@@ -303,8 +303,9 @@ class Offsets(Translator):
 
     def _within(self, place: TopicPartition, offset: int) -> int:
         end = self._ends.get(place)
-        below = offset if end is None else min(offset, end)
-        return max(below, self._starts.get(place, 0))
+        below = offset if end is None or offset <= end else end
+        start = self._starts.get(place, 0)
+        return max(below, start)
 
     # answers
 
@@ -406,10 +407,10 @@ class Offsets(Translator):
 
     def _log_is(self, place: TopicPartition, start: int, end: int) -> None:
         """Learns the bounds of the target's log; -1: unknown. They never move back."""
-        if start >= 0:
-            self._starts[place] = max(start, self._starts.get(place, 0))
-        if end >= 0:
-            self._ends[place] = max(end, self._ends.get(place, 0))
+        if start >= 0 and start > self._starts.get(place, -1):
+            self._starts[place] = start
+        if end >= 0 and end > self._ends.get(place, -1):
+            self._ends[place] = end
 
     # lookups
 

@@ -156,7 +156,7 @@ class Channel:
         body = out.body()
         length = LENGTH.pack(len(before) + _ID_BYTES + len(behind) + len(body))
         head = length + before + self._last.to_bytes(_ID_BYTES, "big", signed=True) + behind
-        data = Pieces((head + body,) if type(body) is bytes else (head, body))
+        data = Pieces((head, *body.buffers) if isinstance(body, Pieces) else (head + body,))
         if out.awaits:
             self.in_flight[self._last] = out
         else:

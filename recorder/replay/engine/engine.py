@@ -104,7 +104,8 @@ class Engine:
         if self._play.phase is not Phase.PLAYING:
             return
         self._recorded.feed(happening, now)
-        self._sending.release_polls(now)
+        if self._sending.polls:
+            self._sending.release_polls(now)
         # most recorded answers change nothing yet
         if self._play.ready or self._play.recheck_held:
             self._run(now)
@@ -172,7 +173,8 @@ class Engine:
     def _run(self, now: int) -> None:
         """Lets every item leave that may."""
         play = self._play
-        self._finishing.tick(now)
+        if self._finishing.is_due(now):
+            self._finishing.tick(now)
         while play.ready or (play.held and play.recheck_held):
             if play.recheck_held:
                 play.recheck_held = False

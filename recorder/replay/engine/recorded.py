@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from proxy.wire.errors import WireError
 from proxy.wire.keys import INIT_PRODUCER_ID, PRODUCE
@@ -50,17 +49,18 @@ class Recorded:
 
     def _ask(self, exchange: Exchange, now: int) -> None:
         play = self._play
-        if not play.world.plays(exchange):
-            if play.world.is_made_anew(exchange):
-                play.world.counts(exchange).recorded += 1
-                play.world.withhold(exchange, Withheld(Reason.MADE_ANEW))
+        world = play.world
+        if not world.plays(exchange):
+            if world.is_made_anew(exchange):
+                world.counts(exchange).recorded += 1
+                world.withhold(exchange, Withheld(Reason.MADE_ANEW))
             return
         lane = play.lane(exchange.connection)
         if exchange.api_key == PRODUCE:
-            with suppress(WireError):
-                exchange.awaits = exchange.request["acks"] != 0
-        route = play.world.route(exchange)
-        item = Item(exchange, route, self._order.keys(exchange), lane, play.due(exchange.first_ns))
+            exchange.awaits = _awaits(exchange)
+        route = world.route(exchange)
+        due = play.started if play.options.speed is None else play.due(exchange.first_ns)
+        item = Item(exchange, route, self._order.keys(exchange), lane, due)
         # the order needed the values; large ones are decoded again when the item is sent
         exchange.forget_large_values()
         play.memory.request_read(item, now)
@@ -117,3 +117,11 @@ class Recorded:
         for item in unread.values():
             self._know(item, now)
         self._play.ready[lane] = None
+
+
+def _awaits(produce: Exchange) -> bool:
+    """True for a Produce that Kafka answers. One that can't be read is as its row says."""
+    try:
+        return bool(produce.request["acks"] != 0)
+    except WireError:
+        return produce.awaits

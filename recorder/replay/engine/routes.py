@@ -18,7 +18,7 @@ from proxy.wire.keys import (
 from recorder.replay.comparison.unchanged import names_nothing
 from recorder.replay.mapping import ValueKind
 from recorder.replay.options import Options
-from recorder.replay.outcome import ApiCounts, Latency, Result
+from recorder.replay.outcome import ApiCounts, Result
 from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values
 from recorder.replay.requests import apis
 from recorder.replay.requests.apis import LONG_POLLS, NOTED_WHEN_DUE, Treatment, treatment
@@ -53,7 +53,7 @@ class Route:
         changes_topics, makes_topics: it creates, deletes or enlarges topics; it creates or enlarges them.
         is_answered_plainly: an answer in the recorded version is the recorded client's without a change.
         names_nothing: no field of the answer holds a value that the target assigned or a name that it changes.
-        result: counts what is found; `counts`, `latency`: of the API, once something was counted.
+        result: counts what is found; `counted`: the API's counts, once something was counted.
     """
 
     api_key: int
@@ -77,7 +77,6 @@ class Route:
     names_nothing: bool
     is_of_transactions: bool
     counted: ApiCounts | None = None
-    latency: Latency | None = None
     _offered: range | None = None
     _newest: int | None = None
     _chosen: int | None = None

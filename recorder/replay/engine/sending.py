@@ -12,6 +12,7 @@ from recorder.replay.engine.channels import OutgoingRequest
 from recorder.replay.engine.item import Item, Lane, Piece, State
 from recorder.replay.engine.play import Phase, Play
 from recorder.replay.engine.recorded import Recorded
+from recorder.replay.engine.world import refused_by_head
 from recorder.replay.outcome import Cause, Ending
 from recorder.replay.plan import AnsweredBefore, AskFirst, Hold, Reason, Refusal, Values, Withheld
 from recorder.replay.requests import retries, routing
@@ -28,11 +29,19 @@ LATE_NS = 5 * 10**6
 
 
 class Sending:
-    """Sends the items of a play. `recorded`: tells whether more will be read. `answers`: takes the answers."""
+    """Sends the items of a play.
+
+    Args:
+        recorded: tells whether more will be read.
+        answers: takes the answers.
+
+    Attributes:
+        polls: lanes whose head is a long poll that waits for its recorded answer to be read.
+    """
 
     def __init__(self, play: Play, recorded: Recorded, answers: Answers) -> None:
         self._play, self._recorded, self._answers = play, recorded, answers
-        self._polls: dict[Lane, None] = {}
+        self.polls: dict[Lane, None] = {}
 
     def advance(self, lane: Lane, now: int) -> None:
         """Sends the head of a lane and those behind it, as far as they may leave. Hangs up a lane that has ended."""
@@ -55,8 +64,8 @@ class Sending:
 
     def release_polls(self, now: int) -> None:
         """Lets long polls leave without their recorded answers if the capture is not read any further now."""
-        if self._polls and not self._recorded.wants(now):
-            polls, self._polls = self._polls, {}
+        if not self._recorded.wants(now):
+            polls, self.polls = self.polls, {}
             self._play.free(polls)
 
     def send_again(self, item: Item, only: WantedElements | None, now: int) -> None:
@@ -138,7 +147,7 @@ class Sending:
         """True for a long poll whose recorded answer was read, or stands too far ahead to be read now."""
         if item.is_recording_done or not self._recorded.wants(now):
             return True
-        self._polls[item.lane] = None
+        self.polls[item.lane] = None
         return False
 
     # how an item leaves
@@ -148,10 +157,11 @@ class Sending:
         exchange, world = item.exchange, self._play.world
         if exchange.dropped:
             exchange.dropped.clear()
-        refused: Refusal | None = world.refused(exchange)
+        refused: Refusal | None = refused_by_head(exchange, item.route.refusal, world.options)
         try:
             if refused is None:
-                values = exchange.decoded()
+                remembered = exchange.remembered
+                values = exchange.decoded() if remembered is None else remembered.copy()
                 if item.route.may_be_refused:
                     refused = world.refused_values(exchange, values)
                 refused = refused or world.translated(item, values, now, now - item.due)
@@ -191,7 +201,7 @@ class Sending:
             lane = item.lane
             if item.route.is_of_sessions:
                 lane = play.lanes.get(world.carrier(exchange, part.node), lane)
-            channel = play.links.channel(lane, part.node, exchange.principal, now)
+            channel = lane.channels.get(part.node) or play.links.channel(lane, part.node, exchange.principal, now)
             if channel is None and play.links.is_gone(part.node, now, play.options.wait):
                 # each that waits on its own would wait for --wait, one behind the other
                 return self._is_refused(item, Withheld(Reason.NO_NODE), now)

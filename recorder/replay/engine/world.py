@@ -60,11 +60,11 @@ _PRODUCE = api_name(PRODUCE) or ""
 
 def refused_anywhere(exchange: Exchange, options: Options) -> Withheld | None:
     """Why an exchange is withheld on any target; None: it may be sent."""
-    return _refused(exchange, apis.refusal(exchange, options), options)
+    return refused_by_head(exchange, apis.refusal(exchange, options), options)
 
 
-def _refused(exchange: Exchange, reason: Reason | None, options: Options) -> Withheld | None:
-    """`reason`: why its API and version may not be sent."""
+def refused_by_head(exchange: Exchange, reason: Reason | None, options: Options) -> Withheld | None:
+    """Why an exchange is withheld, by its head. `reason`: why its API and version may not be sent."""
     if exchange.peer.client_id == CLIENT_ID:
         # this replay makes its own where it needs them
         return Withheld(Reason.OF_A_REPLAY)
@@ -174,7 +174,7 @@ class World:
 
     def refused(self, exchange: Exchange) -> Withheld | None:
         """Why an exchange is withheld, by its head."""
-        return _refused(exchange, self._routes.of(exchange).refusal, self.options)
+        return refused_by_head(exchange, self._routes.of(exchange).refusal, self.options)
 
     def route(self, exchange: Exchange) -> Route:
         """What is done with requests of this kind."""

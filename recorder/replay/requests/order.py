@@ -260,10 +260,11 @@ def _add_producers(found: Keys, values: Values) -> None:
 
 def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
     for entry, partition in _partitions(api_key, values):
-        found.add_both(("partition", topic(_named(entry)), partition.get("index", partition.get("partition_index"))))
-        _use_topic(found, topic(_named(entry)))
+        name = topic(_named(entry))
+        found.add_both(("partition", name, partition.get("index", partition.get("partition_index"))))
+        _use_topic(found, name)
         if api_key == DELETE_RECORDS:
-            found.waits_for.append(("look at partition", topic(_named(entry)), partition["partition_index"]))
+            found.waits_for.append(("look at partition", name, partition["partition_index"]))
         for producer in producers(partition.get("records")):
             found.waits_for.append(("producer", producer))
             found.blocks.append(("data of producer", producer))
