@@ -46,8 +46,12 @@ def errors(api_key: int, answer: Values | None, name: Callable[[Topic], str | No
 
     `name`: the recorded name of the answer's topic.
     """
-    found = ((name(each.topic), each) for each in in_answer(api_key, answer or {}))
-    return {(topic, each.partition): each.code or 0 for topic, each in found if topic is not None}
+    found: dict[TopicPartition, int] = {}
+    for each in in_answer(api_key, answer) if answer else ():
+        topic = name(each.topic)
+        if topic is not None:
+            found[topic, each.partition] = each.code or 0
+    return found
 
 
 def drop(exchange: Exchange, values: Values, reason: Callable[[Partition], Reason | None]) -> bool:

@@ -41,6 +41,8 @@ class Expectations:
         if what in _OF_MEMBERS:
             return self._of_member(what, scope, recorded)
         found = self._rest(what, scope, recorded)
+        if type(found) is int:
+            return found
         return found if isinstance(found, Hashable) else None
 
     def _rest(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> object | None:

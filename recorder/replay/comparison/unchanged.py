@@ -31,8 +31,9 @@ def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Co
     """
     if api_key in WITH_BLOBS:
         return False
-    named = _named(api_key, version, known.same)
-    for what, scope, recorded in _lookups(named, known.same, answer) if named else ():
+    same = known.same
+    named = _named(api_key, version, same)
+    for what, scope, recorded in _lookups(named, same, answer) if named else ():
         found = known.expected(what, scope, recorded)
         if found is not None and found != recorded and frozen(found) != frozen(recorded):
             return False

@@ -19,7 +19,7 @@ ListOffsets and of records move by `shift_ms`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from proxy.wire import WireError
@@ -340,9 +340,12 @@ class Offsets(Translator):
 
     def _recorded_bases(self, exchange: Exchange) -> dict[TopicPartition, int]:
         """The recorded base offset of each partition of a Produce."""
-        found = partitions.in_answer(PRODUCE, exchange.answer or {})
-        named = ((self._names.topic(each.topic), each) for each in found)
-        return {(topic, each.partition): each.values["base_offset"] for topic, each in named if topic is not None}
+        bases: dict[TopicPartition, int] = {}
+        for each in partitions.in_answer(PRODUCE, exchange.answer or {}):
+            topic = self._names.topic(each.topic)
+            if topic is not None:
+                bases[topic, each.partition] = each.values["base_offset"]
+        return bases
 
     def _sent_lengths(self, exchange: Exchange, values: Values) -> dict[TopicPartition, int]:
         """The number of records of each partition of a Produce, without those that were not sent.
@@ -364,7 +367,10 @@ class Offsets(Translator):
         if base < 0:
             return
         for pair in offset_pairs(base, target, length, exchange.repeated.get(place, ())):
-            self._differences.setdefault(place, Differences()).add(*pair)
+            known = self._differences.get(place)
+            if known is None:
+                known = self._differences[place] = Differences()
+            known.add(*pair)
 
     def _kept(self, exchange: Exchange, values: Values, answer: Values) -> None:
         codes = partitions.errors(exchange.api_key, answer, self._names.recorded_topic)
@@ -419,27 +425,30 @@ class Offsets(Translator):
         answer = None if exchange.answer_frame is None else exchange.answer
         return partitions.errors(exchange.api_key, answer, self._names.topic)
 
-    def _places(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, Partition]]:
+    def _places(self, api_key: int, values: Values) -> list[tuple[TopicPartition, Partition]]:
+        found = []
         for each in partitions.in_request(api_key, values):
             topic = self._names.topic(each.topic)
             if topic is not None:
-                yield (topic, each.partition), each
+                found.append(((topic, each.partition), each))
+        return found
 
-    def _target_requests(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, Partition]]:
+    def _target_requests(self, api_key: int, values: Values) -> list[tuple[TopicPartition, Partition]]:
         return self._recorded_places(partitions.in_request(api_key, values))
 
-    def _target_places(self, exchange: Exchange, answer: Values) -> Iterator[tuple[TopicPartition, Partition]]:
+    def _target_places(self, exchange: Exchange, answer: Values) -> list[tuple[TopicPartition, Partition]]:
         """The partitions of the target's answer, without those that were deleted while the request was in flight."""
         in_flight = self._moved.get(exchange.origin, {})
-        for place, each in self._recorded_places(partitions.in_answer(exchange.api_key, answer)):
-            if place not in in_flight or not in_flight[place].is_deleted:
-                yield place, each
+        found = self._recorded_places(partitions.in_answer(exchange.api_key, answer))
+        return [(place, each) for place, each in found if place not in in_flight or not in_flight[place].is_deleted]
 
-    def _recorded_places(self, found: list[Partition]) -> Iterator[tuple[TopicPartition, Partition]]:
-        for each in found:
+    def _recorded_places(self, told: list[Partition]) -> list[tuple[TopicPartition, Partition]]:
+        found = []
+        for each in told:
             topic = self._names.recorded_topic(each.topic)
             if topic is not None:
-                yield (topic, each.partition), each
+                found.append(((topic, each.partition), each))
+        return found
 
 
 def _end(answer: Values | None, offset: int) -> int | None:

@@ -45,7 +45,8 @@ class Engine:
     Args:
         world: its rooms.
         now: the player's clock (ns) when the first request is due.
-        told: called with node, API key and values of each answer. Its errors leave `received`.
+        told: called with node, API key and values of each answer that may tell the cluster's id. Its errors leave
+            `received`.
     """
 
     def __init__(self, world: World, now: int, told: Told = lambda node, api_key, values: None) -> None:
@@ -178,8 +179,9 @@ class Engine:
         while play.ready or (play.held and play.recheck_held):
             if play.recheck_held:
                 play.recheck_held = False
-                play.ready.update(play.held)
-                play.held.clear()
+                if play.held:
+                    play.ready.update(play.held)
+                    play.held.clear()
             ready, play.ready = play.ready, {}
             for lane in ready:
                 self._sending.advance(lane, now)

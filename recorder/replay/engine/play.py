@@ -162,8 +162,9 @@ class Play:
         item.state, lane = State.SETTLED, item.lane
         self.recheck_held = True
         lane.in_play.pop(item, None)
-        # one that hears of nothing but its own answers is looked at when the next request is read
-        self.ready[lane] = None
+        # a lane without requests is looked at when the next one is read
+        if lane.queue or lane.closes_at is not None:
+            self.ready[lane] = None
         for carrier in item.carriers:
             carrier.carries.pop(item, None)
             self.ready[carrier] = None

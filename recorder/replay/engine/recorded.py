@@ -49,8 +49,8 @@ class Recorded:
 
     def _ask(self, exchange: Exchange, now: int) -> None:
         play = self._play
-        world = play.world
-        if not world.plays(exchange):
+        world, route = play.world, play.world.route(exchange)
+        if exchange.at_ns > world.last_ns or route.is_regenerated or not world.chooses(exchange):
             if world.is_made_anew(exchange):
                 world.counts(exchange).recorded += 1
                 world.withhold(exchange, Withheld(Reason.MADE_ANEW))
@@ -58,7 +58,6 @@ class Recorded:
         lane = play.lane(exchange.connection)
         if exchange.api_key == PRODUCE:
             exchange.awaits = _awaits(exchange)
-        route = world.route(exchange)
         due = play.started if play.options.speed is None else play.due(exchange.first_ns)
         item = Item(exchange, route, self._order.keys(exchange), lane, due)
         # the order needed the values; large ones are decoded again when the item is sent

@@ -44,7 +44,7 @@ class Route:
     Attributes:
         refusal: why such requests are never sent; None: they may be.
         is_regenerated: each connection of the replay makes its own.
-        may_be_refused: for its values or for what it deletes.
+        may_be_refused: for its values or for what it deletes; `is_deletion`: it deletes.
         requests, sents, answereds, losts: of those translators that have something to say, in their order.
         is_of_sessions: its requests and answers differ by node.
         is_poll: it says how long the target may wait for records.
@@ -63,6 +63,7 @@ class Route:
     refusal: Reason | None
     is_regenerated: bool
     may_be_refused: bool
+    is_deletion: bool
     requests: tuple[Request, ...]
     sents: tuple[Sent, ...]
     answereds: tuple[Answered, ...]
@@ -126,6 +127,7 @@ class Routes:
             refusal=apis.forbidden(self._options, api_key, version),
             is_regenerated=treatment(api_key) is Treatment.REGENERATED,
             may_be_refused=apis.may_be_refused(api_key),
+            is_deletion=treatment(api_key) is Treatment.DELETES,
             requests=tuple(one.request for one in concerned if _says(one, "request")),
             sents=tuple(one.sent for one in concerned if _says(one, "sent")),
             answereds=tuple(one.answered for one in concerned if _says(one, "answered") and one.learns(api_key)),

@@ -193,7 +193,7 @@ class Sending:
     def _route(self, item: Item, values: Values, only: WantedElements | None, now: int) -> bool:
         exchange, play, world = item.exchange, self._play, self._play.world
         wanted = values if only is None else routing.narrowed(exchange.api_key, values, only)
-        parts = world.parts(exchange, wanted, now)
+        parts = world.parts(exchange, wanted, item.route)
         if not isinstance(parts, list):
             return self._is_refused(item, parts, now)
         pieces: list[Piece] = []

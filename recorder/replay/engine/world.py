@@ -1,5 +1,6 @@
 """The rooms of one replay's state, put together: the engine asks all its questions here.
 
+route        what is done with requests of its kind: which rooms are asked, which steps it needs
 refused      why an exchange is withheld whatever the target says (`apis`, `deletes`)
 translated   recorded values in the target's terms, by each translator in turn; names and ids last
 parts        which node takes which part of a request (`routing`)
@@ -104,6 +105,7 @@ class World:
         result: counts what is found.
 
     Attributes:
+        first_ns, last_ns: recorded times of the first and the last request.
         waiting: the order of the exchanges.
     """
 
@@ -118,7 +120,7 @@ class World:
         result: Result,
     ) -> None:
         self.options, self.cluster, self.names, self.result = options, cluster, names, result
-        self.first_ns, self.last_ns, self._chooses = survey.first_ns, survey.last_ns, chooses
+        self.first_ns, self.last_ns, self.chooses = survey.first_ns, survey.last_ns, chooses
         self.has_new_topics = bool(prepared.lacking)
         self._topics = dict.fromkeys(survey.used_topics())
         self._nodes = Nodes(survey.nodes, options.nodes)
@@ -166,11 +168,11 @@ class World:
     def plays(self, exchange: Exchange) -> bool:
         """False for exchanges that the options leave out, that are made anew, or recorded after the survey."""
         is_recorded = exchange.at_ns <= self.last_ns and not self._routes.of(exchange).is_regenerated
-        return is_recorded and self._chooses(exchange)
+        return is_recorded and self.chooses(exchange)
 
     def is_made_anew(self, exchange: Exchange) -> bool:
         """True for an exchange that the options choose and that each connection of the replay makes anew."""
-        return is_regenerated(exchange) and self._chooses(exchange)
+        return is_regenerated(exchange) and self.chooses(exchange)
 
     def refused(self, exchange: Exchange) -> Withheld | None:
         """Why an exchange is withheld, by its head."""
@@ -183,9 +185,8 @@ class World:
     def refused_values(self, exchange: Exchange, values: Values) -> Withheld | None:
         """Why an exchange is withheld, by its values and what it deletes. Asked if its route says that it may be."""
         reason = apis.refusal_of_values(exchange, values, self.names.is_kafkas)
-        reason = reason or deletes.refusal_of_deletes(
-            exchange.api_key, values, self.options, self.names.topic, self._made
-        )
+        if reason is None and self._routes.of(exchange).is_deletion:
+            reason = deletes.refusal_of_deletes(exchange.api_key, values, self.options, self.names.topic, self._made)
         return None if reason is None else Withheld(reason)
 
     def due(self, exchange: Exchange) -> None:
@@ -222,10 +223,10 @@ class World:
     def _is_writing(self, place: TopicPartition, until_ns: int) -> bool:
         return any(self.waiting.is_open(key, until_ns) for key in order.keys_of_writing(*place))
 
-    def parts(self, exchange: Exchange, values: Values, now: int) -> list[routing.Part] | Refusal:
+    def parts(self, exchange: Exchange, values: Values, route: Route) -> list[routing.Part] | Refusal:
         """The parts of a request, by node."""
         found = routing.parts(exchange, values, self.cluster, self._nodes)
-        if not isinstance(found, list) or not self._routes.of(exchange).is_of_sessions:
+        if not route.is_of_sessions or not isinstance(found, list):
             return found
         homes = [*self._fetches.homes(exchange), *self._shares.homes(exchange, values)]
         return routing.with_homes(found, homes) if homes else found

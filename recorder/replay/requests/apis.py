@@ -245,6 +245,8 @@ NOTED_WHEN_DUE = frozenset({JOIN_GROUP, SYNC_GROUP})
 # APIs whose requests say how long a broker may wait for records. (Joins and syncs wait too, for other members.)
 LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
 
+# APIs whose answers may tell the cluster's id
+TELLS_CLUSTER = frozenset({METADATA, DESCRIBE_CLUSTER})
 # APIs whose answers wait on purpose, for records or members: their latency says nothing of the target's speed.
 WAITING = LONG_POLLS | {JOIN_GROUP, SYNC_GROUP}
 
