@@ -42,8 +42,8 @@ def test_pieces_leave_in_order_and_none_amid_another(size: int, is_alone: bool) 
                 nursery.start_soon(sockets.run)
                 for first, second in zip(pieces[::2], pieces[1::2], strict=True):
                     sends = [Send(1, Pieces([first[:2], first[2:]])), Send(1, Pieces([second]))]
-                    for each in [[one] for one in sends] if is_alone else [sends]:
-                        begun.append(wire.write(each))
+                    together = [[one] for one in sends] if is_alone else [sends]
+                    begun.extend(wire.write(each) for each in together)
                     await trio.lowlevel.checkpoint()
                 found = await read(other, 100 * size)
                 nursery.cancel_scope.cancel()
