@@ -21,12 +21,16 @@ class Pieces:
 
     def __init__(self, buffers: Sequence[Buffer | Pieces]) -> None:
         """Small neighbours become one buffer."""
-        self._size = sum(map(len, buffers))
         self.buffers: Sequence[Buffer]
         if len(buffers) == 1 and isinstance(buffers[0], bytes):
-            self.buffers = (buffers[0],)
-        elif self._size < LARGE:
-            self.buffers = (b"".join([bytes(one) if isinstance(one, Pieces) else one for one in buffers]),)
+            self.buffers, self._size = (buffers[0],), len(buffers[0])
+            return
+        self._size = sum(map(len, buffers))
+        if self._size < LARGE:
+            try:
+                self.buffers = (b"".join(buffers),)  # type: ignore[arg-type]  # most have none of these
+            except TypeError:
+                self.buffers = (b"".join([bytes(one) if isinstance(one, Pieces) else one for one in buffers]),)
         else:
             self.buffers = _gathered(buffers)
 

@@ -263,13 +263,39 @@ def partitions(kind: MessageKind, api_key: int, values: Struct, *, forgotten: bo
 
     `forgotten`: those that a request takes out of its session, and no others.
     """
-    return [
-        array.partition(element, topic)
-        for route in _routes(kind, api_key, forgotten)
-        for array in route.partitions
-        for topic in _topics(route, values)
-        for element in topic.values.get(array.array) or ()
-    ]
+    only = _only_route(kind, api_key, forgotten)
+    if only is None:
+        return [
+            array.partition(element, topic)
+            for route in _routes(kind, api_key, forgotten)
+            for array in route.partitions
+            for topic in _topics(route, values)
+            for element in topic.values.get(array.array) or ()
+        ]
+    # the same for the shape of nearly all messages
+    topics_in, topic_of, array = only
+    found, number, code, around = [], array.number, array.code, (values,)
+    for each in values.get(topics_in) or ():
+        topic = topic_of(each, around)
+        key = topic[0]
+        for element in each.get(array.array) or ():
+            if number is None:
+                found.append(_partition(Partition, (key, element, _NOTHING, None, topic)))
+            else:
+                found.append(_partition(Partition, (key, element[number], element, element.get(code), topic)))
+    return found
+
+
+@lru_cache(_CACHE_SIZE)
+def _only_route(
+    kind: MessageKind, api_key: int, forgotten: bool
+) -> tuple[str, Callable[[Any, tuple[Struct, ...]], Topic], _Partitions] | None:
+    """The array of topics in the body, and the array of partitions in each topic; None if there is more, or less."""
+    routes = _routes(kind, api_key, forgotten)
+    if len(routes) != 1 or routes[0].above or len(routes[0].partitions) != 1:
+        return None
+    (route,) = routes
+    return route.array, route.topic, route.partitions[0]
 
 
 def leave_out(kind: MessageKind, api_key: int, values: Struct, drops: Callable[[Partition], bool]) -> bool:

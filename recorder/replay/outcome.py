@@ -399,7 +399,9 @@ class Result:
         `apart`: why they count apart from the API's others, such as "empty polls".
         """
         name = f"{api}, {apart}" if apart else api
-        latency = self.latency.get(name) or self.latency.setdefault(name, Latency(is_apart=bool(apart)))
+        latency = self.latency.get(name)
+        if latency is None:
+            latency = self.latency[name] = Latency(is_apart=bool(apart))
         latency.recorded.add(recorded_ns)
         latency.replayed.add(replayed_ns)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from proxy.wire import places
+from proxy.wire.apis import MessageKind
 from proxy.wire.places import Partition
+from recorder.replay.messages import SharedValues
 from recorder.replay.plan import Dropped, Exchange, Reason, Values
 
 Topic = str | bytes
@@ -14,6 +16,8 @@ TopicPartition = tuple[str, int]
 
 def in_request(api_key: int, values: Values) -> list[Partition]:
     """The partitions of a request."""
+    if type(values) is SharedValues:
+        return _remembered("request", api_key, values)
     return places.partitions("request", api_key, values)
 
 
@@ -24,7 +28,17 @@ def forgotten(api_key: int, values: Values) -> list[Partition]:
 
 def in_answer(api_key: int, values: Values) -> list[Partition]:
     """The partitions of an answer."""
+    if type(values) is SharedValues:
+        return _remembered("response", api_key, values)
     return places.partitions("response", api_key, values)
+
+
+def _remembered(kind: MessageKind, api_key: int, values: SharedValues) -> list[Partition]:
+    """The partitions of a message that is never changed: found once, and shared as its values are."""
+    found = values.partitions
+    if found is None:
+        found = values.partitions = places.partitions(kind, api_key, values)
+    return found
 
 
 def errors(api_key: int, answer: Values | None, name: Callable[[Topic], str | None]) -> dict[TopicPartition, int]:
@@ -32,8 +46,12 @@ def errors(api_key: int, answer: Values | None, name: Callable[[Topic], str | No
 
     `name`: the recorded name of the answer's topic.
     """
-    found = ((name(each.topic), each) for each in in_answer(api_key, answer or {}))
-    return {(topic, each.partition): each.code or 0 for topic, each in found if topic is not None}
+    found: dict[TopicPartition, int] = {}
+    for each in in_answer(api_key, answer) if answer else ():
+        topic = name(each.topic)
+        if topic is not None:
+            found[topic, each.partition] = each.code or 0
+    return found
 
 
 def drop(exchange: Exchange, values: Values, reason: Callable[[Partition], Reason | None]) -> bool:

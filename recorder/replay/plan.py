@@ -19,7 +19,8 @@ from typing import NamedTuple
 from proxy.wire.errors import WireError
 from proxy.wire.keys import PRODUCE
 from recorder.capture.frames import Origin as Origin
-from recorder.replay.messages import SMALL, answer_values, mutable_request, request_values
+from recorder.replay import messages
+from recorder.replay.messages import SMALL, RememberedRequest, answer_values, decoded_request
 from recorder.replay.messages import Values as Values
 
 NANOSECONDS = 10**9
@@ -168,6 +169,8 @@ class Exchange:
         answered_ns: last byte of the answer, None if there is none (yet).
         dropped: partitions that are withheld while the rest is sent.
         repeated: (recorded topic, partition) -> the records that are not sent, by index. The others are sent.
+        connection: the recorded one.
+        remembered: of a request that may come again, once it was decoded; else None.
         place, answer_place: where the frames can be read again; None if nowhere, or if the bytes are kept.
     """
 
@@ -193,13 +196,14 @@ class Exchange:
     place: FramePlace | None = None
     answer_place: FramePlace | None = None
 
+    connection: tuple[str, int] = field(init=False, repr=False)
+    remembered: RememberedRequest | None = field(default=None, init=False, repr=False)
+
     _request: Values | None = field(default=None, init=False, repr=False)
     _answer: Values | None = field(default=None, init=False, repr=False)
 
-    @property
-    def connection(self) -> tuple[str, int]:
-        """The recorded connection."""
-        return self.origin[:2]
+    def __post_init__(self) -> None:
+        self.connection = self.origin[:2]
 
     @property
     def request(self) -> Values:
@@ -207,15 +211,34 @@ class Exchange:
 
         Errors: WireError.
         """
+        found = self._request
+        return self._read() if found is None else found
+
+    def recalled(self) -> RememberedRequest | None:
+        """What is remembered of the request, decoded for it; None if it can't come again. Errors: WireError."""
         if self._request is None:
-            self._request = request_values(self.api_key, self.version, self.frame or b"")
-        return self._request
+            self._read()
+        return self.remembered
+
+    def _read(self) -> Values:
+        frame = self.frame or b""
+        rest = messages.repeatable(self.api_key, frame)
+        if rest is None:
+            found = decoded_request(self.api_key, self.version, frame)
+        else:
+            self.remembered = messages.remembered_request(self.api_key, self.version, rest)
+            found = self.remembered.values
+        self._request = found
+        return found
 
     def decoded(self) -> Values:
         """The recorded request's values, for the caller to change. Errors: WireError."""
-        found, frame = self._request, self.frame or b""
+        remembered = self.recalled()
+        if remembered is not None:
+            return remembered.copy()
+        found = self._request
         if found is None or self.api_key != PRODUCE:
-            return mutable_request(self.api_key, self.version, frame)
+            return decoded_request(self.api_key, self.version, self.frame or b"")
         # Values with batches are not copied: the caller gets them, and the next reader decodes the frame again.
         self._request = None
         return found
@@ -240,7 +263,7 @@ class Exchange:
 
     def forget_values(self) -> None:
         """Drops the decoded values. `request` and `answer` decode the frames again."""
-        self._request = self._answer = None
+        self._request = self.remembered = self._answer = None
 
     def forget_large_values(self) -> None:
         """Drops the decoded values of a large request."""

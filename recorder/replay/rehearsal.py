@@ -87,7 +87,7 @@ class _Rehearsal:
 
     def _routed(self, exchange: Exchange, values: Values) -> set[Node] | Withheld:
         nodes = self._world.cluster.nodes
-        parts = self._world.parts(exchange, values, 0)
+        parts = self._world.parts(exchange, values, self._world.route(exchange))
         if isinstance(parts, Withheld):
             return parts
         if not isinstance(parts, list):

@@ -97,11 +97,6 @@ class EventRow(NamedTuple):
     detail: str | None
     sequence: int = 0
 
-    @property
-    def file_session(self) -> str:
-        """The session of the row's file."""
-        return self.session
-
 
 class DiskRead(NamedTuple):
     """The next step reads from the disk, which the thread that serves sockets should not do."""
@@ -220,7 +215,9 @@ class _Merge:
                 continue
             order, row, rest = self._heads[0]
             if self._clusters is None or row.cluster in self._clusters:
-                found = self._frame(row, order[0]) if isinstance(row, FrameRow) else self._event(row)
+                found = (
+                    self._frame(row, order[0], rest.ahead) if isinstance(row, FrameRow) else self._event(row, order[0])
+                )
                 if found is not None:
                     yield found
             if rest.must_read:
@@ -230,7 +227,8 @@ class _Merge:
             heapq.heapreplace(self._heads, following) if following else heapq.heappop(self._heads)
 
     def _open(self, group: _Group) -> None:
-        rows = _Frames(group.file, group.group) if group.is_frames else _Events(group.file, group.group)
+        kind = _Frames if group.is_frames else _Events
+        rows = kind(group.file, group.group, self._ahead[group.file.session])
         if rows.must_read:
             rows.read()
         head = self._head(rows)
@@ -241,29 +239,25 @@ class _Merge:
         row = rows.next()
         if row is None:
             return None
-        is_frame = isinstance(row, FrameRow)
-        rank = _FRAME if is_frame else _CLOSED if row.kind == c.EVENT_CLOSED else _OPENED
-        return _Head((self._time(row), rank, row.connection or 0, row.sequence, id(row)), row, rows)
+        rank = _FRAME if isinstance(row, FrameRow) else _CLOSED if row.kind == c.EVENT_CLOSED else _OPENED
+        return _Head((row.mono_ns + rows.ahead, rank, row.connection or 0, row.sequence, id(row)), row, rows)
 
-    def _time(self, row: FrameRow | EventRow) -> int:
-        return row.mono_ns + self._ahead[row.file_session]
-
-    def _event(self, row: EventRow) -> Happening | None:
+    def _event(self, row: EventRow, ns: int) -> Happening | None:
         if row.kind == c.EVENT_NODE:
-            return _node(self._time(row), row)
+            return _node(ns, row)
         if row.connection is None:
             return None
         connection = row.session, row.connection
         if row.kind == c.EVENT_OPENED:
-            return ConnectionOpened(self._time(row), connection, row.cluster)
-        return ConnectionClosed(self._time(row), connection) if row.kind == c.EVENT_CLOSED else None
+            return ConnectionOpened(ns, connection, row.cluster)
+        return ConnectionClosed(ns, connection) if row.kind == c.EVENT_CLOSED else None
 
-    def _frame(self, row: FrameRow, ns: int) -> Happening | None:
+    def _frame(self, row: FrameRow, ns: int, ahead: int) -> Happening | None:
         if row.exchange is None or row.connection is None:
             return None
         origin = Origin(row.session, row.connection, row.exchange)
         if row.kind == c.REQUEST:
-            return RequestRecorded(ns, _exchange(row, origin, ns, self._ahead[row.file_session]), row.cluster)
+            return RequestRecorded(ns, _exchange(row, origin, ns, ahead), row.cluster)
         key, version = _number(row.api_key), _number(row.api_version)
         frame = None if fault_of(row) else row.frame
         by_proxy = row.made_by == c.BY_PROXY
@@ -282,11 +276,12 @@ def _ahead(file: CaptureFile) -> int | None:
 
 
 class _Events:
-    """The events of a row group, by time. They are read as a whole."""
+    """The events of a row group, by time. They are read as a whole. `ahead`: how far the wall clock was, as below."""
 
     must_read = False
 
-    def __init__(self, file: CaptureFile, group: int) -> None:
+    def __init__(self, file: CaptureFile, group: int, ahead: int) -> None:
+        self.ahead = ahead
         tables = _tables(file, _EVENTS, group)
         rows = (EventRow(*row.values()) for t in tables for row in t.sort_by([*_BY_TIME[:2]]).to_pylist())
         self._rows = (row for row in rows if row.session == file.session)
@@ -302,10 +297,11 @@ class _Events:
 class _Frames:
     """The frames of a row group, by time. They are stored nearly in that order: those that are read too early are kept.
 
-    `must_read`: the next frame has to be read from the disk.
+    `must_read`: the next frame has to be read from the disk. `ahead`: of the wall clock, before the session's.
     """
 
-    def __init__(self, file: CaptureFile, group: int) -> None:
+    def __init__(self, file: CaptureFile, group: int, ahead: int) -> None:
+        self.ahead = ahead
         self._file, self._group = file, group
         self._heads = _heads(file, group)
         self._bodies = enumerate(streamed_bodies(file, group))

@@ -17,6 +17,7 @@ from recorder.replay.comparison.unions import AssignmentParts, AssignmentUnions,
 from recorder.replay.names import Names
 from recorder.replay.outcome import Assigned
 from recorder.replay.plan import Exchange, Values
+from recorder.replay.translator import Translator
 
 _WITH_ASSIGNMENTS = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT})
 API_KEYS = _WITH_ASSIGNMENTS | {STREAMS_GROUP_HEARTBEAT}
@@ -24,7 +25,7 @@ API_KEYS = _WITH_ASSIGNMENTS | {STREAMS_GROUP_HEARTBEAT}
 MOST_NAMED = 100
 
 
-class Assignments:
+class Assignments(Translator):
     """The assignments of one replay's groups. A translator, which changes nothing."""
 
     def __init__(
@@ -41,12 +42,6 @@ class Assignments:
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room looks at."""
         return api_key in API_KEYS
-
-    def request(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
-
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
         """Adds the assignments of both answers."""

@@ -17,6 +17,11 @@ _NOTHING: frozenset[ValueKind] = frozenset()
 _OF_MEMBERS = frozenset({ValueKind.GENERATION, ValueKind.MEMBER_EPOCH})
 
 
+def same_names(names: Names) -> frozenset[ValueKind]:
+    """The kinds of names that are the same on both sides: those without a prefix."""
+    return _NOTHING if names.prefix else _NAMES
+
+
 class Expectations:
     """The counterparts for one exchange. `known.Counterparts` tells the questions and their scopes."""
 
@@ -26,7 +31,7 @@ class Expectations:
     @property
     def same(self) -> frozenset[ValueKind]:
         """The kinds of names that are the same on both sides: those without a prefix."""
-        return _NOTHING if self._names.prefix else _NAMES
+        return same_names(self._names)
 
     def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable | None:
         """The target's value; None: no answer gave one."""
@@ -36,6 +41,8 @@ class Expectations:
         if what in _OF_MEMBERS:
             return self._of_member(what, scope, recorded)
         found = self._rest(what, scope, recorded)
+        if type(found) is int:
+            return found
         return found if isinstance(found, Hashable) else None
 
     def _rest(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> object | None:

@@ -25,11 +25,12 @@ from recorder.replay.comparison.tolerated import NO_ERROR, are_alike
 from recorder.replay.names import Names
 from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Values
+from recorder.replay.translator import Translator
 
 _COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 
 
-class OneSidedCommits:
+class OneSidedCommits(Translator):
     """The groups' partitions whose last commit one cluster alone has taken. A translator, which changes nothing."""
 
     def __init__(self, names: Names) -> None:
@@ -39,12 +40,6 @@ class OneSidedCommits:
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room looks at."""
         return api_key in _COMMITS
-
-    def request(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
-
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
         """Both clusters have answered a commit."""

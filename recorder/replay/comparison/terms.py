@@ -49,10 +49,11 @@ def expected(known: Counterparts, what: ValueKind | None, recorded: Any, around:
     """The target's value for a recorded one; None if unknown. A value that means "none" is its own counterpart."""
     if what not in ASKED or what is None or is_nothing(recorded):
         return recorded
-    return known.expected(what, _scope(what, around), recorded)
+    return known.expected(what, scope_of(what, around), recorded)
 
 
-def _scope(what: ValueKind, around: EnclosingNames) -> Hashable:
+def scope_of(what: ValueKind, around: EnclosingNames) -> Hashable:
+    """Where a value of this kind is unique."""
     if what in _IN_GROUP:
         return around.group
     if what is ValueKind.OFFSET:

@@ -6,16 +6,18 @@ target that behaves as recorded have few such values, or none (Heartbeat).
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 
 from proxy.wire.keys import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
 from recorder.replay.comparison.elements import Ways, frozen
-from recorder.replay.comparison.known import Counterparts
+from recorder.replay.comparison.known import Counterparts, is_nothing
 from recorder.replay.comparison.struct_paths import enclosing_names
-from recorder.replay.comparison.terms import ASKED, NOWHERE, EnclosingNames, expected, with_epoch
+from recorder.replay.comparison.terms import ASKED, NOWHERE, EnclosingNames, scope_of, with_epoch
 from recorder.replay.comparison.volatile import MOST_RESPONSES, ComparisonRule
 from recorder.replay.mapping import ValueKind
+from recorder.replay.messages import SharedValues
 from recorder.replay.plan import Values
 
 # APIs whose answers hold blobs of classic groups' members, with names of their own
@@ -29,8 +31,18 @@ def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Co
     """
     if api_key in WITH_BLOBS:
         return False
-    named = _named(api_key, version, known.same)
-    return not named or _all_stand(named, answer, known, NOWHERE)
+    same = known.same
+    named = _named(api_key, version, same)
+    for what, scope, recorded in _lookups(named, same, answer) if named else ():
+        found = known.expected(what, scope, recorded)
+        if found is not None and found != recorded and frozen(found) != frozen(recorded):
+            return False
+    return True
+
+
+def names_nothing(api_key: int, version: int, same: frozenset[ValueKind]) -> bool:
+    """True if each value of any answer is its own counterpart. `same`: kinds of names that both sides share."""
+    return api_key not in WITH_BLOBS and not _named(api_key, version, same)
 
 
 # a field with values to look up, or with fields that have some
@@ -50,27 +62,31 @@ def _of(found: ComparedFields, ways: Ways, looked_up: frozenset[ValueKind]) -> _
     return tuple((line, inner) for line, inner in each if inner or line.what in looked_up)
 
 
-def _all_stand(named: _Named, values: Values, known: Counterparts, where: EnclosingNames) -> bool:
+# the kind, scope and recorded value that the rooms are asked about
+_Lookup = tuple[ValueKind, Hashable, Hashable]
+
+
+def _lookups(named: _Named, same: frozenset[ValueKind], answer: Values) -> Sequence[_Lookup]:
+    """The values of an answer that may have other counterparts: found once in an answer that comes again."""
+    if not isinstance(answer, SharedValues):
+        return [*_find_lookups(named, answer, NOWHERE)]
+    if answer.lookups is None or answer.lookups[0] != same:
+        answer.lookups = same, tuple(_find_lookups(named, answer, NOWHERE))
+    return answer.lookups[1]
+
+
+def _find_lookups(named: _Named, values: Values, where: EnclosingNames) -> Iterator[_Lookup]:
     for line, inner in named:
         value = values.get(line.name)
         if value is None:
             continue
-        if line.what in ASKED and not _stands(line, values, known, where):
-            return False
-        if isinstance(value, dict) and not _all_stand(inner, value, known, where):
-            return False
+        if line.what in ASKED:
+            recorded = with_epoch(values, line.name)
+            for one in recorded if isinstance(recorded, list) else [recorded]:
+                if line.what is not None and not is_nothing(one):
+                    yield line.what, scope_of(line.what, where), one
+        if isinstance(value, dict):
+            yield from _find_lookups(inner, value, where)
         if inner and isinstance(value, list):
             for element in value:
-                if not _all_stand(inner, element, known, enclosing_names(where, line, element)):
-                    return False
-    return True
-
-
-def _stands(line: ComparedField, values: Values, known: Counterparts, where: EnclosingNames) -> bool:
-    """True if a value is its own counterpart, or has none."""
-    recorded = with_epoch(values, line.name)
-    for one in recorded if isinstance(recorded, list) else [recorded]:
-        found = expected(known, line.what, one, where)
-        if found is not None and frozen(found) != frozen(one):
-            return False
-    return True
+                yield from _find_lookups(inner, element, enclosing_names(where, line, element))

@@ -68,8 +68,8 @@ class Differences:
         """The target's offset of a recorded record; None without a pair."""
         if not self._offsets:
             return None
-        at = max(bisect_right(self._offsets, recorded) - 1, 0)
-        return recorded + self._differences[at]
+        at = bisect_right(self._offsets, recorded) - 1
+        return recorded + self._differences[max(0, at)]
 
     def behind_earlier(self, recorded: int) -> int | None:
         """Where the target has all that the recording has before a record, and at least where it has the record.
@@ -77,7 +77,10 @@ class Differences:
         None without a pair.
         """
         nearest = self.target(recorded)
-        return None if nearest is None else max([nearest, *self._ends(recorded, self._around(recorded))])
+        if nearest is None or recorded <= self._offsets[0]:
+            # no pair is below
+            return nearest
+        return max([nearest, *self._ends(recorded, self._around(recorded))])
 
     def end(self) -> int:
         """Where the last records of recent pairs end on the target; there is a pair."""

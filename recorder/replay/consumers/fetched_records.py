@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import Any
 
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FETCH
+from proxy.wire.places import Partition
 from proxy.wire.primitives import Buffer
 from recorder.replay import partitions
 from recorder.replay.cluster import Cluster
@@ -19,14 +19,16 @@ from recorder.replay.names import NO_ID, Names
 from recorder.replay.outcome import Stream
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Exchange, MadeRequest, Origin, ToLeader, Values
+from recorder.replay.translator import Translator
 
+Named = Callable[[str | bytes], str | None]
 PURPOSE = "reads the rest of what the recording had read"
 _COMMITTED = 1
 # the limits of Kafka's own consumers
 _MAX_BYTES, _WAIT_MS = 50 << 20, 500
 
 
-class FetchedRecords:
+class FetchedRecords(Translator):
     """Adds the records of one replay's Fetches to the streams. `offsets` tells consumers apart."""
 
     def __init__(
@@ -52,10 +54,8 @@ class FetchedRecords:
     def request(self, exchange: Exchange, values: Values, now: int) -> None:
         """Remembers the recorded offsets that a Fetch asks for. `values`: all of its session, in recorded terms."""
         if exchange.api_key == FETCH:
-            asked = ((self._names.topic(one.topic), one) for one in partitions.in_request(FETCH, values))
-            self._asked[exchange.origin] = {
-                (name, one.partition): one.values["fetch_offset"] for name, one in asked if name is not None
-            }
+            asked = _named(partitions.in_request(FETCH, values), self._names.topic)
+            self._asked[exchange.origin] = {(name, one.partition): one.values["fetch_offset"] for name, one in asked}
 
     def owes(self, exchange: Exchange) -> bool:
         """True if a poll may wait for records that the recording has given its consumer, this answer's too."""
@@ -69,9 +69,6 @@ class FetchedRecords:
             for place, at in asked.items()
         }
         return any(self._streams.lacks(self._consumer(exchange, place), *place, more) for place, more in owed.items())
-
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
         """Adds the records of both answers. `values`: as sent, of the whole session."""
@@ -128,17 +125,11 @@ class FetchedRecords:
     def _consumer(self, exchange: Exchange, place: TopicPartition) -> Consumer:
         return self._offsets.consumer(exchange.origin, place) or Consumer(exchange.peer, 0)
 
-    def _told(self, answer: Values, named: Any) -> Iterator[tuple[str, Any]]:
-        for one in partitions.in_answer(FETCH, answer):
-            name = named(one.topic)
-            if name is not None:
-                yield name, one
+    def _told(self, answer: Values, named: Named) -> list[tuple[str, Partition]]:
+        return _named(partitions.in_answer(FETCH, answer), named)
 
-    def _asked_of_target(self, values: Values) -> Iterator[tuple[str, Any]]:
-        for one in partitions.in_request(FETCH, values):
-            name = self._recorded(one.topic)
-            if name is not None:
-                yield name, one
+    def _asked_of_target(self, values: Values) -> list[tuple[str, Partition]]:
+        return _named(partitions.in_request(FETCH, values), self._recorded)
 
     def _recorded(self, topic: str | bytes) -> str | None:
         """The recorded name of a topic of the target."""
@@ -173,6 +164,12 @@ class FetchedRecords:
                     self._streams.add_replayed(consumer, topic, partition, data, at, end)
 
         return MadeRequest(FETCH, values, ToLeader(name, partition), PURPOSE, done)
+
+
+def _named(found: list[Partition], name: Named) -> list[tuple[str, Partition]]:
+    """Partitions with the recorded names of their topics, without those of unknown ids."""
+    named = [(name(one.topic), one) for one in found]
+    return [(topic, one) for topic, one in named if topic is not None]
 
 
 def stream_results(streams: Streams, *, is_whole: bool = True) -> list[Stream]:

@@ -38,6 +38,9 @@ class Side(IntEnum):
     REPLAYED = 1
 
 
+_OTHER = {Side.RECORDED: Side.REPLAYED, Side.REPLAYED: Side.RECORDED}
+
+
 class WaitingRecords:
     """Records of one side that wait, by number; those of one number in order."""
 
@@ -127,7 +130,7 @@ class Matching:
             self.waiting[side].put(number, entry)
             self._earlier += _is_earlier(side, entry)
         else:
-            self._earlier -= _is_earlier(Side(1 - side), other)
+            self._earlier -= _is_earlier(_OTHER[side], other)
             self._pair(number, *((entry, other) if side is Side.RECORDED else (other, entry)))
 
     def _other(self, side: Side, number: int) -> int | None:

@@ -19,7 +19,7 @@ ListOffsets and of records move by `shift_ms`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from proxy.wire import WireError
@@ -35,6 +35,7 @@ from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import NO_OFFSET, Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.translator import Translator
 from recorder.replay.versions.batches import shifted
 
 OUT_OF_RANGE = 1
@@ -55,7 +56,7 @@ class _Moved(NamedTuple):
 _NOTHING_MOVED = _Moved(NO_OFFSET, NO_OFFSET)
 
 
-class Offsets:
+class Offsets(Translator):
     """The translator of offsets. It comes after that of producers, which needs the recorded bytes.
 
     Args:
@@ -120,9 +121,6 @@ class Offsets:
         move = self._requests.get(exchange.api_key)
         return move(exchange, values) if move else None
 
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
-
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Learns the target's log and the consumer's position. Sends an OffsetFetch again that is too early."""
         if exchange.api_key == OFFSET_FETCH and self._pending.is_early(exchange, answer):
@@ -162,7 +160,7 @@ class Offsets:
     def boundary(self, topic: str, partition: int, recorded: int) -> int | None:
         """Where the target has all that the recording has from an offset on; None if no Produce tells."""
         known = self._differences.get((topic, partition))
-        found = known.boundary(recorded) if known else None
+        found = known.boundary(recorded) if known is not None else None
         if known is None or found is None or (topic, partition) not in self._marked:
             return found
         # behind the last records known, the recording may have markers that the target has before them
@@ -171,7 +169,7 @@ class Offsets:
     def counterpart(self, topic: str, partition: int, recorded: int) -> int:
         """The target's offset of a recorded record of a recorded topic, not limited to the target's log."""
         known = self._differences.get((topic, partition))
-        moved = known.target(recorded) if recorded >= 0 and known else None
+        moved = known.target(recorded) if recorded >= 0 and known is not None else None
         return recorded if moved is None else moved
 
     def of_record(self, topic: str, partition: int, recorded: int) -> int:
@@ -303,7 +301,7 @@ class Offsets:
     def _beginning(self, place: TopicPartition, recorded: int) -> int:
         """The target's offset that the records before a consumer's first one are below."""
         known = self._differences.get(place)
-        moved = known.behind_earlier(recorded) if known else None
+        moved = known.behind_earlier(recorded) if known is not None else None
         return recorded if moved is None else moved
 
     def _found(
@@ -324,8 +322,9 @@ class Offsets:
 
     def _within(self, place: TopicPartition, offset: int) -> int:
         end = self._ends.get(place)
-        below = offset if end is None else min(offset, end)
-        return max(below, self._starts.get(place, 0))
+        below = offset if end is None or offset <= end else end
+        start = self._starts.get(place, 0)
+        return max(below, start)
 
     # answers
 
@@ -360,9 +359,12 @@ class Offsets:
 
     def _recorded_bases(self, exchange: Exchange) -> dict[TopicPartition, int]:
         """The recorded base offset of each partition of a Produce."""
-        found = partitions.in_answer(PRODUCE, exchange.answer or {})
-        named = ((self._names.topic(each.topic), each) for each in found)
-        return {(topic, each.partition): each.values["base_offset"] for topic, each in named if topic is not None}
+        bases: dict[TopicPartition, int] = {}
+        for each in partitions.in_answer(PRODUCE, exchange.answer or {}):
+            topic = self._names.topic(each.topic)
+            if topic is not None:
+                bases[topic, each.partition] = each.values["base_offset"]
+        return bases
 
     def _sent_lengths(self, exchange: Exchange, values: Values) -> dict[TopicPartition, int]:
         """The number of records of each partition of a Produce, without those that were not sent.
@@ -384,7 +386,10 @@ class Offsets:
         if base < 0 or self.is_before(*place, base):
             return
         for pair in offset_pairs(base, target, length, exchange.repeated.get(place, ())):
-            self._differences.setdefault(place, Differences()).add(*pair)
+            known = self._differences.get(place)
+            if known is None:
+                known = self._differences[place] = Differences()
+            known.add(*pair)
 
     def _kept(self, exchange: Exchange, values: Values, answer: Values) -> None:
         codes = partitions.errors(exchange.api_key, answer, self._names.recorded_topic)
@@ -427,10 +432,10 @@ class Offsets:
 
     def _log_is(self, place: TopicPartition, start: int, end: int) -> None:
         """Learns the bounds of the target's log; -1: unknown. They never move back."""
-        if start >= 0:
-            self._starts[place] = max(start, self._starts.get(place, 0))
-        if end >= 0:
-            self._ends[place] = max(end, self._ends.get(place, 0))
+        if start >= 0 and start > self._starts.get(place, -1):
+            self._starts[place] = start
+        if end >= 0 and end > self._ends.get(place, -1):
+            self._ends[place] = end
 
     # lookups
 
@@ -439,27 +444,30 @@ class Offsets:
         answer = None if exchange.answer_frame is None else exchange.answer
         return partitions.errors(exchange.api_key, answer, self._names.topic)
 
-    def _places(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, Partition]]:
+    def _places(self, api_key: int, values: Values) -> list[tuple[TopicPartition, Partition]]:
+        found = []
         for each in partitions.in_request(api_key, values):
             topic = self._names.topic(each.topic)
             if topic is not None:
-                yield (topic, each.partition), each
+                found.append(((topic, each.partition), each))
+        return found
 
-    def _target_requests(self, api_key: int, values: Values) -> Iterator[tuple[TopicPartition, Partition]]:
+    def _target_requests(self, api_key: int, values: Values) -> list[tuple[TopicPartition, Partition]]:
         return self._recorded_places(partitions.in_request(api_key, values))
 
-    def _target_places(self, exchange: Exchange, answer: Values) -> Iterator[tuple[TopicPartition, Partition]]:
+    def _target_places(self, exchange: Exchange, answer: Values) -> list[tuple[TopicPartition, Partition]]:
         """The partitions of the target's answer, without those that were deleted while the request was in flight."""
         in_flight = self._moved.get(exchange.origin, {})
-        for place, each in self._recorded_places(partitions.in_answer(exchange.api_key, answer)):
-            if place not in in_flight or not in_flight[place].is_deleted:
-                yield place, each
+        found = self._recorded_places(partitions.in_answer(exchange.api_key, answer))
+        return [(place, each) for place, each in found if place not in in_flight or not in_flight[place].is_deleted]
 
-    def _recorded_places(self, found: list[Partition]) -> Iterator[tuple[TopicPartition, Partition]]:
-        for each in found:
+    def _recorded_places(self, told: list[Partition]) -> list[tuple[TopicPartition, Partition]]:
+        found = []
+        for each in told:
             topic = self._names.recorded_topic(each.topic)
             if topic is not None:
-                yield (topic, each.partition), each
+                found.append(((topic, each.partition), each))
+        return found
 
 
 def _end(answer: Values | None, offset: int) -> int | None:

@@ -234,13 +234,13 @@ class Streams:
 
         Returns the offset behind the last batch, or else the first one asked for.
         """
-        budget, at = Budget(MOST_UNFOLDED), ranges[0][0] if ranges else 0
+        unfolding, at = _Unfolding(), ranges[0][0] if ranges else 0
         try:
             for batch in _batches(data):
                 at = max(at, batch.last_offset + 1)
                 if not batch.control and ranges and batch.last_offset >= ranges[0][0]:
                     producer_id = batch.producer_id if is_ordered else -1
-                    self._add_batch(stream, side, producer_id, _wanted(data, batch, budget, ranges))
+                    self._add_batch(stream, side, producer_id, _wanted(data, batch, unfolding, ranges))
         except WireError:
             stream.unreadable[side] += 1
         stream.in_vain = min(stream.in_vain, stream.matching.owed)
@@ -267,6 +267,13 @@ class Streams:
 
 def count_from(offset: int, data: bytes) -> int:
     """The number of records that a consumer reads from this offset on: at most, where only a wrapper knows it."""
+    if len(data) <= SMALL:
+        return _remembered_count(offset, bytes(data))
+    return count_within([(offset, _LAST)], data)
+
+
+@lru_cache(MOST_MESSAGES)
+def _remembered_count(offset: int, data: bytes) -> int:
     return count_within([(offset, _LAST)], data)
 
 
@@ -306,23 +313,41 @@ def _take_until(offset: int, apart: deque[Range]) -> int:
 
 def _batches(data: bytes) -> Iterable[Batch]:
     """The batches of an answer. A batch that can't be read is an error once it is reached."""
-    with suppress(WireError):
+    try:
         return batches(data)
-    return records.batches(data)
+    except WireError:
+        return records.batches(data)
 
 
-def _wanted(data: bytes, batch: Batch, budget: Budget, ranges: Sequence[Range]) -> Iterator[_Digest]:
-    for record in _digests(data, batch, budget):
+class _Unfolding:
+    """What the batches of one answer may take. The budget is made for the first batch that is unfolded."""
+
+    __slots__ = ("_budget",)
+
+    def __init__(self) -> None:
+        self._budget: Budget | None = None
+
+    @property
+    def budget(self) -> Budget:
+        if self._budget is None:
+            self._budget = Budget(MOST_UNFOLDED)
+        return self._budget
+
+
+def _wanted(data: bytes, batch: Batch, unfolding: _Unfolding, ranges: Sequence[Range]) -> Iterator[_Digest]:
+    for record in _digests(data, batch, unfolding):
         place = bisect_right(ranges, (record.offset, _LAST)) - 1
         if place >= 0 and record.offset <= ranges[place][1]:
             yield record
 
 
-def _digests(data: bytes, batch: Batch, budget: Budget) -> Iterable[_Digest]:
+def _digests(data: bytes, batch: Batch, unfolding: _Unfolding) -> Iterable[_Digest]:
     if batch.end - batch.start <= SMALL and batch.codec is Compression.NONE:
-        with suppress(WireError):
+        try:
             return _remembered_digests(bytes(data[batch.start : batch.end]))
-    return _read_digests(data, batch, budget)
+        except WireError:
+            pass
+    return _read_digests(data, batch, unfolding.budget)
 
 
 @lru_cache(MOST_MESSAGES)

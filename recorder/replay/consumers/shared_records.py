@@ -22,6 +22,7 @@ from recorder.replay.consumers.records import Range, Streams, count_within
 from recorder.replay.names import Names
 from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Origin, ShareGroup, Values
+from recorder.replay.translator import Translator
 
 # Gaps that are remembered: five times the records of a partition that a broker lets a group have
 # (group.share.partition.max.record.locks).
@@ -30,7 +31,7 @@ MOST_GAPS = 10_000
 _RELEASE = 2
 
 
-class SharedRecords:
+class SharedRecords(Translator):
     """Adds the records of one replay's share groups to the streams.
 
     A translator; it comes after that of share sessions.

@@ -9,4 +9,5 @@ play                     state that these share: lanes, items and how they end; 
 links  channels  own     connections to the target, and the requests that the replay makes itself
 timers                   calls that are due at a time
 world                    the rooms of state, put together
+routes                   what is done with the requests of one API and version, looked up once
 """

@@ -30,17 +30,21 @@ class Answers:
     def __init__(self, play: Play, send_again: SendAgain) -> None:
         self._play, self._send_again = play, send_again
 
-    def take(self, item: Item, piece: Piece, answer: Values | None, frame: bytes | None, now: int) -> None:
+    def take(self, piece: Piece, answer: Values | None, frame: bytes | None, now: int) -> None:
         """Takes the answer to one request of an item. None: it needs no answer, or its connection broke."""
+        item = piece.item
         if item.state is not State.LEFT or piece not in item.pieces:
             return
         exchange, world = item.exchange, self._play.world
+        piece.missing -= 1
         if answer is None:
             item.lost_connection |= exchange.awaits or item.is_unsent
-            piece.missing -= 1
-        elif piece.take(answer):
-            item.answers.append(world.read(exchange, piece))
-            item.frame, item.version = frame, piece.version
+        else:
+            # a connection answers requests in their order
+            piece.answers.append(answer)
+            if not piece.missing:
+                item.answers.append(world.read(item, piece))
+                item.frame, item.version = frame, piece.version
         if piece.missing:
             return
         item.parts_in_flight -= 1
@@ -51,16 +55,17 @@ class Answers:
         elif exchange.awaits:
             self._answered(item, now)
         else:
-            counts, has_left = world.counts(exchange), item.left_at is not None
+            counts, has_left = item.route.counts, item.left_at is not None
             counts.silent += has_left
             counts.lost += not has_left
             self._play.settle(item)
 
-    def take_unsent(self, item: Item, piece: Piece, now: int) -> None:
+    def take_unsent(self, piece: Piece, now: int) -> None:
         """The connection broke before any byte of the request was written."""
+        item = piece.item
         if item.state is State.LEFT and piece in item.pieces:
             item.is_unsent = True
-            self.take(item, piece, None, None, now)
+            self.take(piece, None, None, now)
 
     def watch(self, lane: Lane, when: int) -> None:
         """Looks at a lane's items at `when`, and gives up those whose answers the target still owes."""
@@ -100,7 +105,8 @@ class Answers:
 
     def _answered(self, item: Item, now: int) -> None:
         assert item.values is not None
-        item.answers = [routing.joined(item.exchange.api_key, item.values, item.answers)]
+        if len(item.answers) != 1:
+            item.answers = [routing.joined(item.exchange.api_key, item.values, item.answers)]
         item.answered_at, item.state = now, State.ANSWERED
         self._play.answered_at = now
         if item.is_recording_done:
@@ -113,19 +119,19 @@ class Answers:
         world, exchange, answer = self._play.world, item.exchange, item.answers[0]
         if self._play.is_over(item):
             # rooms still learn what the item began on the target, so that it can be ended
-            world.answered(exchange, item.values, answer, now)
+            world.answered(item, item.values, answer, now)
             self._play.settle(item)
             return
+        is_equal, makes_topics = answer is exchange.answer, item.route.makes_topics
         # where the pause would outlast --wait, the answer counts as it is
-        if now + retries.next_pause(item.pause) < (item.deadline or 0):
-            is_equal = answer is exchange.answer
+        if (makes_topics or not is_equal) and now + retries.next_pause(item.pause) < (item.deadline or 0):
             passing = () if is_equal else retries.passing(exchange, answer, world.names, world.has_new_topics)
             if passing:
                 world.forget_moved_coordinators(exchange, item.values, answer)
                 self._play.own.refresh(now)
                 self._retry(item, None if None in passing else frozenset(each for each in passing if each), now)
                 return
-            if world.awaits_topics(exchange, item.values, answer):
+            if makes_topics and world.awaits_topics(exchange, item.values, answer):
                 self._ask_for_leaders(item, retries.FIRST_PAUSE, now)
                 return
         self._learn(item, now)
@@ -151,10 +157,10 @@ class Answers:
     def _learn(self, item: Item, now: int) -> None:
         """The rooms learn from both answers, and the answers are compared, or a room sends the item once more."""
         assert item.values is not None
-        exchange, answer = item.exchange, item.answers[0]
-        again = self._play.world.answered(exchange, item.values, answer, now)
+        answer = item.answers[0]
+        again = self._play.world.answered(item, item.values, answer, now)
         if again is not None and now < (item.deadline or 0):
-            self._play.members_changed |= exchange.api_key in GROUP_APIS
+            self._play.members_changed |= item.exchange.api_key in GROUP_APIS
             self._play.need(item, again.needs, now)
             self._retry(item, again.partitions, now)
             return

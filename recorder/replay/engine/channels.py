@@ -18,7 +18,7 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.headers import write_request_head
 from proxy.wire.pieces import Pieces
-from recorder.replay.messages import answer_values
+from recorder.replay.messages import RememberedRequest, answer_values
 from recorder.replay.plan import FramePlace, Origin, Values
 
 
@@ -80,6 +80,7 @@ class OutgoingRequest:
     Attributes:
         values: in the target's terms and the shape of `version`.
         origin: the recorded exchange; None for the replay's own request.
+        remembered: the recorded request, if it may come again: its body is not written anew for equal values.
         given_at: since when it could be written.
     """
 
@@ -90,7 +91,20 @@ class OutgoingRequest:
     awaits: bool
     sender: Sender
     origin: Origin | None = None
+    remembered: RememberedRequest | None = None
     given_at: int = 0
+
+    def body(self) -> bytes | Pieces:
+        """The bytes behind the head. Errors: WireError for values that can't be written."""
+        version, values, remembered = self.version, self.values, self.remembered
+        if remembered is None:
+            return must("request", self.api_key, version).encode_pieces(values)
+        last = remembered.written
+        if last is not None and last[0] == version and last[1] == values:
+            return last[2]
+        body = must("request", self.api_key, version).encode_pieces(values)
+        remembered.written = version, values, body
+        return body
 
 
 # Correlation ids that are remembered of requests that need no answer: some brokers answer them all the same.
@@ -139,10 +153,10 @@ class Channel:
         """
         self._last = self._last + 1 if self._last < _LARGEST_ID else 0
         before, behind = _head(out.api_key, out.version, out.client_id)
-        body = must("request", out.api_key, out.version).encode_pieces(out.values)
+        body = out.body()
         length = LENGTH.pack(len(before) + _ID_BYTES + len(behind) + len(body))
         head = length + before + self._last.to_bytes(_ID_BYTES, "big", signed=True) + behind
-        data = Pieces((head + body,) if isinstance(body, bytes) else (head, body))
+        data = Pieces((head, *body.buffers) if isinstance(body, Pieces) else (head + body,))
         if out.awaits:
             self.in_flight[self._last] = out
         else:

@@ -45,7 +45,8 @@ class Engine:
     Args:
         world: its rooms.
         now: the player's clock (ns) when the first request is due.
-        told: called with node, API key and values of each answer. Its errors leave `received`.
+        told: called with node, API key and values of each answer that may tell the cluster's id. Its errors leave
+            `received`.
     """
 
     def __init__(self, world: World, now: int, told: Told = lambda node, api_key, values: None) -> None:
@@ -104,7 +105,8 @@ class Engine:
         if self._play.phase is not Phase.PLAYING:
             return
         self._recorded.feed(happening, now)
-        self._sending.release_polls(now)
+        if self._sending.polls:
+            self._sending.release_polls(now)
         # most recorded answers change nothing yet
         if self._play.ready or self._play.recheck_held:
             self._run(now)
@@ -172,12 +174,14 @@ class Engine:
     def _run(self, now: int) -> None:
         """Lets every item leave that may."""
         play = self._play
-        self._finishing.tick(now)
+        if self._finishing.is_due(now):
+            self._finishing.tick(now)
         while play.ready or (play.held and play.recheck_held):
             if play.recheck_held:
                 play.recheck_held = False
-                play.ready.update(play.held)
-                play.held.clear()
+                if play.held:
+                    play.ready.update(play.held)
+                    play.held.clear()
             ready, play.ready = play.ready, {}
             for lane in ready:
                 self._sending.advance(lane, now)

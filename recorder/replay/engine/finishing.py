@@ -32,6 +32,10 @@ class Finishing:
         self._made_lanes: dict[Hashable, Lane] = {}
         self._calm_until = self._leaving = 0
 
+    def is_due(self, now: int) -> bool:
+        """True if `tick` has something to do, as far as is known without a look at the members."""
+        return self._tick_at is None or now >= self._tick_at or self._play.members_changed
+
     def tick(self, now: int) -> None:
         """Sends heartbeats of silent members that are due."""
         play = self._play

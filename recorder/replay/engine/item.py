@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Protocol
 
 from recorder.replay.engine.channels import Channel
+from recorder.replay.engine.routes import Route
 from recorder.replay.engine.timers import Timer
 from recorder.replay.outcome import Cause
 from recorder.replay.plan import Exchange, Hold, Values
@@ -23,30 +25,47 @@ class State(Enum):
     SETTLED = auto()  # answered on both sides, withheld or lost: no item waits for it any more
 
 
+class Ends(Protocol):
+    """Takes what becomes of the requests of an item's pieces."""
+
+    def take(self, piece: Piece, answer: Values | None, frame: bytes | None, now: int) -> None:
+        """Takes the answer to one request; None: it needs no answer, or its connection broke."""
+
+    def left(self, item: Item, given: int, began: int) -> None:
+        """The first byte of a request was written at `began`. `given`: since when it could be written."""
+
+    def take_unsent(self, piece: Piece, now: int) -> None:
+        """The connection broke before any byte of a request was written."""
+
+
 @dataclass(eq=False, slots=True)
 class Piece:
     """The part of an item for one node: one request, or several if the target's version takes less in each.
 
     Attributes:
+        ends: takes what becomes of the requests, whose sender the piece is.
         part: the values for this node, in the recorded version's shape; `requests`: in that of `version`.
         answers: in the order of their requests; `missing`: how many have not come.
     """
 
+    item: Item
+    ends: Ends
     channel: Channel
     version: int
     part: Values
     requests: list[Values]
-    missing: int = 0
+    missing: int
     answers: list[Values] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.missing = len(self.requests)
+    def answered(self, answer: Values | None, frame: bytes | None, now: int) -> None:
+        """See `channels.Sender`, as for the methods below."""
+        self.ends.take(self, answer, frame, now)
 
-    def take(self, answer: Values) -> bool:
-        """Takes an answer. True for the last one. A connection answers requests in their order."""
-        self.answers.append(answer)
-        self.missing -= 1
-        return not self.missing
+    def left(self, given: int, began: int) -> None:
+        self.ends.left(self.item, given, began)
+
+    def unsent(self, now: int) -> None:
+        self.ends.take_unsent(self, now)
 
 
 @dataclass(eq=False, slots=True)
@@ -54,6 +73,7 @@ class Item:
     """One exchange in play.
 
     Attributes:
+        route: what is done with requests of its kind.
         due: when it should leave.
         size: bytes that it counts of `--memory`.
         lacks_bytes: its frame has to be loaded before it leaves.
@@ -77,6 +97,7 @@ class Item:
     """
 
     exchange: Exchange
+    route: Route
     keys: Keys
     lane: Lane
     due: int

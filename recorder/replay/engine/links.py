@@ -10,6 +10,7 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.engine.channels import Action, Channel, Close, Load, Open, OutgoingRequest
 from recorder.replay.engine.item import Lane
 from recorder.replay.plan import OfferedVersions, Values
+from recorder.replay.requests.apis import TELLS_CLUSTER
 from recorder.replay.requests.retries import next_pause
 
 Told = Callable[[int, int, Values], None]
@@ -21,7 +22,8 @@ class Links:
     Args:
         gone: called with lane and node of each channel that ended unasked, before the senders of its requests hear of
             it.
-        told: called with node, API key and values of each answer, before its sender hears of it.
+        told: called with node, API key and values of each answer that may tell the cluster's id, before its sender
+            hears of it.
     """
 
     def __init__(self, cluster: Cluster, gone: Callable[[Lane, int], None], told: Told) -> None:
@@ -112,7 +114,8 @@ class Links:
             return
         if received is not None:
             out, values = received
-            self._told(channel.node, out.api_key, values)
+            if out.api_key in TELLS_CLUSTER:
+                self._told(channel.node, out.api_key, values)
             out.sender.answered(values, frame, now)
 
     def closed(self, number: int, now: int) -> Lane | None:

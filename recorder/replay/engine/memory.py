@@ -51,7 +51,7 @@ class Memory:
         """Counts a request that was read."""
         exchange = item.exchange
         # the groups room needs these bytes before they leave: it looks ahead at members' requests
-        if self._is_full and exchange.place is not None and exchange.api_key not in GROUP_APIS:
+        if self.used >= self._limit and exchange.place is not None and exchange.api_key not in GROUP_APIS:
             exchange.frame, item.lacks_bytes = None, True
         self._take(item, ITEM + TIMES * len(exchange.frame or b""), now)
 

@@ -108,6 +108,8 @@ class Play:
 
     def is_over(self, item: Item) -> bool:
         """True if the item's answer matters only for what the item began on the target."""
+        if self.phase is Phase.PLAYING and not self.awaiting_joins:
+            return False
         return self.is_ending or item.lane in self.awaiting_joins
 
     # lanes to look at
@@ -152,20 +154,23 @@ class Play:
 
     def lose(self, item: Item) -> None:
         """Settles an item without an answer."""
-        self.world.lost(item.exchange, item.values)
+        self.world.lost(item)
         self.settle(item)
 
     def settle(self, item: Item) -> None:
         """Settles an item: no other item waits for it any more."""
-        item.state = State.SETTLED
+        item.state, lane = State.SETTLED, item.lane
         self.recheck_held = True
-        self.ready[item.lane] = None
-        item.lane.in_play.pop(item, None)
-        for lane in item.carriers:
-            lane.carries.pop(item, None)
+        lane.in_play.pop(item, None)
+        # a lane without requests is looked at when the next one is read
+        if lane.queue or lane.closes_at is not None:
             self.ready[lane] = None
+        for carrier in item.carriers:
+            carrier.carries.pop(item, None)
+            self.ready[carrier] = None
         self.memory.settled(item)
-        self.free(self.waiting.settled(item))
+        for freed in self.waiting.settled(item):
+            self.ready[freed] = None
         if item.keys.member_of is not None:
             self.members_changed = True
         item.forget()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from proxy.wire.errors import WireError
-from proxy.wire.keys import PRODUCE
+from proxy.wire.keys import INIT_PRODUCER_ID, PRODUCE
 from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.engine.play import Play
 from recorder.replay.plan import Exchange, FramePlace, Reason, Withheld
-from recorder.replay.requests.apis import LONG_POLLS, NOTED_WHEN_DUE
 from recorder.replay.requests.order import Order, keys_of_answer
 from recorder.replay.stream import AnswerRecorded, ConnectionClosed, Happening, RequestRecorded
 
@@ -51,16 +49,17 @@ class Recorded:
 
     def _ask(self, exchange: Exchange, now: int) -> None:
         play = self._play
-        if not play.world.plays(exchange):
-            if play.world.is_made_anew(exchange):
-                play.world.counts(exchange).recorded += 1
-                play.world.withhold(exchange, Withheld(Reason.MADE_ANEW))
+        world, route = play.world, play.world.route(exchange)
+        if exchange.at_ns > world.last_ns or route.is_regenerated or not world.chooses(exchange):
+            if world.is_made_anew(exchange):
+                world.counts(exchange).recorded += 1
+                world.withhold(exchange, Withheld(Reason.MADE_ANEW))
             return
         lane = play.lane(exchange.connection)
         if exchange.api_key == PRODUCE:
-            with suppress(WireError):
-                exchange.awaits = exchange.request["acks"] != 0
-        item = Item(exchange, self._order.keys(exchange), lane, play.due(exchange.first_ns))
+            exchange.awaits = _awaits(exchange)
+        due = play.started if play.options.speed is None else play.due(exchange.first_ns)
+        item = Item(exchange, route, self._order.keys(exchange), lane, due)
         # the order needed the values; large ones are decoded again when the item is sent
         exchange.forget_large_values()
         play.memory.request_read(item, now)
@@ -74,8 +73,8 @@ class Recorded:
             lane.unread[exchange.origin.exchange] = item
         else:
             play.waiting.answer_read(item)
-        play.world.counts(exchange).recorded += 1
-        if exchange.api_key in NOTED_WHEN_DUE:
+        route.counts.recorded += 1
+        if route.is_noted_when_due:
             play.timers.at(item.due, lambda _: play.world.due(exchange))
         lane.queue.append(item)
         play.ready[lane] = None
@@ -98,13 +97,13 @@ class Recorded:
             play.memory.forget(item)
             return
         if item.exchange.answered_ns is not None:
-            if more := keys_of_answer(item.exchange):
+            if item.exchange.api_key == INIT_PRODUCER_ID and (more := keys_of_answer(item.exchange)):
                 item.keys = item.keys.with_blocks(more)
             play.waiting.answer_read(item)
         play.memory.answer_read(item, place, now)
         if item.state is State.ANSWERED:
             self._complete(item, now)
-        if item.hold is not None or item.exchange.api_key in LONG_POLLS or item.lane.closes_at is not None:
+        if item.hold is not None or item.route.is_long_poll or item.lane.closes_at is not None:
             # it may have waited for this as a held item, as a long poll, or as the last one of its connection
             play.ready[item.lane] = None
 
@@ -117,3 +116,11 @@ class Recorded:
         for item in unread.values():
             self._know(item, now)
         self._play.ready[lane] = None
+
+
+def _awaits(produce: Exchange) -> bool:
+    """True for a Produce that Kafka answers. One that can't be read is as its row says."""
+    try:
+        return bool(produce.request["acks"] != 0)
+    except WireError:
+        return produce.awaits

@@ -6,18 +6,17 @@ need answers first (`AskFirst`), or hold an item back (`Hold`). An item that wai
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from proxy.wire.errors import WireError
 from recorder.replay.engine.answers import Answers
 from recorder.replay.engine.channels import OutgoingRequest
 from recorder.replay.engine.item import Item, Lane, Piece, State
 from recorder.replay.engine.play import Phase, Play
 from recorder.replay.engine.recorded import Recorded
+from recorder.replay.engine.world import refused_by_head
 from recorder.replay.outcome import Cause, Ending
 from recorder.replay.plan import AnsweredBefore, AskFirst, Hold, Reason, Refusal, Values, Withheld
 from recorder.replay.requests import retries, routing
-from recorder.replay.requests.apis import JOINING, LONG_POLLS
+from recorder.replay.requests.apis import JOINING
 from recorder.replay.requests.layout import WantedElements
 
 # Rounds of made requests for one exchange before it is given up: a room may never be content with the answers.
@@ -30,11 +29,19 @@ LATE_NS = 5 * 10**6
 
 
 class Sending:
-    """Sends the items of a play. `recorded`: tells whether more will be read. `answers`: takes the answers."""
+    """Sends the items of a play.
+
+    Args:
+        recorded: tells whether more will be read.
+        answers: takes the answers.
+
+    Attributes:
+        polls: lanes whose head is a long poll that waits for its recorded answer to be read.
+    """
 
     def __init__(self, play: Play, recorded: Recorded, answers: Answers) -> None:
         self._play, self._recorded, self._answers = play, recorded, answers
-        self._polls: dict[Lane, None] = {}
+        self.polls: dict[Lane, None] = {}
 
     def advance(self, lane: Lane, now: int) -> None:
         """Sends the head of a lane and those behind it, as far as they may leave. Hangs up a lane that has ended."""
@@ -57,8 +64,8 @@ class Sending:
 
     def release_polls(self, now: int) -> None:
         """Lets long polls leave without their recorded answers if the capture is not read any further now."""
-        if self._polls and not self._recorded.wants(now):
-            polls, self._polls = self._polls, {}
+        if not self._recorded.wants(now):
+            polls, self.polls = self.polls, {}
             self._play.free(polls)
 
     def send_again(self, item: Item, only: WantedElements | None, now: int) -> None:
@@ -101,7 +108,7 @@ class Sending:
         if now >= deadline:
             play.withhold(item, Withheld(item.hold.reason if item.hold else Reason.GAVE_UP))
             return True
-        if item.needed or item.is_held_back or not self._may_poll(item, now):
+        if item.needed or item.is_held_back or (item.route.is_long_poll and not self._may_poll(item, now)):
             play.look_again(item.lane, deadline)
             return False
         if item.lacks_bytes:
@@ -138,9 +145,9 @@ class Sending:
 
     def _may_poll(self, item: Item, now: int) -> bool:
         """True for a long poll whose recorded answer was read, or stands too far ahead to be read now."""
-        if item.is_recording_done or item.exchange.api_key not in LONG_POLLS or not self._recorded.wants(now):
+        if item.is_recording_done or not self._recorded.wants(now):
             return True
-        self._polls[item.lane] = None
+        self.polls[item.lane] = None
         return False
 
     # how an item leaves
@@ -148,13 +155,16 @@ class Sending:
     def _send(self, item: Item, now: int, only: WantedElements | None = None) -> bool:
         """Translates, routes and sends an item. False: not yet."""
         exchange, world = item.exchange, self._play.world
-        exchange.dropped.clear()
-        refused: Refusal | None = world.refused(exchange)
+        if exchange.dropped:
+            exchange.dropped.clear()
+        refused: Refusal | None = refused_by_head(exchange, item.route.refusal, world.options)
         try:
             if refused is None:
-                values = exchange.decoded()
-                refused = world.refused_values(exchange, values)
-                refused = refused or world.translated(exchange, values, now, now - item.due)
+                remembered = exchange.remembered
+                values = exchange.decoded() if remembered is None else remembered.copy()
+                if item.route.may_be_refused:
+                    refused = world.refused_values(exchange, values)
+                refused = refused or world.translated(item, values, now, now - item.due)
                 if refused is None:
                     return self._route(item, values, only, now)
                 if isinstance(refused, AnsweredBefore):
@@ -183,29 +193,33 @@ class Sending:
     def _route(self, item: Item, values: Values, only: WantedElements | None, now: int) -> bool:
         exchange, play, world = item.exchange, self._play, self._play.world
         wanted = values if only is None else routing.narrowed(exchange.api_key, values, only)
-        parts = world.parts(exchange, wanted, now)
+        parts = world.parts(exchange, wanted, item.route)
         if not isinstance(parts, list):
             return self._is_refused(item, parts, now)
         pieces: list[Piece] = []
         for part in parts:
-            lane = play.lanes.get(world.carrier(exchange, part.node), item.lane)
-            channel = play.links.channel(lane, part.node, exchange.principal, now)
+            lane = item.lane
+            if item.route.is_of_sessions:
+                lane = play.lanes.get(world.carrier(exchange, part.node), lane)
+            channel = lane.channels.get(part.node) or play.links.channel(lane, part.node, exchange.principal, now)
             if channel is None and play.links.is_gone(part.node, now, play.options.wait):
                 # each that waits on its own would wait for --wait, one behind the other
                 return self._is_refused(item, Withheld(Reason.NO_NODE), now)
             if channel is None or part.node not in world.cluster.offered:
                 return self._is_refused(item, Hold(Reason.NO_NODE), now)
-            piece = world.written(exchange, channel, part.values)
-            if isinstance(piece, Withheld):
-                return self._is_refused(item, piece, now)
-            pieces.append(piece)
+            found = world.written(item, channel, part.values)
+            if isinstance(found, Withheld):
+                return self._is_refused(item, found, now)
+            pieces.append(Piece(item, self, channel, *found, len(found.requests)))
             if lane is not item.lane:
                 item.carriers.append(lane)
         self._leave(item, values, pieces, now)
         return True
 
     def _leave(self, item: Item, values: Values, pieces: list[Piece], now: int) -> None:
-        self._play.world.sent(item.exchange, values, now)
+        exchange, play = item.exchange, self._play
+        for note in item.route.sents:
+            note(exchange, values, now)
         item.state, item.values, item.hold = State.LEFT, values, None
         item.pieces, item.parts_in_flight = pieces, len(pieces)
         item.lane.in_play[item] = None
@@ -214,12 +228,12 @@ class Sending:
         item.sent_at = now
         if not item.has_left:
             # however long it had to wait, it may be tried again as long as any other
-            item.deadline = now + self._play.options.wait
-        self._answers.watch(item.lane, now + self._play.options.wait)
+            item.deadline = now + play.options.wait
+        if not item.lane.is_watched:
+            self._answers.watch(item.lane, now + play.options.wait)
         self._has_left(item)
-        exchange = item.exchange
+        remembered = exchange.remembered
         for piece in pieces:
-            sender = _Sender(self, self._answers, item, piece)
             for request in piece.requests:
                 out = OutgoingRequest(
                     exchange.api_key,
@@ -227,18 +241,23 @@ class Sending:
                     request,
                     exchange.peer.client_id,
                     exchange.awaits,
-                    sender,
+                    piece,
                     exchange.origin,
+                    remembered,
                 )
-                self._play.links.write(piece.channel, out, now)
+                play.links.write(piece.channel, out, now)
 
     def _has_left(self, item: Item) -> None:
         play = self._play
         if not item.has_left:
             item.has_left = True
-            play.world.count_sent(item.exchange)
+            counts = item.route.counts
+            counts.sent += 1
+            for dropped in item.exchange.dropped:
+                counts.partitions[play.world.before.reason_of_part(dropped).value] += 1
             play.progress.sent += 1
-        play.free(play.waiting.left(item))
+        if item.followers:
+            play.free(play.waiting.left(item))
 
     def _take_before(self, item: Item, values: Values, answer: Values, now: int) -> None:
         """Takes an earlier answer of the target for an item, which is not sent."""
@@ -248,6 +267,16 @@ class Sending:
         if item.is_recording_done:
             self._answers.complete(item, now)
 
+    # what becomes of requests: see `item.Ends`
+
+    def take(self, piece: Piece, answer: Values | None, frame: bytes | None, now: int) -> None:
+        """Takes the answer to one request of an item."""
+        self._answers.take(piece, answer, frame, now)
+
+    def take_unsent(self, piece: Piece, now: int) -> None:
+        """The connection broke before any byte of the request was written."""
+        self._answers.take_unsent(piece, now)
+
     def left(self, item: Item, given: int, began: int) -> None:
         """The first byte of an item's request was written at `began`. `given`: since when the socket has had it."""
         if item.left_at is not None:
@@ -256,12 +285,17 @@ class Sending:
         item.left_at = began
         if item.lane.closes_at is not None:
             play.ready[item.lane] = None
+        if exchange.at_ns > play.farthest_ns:
+            play.farthest_ns = exchange.at_ns
         late = began - item.due if play.options.speed is not None else 0
-        play.world.result.add_late(late, _causes(item, given, began) if late else {})
+        if not late:
+            play.world.result.late.add(0)
+            play.progress.behind_ns = 0
+            return
+        play.world.result.add_late(late, _causes(item, given, began))
         progress = play.progress
         progress.late += late > LATE_NS
         progress.behind_ns = max(late, 0)
-        play.farthest_ns = max(play.farthest_ns, exchange.at_ns)
         most = play.options.max_late
         if most is not None and late > most:
             play.end(Ending.TOO_LATE)
@@ -278,21 +312,3 @@ def _causes(item: Item, given: int, began: int) -> dict[Cause, int]:
     parts = {item.cause: ready - item.due, Cause.FULL_SOCKET: began - given}
     parts[Cause.REPLAY] = parts.get(Cause.REPLAY, 0) + given - ready
     return parts
-
-
-class _Sender(NamedTuple):
-    """The sender of one piece of an item."""
-
-    sending: Sending
-    answers: Answers
-    item: Item
-    piece: Piece
-
-    def answered(self, answer: Values | None, frame: bytes | None, now: int) -> None:
-        self.answers.take(self.item, self.piece, answer, frame, now)
-
-    def left(self, given: int, began: int) -> None:
-        self.sending.left(self.item, given, began)
-
-    def unsent(self, now: int) -> None:
-        self.answers.take_unsent(self.item, self.piece, now)

@@ -8,12 +8,15 @@ back requests of other lanes only, since those of their own lane leave later in 
 from __future__ import annotations
 
 from collections import OrderedDict
-from itertools import count
+from collections.abc import Mapping
+from itertools import chain, count
 
 from proxy.wire.keys import SYNC_GROUP
 from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.outcome import Cause
 from recorder.replay.requests.order import Key
+
+_NONE: Mapping[Lane, OrderedDict[Item, None]] = {}
 
 
 class WaitGraph:
@@ -21,8 +24,10 @@ class WaitGraph:
 
     def __init__(self) -> None:
         self._rows = count(1)
-        # the lane of exchanges that need no answer; None: exchanges of all lanes that need one
-        self._blocking: dict[Key, dict[Lane | None, OrderedDict[Item, None]]] = {}
+        # exchanges that need an answer; a single one, as most are, is its own queue
+        self._blocking: dict[Key, Item | OrderedDict[Item, None]] = {}
+        # those that need none, by their lane
+        self._silent: dict[Key, dict[Lane, OrderedDict[Item, None]]] = {}
         self._blocked: dict[Key, dict[Lane, None]] = {}
         self._members: dict[str, list[Item]] = {}
 
@@ -50,15 +55,18 @@ class WaitGraph:
     def answer_read(self, item: Item) -> None:
         """A recorded answer was read, or none is needed: later requests wait for the item."""
         item.answer_row = next(self._rows)
-        silent = _silent_lane(item)
+        if not item.exchange.awaits:
+            for key in item.keys.blocks:
+                self._silent.setdefault(key, {}).setdefault(item.lane, OrderedDict())[item] = None
+            return
         for key in item.keys.blocks:
-            by_lane = self._blocking.get(key)
-            if by_lane is None:
-                by_lane = self._blocking[key] = {}
-            blocking = by_lane.get(silent)
-            if blocking is None:
-                blocking = by_lane[silent] = OrderedDict()
-            blocking[item] = None
+            blocking = self._blocking.setdefault(key, item)
+            if blocking is item:
+                continue
+            if isinstance(blocking, Item):
+                self._blocking[key] = OrderedDict({blocking: None, item: None})
+            else:
+                blocking[item] = None
 
     def holds_back(self, item: Item) -> bool:
         """True if an item has to wait. Its lane is freed when that may have changed."""
@@ -69,19 +77,29 @@ class WaitGraph:
                 return True
         item.before = []
         for key in item.keys.waits_for:
-            for silent, blocking in self._blocking.get(key, {}).items():
-                first = next(iter(blocking))
-                if silent is not item.lane and _precedes(first, item):
-                    self._blocked.setdefault(key, {})[item.lane] = None
-                    item.cause = Cause.OWN_ANSWERS if first.lane is item.lane else Cause.OTHER_ANSWERS
-                    return True
+            blocking = self._blocking.get(key)
+            if blocking is not None:
+                first = blocking if isinstance(blocking, Item) else next(iter(blocking))
+                if _precedes(first, item):
+                    return self._wait(item, key, first)
+            for lane, silent in self._silent.get(key, _NONE).items() if self._silent else ():
+                first = next(iter(silent))
+                if lane is not item.lane and _precedes(first, item):
+                    return self._wait(item, key, first)
         return False
+
+    def _wait(self, item: Item, key: Key, first: Item) -> bool:
+        self._blocked.setdefault(key, {})[item.lane] = None
+        item.cause = Cause.OWN_ANSWERS if first.lane is item.lane else Cause.OTHER_ANSWERS
+        return True
 
     def is_open(self, key: Key, until_ns: int) -> bool:
         """True if an exchange that blocks a key is unsettled. `until_ns`: the latest recorded time of its request."""
         # one that was requested early may have been answered behind others
-        unsettled = (item for blocking in self._blocking.get(key, {}).values() for item in blocking)
-        return any(item.exchange.at_ns <= until_ns for item in unsettled)
+        blocking = self._blocking.get(key, ())
+        unsettled = (blocking,) if isinstance(blocking, Item) else blocking
+        silent = (item for each in self._silent.get(key, _NONE).values() for item in each)
+        return any(item.exchange.at_ns <= until_ns for item in chain(unsettled, silent))
 
     def left(self, item: Item) -> list[Lane]:
         """An item has left, or never will. Returns lanes whose head may leave now."""
@@ -92,23 +110,36 @@ class WaitGraph:
 
     def settled(self, item: Item) -> list[Lane]:
         """An item is settled. Returns lanes whose head may leave now."""
-        freed, silent = self.left(item), _silent_lane(item)
-        for key in item.keys.blocks if item.answer_row else ():
-            by_lane = self._blocking.get(key, {})
-            blocking = by_lane.get(silent)
-            # a key may stand twice in `blocks`
-            if blocking is None or item not in blocking:
-                continue
-            if next(iter(blocking)) is item:
-                freed += self._blocked.pop(key, ())
-            del blocking[item]
-            if not blocking:
-                del by_lane[silent]
-            if not by_lane:
-                del self._blocking[key]
+        freed = self.left(item) if item.followers else []
+        if item.answer_row:
+            self._unblock(item, freed)
         if item.keys.member_of is not None and self._members.get(item.keys.member_of) == [item]:
             del self._members[item.keys.member_of]
         return freed
+
+    def _unblock(self, item: Item, freed: list[Lane]) -> None:
+        """Adds the lanes to `freed` that waited for the item as the first one of a key."""
+        for key in item.keys.blocks:
+            blocking = self._blocking.get(key) if item.exchange.awaits else self._silent.get(key, _NONE).get(item.lane)
+            if blocking is item:
+                del self._blocking[key]
+                if key in self._blocked:
+                    freed += self._blocked.pop(key)
+            # a key may stand twice in `blocks`
+            elif blocking is not None and not isinstance(blocking, Item) and item in blocking:
+                if next(iter(blocking)) is item:
+                    freed += self._blocked.pop(key, ())
+                del blocking[item]
+                if not blocking:
+                    self._forget(key, item)
+
+    def _forget(self, key: Key, item: Item) -> None:
+        if item.exchange.awaits:
+            del self._blocking[key]
+            return
+        del self._silent[key][item.lane]
+        if not self._silent[key]:
+            del self._silent[key]
 
 
 def _passes(item: Item, before: Item) -> bool:
@@ -118,11 +149,6 @@ def _passes(item: Item, before: Item) -> bool:
     """
     is_sync = {item.exchange.api_key, before.exchange.api_key} == {SYNC_GROUP}
     return before.hold is not None and (is_sync or item.keys.member_of is None)
-
-
-def _silent_lane(item: Item) -> Lane | None:
-    """The lane of an item that needs no answer."""
-    return None if item.exchange.awaits else item.lane
 
 
 def _precedes(other: Item, item: Item) -> bool:

@@ -1,5 +1,6 @@
 """The rooms of one replay's state, put together: the engine asks all its questions here.
 
+route        what is done with requests of its kind: which rooms are asked, which steps it needs
 refused      why an exchange is withheld whatever the target says (`apis`, `deletes`)
 translated   recorded values in the target's terms, by each translator in turn; names and ids last
 parts        which node takes which part of a request (`routing`)
@@ -12,26 +13,16 @@ compare      the verdict on an exchange
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import Protocol
+from typing import NamedTuple
 
-from proxy.wire.apis import api_name, name_or_key
-from proxy.wire.catalog import CACHE_SIZE
+from proxy.wire.apis import api_name
 from proxy.wire.errors import WireError
-from proxy.wire.keys import (
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    FETCH,
-    PRODUCE,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-)
+from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, PRODUCE, SHARE_ACKNOWLEDGE
 from proxy.wire.places import WHOLE
 from recorder.replay.cluster import Cluster
 from recorder.replay.comparison.assigned import Assignments
 from recorder.replay.comparison.compare import verdict
-from recorder.replay.comparison.expectations import Expectations
+from recorder.replay.comparison.expectations import Expectations, same_names
 from recorder.replay.comparison.from_before import BeforeRecording
 from recorder.replay.comparison.latency import reason_apart
 from recorder.replay.comparison.one_sided import OneSidedCommits
@@ -41,6 +32,7 @@ from recorder.replay.consumers.records import Streams
 from recorder.replay.consumers.shared_records import SharedRecords
 from recorder.replay.engine.channels import Channel
 from recorder.replay.engine.item import Item, Piece
+from recorder.replay.engine.routes import Route, Routes
 from recorder.replay.engine.waiting import WaitGraph
 from recorder.replay.groups.translator import Groups
 from recorder.replay.mapping import Pairs
@@ -60,35 +52,21 @@ from recorder.replay.sessions.fetch_sessions import FetchSessions
 from recorder.replay.sessions.share_sessions import ShareSessions
 from recorder.replay.sessions.share_starts import ShareStarts
 from recorder.replay.survey import Survey
+from recorder.replay.translator import Translator
 from recorder.replay.versions import choosing as versions
 from recorder.replay.versions.recode import Topics
 
 MILLISECOND = 10**6
-_POLLS = frozenset({FETCH, SHARE_FETCH})
-# APIs whose requests and answers differ by node: the session rooms change them for each one
-_OF_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 _PRODUCE = api_name(PRODUCE) or ""
-_CHANGES_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
-_MAKES_TOPICS = frozenset({CREATE_TOPICS, CREATE_PARTITIONS})
-
-
-class Translator(Protocol):
-    """A room of state, which translates recorded values into the target's. `plan` has its possible answers."""
-
-    def concerns(self, api_key: int, version: int) -> bool: ...
-    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None: ...
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None: ...
-    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None: ...
-    def lost(self, exchange: Exchange, values: Values | None) -> None: ...
 
 
 def refused_anywhere(exchange: Exchange, options: Options) -> Withheld | None:
     """Why an exchange is withheld on any target; None: it may be sent."""
-    return _refused(exchange, apis.refusal(exchange, options), options)
+    return refused_by_head(exchange, apis.refusal(exchange, options), options)
 
 
-def _refused(exchange: Exchange, reason: Reason | None, options: Options) -> Withheld | None:
-    """`reason`: why its API and version may not be sent."""
+def refused_by_head(exchange: Exchange, reason: Reason | None, options: Options) -> Withheld | None:
+    """Why an exchange is withheld, by its head. `reason`: why its API and version may not be sent."""
     if exchange.peer.client_id == CLIENT_ID:
         # this replay makes its own where it needs them
         return Withheld(Reason.OF_A_REPLAY)
@@ -112,6 +90,14 @@ def is_regenerated(exchange: Exchange) -> bool:
     return apis.treatment(exchange.api_key) is apis.Treatment.REGENERATED
 
 
+class Written(NamedTuple):
+    """A part of a request in the version that its node takes: see `Piece`."""
+
+    version: int
+    part: Values
+    requests: list[Values]
+
+
 class World:
     """The rooms of one replay.
 
@@ -120,6 +106,7 @@ class World:
         result: counts what is found.
 
     Attributes:
+        first_ns, last_ns: recorded times of the first and the last request.
         waiting: the order of the exchanges.
         before: what is from before the recording.
     """
@@ -135,7 +122,7 @@ class World:
         result: Result,
     ) -> None:
         self.options, self.cluster, self.names, self.result = options, cluster, names, result
-        self.first_ns, self.last_ns, self._chooses = survey.first_ns, survey.last_ns, chooses
+        self.first_ns, self.last_ns, self.chooses = survey.first_ns, survey.last_ns, chooses
         self.has_new_topics = bool(prepared.lacking)
         self._topics = dict.fromkeys(survey.used_topics())
         self._nodes = Nodes(survey.nodes, options.nodes)
@@ -144,7 +131,6 @@ class World:
         self._made |= {deletes.Thing(deletes.ThingKind.TOPIC, names.recorded_topic(name)) for name in prepared.created}
         self._pairs = Pairs()
         self._crossing = Topics(cluster.topic_ids.get, cluster.topic_names.get)
-        self._counts: dict[int, ApiCounts] = {}
         begun = survey.beginnings
         self.before = BeforeRecording(begun, names)
         self._assignments = Assignments(names, begun.is_member)
@@ -168,7 +154,7 @@ class World:
         self._shared = SharedRecords(names, self._streams, self._is_writing)
         self._naming = NamesTranslator(names, cluster, self._pairs)
         # the session rooms list all their partitions before offsets are moved; names and ids come last
-        self._translators: tuple[Translator, ...] = (
+        translators: tuple[Translator, ...] = (
             ShareStarts(names, survey.first_acquired, survey.topics, self._offsets.expected),
             self._groups,
             self._assignments,
@@ -181,57 +167,55 @@ class World:
             self._offsets,
             self._naming,
         )
-        # by api key and version: the translators that concern it, and why it is never sent
-        self._concerned = lru_cache(CACHE_SIZE)(self._find_concerned)
-        self._refusal = lru_cache(CACHE_SIZE)(partial(apis.forbidden, options))
+        self._routes = Routes(options, translators, result, same_names(names))
 
     # before a request leaves
 
     def plays(self, exchange: Exchange) -> bool:
         """False for exchanges that the options leave out, that are made anew, or recorded after the survey."""
-        return exchange.at_ns <= self.last_ns and self._chooses(exchange) and not is_regenerated(exchange)
+        is_recorded = exchange.at_ns <= self.last_ns and not self._routes.of(exchange).is_regenerated
+        return is_recorded and self.chooses(exchange)
 
     def is_made_anew(self, exchange: Exchange) -> bool:
         """True for an exchange that the options choose and that each connection of the replay makes anew."""
-        return is_regenerated(exchange) and self._chooses(exchange)
+        return is_regenerated(exchange) and self.chooses(exchange)
 
     def refused(self, exchange: Exchange) -> Withheld | None:
         """Why an exchange is withheld, by its head."""
-        return _refused(exchange, self._refusal(exchange.api_key, exchange.version), self.options)
+        return refused_by_head(exchange, self._routes.of(exchange).refusal, self.options)
+
+    def route(self, exchange: Exchange) -> Route:
+        """What is done with requests of this kind."""
+        return self._routes.of(exchange)
 
     def refused_values(self, exchange: Exchange, values: Values) -> Withheld | None:
-        """Why an exchange is withheld, by its values and what it deletes."""
-        if not apis.may_be_refused(exchange.api_key):
-            return None
+        """Why an exchange is withheld, by its values and what it deletes. Asked if its route says that it may be."""
         reason = apis.refusal_of_values(exchange, values, self.names.is_kafkas)
-        reason = reason or deletes.refusal_of_deletes(
-            exchange.api_key, values, self.options, self.names.topic, self._made
-        )
+        if reason is None and self._routes.of(exchange).is_deletion:
+            reason = deletes.refusal_of_deletes(exchange.api_key, values, self.options, self.names.topic, self._made)
         return None if reason is None else Withheld(reason)
 
     def due(self, exchange: Exchange) -> None:
         """A JoinGroup or SyncGroup is due, even if it still waits."""
         self._groups.due(exchange)
 
-    def translated(self, exchange: Exchange, values: Values, now: int, late: int) -> Refusal | None:
+    def translated(self, item: Item, values: Values, now: int, late: int) -> Refusal | None:
         """Translates a recorded request's values into the target's, or says why not.
 
         Args:
             late: how much later than due the request leaves (ns).
         """
+        exchange, route = item.exchange, item.route
         if exchange.fault is Reason.MASKED:
             for topic in values.get("topics", ()):
                 topic["configs"] = []
-        for translator in self._concerned(exchange.api_key, exchange.version):
-            refused = translator.request(exchange, values, now)
+        for translate in route.requests:
+            refused = translate(exchange, values, now)
             if refused is not None:
                 return refused
-        if exchange.api_key in _POLLS:
+        if route.is_poll:
             values["max_wait_ms"] = self._patience(exchange, values["max_wait_ms"], late)
         return None
-
-    def _find_concerned(self, api_key: int, version: int) -> tuple[Translator, ...]:
-        return tuple(one for one in self._translators if one.concerns(api_key, version))
 
     def _patience(self, exchange: Exchange, recorded_ms: int, late: int) -> int:
         """Milliseconds that a poll may wait: as recorded while records are owed, else until the answer is due."""
@@ -245,12 +229,10 @@ class World:
     def _is_writing(self, place: TopicPartition, until_ns: int) -> bool:
         return any(self.waiting.is_open(key, until_ns) for key in order.keys_of_writing(*place))
 
-    def parts(self, exchange: Exchange, values: Values, now: int) -> list[routing.Part] | Refusal:
+    def parts(self, exchange: Exchange, values: Values, route: Route) -> list[routing.Part] | Refusal:
         """The parts of a request, by node."""
         found = routing.parts(exchange, values, self.cluster, self._nodes)
-        if not isinstance(found, list):
-            return found
-        if exchange.api_key not in _OF_SESSIONS:
+        if not route.is_of_sessions or not isinstance(found, list):
             return found
         homes = [*self._fetches.homes(exchange), *self._shares.homes(exchange, values)]
         return routing.with_homes(found, homes) if homes else found
@@ -267,26 +249,32 @@ class World:
         return [part.node for part in found] if isinstance(found, list) else []
 
     def carrier(self, exchange: Exchange, node: int) -> tuple[str, int]:
-        """The recorded connection whose channel to a node carries a request."""
-        return self._shares.carrier(exchange, node) if exchange.api_key in _OF_SESSIONS else exchange.connection
+        """The recorded connection whose channel to a node carries a request of a session."""
+        return self._shares.carrier(exchange, node)
 
-    def written(self, exchange: Exchange, channel: Channel, part: Values) -> Piece | Withheld:
+    def written(self, item: Item, channel: Channel, part: Values) -> Written | Withheld:
         """A part in the version that its node takes."""
-        version = self.version(exchange, channel.node)
+        exchange, route = item.exchange, item.route
+        version = self._version(route, channel.node)
         if version is None:
             return Withheld(Reason.NO_VERSION)
-        if exchange.api_key in _OF_SESSIONS:
+        if route.is_of_sessions:
             part = self._fetches.for_node(exchange, channel.node, part)
             part = self._shares.for_node(exchange, channel.node, part)
+        if version == route.version:
+            return Written(version, part, [part])
         found = versions.request(exchange.api_key, exchange.version, version, part, self._crossing)
         if isinstance(found, Withheld):
             return found
-        return Piece(channel, version, part, found if isinstance(found, list) else [found])
+        return Written(version, part, found if isinstance(found, list) else [found])
 
     def version(self, exchange: Exchange, node: int) -> int | None:
         """The version in which a request goes to a node; None if the node has no suitable one."""
-        offered = self.cluster.offered[node].get(exchange.api_key)
-        return versions.choose(exchange.api_key, exchange.version, offered, newest=self._newest(exchange.api_key))
+        return self._version(self._routes.of(exchange), node)
+
+    def _version(self, route: Route, node: int) -> int | None:
+        newest = self._newest(route.api_key) if route.is_of_transactions else None
+        return route.chosen(self.cluster.offered[node].get(route.api_key), newest)
 
     def chosen(self, api_key: int, recorded: int) -> int | None:
         """The version in which a request would go to any node of the target."""
@@ -298,11 +286,6 @@ class World:
         if self.cluster.features.get("transaction.version", 0) >= 2:
             return None
         return versions.newest_of_transactions_v1(api_key)
-
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """A request leaves now: the rooms note it."""
-        for translator in self._concerned(exchange.api_key, exchange.version):
-            translator.sent(exchange, values, now)
 
     def may_repeat(self, exchange: Exchange) -> bool:
         """True for a request that may be sent twice: reads, and batches that a broker recognizes by their sequence."""
@@ -316,13 +299,16 @@ class World:
 
     # what comes back
 
-    def read(self, exchange: Exchange, piece: Piece) -> Values:
+    def read(self, item: Item, piece: Piece) -> Values:
         """The answer to a part, in the recorded version's shape and the target's terms."""
+        exchange, route = item.exchange, item.route
+        if route.is_answered_plainly and piece.version == route.version:
+            return piece.answers[0]
         found = versions.response(
             exchange.api_key, piece.version, exchange.version, piece.answers, self._crossing, piece.part
         )
         found = without_default_pair(exchange.api_key, piece.version, found)
-        if exchange.api_key not in _OF_SESSIONS:
+        if not route.is_of_sessions:
             return found
         found = self._fetches.answered_by(exchange, piece.channel.node, piece.part, found)
         return self._shares.answered_by(exchange, piece.channel.node, piece.part, found)
@@ -334,8 +320,11 @@ class World:
             self.cluster.coordinators.clear()
 
     def awaits_topics(self, exchange: Exchange, values: Values, answer: Values) -> bool:
-        """True for an answer that created topics or partitions whose leaders Metadata has not told yet."""
-        if exchange.api_key not in _MAKES_TOPICS or values.get("validate_only"):
+        """True for an answer that created topics or partitions whose leaders Metadata has not told yet.
+
+        Asked if the request's route says that it makes topics.
+        """
+        if values.get("validate_only"):
             return False
         made = [each["name"] for each in answer["topics" if exchange.api_key == CREATE_TOPICS else "results"]]
         codes = routing.errors(exchange.api_key, answer)
@@ -344,13 +333,14 @@ class World:
         self._topics |= dict.fromkeys(self.names.recorded_topic(name) for name in made)
         return any(self.cluster.partitions(name) < counts[name] for name in made)
 
-    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
+    def answered(self, item: Item, values: Values, answer: Values, now: int) -> Resend | None:
         """Both sides have answered: the rooms learn from it. Returns how the request is sent again, if it has to be."""
-        for translator in self._concerned(exchange.api_key, exchange.version):
-            again = translator.answered(exchange, values, answer, now)
+        exchange = item.exchange
+        for learn in item.route.answereds:
+            again = learn(exchange, values, answer, now)
             if again is not None:
                 return again
-        if exchange.api_key in _CHANGES_TOPICS:
+        if item.route.changes_topics:
             self._made |= deletes.made_by(exchange.api_key, values, answer, self.names.recorded_topic)
             self.has_new_topics = True
         if exchange.api_key == DELETE_TOPICS:
@@ -375,10 +365,10 @@ class World:
         self._producers.retry_known(exchange)
         self._offsets.learn_repeated(exchange)
 
-    def lost(self, exchange: Exchange, values: Values | None) -> None:
+    def lost(self, item: Item) -> None:
         """No answer will come: the rooms note it."""
-        for translator in self._concerned(exchange.api_key, exchange.version):
-            translator.lost(exchange, values)
+        for lose in item.route.losts:
+            lose(item.exchange, item.values)
 
     def channel_closed(self, connection: tuple[str, int], node: int) -> None:
         """A channel was closed, and its sessions with it."""
@@ -399,9 +389,12 @@ class World:
 
     def compare(self, item: Item, answer: Values) -> bool:
         """Compares the answers to an exchange, and counts the result. True if they differ."""
-        exchange = item.exchange
-        counts = self.counts(exchange)
-        counts.answered += 1
+        exchange, route = item.exchange, item.route
+        route.counts.answered += 1
+        if route.names_nothing and answer is exchange.answer and not exchange.dropped:
+            # equal bytes, in which nothing stands for anything else
+            self._count_latency(item, answer)
+            return False
         known = Expectations(self.names, self._pairs, self._offsets, exchange)
         not_expected = self.before.told_by(exchange)
         found = verdict(
@@ -430,26 +423,15 @@ class World:
         return is_mismatch
 
     def _count_latency(self, item: Item, answer: Values) -> None:
-        exchange = item.exchange
+        exchange, route = item.exchange, item.route
         if exchange.answered_ns is not None and item.answered_at is not None and item.left_at is not None:
             recorded = exchange.answered_ns - exchange.at_ns
             why = reason_apart(exchange.api_key, exchange.answer, answer)
-            self.result.add_latency(_api(exchange), recorded, item.answered_at - item.left_at, why)
+            self.result.add_latency(route.name, recorded, item.answered_at - item.left_at, why)
 
     def counts(self, exchange: Exchange) -> ApiCounts:
         """The counts of an exchange's API."""
-        return self._counts.get(exchange.api_key) or self._count(exchange.api_key)
-
-    def _count(self, api_key: int) -> ApiCounts:
-        found = self._counts[api_key] = self.result.api(_name(api_key))
-        return found
-
-    def count_sent(self, exchange: Exchange) -> None:
-        """A request has left for the first time."""
-        counts = self.counts(exchange)
-        counts.sent += 1
-        for dropped in exchange.dropped:
-            counts.partitions[self.before.reason_of_part(dropped).value] += 1
+        return self._routes.of(exchange).counts
 
     def count_made(self, purpose: str) -> None:
         """The replay makes a request of its own."""
@@ -499,12 +481,3 @@ class World:
         undecided = self._shares.undecided()
         if undecided:
             self.result.api(api_name(SHARE_ACKNOWLEDGE) or "").partitions[Reason.NOT_ACQUIRED.value] += undecided
-
-
-def _api(exchange: Exchange) -> str:
-    return _name(exchange.api_key)
-
-
-@lru_cache(CACHE_SIZE)
-def _name(api_key: int) -> str:
-    return name_or_key(api_key)

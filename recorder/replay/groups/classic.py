@@ -85,7 +85,8 @@ class ClassicGroups:
 
     def request(self, exchange: Exchange, values: Values) -> Refusal | None:
         """Translates `values`, or says why the request is not sent."""
-        self.due(exchange)
+        if exchange.api_key in NOTED_WHEN_DUE:
+            self.due(exchange)
         group = self._state.group(values["group_id"])
         if exchange.api_key == JOIN_GROUP:
             return self._join(exchange, group, values)
@@ -216,16 +217,18 @@ class ClassicGroups:
 
     def sent(self, exchange: Exchange, values: Values) -> None:
         """The request leaves now."""
-        group = self._state.group(exchange.request["group_id"])
-        recorded = exchange.request.get("member_id")
+        request = exchange.request
+        group = self._state.group(request["group_id"])
+        recorded = request.get("member_id")
         if exchange.api_key == LEAVE_GROUP:
             group.leaves.add(exchange)
-        elif exchange.api_key == SYNC_GROUP and not exchange.request["assignments"]:
+        elif exchange.api_key == SYNC_GROUP and not request["assignments"]:
             group.followed_at = self._state.now
         elif exchange.api_key == JOIN_GROUP:
             recorded = recorded or (exchange.answer or {}).get("member_id")
             group.joins[exchange] = recorded
-        self._lead(exchange, group)
+        if exchange.api_key == SYNC_GROUP:
+            self._lead(exchange, group)
         self._state.request_left(exchange, group, group.members.get(recorded or ""))
 
     @staticmethod
@@ -269,8 +272,11 @@ class ClassicGroups:
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Learns member ids and generations. Sends the request again after a refusal that can be mended."""
-        self.request_ended(exchange)
+        found = self._state.request_ended(exchange)
         group = self._state.group(exchange.request["group_id"])
+        if found and exchange.api_key != HEARTBEAT:
+            found[0].joins.pop(exchange, None)
+            found[0].leaves.discard(exchange)
         if exchange.api_key == LEAVE_GROUP:
             self._left(group, values)
             return None
@@ -345,7 +351,8 @@ class ClassicGroups:
         if member is None:
             return None
         error, recorded_error = error_of(answer), error_of(exchange.answer)
-        self._hear(exchange, group)
+        if recorded_error == REBALANCE_IN_PROGRESS:
+            self._hear(exchange, group)
         member.told_to_rejoin |= error == REBALANCE_IN_PROGRESS
         if not error:
             if exchange.api_key == SYNC_GROUP:

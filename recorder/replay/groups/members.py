@@ -310,10 +310,11 @@ class Memberships:
 
     def forget(self, exchange: Exchange) -> None:
         """The exchange is over. A member whose request was still held is given up."""
-        self._mends.pop(exchange, None)
+        if self._mends:
+            self._mends.pop(exchange, None)
         if self._closed and not any(flying.connection == exchange.connection for flying in self._flying):
             self._closed.discard(exchange.connection)
-        held = self._held.pop(exchange, None)
+        held = self._held.pop(exchange, None) if self._held else None
         if held:
             held.gave_up = True
 

@@ -24,9 +24,10 @@ from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.plan import Exchange, MadeRequest, Refusal, Resend, Values
+from recorder.replay.translator import Translator
 
 
-class Groups:
+class Groups(Translator):
     """The groups of one replay.
 
     Args:

@@ -21,10 +21,10 @@ import trio
 
 from proxy.ips import Ip, ip_of, of_this_machine
 from proxy.schema.addresses import Address, undotted
-from proxy.wire.keys import DESCRIBE_CLUSTER, METADATA
 from recorder.replay.options import Options
 from recorder.replay.plan import Values
 from recorder.replay.recorded import Recorded
+from recorder.replay.requests.apis import TELLS_CLUSTER
 
 # seconds for looking up the recorded names, all of them together; look-ups at a time
 _LOOK_UP_SECONDS, _LOOK_UPS = 10.0, 20
@@ -107,7 +107,7 @@ class Guard:
 
     def check_answer(self, host: str, port: int, api_key: int, answer: Values) -> None:
         """Looks at the cluster's id in an answer, if it tells one. Errors: Forbidden."""
-        if api_key in (METADATA, DESCRIBE_CLUSTER) and "cluster_id" in answer and not answer.get("error_code"):
+        if api_key in TELLS_CLUSTER and "cluster_id" in answer and not answer.get("error_code"):
             self.check_id(host, port, answer["cluster_id"] or None)
 
     @property

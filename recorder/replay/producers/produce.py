@@ -145,7 +145,8 @@ class ProduceTranslator:
         target_codes = partitions.errors(PRODUCE, answer, self._names.recorded_topic)
         taken = {place for place, code in target_codes.items() if code in TAKEN}
         new = {place: code for place, code in recorded_codes.items() if code not in TAKEN and place in taken}
-        self._owe(exchange, {place: new[place] for place in new.keys() - flight.owed}, answer, flight.producer)
+        if new:
+            self._owe(exchange, {place: new[place] for place in new.keys() - flight.owed}, answer, flight.producer)
         may_renew = flight.rounds < _MOST_ROUNDS
         again = {
             place: sent

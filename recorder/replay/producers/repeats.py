@@ -122,7 +122,9 @@ class _KeptBack:
 
     def lowest(self, place: TopicPartition, at_ns: int) -> int | None:
         """The lowest offset of records that may still be retried at a recorded time; None: there are none."""
-        kept = self._of.get(place, [])
+        kept = self._of.get(place)
+        if not kept:
+            return None
         given_up = sum(1 for _ in takewhile(lambda each: each.is_given_up(at_ns), kept))
         if given_up:
             del kept[:given_up]

@@ -41,6 +41,7 @@ from recorder.replay.producers.produce import FENCED, OUT_OF_ORDER, ProduceTrans
 from recorder.replay.producers.producer_pairs import Chosen, ProducerPairs, pair_of
 from recorder.replay.producers.sequences import Pair
 from recorder.replay.producers.transactions import NO_PAIR, Producer, made_abort, made_offsets, made_partitions
+from recorder.replay.translator import Translator
 from recorder.replay.versions.choosing import TRANSACTIONS_V2
 
 _FATAL = FENCED | {OUT_OF_ORDER}
@@ -58,7 +59,7 @@ class _Rules(NamedTuple):
     answered: Callable[[Exchange, Values], Resend | None]
 
 
-class Producers:
+class Producers(Translator):
     """Translates requests of producers.
 
     Args:

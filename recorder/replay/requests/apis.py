@@ -9,7 +9,7 @@ would do to the target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum, auto
 from functools import lru_cache
 
@@ -231,6 +231,7 @@ MEMBERSHIP = frozenset(
 JOINING = frozenset({JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
 # the topics of requests that write records or markers; brokers alone write those of Kafka's own
 _WRITTEN = {PRODUCE: "topic_data", ADD_PARTITIONS_TO_TXN: "v3_and_below_topics"}
+_NO_REPLICA: Values = {}
 # APIs with which a member joins, or a transaction begins or ends: a replay that ends awaits their answers.
 OPENING = frozenset(
     {
@@ -244,6 +245,8 @@ NOTED_WHEN_DUE = frozenset({JOIN_GROUP, SYNC_GROUP})
 # APIs whose requests say how long a broker may wait for records. (Joins and syncs wait too, for other members.)
 LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
 
+# APIs whose answers may tell the cluster's id
+TELLS_CLUSTER = frozenset({METADATA, DESCRIBE_CLUSTER})
 # APIs whose answers wait on purpose, for records or members: their latency says nothing of the target's speed.
 WAITING = LONG_POLLS | {JOIN_GROUP, SYNC_GROUP}
 
@@ -317,16 +320,10 @@ def refusal_of_values(exchange: Exchange, values: Values, is_kafkas: Callable[[s
     """
     if exchange.api_key == FIND_COORDINATOR and values.get("key_type") == SHARE:
         return Reason.NEVER
-    if any(replica >= 0 for replica in _replicas(values)):
+    # a consumer's replica id is below 0
+    if values.get("replica_id", -1) >= 0 or (values.get("replica_state") or _NO_REPLICA).get("replica_id", -1) >= 0:
         return Reason.NEVER
-    written = values.get(_WRITTEN.get(exchange.api_key, ""), ())
-    if any(is_kafkas(entry["name"] if "name" in entry else entry["topic_id"]) for entry in written):
-        return Reason.NEVER
+    for entry in values.get(_WRITTEN.get(exchange.api_key, ""), ()):
+        if is_kafkas(entry["name"] if "name" in entry else entry["topic_id"]):
+            return Reason.NEVER
     return None
-
-
-def _replicas(values: Values) -> Iterator[int]:
-    """The replica ids that a request gives for its sender; a consumer's are below 0."""
-    for holder in (values, values.get("replica_state")):
-        if holder and "replica_id" in holder:
-            yield holder["replica_id"]

@@ -80,7 +80,7 @@ from proxy.wire.keys import (
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
-from recorder.replay.messages import batches, repeatable
+from recorder.replay.messages import RememberedRequest, batches
 from recorder.replay.plan import Exchange, Values
 from recorder.replay.requests.apis import GROUP_APIS, MEMBERSHIP
 
@@ -157,14 +157,17 @@ class Order:
 
     def __init__(self, topic: Callable[[str | bytes], str | None]) -> None:
         self._topic = topic
-        self._known: dict[tuple[Hashable, ...], Keys] = {}
+        self._known: dict[tuple[RememberedRequest, tuple[str, int]], Keys] = {}
 
     def keys(self, exchange: Exchange) -> Keys:
         """The keys of an exchange, shared: not to be changed."""
-        rest = repeatable(exchange.api_key, exchange.frame or b"")
-        if rest is None:
+        try:
+            remembered = exchange.recalled()
+        except WireError:
+            remembered = None
+        if remembered is None:
             return keys(exchange, self._topic)
-        name = exchange.api_key, exchange.version, exchange.connection, rest
+        name = remembered, exchange.connection
         found = self._known.get(name)
         if found is None:
             if len(self._known) >= MOST_REQUESTS:
@@ -257,10 +260,11 @@ def _add_producers(found: Keys, values: Values) -> None:
 
 def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
     for entry, partition in _partitions(api_key, values):
-        found.add_both(("partition", topic(_named(entry)), partition.get("index", partition.get("partition_index"))))
-        _use_topic(found, topic(_named(entry)))
+        name = topic(_named(entry))
+        found.add_both(("partition", name, partition.get("index", partition.get("partition_index"))))
+        _use_topic(found, name)
         if api_key == DELETE_RECORDS:
-            found.waits_for.append(("look at partition", topic(_named(entry)), partition["partition_index"]))
+            found.waits_for.append(("look at partition", name, partition["partition_index"]))
         for producer in producers(partition.get("records")):
             found.waits_for.append(("producer", producer))
             found.blocks.append(("data of producer", producer))

@@ -66,10 +66,15 @@ def parts(exchange: Exchange, values: Values, cluster: Cluster, nodes: Nodes) ->
     mapped = nodes.stand_ins(exchange.node, cluster)
     if not mapped:
         return Withheld(Reason.NO_NODE, f"node {exchange.node}")
+    to = destination(exchange.api_key)
+    if to is Destination.LEADER and len(cluster.nodes) == 1:
+        return [Part(mapped[0], values)]
+    if to is Destination.GROUP and (node := cluster.coordinators.get((GROUP, values.get("group_id", "")))) is not None:
+        return [Part(node, values)]
     router = _Router(exchange, fitted(exchange.api_key, values, cluster, nodes), cluster, nodes, mapped)
     if exchange.api_key in CONFIG_APIS:
         return _by_resource(router)
-    return _ROUTES[destination(exchange.api_key)](router)
+    return _ROUTES[to](router)
 
 
 def with_homes(found: list[Part], nodes: list[int]) -> list[Part]:
@@ -96,8 +101,6 @@ def _to_controller(router: _Router) -> list[Part]:
 
 
 def _by_leader(router: _Router) -> list[Part] | AskFirst:
-    if len(router.cluster.nodes) == 1:
-        return _to_mapped(router)
     unknown: dict[str, None] = {}
 
     def home(topic: str | bytes, partition: int) -> int:

@@ -12,7 +12,8 @@ The table of `fields` tells which fields these are; `layout` finds ids.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -52,6 +53,7 @@ from recorder.replay.requests.apis import CONFIG_APIS, Destination, Treatment, d
 from recorder.replay.requests.blobs import renamed
 from recorder.replay.requests.patterns import prefixed
 from recorder.replay.requests.quoted import QUOTING_APIS, QuotedValues
+from recorder.replay.translator import Translator
 
 Path = tuple[str, ...]
 Change = Callable[[Any], Any]
@@ -88,13 +90,14 @@ _SESSIONS = {
 }
 
 
-class NamesTranslator:
+class NamesTranslator(Translator):
     """Translates names and ids. Its only state is pairs of cursors, telemetry ids and protocols."""
 
     def __init__(self, names: Names, cluster: Cluster, pairs: Pairs) -> None:
         self._names, self._cluster, self._answers = names, cluster, QuotedValues(names, pairs)
         # by api key and version
         self._changes = lru_cache(CACHE_SIZE)(self._find_changes)
+        self._puts = lru_cache(CACHE_SIZE)(self._find_puts)
 
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs with names or ids to translate."""
@@ -105,9 +108,22 @@ class NamesTranslator:
             or bool(self._changes(api_key, version))
         )
 
-    def _find_changes(self, api_key: int, version: int) -> tuple[tuple[Path, Change], ...]:
+    def _find_changes(self, api_key: int, version: int) -> Changes | None:
         found = ((path, self._change(api_key, what, path)) for path, what in _rows(api_key, version))
-        return tuple((path, change) for path, change in found if change is not None)
+        return _tree([(path, change) for path, change in found if change is not None])
+
+    def _find_puts(self, api_key: int, version: int) -> tuple[Callable[[Exchange, Values], Withheld | None], ...]:
+        """The special rules of an API, in their order."""
+        found: list[Callable[[Exchange, Values], Withheld | None]] = []
+        if api_key == OFFSET_FOR_LEADER_EPOCH:
+            found.append(self._put_epochs)
+        if marked("request", api_key, version, "topic_id"):
+            found.append(self._put_ids)
+        if api_key == FIND_COORDINATOR:
+            found.append(self._put_keys)
+        if api_key in QUOTING_APIS:
+            found.append(self._answers.put)
+        return tuple(found)
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Withheld | None:
         """Changes `values`. Withholds a request whose topics the target lacks, or that reaches beyond the prefix."""
@@ -118,28 +134,26 @@ class NamesTranslator:
             return Withheld(Reason.BEYOND_PREFIX, str(error))
 
     def _request(self, exchange: Exchange, values: Values) -> Withheld | None:
-        for put in (self._put_epochs, self._put_ids, self._put_keys):
+        for put in self._puts(exchange.api_key, exchange.version):
             withheld = put(exchange, values)
             if withheld is not None:
                 return withheld
-        self._answers.put(exchange, values)
-        for path, change in self._changes(exchange.api_key, exchange.version):
-            _apply(values, path, change)
+        changes = self._changes(exchange.api_key, exchange.version)
+        if changes is not None:
+            _apply(values, changes)
         if exchange.api_key == METADATA:
             values["allow_auto_topic_creation"] = False
         if self._names.prefix:
             self._put_prefix(exchange.api_key, values)
         return None
 
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
+    def learns(self, api_key: int) -> bool:
+        """True for APIs whose answers give values that later requests quote."""
+        return api_key in QUOTING_APIS
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
         """Learns values that later requests quote."""
         self._answers.learn(exchange, values, answer)
-
-    def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """Does nothing."""
 
     def _name(self, recorded: str | None) -> str | None:
         """The target's name. Null and empty names stay."""
@@ -177,8 +191,6 @@ class NamesTranslator:
 
     def _put_epochs(self, exchange: Exchange, values: Values) -> Withheld | None:
         """OffsetForLeaderEpoch asks for the present epoch. If the topic is not known yet, routing asks for it first."""
-        if exchange.api_key != OFFSET_FOR_LEADER_EPOCH:
-            return None
         kept = [topic for topic in values["topics"] if self._put_epoch(exchange, topic)]
         had_topics, values["topics"] = bool(values["topics"]), kept
         return Withheld(Reason.NO_EPOCH) if had_topics and not kept else None
@@ -200,8 +212,6 @@ class NamesTranslator:
     # topic ids
 
     def _put_ids(self, exchange: Exchange, values: Values) -> Withheld | None:
-        if not marked("request", exchange.api_key, exchange.version, "topic_id"):
-            return None
         elements = body("request", exchange.api_key)
         if not self._map_ids(exchange, values, elements) or _names_topics(values, elements):
             return None
@@ -267,8 +277,6 @@ class NamesTranslator:
 
     def _put_keys(self, exchange: Exchange, values: Values) -> Withheld | None:
         """The keys of FindCoordinator: names, or keys of share groups' partitions, which contain a topic id."""
-        if exchange.api_key != FIND_COORDINATOR:
-            return None
         change = {SHARE: self._share_key, GROUP: self._group}.get(values.get("key_type", GROUP), self._name)
         recorded = values.get("coordinator_keys", [values.get("key")])
         keys = [change(key) for key in recorded]
@@ -338,21 +346,40 @@ def _changes_topics(api_key: int, path: Path = ()) -> bool:
     return how in (Treatment.ADMIN, Treatment.DELETES) and destination(api_key) is not Destination.GROUP
 
 
-def _apply(values: Values, path: Path, change: Change) -> None:
-    """Changes the values at a path.
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of a struct: by field, of its value or of the structs in it. In the order of the fields."""
 
-    Structs are copied first: all messages share the default of an absent tagged one.
+    fields: tuple[tuple[str, Change | Changes], ...]
+
+
+def _tree(changes: Sequence[tuple[Path, Change]]) -> Changes | None:
+    """Changes by path as those of structs; None if there are none."""
+    found: dict[str, Change | list[tuple[Path, Change]]] = {}
+    for (name, *deeper), change in changes:
+        if not deeper:
+            found[name] = change
+        elif isinstance(inner := found.setdefault(name, []), list):
+            inner.append((tuple(deeper), change))
+    fields = ((name, _tree(each) if isinstance(each, list) else each) for name, each in found.items())
+    return Changes(tuple((name, each) for name, each in fields if each is not None)) if found else None
+
+
+def _apply(values: Values, changes: Changes) -> None:
+    """Changes the values of a struct.
+
+    Structs in it are copied first: all messages share the default of an absent tagged one.
     """
-    name, *deeper = path
-    found = values.get(name)
-    if not deeper:
-        values[name] = [*map(change, found)] if isinstance(found, list) else change(found)
-    elif isinstance(found, list):
-        for each in found:
-            _apply(each, tuple(deeper), change)
-    elif found is not None:
-        values[name] = dict(found)
-        _apply(values[name], tuple(deeper), change)
+    for name, change in changes.fields:
+        found = values.get(name)
+        if not isinstance(change, Changes):
+            values[name] = [*map(change, found)] if isinstance(found, list) else change(found)
+        elif isinstance(found, list):
+            for each in found:
+                _apply(each, change)
+        elif found is not None:
+            values[name] = dict(found)
+            _apply(values[name], change)
 
 
 def _names_topics(values: Values, elements: Elements) -> bool:

@@ -33,6 +33,7 @@ from recorder.replay.messages import batches
 from recorder.replay.partitions import Topic
 from recorder.replay.plan import Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import Chosen
+from recorder.replay.translator import Translator
 
 NEW_SESSION = frozenset({70, 71, 106})
 SESSIONS_FROM = 7
@@ -97,7 +98,7 @@ class _Flight:
     begins_anew: bool = False
 
 
-class FetchSessions:
+class FetchSessions(Translator):
     """The fetch sessions of one replay. A translator; it comes before that of offsets.
 
     Args:

@@ -33,6 +33,7 @@ from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.sessions.decisions import Counterpart, Decision, Decisions, batches
 from recorder.replay.sessions.fetch_sessions import epoch_after
+from recorder.replay.translator import Translator
 
 NEW_SESSION = frozenset({122, 123})
 _APIS = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
@@ -91,7 +92,7 @@ class _Flight:
     begins_anew: bool = False
 
 
-class ShareSessions:
+class ShareSessions(Translator):
     """The share sessions of one replay, and what its members have acquired. A translator.
 
     Args:

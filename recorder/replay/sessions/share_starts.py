@@ -16,6 +16,7 @@ from recorder.replay.cluster import GROUP
 from recorder.replay.names import Names
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import AskFirst, Exchange, Hold, MadeRequest, Reason, Refusal, ToCoordinator, Values
+from recorder.replay.translator import Translator
 
 PURPOSE = "to have share groups begin where the recorded ones did"
 _JOIN = 0
@@ -26,7 +27,7 @@ Expected = Callable[[str, int, int], int]
 Starts = Mapping[str, Mapping[TopicPartition, int]]
 
 
-class ShareStarts:
+class ShareStarts(Translator):
     """The beginnings of one replay's share groups. A translator.
 
     Args:
@@ -73,12 +74,3 @@ class ShareStarts:
             self._asked.discard(group)
 
         return MadeRequest(ALTER_SHARE_GROUP_OFFSETS, values, ToCoordinator(GROUP, name), PURPOSE, done)
-
-    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
-        """Does nothing."""
-
-    def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
-        """Does nothing."""
-
-    def lost(self, exchange: Exchange, values: Values | None) -> None:
-        """Does nothing."""

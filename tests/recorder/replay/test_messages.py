@@ -15,7 +15,6 @@ from proxy.wire.keys import HEARTBEAT
 from recorder.replay import messages
 from recorder.replay.consumers import records
 from recorder.replay.options import Options
-from recorder.replay.requests import order
 from tests.recorder.replay.fake_kafka import Kafka, recorded
 from tests.recorder.replay.simulation import Simulation
 from tests.strategies import messages as any_message
@@ -44,7 +43,7 @@ def without_memory(patch: pytest.MonkeyPatch) -> None:
     for name in REMEMBERING:
         patch.setattr(messages, name, getattr(messages, name).__wrapped__)
     patch.setattr(records, "_remembered_digests", records._remembered_digests.__wrapped__)
-    patch.setattr(order, "repeatable", lambda api_key, frame: None)
+    patch.setattr(messages, "repeatable", lambda api_key, frame: None)
 
 
 @examples(20, derandomize=True)
@@ -60,6 +59,8 @@ def test_a_replay_that_remembers_sends_and_finds_the_same(seed: int, is_like: bo
 
 def written(value: Any) -> Any:
     """Returns a copy of values, with records as bytes."""
+    if isinstance(value, messages.RememberedRequest):
+        return written(value.values)
     if isinstance(value, dict):
         return {name: written(inner) for name, inner in value.items()}
     if isinstance(value, list):

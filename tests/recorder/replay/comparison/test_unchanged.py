@@ -31,11 +31,12 @@ class Drawn:
         drawn = Random(f"{self._seed} {what} {recorded!r}").randrange(20)
         if what in self.same or drawn > 1:
             return recorded
-        changed: Hashable = _other(recorded)
+        changed: Hashable = moved(recorded)
         return changed if drawn else None
 
 
-def _other(value: Hashable) -> Hashable:
+def moved(value: Hashable) -> Hashable:
+    """Another value of the same kind."""
     return (other(value[0]), *value[1:]) if isinstance(value, tuple) else other(value)
 
 
@@ -55,9 +56,9 @@ def test_an_answer_that_names_nothing_is_not_walked() -> None:
 def test_an_offset_that_stands_elsewhere_on_the_target_is_walked_to() -> None:
     answer = produced()
     place = answer["responses"][0]["name"], answer["responses"][0]["partition_responses"][0]["index"]
-    moved = Pairs({(ValueKind.OFFSET, place, 0): 5})
+    elsewhere = Pairs({(ValueKind.OFFSET, place, 0): 5})
     assert is_its_own_counterpart(PRODUCE, PRODUCE_VERSION, answer, Unchanged())
-    assert not is_its_own_counterpart(PRODUCE, PRODUCE_VERSION, answer, moved)
+    assert not is_its_own_counterpart(PRODUCE, PRODUCE_VERSION, answer, elsewhere)
 
 
 def test_fields_that_are_not_compared_are_not_mapped() -> None:

@@ -6,7 +6,10 @@ import pytest
 
 from proxy.wire.keys import JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from recorder.replay.engine.item import Item, Lane, State
+from recorder.replay.engine.routes import Routes
 from recorder.replay.engine.waiting import WaitGraph
+from recorder.replay.options import Options
+from recorder.replay.outcome import Result, Source, Target
 from recorder.replay.plan import Hold, Reason
 from recorder.replay.requests.order import Keys
 from recorder.replay.stream import RequestRecorded
@@ -20,6 +23,7 @@ VALUES = {
     SYNC_GROUP: {"group_id": GROUP, "member_id": "m", "generation_id": 1, "assignments": []},
     LEAVE_GROUP: {"group_id": GROUP, "member_id": "m"},
 }
+ROUTES = Routes(Options(), (), Result(Source("capture"), Target("target")), frozenset())
 COMMIT = {"group_id": GROUP, "member_id": "m", "generation_id_or_member_epoch": 1, "topics": []}
 
 
@@ -29,7 +33,7 @@ def two_items(first: int, second: int) -> tuple[WaitGraph, Item, Item]:
     for connection, api_key in enumerate((first, second)):
         exchange = recorded(api_key, 1, (VALUES | {OFFSET_COMMIT: COMMIT})[api_key], connection=connection)
         keys = Keys(commits_to=GROUP) if api_key == OFFSET_COMMIT else Keys(member_of=GROUP)
-        item = Item(exchange, keys, Lane(exchange.connection), 0)
+        item = Item(exchange, ROUTES.of(exchange), keys, Lane(exchange.connection), 0)
         waiting.request_read(item)
         found.append(item)
     return waiting, *found

@@ -19,8 +19,9 @@ def framed(*contents: bytes) -> bytes:
     return b"".join(len(one).to_bytes(4, "big") + one for one in contents)
 
 
+@pytest.mark.parametrize("is_alone", [False, True], ids=["together", "alone"])
 @pytest.mark.parametrize("size", [1, 1000, 200_000], ids=["tiny", "small", "large"])
-def test_pieces_leave_in_order_and_none_amid_another(size: int) -> None:
+def test_pieces_leave_in_order_and_none_amid_another(size: int, is_alone: bool) -> None:
     """Half of them are written while the socket is full: they wait for the rest of an earlier piece."""
     pieces = [bytes([number]) * size for number in range(100)]
     begun: list[int] = []
@@ -40,7 +41,9 @@ def test_pieces_leave_in_order_and_none_amid_another(size: int) -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(sockets.run)
                 for first, second in zip(pieces[::2], pieces[1::2], strict=True):
-                    begun.append(wire.write([Send(1, Pieces([first[:2], first[2:]])), Send(1, Pieces([second]))]))
+                    sends = [Send(1, Pieces([first[:2], first[2:]])), Send(1, Pieces([second]))]
+                    together = [[one] for one in sends] if is_alone else [sends]
+                    begun.extend(wire.write(each) for each in together)
                     await trio.lowlevel.checkpoint()
                 found = await read(other, 100 * size)
                 nursery.cancel_scope.cancel()
