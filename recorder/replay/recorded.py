@@ -61,7 +61,8 @@ class Recorded:
         told: the sessions that have events of clusters.
         frames: session and cluster of all frames, with the files.
         covered: session and cluster -> the files of events that tell its ids.
-        unreadable: sessions of which something can't be read; `running`: those that are not compacted yet.
+        unreadable: sessions of which something can't be read.
+        running: session and cluster of those that are not compacted yet; None: no cluster is told.
     """
 
     ids: dict[Part, set[str]] = field(default_factory=dict)
@@ -71,7 +72,7 @@ class Recorded:
     frames: dict[Part, list[CaptureFile]] = field(default_factory=lambda: defaultdict(list))
     covered: dict[Part, list[CaptureFile]] = field(default_factory=lambda: defaultdict(list))
     unreadable: set[str] = field(default_factory=set)
-    running: set[str] = field(default_factory=set)
+    running: set[Part] = field(default_factory=set)
 
     def sessions_of(self, cluster_id: str | None) -> set[str]:
         """The sessions that were recorded at the cluster of this id."""
@@ -81,8 +82,8 @@ class Recorded:
     def without_id(self) -> list[str]:
         """The sessions that don't tell the ids of all their clusters, for all their hours."""
         parts = {part for part, captured in self.frames.items() if not all(self._is_known(part, at) for at in captured)}
-        told = {session for session, _ in self.ids}
-        return sorted({session for session, _ in parts} | (self.running - told))
+        unknown = {part for part in self.running if not any(self._is_same(part, each) for each in self.ids)}
+        return sorted({session for session, _ in parts | unknown})
 
     def _is_known(self, part: Part, file: CaptureFile) -> bool:
         same = [each for each in self.ids.keys() | self.covered.keys() if self._is_same(part, each)]
@@ -92,8 +93,11 @@ class Recorded:
         near = [
             at for each in same for at in self.covered.get(each, ()) if (at.date, at.hour) == (file.date, file.hour)
         ]
-        first, last = min((at.first for at in near), default=0), max((at.last for at in near), default=0)
-        return bool(near) and first <= file.first and file.last <= last
+        until = file.first
+        for at in sorted(near, key=lambda at: at.first):
+            if at.first <= until:
+                until = max(until, at.last + 1)
+        return until > file.last
 
     def _is_same(self, one: Part, other: Part) -> bool:
         """True for one cluster, also if rows leave its name out and the session has no other."""
@@ -145,6 +149,10 @@ def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
     Errors: DamagedFileError, UnknownFormatError, OverBudget.
     """
     found = Recorded()
+    # before the files: what is compacted meanwhile stands in them
+    for name in session.sessions(folder):
+        _add_running(found, folder, name)
+    found.unreadable.update(session.links(folder))
     for file in files(folder, c.EVENTS_FOLDER):
         for cluster, kind, detail in _rows(found, file, (c.CLUSTER, c.KIND, c.DETAIL), sessions):
             facts = facts_of(detail)
@@ -159,8 +167,6 @@ def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
             captured += [file] if file not in captured[-1:] else []
             if file.session not in found.told:
                 found.add_addresses(file.session, listener)
-    for name in session.sessions(folder):
-        _add_running(found, folder, name)
     return found
 
 
@@ -181,7 +187,7 @@ def is_played(session: str, sessions: Sequence[str]) -> bool:
 
 def _add_running(found: Recorded, folder: Path, name: str) -> None:
     """Adds what the log of a session tells that is not compacted yet. A segment begins with all told before it."""
-    found.running.add(name)
+    clusters: set[str | None] = set()
     try:
         with session.open_session(folder, name) as opened:
             newest = segments(opened)[-1:]
@@ -194,12 +200,17 @@ def _add_running(found: Recorded, folder: Path, name: str) -> None:
                                 facts = entry_json.decoded(entry)
                                 every = [facts] if entry.kind == EntryKind.CLUSTER else facts.get("clusters", ())
                                 for each in every:
+                                    clusters.add(each["cluster"])
                                     found.add_known((name, each["cluster"]), each)
                 finally:
                     reader.close()
+    except FileNotFoundError:
+        # it has been compacted meanwhile
+        return
     except (ValueError, OSError):
-        # it may have ended meanwhile; or its log is of a newer program
+        # its log is of a newer program, or damaged
         found.unreadable.add(name)
+    found.running.update((name, cluster) for cluster in clusters or {None})
 
 
 def facts_of(detail: str | None) -> dict[str, Any]:

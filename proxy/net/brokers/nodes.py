@@ -235,9 +235,10 @@ class Nodes:
         self.failing = ""
 
     async def _ensure(self, nodes: tuple[Node, ...], cluster_id: str | None) -> None:
+        # the recorder learns the id even from an answer that is refused
+        self.identity.add_id(cluster_id)
         self._check_file_limit({node.node_id for node in nodes})
         self._told_id = cluster_id or self._told_id
-        self.identity.add_id(cluster_id)
         is_new_id = cluster_id not in (None, self._cluster_id)
         if is_new_id:
             self._switch_cluster(cluster_id)

@@ -79,18 +79,20 @@ class Job:
     max_mismatches: int = 0
     record: Path | None = None
     record_when_full: WhenFull = WhenFull.DROP
+    # the sessions that the guard knows; one that arrives later is not played
+    known: tuple[str, ...] = ()
 
     def rows(self) -> Iterator[Happening]:
         """The happenings of the capture, as far as sessions and cluster choose them."""
-        return happenings(self.folder, self.sessions, self.cluster)
+        return happenings(self.folder, self.known or self.sessions, self.cluster)
 
     def looked_at(self) -> Iterator[Happening]:
         """The happenings of all clusters, as far as sessions choose them."""
-        return happenings(self.folder, self.sessions)
+        return happenings(self.folder, self.known or self.sessions)
 
     def steps(self) -> Iterator[Happening | DiskRead]:
         """The happenings to play, with a `DiskRead` before each step that reads from the disk."""
-        return in_steps(self.folder, self.sessions, self.cluster)
+        return in_steps(self.folder, self.known or self.sessions, self.cluster)
 
     def words(self) -> tuple[str, ...]:
         """The options and filters as they would be typed."""
@@ -107,6 +109,8 @@ def run(job: Job) -> int:
     """Plays, and returns the exit code. Errors: ClickException with the line that the user reads."""
     with _ends_as_ctrl_c():
         surveyed = _surveyed(job)
+        told = {name for name, _ in surveyed.recorded.frames if is_played(name, job.sessions)}
+        job = replace(job, known=tuple(sorted(told)))
         guard = _check(job, surveyed)
         if surveyed.other_clusters:
             # nodes, topics and ids of other clusters must not pass for those of the one that is played

@@ -120,3 +120,11 @@ async def test_a_node_that_has_no_name_makes_answers_fail(make):
     with pytest.raises(OSError, match="no place"):
         nodes.advertised(256)
     assert "node 256 has no place" in nodes.failing
+
+
+async def test_the_clusters_id_is_recorded_even_if_it_names_too_many_nodes(make, watcher, monkeypatch):
+    monkeypatch.setattr("proxy.net.brokers.nodes.resource.getrlimit", lambda which: (9, 9))
+    nodes = make()
+    with pytest.raises(OSError, match="more nodes than 4"):
+        await nodes.ensure([Node(number, "up.invalid", 9092) for number in range(5)], "of many")
+    assert watcher.identities[settings().name, "ids"] == ["of many"]

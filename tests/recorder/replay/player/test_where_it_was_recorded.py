@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,8 +21,10 @@ from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
 from recorder.replay.choice import Choice
 from recorder.replay.options import Options
+from recorder.replay.player import guard
 from recorder.replay.player import run as module
 from recorder.replay.player.run import Job, run
+from recorder.replay.recorded import recorded as recorded_at
 from recorder.replay.refused import Refused
 from tests.recorder.replay.captures import SESSION, Row, event, request, response, write
 from tests.recorder.replay.player.kafka_node import NOT_LEADER, TOPIC, Node
@@ -638,6 +641,19 @@ def test_a_session_that_is_not_compacted_yet_counts(
     assert not target.written
 
 
+def test_each_cluster_of_a_session_that_is_not_compacted_yet_counts(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    played = job(started(Node("target")), dry_run=True)
+    tap = open_tap(played.folder, RecordSettings())
+    try:
+        tap.identified("one", ids=["other"], listeners=["192.0.2.1:9092"])
+        tap.identified("two", listeners=["192.0.2.1:9093"])
+    finally:
+        tap.close()
+    assert f"{NO_ID} (session {tap.session})" in refusal(played)
+
+
 def test_a_node_that_is_down_is_no_reason_to_refuse(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
     target = started(Node("target"))
     with socket.socket() as free:
@@ -656,3 +672,41 @@ def test_a_node_without_an_id_beside_one_with_an_id_is_told_in_whole_sentences(
     assert told.startswith(
         f"{other.host}:{other.port} is a node of cluster other, the target is a cluster without an id: right would be"
     )
+
+
+@pytest.mark.real
+def test_a_session_that_arrives_behind_the_check_is_not_played(
+    job: Callable[..., Job], started: Callable[[Node], Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = started(Node("second"))
+    played = job(target, events=[known_by("first")])
+    check = guard.Guard.look_up
+
+    async def arrives(self: guard.Guard) -> None:
+        told = [known_by("second", session=OTHER_SESSION)]
+        write(played.folder, frames(session=OTHER_SESSION), told)
+        await check(self)
+
+    monkeypatch.setattr(guard.Guard, "look_up", arrives)
+    assert run(played) == 0
+    assert target.asked["Produce"] == 3
+
+
+def test_an_hour_without_the_events_in_its_middle_has_no_id(job: Callable[..., Job]) -> None:
+    folder = job("127.0.0.1:1", events=[known_by("first")]).folder
+    (of_events,) = folder.glob("events/*/*/*.parquet")
+    (of_frames,) = folder.glob("frames/*/*/*.parquet")
+    for number in (2, 3):
+        shutil.copy(of_frames, of_frames.with_name(f"{SESSION}-{number}-{number}.parquet"))
+    assert recorded_at(folder).without_id == [SESSION]
+    shutil.copy(of_events, of_events.with_name(f"{SESSION}-3-3.parquet"))
+    assert recorded_at(folder).without_id == [SESSION]
+    shutil.copy(of_events, of_events.with_name(f"{SESSION}-2-2.parquet"))
+    assert recorded_at(folder).without_id == []
+
+
+def test_a_session_that_is_a_link_may_hide_a_cluster(job: Callable[..., Job], tmp_path: Path) -> None:
+    folder = job("127.0.0.1:1", events=[known_by("first")]).folder
+    (folder / "_spool").mkdir()
+    (folder / "_spool" / OTHER_SESSION).symlink_to(tmp_path)
+    assert recorded_at(folder).unreadable == {OTHER_SESSION}
