@@ -154,6 +154,9 @@ def record(programs: Path, folder: Path) -> None:
             assert producer.flush(READY_SECONDS) == 0
         finally:
             assert children.stop(proxy, seconds=READY_SECONDS) == 0, log.read_text()
+        # the compactor may outlive the proxy, and finishes on its own
+        spool = folder / "capture" / "_spool"
+        wait_for(lambda: not any(each.is_dir() for each in spool.glob("*")), "the compactor")
 
 
 def run_all(programs: Path, folder: Path, commands: list[str]) -> list[tuple[int, str, str, str]]:
