@@ -102,7 +102,9 @@ def test_a_killed_worker_takes_only_its_own_connections_and_nothing_is_lost_or_d
         assert proxy.stop() == 0
     wait_for(lambda: not sessions.sessions(folder), "the sessions' ends")
     assert len({row[c.SESSION] for row in event_rows(folder, "session")}) == 3
-    rows = frame_rows(folder)
+    # the kernel gives a port that was cut off to a later client
+    later = {client.name for client in again}
+    rows = [row for row in frame_rows(folder) if row["client"] not in later]
     for talk in went_on:
         assert_recorded(rows, talk, talk.answered)
     for talk in cut_off:
