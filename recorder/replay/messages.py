@@ -104,14 +104,6 @@ def repeatable(api_key: int, frame: bytes) -> bytes | None:
     return None if len(frame) > SMALL or api_key == PRODUCE else frame[8:]
 
 
-def request_values(api_key: int, version: int, frame: bytes) -> Values:
-    """The values of a request, shared: not to be changed. Errors: WireError."""
-    rest = repeatable(api_key, frame)
-    return (
-        decoded_request(api_key, version, frame) if rest is None else remembered_request(api_key, version, rest).values
-    )
-
-
 def answer_values(api_key: int, version: int, frame: bytes) -> SharedValues:
     """The values of the answer to a request of that version, shared: not to be changed. Errors: WireError."""
     if len(frame) > SMALL:

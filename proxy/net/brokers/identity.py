@@ -9,7 +9,7 @@ a name may lead elsewhere later.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import trio
@@ -39,8 +39,8 @@ class Identity:
         self._upstreams: set[Address] = set()
         self._listeners: set[Address] = set()
         self._interfaces = of_this_machine() if observer is not None else []
-        # names that were not looked up yet, with what to do with their addresses
-        self._new_names: dict[Address, Callable[..., None]] = {}
+        # names that were not looked up yet, in the order in which they came
+        self._new_names: dict[Address, None] = {}
         self._more_names = trio.Event()
 
     def add_id(self, cluster_id: str | None) -> None:
@@ -53,13 +53,12 @@ class Identity:
 
     def add_upstreams(self, *addresses: Address) -> None:
         """These are addresses of the cluster's brokers."""
-        if self._observer is not None and (new := self._new(self._upstreams, addresses, self.add_upstreams)):
+        if self._observer is not None and (new := self._new(self._upstreams, addresses)):
             self._observer.identified(self._cluster, upstreams=map(str, new))
 
     def add_listeners(self, *addresses: Address) -> None:
         """The proxy can be reached at these addresses for the cluster."""
-        everywhere = self._everywhere(addresses)
-        if self._observer is not None and (new := self._new(self._listeners, everywhere, self.add_listeners)):
+        if self._observer is not None and (new := self._new(self._listeners, self._everywhere(addresses))):
             self._observer.identified(self._cluster, listeners=map(str, new))
 
     def reached(self, sock: socket.socket) -> None:
@@ -75,14 +74,16 @@ class Identity:
                     await self._look_up_new_names()
             self._interfaces = await trio.to_thread.run_sync(of_this_machine)
             self.add_listeners(*(each for each in self._listeners if each.host in WILDCARDS))
-            for known, add in ((self._upstreams, self.add_upstreams), (self._listeners, self.add_listeners)):
-                self._new_names |= {each: add for each in known if _is_name(each.host)}
+            self._new_names |= dict.fromkeys(each for each in self._upstreams | self._listeners if _is_name(each.host))
 
     async def _look_up_new_names(self) -> None:
         while self._new_names:
             name = next(iter(self._new_names))
-            add = self._new_names.pop(name)
-            add(*await _resolved(name))
+            del self._new_names[name]
+            found = await _resolved(name)
+            for known, add in ((self._upstreams, self.add_upstreams), (self._listeners, self.add_listeners)):
+                if name in known:
+                    add(*found)
         self._more_names = trio.Event()
         await self._more_names.wait()
 
@@ -92,11 +93,11 @@ class Identity:
             if address.host in WILDCARDS:
                 yield from (Address(str(ip), address.port) for ip in self._interfaces)
 
-    def _new(self, known: set[Address], addresses: Iterable[Address], add: Callable[..., None]) -> list[Address]:
+    def _new(self, known: set[Address], addresses: Iterable[Address]) -> list[Address]:
         spelled = dict.fromkeys(Address(_one_spelling(each.host), each.port) for each in addresses)
         new = [each for each in spelled if each not in known][: MOST_REPORTED - len(known)]
         known.update(new)
-        self._new_names |= {each: add for each in new if _is_name(each.host)}
+        self._new_names |= dict.fromkeys(each for each in new if _is_name(each.host))
         self._more_names.set()
         return new
 

@@ -180,6 +180,6 @@ class Answers:
         item.pause = retries.next_pause(item.pause)
         if only is None:
             item.answers = []
-        self._play.world.counts(item.exchange).retried += 1
+        item.route.counts.retried += 1
         item.state = State.RETRYING
         self._play.timers.at(now + item.pause, lambda at: self._send_again(item, only, at))

@@ -149,7 +149,7 @@ class Play:
 
     def miss_answer(self, item: Item) -> None:
         """Gives up an answer that the target owes, and counts it as lost."""
-        self.world.counts(item.exchange).lost += 1
+        item.route.counts.lost += 1
         self.lose(item)
 
     def lose(self, item: Item) -> None:

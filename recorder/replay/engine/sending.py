@@ -160,8 +160,7 @@ class Sending:
         refused: Refusal | None = refused_by_head(exchange, item.route.refusal, world.options)
         try:
             if refused is None:
-                remembered = exchange.remembered
-                values = exchange.decoded() if remembered is None else remembered.copy()
+                values = exchange.decoded()
                 if item.route.may_be_refused:
                     refused = world.refused_values(exchange, values)
                 refused = refused or world.translated(item, values, now, now - item.due)

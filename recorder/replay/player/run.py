@@ -82,17 +82,21 @@ class Job:
     # the sessions that the guard knows; one that arrives later is not played
     known: tuple[str, ...] = ()
 
+    @property
+    def _played(self) -> tuple[str, ...]:
+        return self.known or self.sessions
+
     def rows(self) -> Iterator[Happening]:
         """The happenings of the capture, as far as sessions and cluster choose them."""
-        return happenings(self.folder, self.known or self.sessions, self.cluster)
+        return happenings(self.folder, self._played, self.cluster)
 
     def looked_at(self) -> Iterator[Happening]:
         """The happenings of all clusters, as far as sessions choose them."""
-        return happenings(self.folder, self.known or self.sessions)
+        return happenings(self.folder, self._played)
 
     def steps(self) -> Iterator[Happening | DiskRead]:
         """The happenings to play, with a `DiskRead` before each step that reads from the disk."""
-        return in_steps(self.folder, self.known or self.sessions, self.cluster)
+        return in_steps(self.folder, self._played, self.cluster)
 
     def words(self) -> tuple[str, ...]:
         """The options and filters as they would be typed."""

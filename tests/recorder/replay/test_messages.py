@@ -15,6 +15,7 @@ from proxy.wire.keys import HEARTBEAT
 from recorder.replay import messages
 from recorder.replay.consumers import records
 from recorder.replay.options import Options
+from recorder.replay.plan import Exchange, Origin, Peer, Values
 from tests.recorder.replay.fake_kafka import Kafka, recorded
 from tests.recorder.replay.simulation import Simulation
 from tests.strategies import messages as any_message
@@ -23,6 +24,11 @@ from tests.sweeps import examples
 # the module's cached functions
 REMEMBERING = ("remembered_request", "remembered_answer", "remembered_batches")
 BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+
+
+def request_values(key: int, version: int, frame: bytes) -> Values:
+    """The values of a recorded request."""
+    return Exchange(Origin("s", 1, 0), key, version, frame, 0, 0, Peer("host", "client")).request
 
 
 def play(seed: int, *, is_like: bool) -> Simulation:
@@ -101,7 +107,7 @@ def test_values_are_those_of_the_frame(message: tuple[Codec, dict[str, Any]]) ->
     key, version = codec.message.key, codec.version
     if codec.message.kind == "request":
         frame = encode_request(key, version, 7, "client", values)
-        found, read = messages.request_values(key, version, frame), decode_request(frame)
+        found, read = request_values(key, version, frame), decode_request(frame)
     else:
         frame = encode_response(key, version, 7, values)
         found, read = messages.answer_values(key, version, frame), decode_response(frame, key, version)
@@ -111,12 +117,12 @@ def test_values_are_those_of_the_frame(message: tuple[Codec, dict[str, Any]]) ->
 
 def test_a_small_message_that_comes_again_is_decoded_once() -> None:
     frames = [encode_request(HEARTBEAT, 4, number, "client", BEAT) for number in (1, 2)]
-    first, second = (messages.request_values(HEARTBEAT, 4, frame) for frame in frames)
+    first, second = (request_values(HEARTBEAT, 4, frame) for frame in frames)
     assert first is second
 
 
 def test_a_message_from_another_client_or_in_another_version_is_another_one() -> None:
     asked = [(4, "client"), (4, "other"), (3, "client")]
     frames = [(version, encode_request(HEARTBEAT, version, 1, name, BEAT)) for version, name in asked]
-    found = [messages.request_values(HEARTBEAT, version, frame) for version, frame in frames]
+    found = [request_values(HEARTBEAT, version, frame) for version, frame in frames]
     assert len({id(each) for each in found}) == len(asked)
