@@ -23,10 +23,9 @@ from proxy.similar import right_would_be
 from proxy.terminal import echo, printable
 from recorder import extras
 from recorder.capture.remote import is_url
-from recorder.filters import nothing_passes
+from recorder.filters import SINCE, UNTIL, nothing_passes
 from recorder.inspect.options import Api, api
 from recorder.missing import missing_table
-from recorder.moments import SINCE, UNTIL
 from recorder.spark_options import (
     FORMATS,
     WINDOW,

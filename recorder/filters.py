@@ -1,4 +1,7 @@
-"""A command's filters in words, and the answer if nothing passes them: what the capture holds instead."""
+"""A command's filters: the options of time, filters in words, and the answer if nothing passes: what the capture holds.
+
+The notations of times have a module of their own, because executors read them, and have no click.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,23 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import click
+
+from proxy.option_types import ReadBy
 from proxy.terminal import printable
 from proxy.wire import apis, kafka07
 from proxy.wire.dialects import Dialect
-from recorder.moments import written
+from recorder.moments import RIGHT, read, written
 from recorder.terminal import count, moment
+
+# as `moments.read` has it
+MOMENT = ReadBy("TIME", read, RIGHT, "is no time")
+SINCE = click.option(
+    "--since",
+    type=MOMENT,
+    help="From this time on (UTC): 2026-11-21T13:48, 13:48 on the last frame's day, -5m before the last frame.",
+)
+UNTIL = click.option("--until", type=MOMENT, help="Up to this time.")
 
 # How many of the capture's APIs are named.
 _NAMED = 20

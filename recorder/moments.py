@@ -13,9 +13,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 
-import click
-
-from proxy.option_types import ReadBy
 from proxy.units import read_time
 
 # The range of a column of nanoseconds, years 1677 to 2262. Any moment beyond is before or after all frames.
@@ -68,10 +65,3 @@ def _since_epoch(when: datetime) -> int:
 
 # right notations, for the sentence about a wrong one
 RIGHT = "2026-11-21T13:48 (UTC), 13:48 or -5m"
-MOMENT = ReadBy("TIME", read, RIGHT, "is no time")
-SINCE = click.option(
-    "--since",
-    type=MOMENT,
-    help="From this time on (UTC): 2026-11-21T13:48, 13:48 on the last frame's day, -5m before the last frame.",
-)
-UNTIL = click.option("--until", type=MOMENT, help="Up to this time.")

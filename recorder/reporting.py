@@ -16,7 +16,7 @@ import click
 from proxy.command_line import folders
 from proxy.terminal import echo, printable
 from recorder import extras, spark_options
-from recorder.moments import SINCE, UNTIL
+from recorder.filters import SINCE, UNTIL
 from recorder.report import files
 from recorder.report.files import CantReport
 from recorder.terminal import console, say

@@ -13,7 +13,7 @@ from proxy.command_line import folders
 from proxy.option_types import ROWS
 from proxy.terminal import echo, harmless_json
 from recorder import spark_options
-from recorder.moments import SINCE, UNTIL
+from recorder.filters import SINCE, UNTIL
 from recorder.terminal import console
 
 # rows of each table on a terminal

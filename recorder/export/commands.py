@@ -22,7 +22,7 @@ from proxy.terminal import echo, printable
 from recorder import extras, reporting, spark_options
 from recorder.export.message import Mode
 from recorder.export.refused import CantExport
-from recorder.moments import SINCE, UNTIL
+from recorder.filters import SINCE, UNTIL
 from recorder.terminal import cell, console, count
 
 MAPPERS = ("partitionkey",)

@@ -22,7 +22,7 @@ from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
 from recorder.capture.session import is_name
-from recorder.moments import SINCE, UNTIL
+from recorder.filters import SINCE, UNTIL
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 # api key and dialect; None means any dialect

@@ -19,7 +19,7 @@ from proxy.tools.output import budget_option
 from proxy.wire.apis import api_keys
 from proxy.wire.budget import Budget
 from recorder.capture.session import WhenFull
-from recorder.moments import MOMENT
+from recorder.filters import MOMENT
 from recorder.replay.choice import Choice
 from recorder.replay.login.logins import has_login
 from recorder.replay.names import is_prefix

@@ -70,6 +70,10 @@ def test_a_connection_that_only_the_brokers_saw_is_noticed() -> None:
         check_transparent([talk(groups())], [talk(groups()), talk(metadata())], ADVERTISED)
 
 
+def test_a_client_that_left_without_a_request_need_not_have_reached_a_broker() -> None:
+    check_transparent([talk()], [], ADVERTISED)
+
+
 # --- what ended in the middle ---------------------------------------------------------------------------
 
 NEAR, FAR = "127.0.0.1:19093", f"{UPSTREAM}:{PORT}"
