@@ -11,6 +11,7 @@ Source: parquet-format's `Encodings.md` (PLAIN, RLE), and `README.md` on data pa
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from itertools import islice, repeat
 from struct import Struct
@@ -51,12 +52,25 @@ def bodies(file: BinaryIO, column: Any, *, nullable: bool, first: int = 0) -> It
     rows = 0
     for page in pages(file, column):
         if rows + page.values > first:
+            _check_stored(file, page)
             file.seek(page.at)
             source = file.read if column.compression == "UNCOMPRESSED" else _decompressed(file)
             yield from islice(_values(_PlainValues(source, page), page.values, nullable), max(first - rows, 0), None)
         rows += page.values
     if rows != column.num_values:
         raise DamagedFileError(f"{rows} bodies where the footer says {column.num_values}")
+
+
+def _check_stored(file: BinaryIO, page: Page) -> None:
+    """Checks the stored bytes of a page with a checksum. Errors: DamagedFileError."""
+    if page.crc is None:
+        return
+    file.seek(page.at)
+    crc, left = 0, page.stored
+    while block := file.read(min(left, BLOCK)):
+        crc, left = zlib.crc32(block, crc), left - len(block)
+    if crc != page.crc:
+        raise DamagedFileError("a page whose checksum is wrong")
 
 
 def _decompressed(file: BinaryIO) -> Read:

@@ -243,7 +243,7 @@ class Compaction:
         assembly, limit = self._assembly, self._end_of(segment)
         end = self._session.size(segment_name(segment)) if limit is None else limit
         rest = max(end - reader.position, 0)
-        if is_last and not assembly.ended:
+        if is_last and not assembly.ended and reader.is_torn(limit):
             # a writer that was killed leaves its last write torn
             assembly.torn_bytes, rest = rest, 0
         if rest:

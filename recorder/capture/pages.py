@@ -18,6 +18,8 @@ STOP, TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 0, 1, 2, 3, 7,
 INTEGERS = (4, 5, 6)
 # field ids of PageHeader: both sizes of the page, and the structs for data pages (v1, v2)
 UNFOLDED, COMPRESSED = 2, 3
+# the field with the CRC-32 of a page's stored bytes, as a signed number; other programs may leave it out
+CRC = 4
 DATA_PAGE = 5
 DATA_PAGE_HEADERS = (DATA_PAGE, 8)
 # field ids in the structs for data pages; ENCODING is that of version 1
@@ -40,6 +42,7 @@ class Page(NamedTuple):
         unfolded: the number of bytes to which it decompresses.
         values: the number of its values; 0 for a dictionary page.
         encoding: Parquet's number of the values' encoding; None for a dictionary page, and for pages of version 2.
+        crc: the CRC-32 of its stored bytes; None: the page has none.
     """
 
     at: int
@@ -47,6 +50,7 @@ class Page(NamedTuple):
     unfolded: int
     values: int
     encoding: int | None
+    crc: int | None
 
 
 def pages(file: BinaryIO, column: Any) -> Iterator[Page]:
@@ -59,7 +63,10 @@ def pages(file: BinaryIO, column: Any) -> Iterator[Page]:
         values = sum(_number(header[field], NUM_VALUES) for field in DATA_PAGE_HEADERS if field in header)
         data = header.get(DATA_PAGE)
         encoding = data.get(ENCODING) if isinstance(data, dict) else None
-        yield Page(at + size, stored, _number(header, UNFOLDED), values, encoding)
+        crc = header.get(CRC)
+        yield Page(
+            at + size, stored, _number(header, UNFOLDED), values, encoding, None if crc is None else crc & 0xFFFFFFFF
+        )
         at += size + stored
 
 

@@ -46,7 +46,14 @@ def opened(path: Place) -> Any:
     as_dictionaries = [column for column in wanted if column in present]
     # from a store, each column would be a request of its own; `pre_buffer` fetches neighbouring columns together
     remote = not isinstance(path, Path)
-    return pq.ParquetFile(name, filesystem=system, metadata=footer, read_dictionary=as_dictionaries, pre_buffer=remote)
+    return pq.ParquetFile(
+        name,
+        filesystem=system,
+        metadata=footer,
+        read_dictionary=as_dictionaries,
+        pre_buffer=remote,
+        page_checksum_verification=True,
+    )
 
 
 def _has_dictionary(footer: Any, name: str) -> bool:

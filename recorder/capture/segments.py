@@ -122,6 +122,15 @@ class SegmentReader:
         self.position = following
         return True
 
+    def is_torn(self, limit: int | None = None) -> bool:
+        """True if what is left is the beginning of an entry, as a killed writer leaves it, or zeros after a crash.
+
+        Otherwise an entry is left that has all its bytes, and a wrong one among them.
+        """
+        left = self._end(limit) - self.position
+        size = spool.size_at(os.pread(self._file.fileno(), 8, self.position), 0)
+        return size > left or size < spool.SMALLEST_ENTRY
+
     def close(self) -> None:
         """Closes the segment's file."""
         self._file.close()

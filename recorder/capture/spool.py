@@ -45,6 +45,7 @@ _ENTRY = struct.Struct(">IIBBHIqqq")
 # the fields of _ENTRY without checksum and length
 _FIXED = struct.Struct(">BBHIqqq")
 _SPAN = struct.Struct(">II")
+SMALLEST_ENTRY = _ENTRY.size
 # entry numbers wrap around at this
 NUMBERS = 1 << 16
 # the largest time in ns, and the largest stream offset. Two of them add up to an int64; that sum, as a time, is in 2262
@@ -280,5 +281,5 @@ def entries(buffer: bytes, at: int = 0, seed: int = 0) -> Iterator[tuple[Entry, 
 def size_at(buffer: bytes, at: int) -> int:
     """The size that the entry at `at` claims; if its length field is not in the buffer, that of the smallest entry."""
     if len(buffer) - at < 8:
-        return _ENTRY.size
+        return SMALLEST_ENTRY
     return 8 + int.from_bytes(buffer[at + 4 : at + 8], "big")

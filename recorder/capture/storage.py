@@ -55,6 +55,8 @@ class TableFile:
             compression="zstd",
             use_dictionary=[name for name in _DICTIONARY if name in schema.names],
             write_statistics=[name for name in schema.names if name != c.FRAME],
+            # neither Parquet nor zstd would notice a flipped bit otherwise
+            write_page_checksum=True,
         )
 
     def write(self, table: Any) -> None:

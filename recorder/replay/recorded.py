@@ -28,7 +28,7 @@ from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.reader import CaptureFile, files, row_groups
 from recorder.capture.segments import SegmentReader, segments
-from recorder.capture.spool import EntryKind
+from recorder.capture.spool import EntryKind, short_name
 
 # API key -> the first version whose answer has the cluster's id
 _TELLS_ID = {METADATA: 2, DESCRIBE_CLUSTER: 0}
@@ -76,13 +76,17 @@ class Recorded:
 
     def sessions_of(self, cluster_id: str | None) -> set[str]:
         """The sessions that were recorded at the cluster of this id."""
-        return {session for (session, _), ids in self.ids.items() if cluster_id in ids}
+        return {session for (session, _), ids in self.ids.items() if short_name(cluster_id) in ids}
 
     @property
     def without_id(self) -> list[str]:
         """The sessions that don't tell the ids of all their clusters, for all their hours."""
         parts = {part for part, captured in self.frames.items() if not all(self._is_known(part, at) for at in captured)}
-        unknown = {part for part in self.running if not any(self._is_same(part, each) for each in self.ids)}
+        unknown = {
+            part
+            for part in self.running
+            if not any(ids and self._is_same(part, each) for each, ids in self.ids.items())
+        }
         return sorted({session for session, _ in parts | unknown})
 
     def _is_known(self, part: Part, file: CaptureFile) -> bool:
@@ -107,11 +111,11 @@ class Recorded:
         return None in (one[1], other[1]) and len({name for each, name in parts if each == one[0] and name}) <= 1
 
     def add_ids(self, part: Part, ids: Iterable[object], file: CaptureFile | None = None) -> None:
-        """Adds ids of a session's cluster. `file`: it has the events that tell them."""
-        if found := {each for each in ids if isinstance(each, str) and each}:
-            self.ids.setdefault(part, set()).update(found)
-            if file is not None:
-                self.covered[part].append(file)
+        """Adds ids of a session's cluster, if there are any. `file`: it has the events that tell them."""
+        found = {name for each in ids if isinstance(each, str) and (name := short_name(each))}
+        self.ids.setdefault(part, set()).update(found)
+        if found and file is not None:
+            self.covered[part].append(file)
 
     def add_addresses(self, session: str, *texts: object) -> None:
         """Adds addresses as they are written in events of a session."""
@@ -146,7 +150,7 @@ def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
     Args:
         sessions: beginnings of the names of the sessions that are played; none: all. Files of others may be damaged.
 
-    Errors: DamagedFileError, UnknownFormatError, OverBudget.
+    Errors: DamagedFileError, UnknownFormatError, OverBudget; StrangeFileError if the spool is no folder.
     """
     found = Recorded()
     # before the files: what is compacted meanwhile stands in them
@@ -154,9 +158,13 @@ def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
         _add_running(found, folder, name)
     found.unreadable.update(session.links(folder))
     for file in files(folder, c.EVENTS_FOLDER):
-        for cluster, kind, detail in _rows(found, file, (c.CLUSTER, c.KIND, c.DETAIL), sessions):
+        columns = (c.CLUSTER, c.CONNECTION, c.KIND, c.CAUSE, c.DETAIL)
+        for cluster, connection, kind, cause, detail in _rows(found, file, columns, sessions):
             facts = facts_of(detail)
-            if kind == c.EVENT_CLUSTER:
+            if kind == c.EVENT_GAP and connection is None and cause == c.GAP_DAMAGE:
+                # an entry that tells of a cluster may have been lost with its part of the log
+                found.unreadable.add(file.session)
+            elif kind == c.EVENT_CLUSTER:
                 found.told.add(file.session)
                 found.add_known((file.session, cluster), facts, file)
             elif kind in (c.EVENT_NODE, c.EVENT_OPENED):
@@ -186,15 +194,19 @@ def is_played(session: str, sessions: Sequence[str]) -> bool:
 
 
 def _add_running(found: Recorded, folder: Path, name: str) -> None:
-    """Adds what the log of a session tells that is not compacted yet. A segment begins with all told before it."""
+    """Adds what the log of a session tells that is not compacted yet. A segment begins with all told before it.
+
+    Its last bytes may still be on their way.
+    """
     clusters: set[str | None] = set()
     try:
         with session.open_session(folder, name) as opened:
             newest = segments(opened)[-1:]
             for number in newest:
                 reader = SegmentReader(opened, number)
+                end = reader.size
                 try:
-                    while entries := reader.read():
+                    while (entries := reader.read(end)) or reader.pass_over(end):
                         for entry in entries:
                             if entry.kind in (EntryKind.CLUSTER, EntryKind.INVENTORY):
                                 facts = entry_json.decoded(entry)
@@ -202,6 +214,8 @@ def _add_running(found: Recorded, folder: Path, name: str) -> None:
                                 for each in every:
                                     clusters.add(each["cluster"])
                                     found.add_known((name, each["cluster"]), each)
+                    if reader.passed_over or not reader.is_torn(end):
+                        found.unreadable.add(name)
                 finally:
                     reader.close()
     except FileNotFoundError:

@@ -19,6 +19,7 @@ import click
 import trio
 
 from proxy.command_line import IMPATIENT, ending_signals
+from proxy.files import StrangeFileError
 from proxy.schema.errors import BadSetting
 from proxy.terminal import echo, printable
 from proxy.wire.apis import api_key
@@ -148,7 +149,7 @@ def _surveyed(job: Job) -> Survey:
         refused = partial(refused_anywhere, options=job.options)
         with console(stderr=True).status("reading the capture ..."), counting(job.looked_at(), "row") as rows:
             return survey(rows, job.plays, refused, job.cluster, told)
-    except (DamagedFileError, UnknownFormatError, OverBudget) as error:
+    except (DamagedFileError, UnknownFormatError, OverBudget, StrangeFileError) as error:
         raise Refused(str(error)) from error
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from recorder.capture import body_stream
 from recorder.capture.frames import DamagedFileError
+from recorder.capture.pages import pages
 
 MIB = 1 << 20
 # a page with this many bodies of 1 MiB, and the most memory that reading it may take
@@ -90,6 +91,17 @@ def test_a_page_that_ends_early_is_damaged(cut: int) -> None:
     end = described.data_page_offset + described.total_compressed_size
     with pytest.raises(DamagedFileError):
         [*body_stream.bodies(io.BytesIO(file.getvalue()[: end - cut]), described, nullable=True)]
+
+
+@given(data=st.data(), codec=st.sampled_from(["zstd", "none"]))
+def test_no_flipped_bit_passes_in_a_page_with_a_checksum(data: st.DataObject, codec: str) -> None:
+    file = stored([b"one", None, b"x" * 100, b""] * 5, compression=codec, write_page_checksum=True)
+    described = column(file)
+    (page,) = pages(file, described)
+    broken = bytearray(file.getvalue())
+    broken[page.at + data.draw(st.integers(0, page.stored - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(DamagedFileError, match="checksum"):
+        next(body_stream.bodies(io.BytesIO(bytes(broken)), described, nullable=True))
 
 
 @pytest.mark.real

@@ -14,6 +14,7 @@ from recorder.capture import columns, reader
 from recorder.capture import frames as c
 from recorder.capture.compactor import compact
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.pages import pages
 from recorder.capture.rows import RECORD_APIS
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
@@ -121,6 +122,21 @@ def test_a_file_that_is_damaged_is_named(talks: list[Talk], tmp_path: Path, dama
     with pytest.raises(DamagedFileError, match=path.name) as damaged:
         list(looks.rows(tmp_path))
     assert "\n" not in str(damaged.value)
+
+
+def test_no_flipped_bit_of_a_page_passes(talks: list[Talk], tmp_path: Path) -> None:
+    rng = random.Random(1)
+    file = reader.files(tmp_path)[0]
+    whole, group = file.path.read_bytes(), pq.read_metadata(file.path).row_group(0)
+    with file.path.open("rb") as opened:
+        stored = [page for at in range(group.num_columns) for page in pages(opened, group.column(at))]
+    assert all(page.crc is not None for page in stored)
+    for page in rng.sample(stored, 5):
+        broken = bytearray(whole)
+        broken[page.at + rng.randrange(page.stored)] ^= 1 << rng.randrange(8)
+        file.path.write_bytes(broken)
+        with pytest.raises(DamagedFileError):
+            list(reader.row_groups(file))
 
 
 def test_a_row_group_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

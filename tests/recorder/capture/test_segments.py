@@ -95,6 +95,34 @@ def test_a_growing_segment_is_read_on_where_it_was_torn(session: Folder) -> None
     assert read_all(reader) == [chunk(10, 10)]
 
 
+def test_only_the_beginning_of_an_entry_is_torn(session: Folder) -> None:
+    log = log_of([chunk(0, 10), chunk(10, 10)])
+    size = len(log) // 2
+    for length in range(size, len(log) + 1):
+        write_segment(session, log[:length])
+        reader = SegmentReader(session, 3)
+        assert read_all(reader) == [chunk(0, 10), chunk(10, 10)][: length // size]
+        assert reader.is_torn()
+        reader.close()
+
+
+@pytest.mark.parametrize("place", [0, 8, 30, -1])
+def test_a_last_entry_with_a_wrong_byte_is_not_torn(session: Folder, place: int) -> None:
+    log = bytearray(log_of([chunk(0, 10)]))
+    log[place] ^= 1
+    write_segment(session, bytes(log))
+    reader = SegmentReader(session, 3)
+    assert read_all(reader) == []
+    assert not reader.is_torn()
+
+
+def test_zeros_where_a_crash_lost_the_end_are_torn(session: Folder) -> None:
+    write_segment(session, log_of([chunk(0, 10)]) + bytes(4096))
+    reader = SegmentReader(session, 3)
+    assert read_all(reader) == [chunk(0, 10)]
+    assert reader.is_torn()
+
+
 def test_bytes_after_a_segments_end_are_not_read(session: Folder) -> None:
     whole = log_of([chunk(0, 10)])
     write_segment(session, whole + log_of([chunk(10, 10)]))

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from proxy.wire.keys import FETCH, METADATA, OFFSET_COMMIT, PRODUCE
+from recorder.capture.compactor import compact
 from recorder.capture.frames import frames_schema
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
@@ -652,6 +653,72 @@ def test_each_cluster_of_a_session_that_is_not_compacted_yet_counts(
     finally:
         tap.close()
     assert f"{NO_ID} (session {tap.session})" in refusal(played)
+
+
+def damaged(log: Path, what: bytes) -> None:
+    """Flips a bit of the last entry that holds `what`."""
+    content = bytearray(log.read_bytes())
+    content[content.rindex(what)] ^= 1
+    log.write_bytes(content)
+
+
+@pytest.mark.parametrize("behind", [0, 1], ids=["at its end", "within"])
+def test_a_damaged_log_may_have_told_another_cluster(job: Callable[..., Job], behind: int) -> None:
+    folder = job("127.0.0.1:1", events=[known_by("first")]).folder
+    tap = open_tap(folder, RecordSettings(), OTHER_SESSION)
+    tap.identified("main", ids=["second"])
+    tap.flush()
+    tap.identified("main", ids=["third"])
+    if behind:
+        tap.identified("main", ids=["fourth"])
+    tap.flush()
+    (log,) = (folder / "_spool" / OTHER_SESSION).glob("*.log")
+    assert recorded_at(folder).unreadable == set()
+    kept = log.read_bytes()
+    damaged(log, b"third")
+    found = recorded_at(folder)
+    assert (found.unreadable, bool(found.sessions_of("fourth"))) == ({OTHER_SESSION}, bool(behind))
+    log.write_bytes(kept)
+    # a write that is on its way is no damage
+    log.write_bytes(kept[:-1])
+    assert recorded_at(folder).unreadable == set()
+    log.write_bytes(kept)
+    tap.close()
+
+
+def test_a_log_that_was_damaged_before_it_was_compacted_may_have_told_another_cluster(
+    job: Callable[..., Job],
+) -> None:
+    folder = job("127.0.0.1:1", events=[known_by("first")]).folder
+    tap = open_tap(folder, RecordSettings(), OTHER_SESSION)
+    tap.identified("main", ids=["second"])
+    tap.flush()
+    tap.identified("main", ids=["third"])
+    tap.close()
+    (log,) = (folder / "_spool" / OTHER_SESSION).glob("*.log")
+    damaged(log, b"third")
+    assert compact(folder).damaged
+    assert recorded_at(folder).unreadable == {OTHER_SESSION}
+
+
+def test_an_id_that_is_longer_than_a_capture_keeps_is_known_by_its_beginning(
+    job: Callable[..., Job], started: Callable[[Node], Node]
+) -> None:
+    name = "x" * 1025
+    target = started(Node(name))
+    assert refusal(job(target, events=[known_by(name[:1024])])).startswith("the target is the recorded cluster")
+    assert refusal(job(target, events=[known_by(name)])).startswith("the target is the recorded cluster")
+
+
+def test_a_row_without_a_clusters_name_is_of_any_of_them(job: Callable[..., Job]) -> None:
+    told = [known_by("first", cluster="one"), known_by(upstreams=("192.0.2.1:9092",), cluster="two")]
+    assert recorded_at(job("127.0.0.1:1", rows=frames(cluster=None), events=told).folder).without_id == [SESSION]
+
+
+def test_a_spool_that_is_a_link_is_refused_in_a_sentence(job: Callable[..., Job], tmp_path: Path) -> None:
+    played = job("127.0.0.1:1", events=[known_by("first")])
+    (played.folder / "_spool").symlink_to(tmp_path)
+    assert refusal(played) == f"{played.folder / '_spool'} is a symbolic link, not a folder"
 
 
 def test_a_node_that_is_down_is_no_reason_to_refuse(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
