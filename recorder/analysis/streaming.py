@@ -28,7 +28,7 @@ from recorder.analysis.questions.windows import (
     latency_in_windows,
 )
 from recorder.analysis.tables.exchanges import EXCHANGES, exchanges_of_one_row
-from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
+from recorder.analysis.tables.frames import CHECKED, EVENTS_SCHEMA, SCHEMA
 from recorder.capture import frames as c
 
 # The number of the queries' form, which the checkpoint keeps. Unwritten windows in it have the shape of the query that
@@ -79,7 +79,7 @@ class Streamed(NamedTuple):
 
 def exchanges_as_they_come(spark: SparkSession, folder: str, columns: Collection[str] = EXCHANGES.names) -> DataFrame:
     """Returns these columns of EXCHANGES as a stream over published segments, for exchanges that one row describes."""
-    frames = spark.readStream.schema(SCHEMA).option("maxFileAge", MAX_FILE_AGE)
+    frames = spark.readStream.schema(SCHEMA).options(**CHECKED).option("maxFileAge", MAX_FILE_AGE)
     found = frames.parquet(f"{folder.rstrip('/')}/{c.FRAMES_FOLDER}")
     return exchanges_of_one_row(Captured(found, spark.createDataFrame([], EVENTS_SCHEMA), road=Road.JVM), columns)
 

@@ -32,7 +32,8 @@ _SPARK_TYPES = {
 }
 SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in FRAME_COLUMNS)
 EVENTS_SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in EVENT_COLUMNS)
-
+# the option of Spark's reader that checks the checksums of pages, as all our readers do
+CHECKED = {"parquet.page.verify-checksum.enabled": "true"}
 
 FRAMES = Table(
     "frames",
@@ -90,7 +91,7 @@ def events(session: SparkSession, folder: str, files: Files | None = None) -> Da
 
 def _table(session: SparkSession, schema: str, folder: str, name: str, files: Files | None) -> DataFrame:
     place = f"{folder.rstrip('/')}/{name}"
-    reader = session.read.schema(schema)
+    reader = session.read.schema(schema).options(**CHECKED)
     if files is None:
         return reader.parquet(place)
     if not files[name]:

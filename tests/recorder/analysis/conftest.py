@@ -103,7 +103,7 @@ def write_frames(folder: Path, rows: Sequence[Row], row_group_size: int) -> None
     hour = folder / "frames" / "date=2026-11-21" / "hour=12"
     hour.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist([_with_ns(row) for row in rows], frames_schema())
-    pq.write_table(table, hour / "s-1-1.parquet", row_group_size=row_group_size)
+    pq.write_table(table, hour / "s-1-1.parquet", row_group_size=row_group_size, write_page_checksum=True)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from shutil import copy
 from typing import Any, cast
 
 import click
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -34,15 +35,28 @@ def place(captured: Build, request_row: Build, tmp_path: Path) -> tuple[Place, P
     return Place(str(tmp_path), files={"frames": [str(file), str(other)], "events": []}), other
 
 
+def last_byte(file: Path, name: str) -> int:
+    """The offset of a column's last byte: that of a number of the last row."""
+    group = pq.read_metadata(file).row_group(0)
+    (column,) = (each for at in range(group.num_columns) if (each := group.column(at)).path_in_schema == name)
+    return (column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size - 1
+
+
 @pytest.mark.real
-@pytest.mark.parametrize("table", ["frames", "messages"])
-@pytest.mark.parametrize("damage", ["no end", "no pages"])
+@pytest.mark.parametrize(
+    ("table", "damage"),
+    [("frames", "no end"), ("messages", "no end"), ("frames", "no pages"), ("frames", "a bit"), ("messages", "a bit")],
+)
 def test_a_broken_file_is_named_and_the_others_are_read(
     spark: SparkSession, place: tuple[Place, Path], table: str, damage: str
 ) -> None:
     asked, file = place
     whole = file.read_bytes()
-    file.write_bytes(whole[:-20] if damage == "no end" else whole[:4] + bytes(600) + whole[604:])
+    flipped = bytearray(whole)
+    flipped[last_byte(file, "mono_ns")] ^= 1
+    file.write_bytes(
+        {"no end": whole[:-20], "no pages": whole[:4] + bytes(600) + whole[604:], "a bit": flipped}[damage]
+    )
     rows = _answer(spark, asked, lambda captured: load(captured, table).collect())
     assert len(rows) == 2
     ((broken, why),) = asked.broken.items()
