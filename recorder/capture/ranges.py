@@ -66,7 +66,8 @@ class RangeFiles:
                 self._write(c.FRAMES_FOLDER, hour, group)
         for hour, rows in self._events.items():
             self._write(c.EVENTS_FOLDER, hour, rows)
-        return list(self._files.values())
+        # events first: who finds a file of frames finds what its events tell
+        return [file for _, file in sorted(self._files.items())]
 
     def discard(self) -> None:
         """Removes the files, none of which has been published."""

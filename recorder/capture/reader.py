@@ -8,7 +8,8 @@ file. The frames' bytes (*bodies*) are read only on request.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -83,6 +84,35 @@ def files(folder: Place, table_name: str = c.FRAMES_FOLDER) -> list[CaptureFile]
     except StrangeFileError as error:
         raise DamagedFileError(str(error)) from error
     return _in_order(described)
+
+
+class Listing(NamedTuple):
+    """The published files of a capture at one moment."""
+
+    frames: list[CaptureFile]
+    events: list[CaptureFile]
+
+
+def listed(folder: Place) -> Listing:
+    """The published files, those of events last: they are published before their frames. Errors: as of `files`."""
+    return Listing(files(folder), files(folder, c.EVENTS_FOLDER))
+
+
+def in_listing(now: list[CaptureFile], then: list[CaptureFile]) -> list[CaptureFile]:
+    """The files of a table whose segments an earlier listing had, too. Small ones may have been merged since."""
+    same, of_hours = {*then}, defaultdict[tuple[str, str, int], list[CaptureFile]](list)
+    for file in then:
+        of_hours[file.session, file.date, file.hour].append(file)
+    return [file for file in now if file in same or covers(of_hours[file.session, file.date, file.hour], file)]
+
+
+def covers(others: Iterable[CaptureFile], file: CaptureFile) -> bool:
+    """True if other files of the same session and hour together are of all segments of this one."""
+    until = file.first
+    for other in sorted(others, key=lambda other: other.first):
+        if other.first <= until:
+            until = max(until, other.last + 1)
+    return until > file.last
 
 
 def _in_order(captured: list[CaptureFile]) -> list[CaptureFile]:

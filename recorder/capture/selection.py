@@ -170,7 +170,11 @@ class Selection:
 
     def selects(self, cluster: str | None, listener: str) -> bool:
         """True if connections of this cluster to this listener are recorded at all."""
-        return self._clusters.matches(cluster or "") and self._listeners.matches(listener)
+        return self.selects_cluster(cluster) and self._listeners.matches(listener)
+
+    def selects_cluster(self, cluster: str | None) -> bool:
+        """False if no connection of this cluster is recorded."""
+        return self._clusters.matches(cluster or "")
 
 
 class MatchWatch:

@@ -89,6 +89,8 @@ class Tap:
         self._gaps = 0
         # connections that were opened and closed without an entry in the log
         self._unlogged = {"connections": 0, "frames": 0, "bytes": 0}
+        # cluster -> the entries on it, as long as none of its connections is recorded
+        self._of_unselected: dict[str, list[tuple[EntryKind, bytes]]] = {}
         self._closed = False
 
     # the traffic
@@ -177,16 +179,24 @@ class Tap:
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """Records a broker's node that was found or has moved."""
         node = _json({"node_id": node_id, "upstream": upstream, "listener": listener, "cluster": cluster})
-        self._put((int(EntryKind.NODE), 0, NO_CONNECTION, 0, time.monotonic_ns(), node, ()))
+        self._put_of_cluster(cluster, EntryKind.NODE, node)
 
     def identified(
         self, cluster: str, *, ids: Iterable[str] = (), upstreams: Iterable[str] = (), listeners: Iterable[str] = ()
     ) -> None:
-        """Records more by which a cluster can be known again; the settings leave nothing of it out."""
+        """Records more by which a cluster can be known again."""
         facts = {c.CLUSTER_IDS: ids, c.UPSTREAMS: upstreams, c.LISTENERS: listeners}
         # a broker's text may be longer than readers of the log accept
         entry = _json({"cluster": cluster} | {kind: [*map(short_name, values)] for kind, values in facts.items()})
-        self._put((int(EntryKind.CLUSTER), 0, NO_CONNECTION, 0, time.monotonic_ns(), entry, ()))
+        self._put_of_cluster(cluster, EntryKind.CLUSTER, entry)
+
+    def _put_of_cluster(self, cluster: str, kind: EntryKind, entry: bytes) -> None:
+        """Records what is known of a cluster, as soon as the selection lets its connections be recorded."""
+        if self._selection.selects_cluster(cluster):
+            self._put((int(kind), 0, NO_CONNECTION, 0, time.monotonic_ns(), entry, ()))
+        else:
+            # a replay may write to a cluster beside the recorded one
+            self._of_unselected.setdefault(cluster, []).append((kind, entry))
 
     # the selection
 
@@ -201,6 +211,9 @@ class Tap:
         self._selection = selection
         self._match_watch = MatchWatch(self._left_out["frames"])
         self._recorded_whole.clear()
+        for cluster in [*filter(selection.selects_cluster, self._of_unselected)]:
+            for kind, entry in self._of_unselected.pop(cluster):
+                self._put_of_cluster(cluster, kind, entry)
         for recorder in self._recorders.values():
             self._apply_selection(recorder)
 

@@ -295,7 +295,10 @@ def play(folder: Path, **given: Any) -> None:
         except ValueError as error:
             raise Refused(str(error)) from error
     _check_record(folder, given["record"], given["dry_run"])
-    notes = ready(folder)
+    try:
+        notes = ready(folder)
+    except click.ClickException as error:
+        raise Refused(error.message) from error
     for note in notes:
         echo(f"note: {note}", err=True)
     job = Job(

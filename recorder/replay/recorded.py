@@ -26,7 +26,7 @@ from proxy.wire.keys import DESCRIBE_CLUSTER, METADATA
 from recorder.capture import entry_json, session
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
-from recorder.capture.reader import CaptureFile, files, row_groups
+from recorder.capture.reader import CaptureFile, Listing, covers, listed, row_groups
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.spool import EntryKind, short_name
 
@@ -60,9 +60,10 @@ class Recorded:
         played: the sessions of which requests are played.
         told: the sessions that have events of clusters.
         frames: session and cluster of all frames, with the files.
-        covered: session and cluster -> the files of events that tell its ids.
+        covered: session and cluster -> the files of events that tell of it; True for those that tell its ids.
         unreadable: sessions of which something can't be read.
         running: session and cluster of those that are not compacted yet; None: no cluster is told.
+        listing: the files that were looked at. No others may be played.
     """
 
     ids: dict[Part, set[str]] = field(default_factory=dict)
@@ -70,9 +71,10 @@ class Recorded:
     played: set[str] = field(default_factory=set)
     told: set[str] = field(default_factory=set)
     frames: dict[Part, list[CaptureFile]] = field(default_factory=lambda: defaultdict(list))
-    covered: dict[Part, list[CaptureFile]] = field(default_factory=lambda: defaultdict(list))
+    covered: dict[Part, dict[CaptureFile, bool]] = field(default_factory=lambda: defaultdict(dict))
     unreadable: set[str] = field(default_factory=set)
     running: set[Part] = field(default_factory=set)
+    listing: Listing = field(default_factory=lambda: Listing([], []))
 
     def sessions_of(self, cluster_id: str | None) -> set[str]:
         """The sessions that were recorded at the cluster of this id."""
@@ -93,15 +95,14 @@ class Recorded:
         same = [each for each in self.ids.keys() | self.covered.keys() if self._is_same(part, each)]
         if part[0] not in self.told:
             return any(self.ids.get(each) for each in same)
-        # small files of an hour may have been merged to larger ones
-        near = [
-            at for each in same for at in self.covered.get(each, ()) if (at.date, at.hour) == (file.date, file.hour)
-        ]
-        until = file.first
-        for at in sorted(near, key=lambda at: at.first):
-            if at.first <= until:
-                until = max(until, at.last + 1)
-        return until > file.last
+        # a proxy may have recorded for some time before it had asked for the id
+        near = {
+            at: tells_ids
+            for each in same
+            for at, tells_ids in self.covered.get(each, {}).items()
+            if (at.date, at.hour) == (file.date, file.hour)
+        }
+        return any(near.values()) and covers(near, file)
 
     def _is_same(self, one: Part, other: Part) -> bool:
         """True for one cluster, also if rows leave its name out and the session has no other."""
@@ -111,11 +112,12 @@ class Recorded:
         return None in (one[1], other[1]) and len({name for each, name in parts if each == one[0] and name}) <= 1
 
     def add_ids(self, part: Part, ids: Iterable[object], file: CaptureFile | None = None) -> None:
-        """Adds ids of a session's cluster, if there are any. `file`: it has the events that tell them."""
+        """Adds ids of a session's cluster, if there are any. `file`: of events that tell of the cluster."""
         found = {name for each in ids if isinstance(each, str) and (name := short_name(each))}
         self.ids.setdefault(part, set()).update(found)
-        if found and file is not None:
-            self.covered[part].append(file)
+        if file is not None:
+            covered = self.covered[part]
+            covered[file] = covered.get(file, False) or bool(found)
 
     def add_addresses(self, session: str, *texts: object) -> None:
         """Adds addresses as they are written in events of a session."""
@@ -150,14 +152,15 @@ def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
     Args:
         sessions: beginnings of the names of the sessions that are played; none: all. Files of others may be damaged.
 
-    Errors: DamagedFileError, UnknownFormatError, OverBudget; StrangeFileError if the spool is no folder.
+    Errors: DamagedFileError, UnknownFormatError, OverBudget; OSError if the spool can't be read.
     """
     found = Recorded()
     # before the files: what is compacted meanwhile stands in them
     for name in session.sessions(folder):
         _add_running(found, folder, name)
     found.unreadable.update(session.links(folder))
-    for file in files(folder, c.EVENTS_FOLDER):
+    found.listing = listed(folder)
+    for file in found.listing.events:
         columns = (c.CLUSTER, c.CONNECTION, c.KIND, c.CAUSE, c.DETAIL)
         for cluster, connection, kind, cause, detail in _rows(found, file, columns, sessions):
             facts = facts_of(detail)
@@ -169,7 +172,7 @@ def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
                 found.add_known((file.session, cluster), facts, file)
             elif kind in (c.EVENT_NODE, c.EVENT_OPENED):
                 found.add_addresses(file.session, facts.get("upstream"), facts.get("listener"))
-    for file in files(folder):
+    for file in found.listing.frames:
         for cluster, listener in {*_rows(found, file, (c.CLUSTER, c.LISTENER), sessions)}:
             captured = found.frames[file.session, cluster]
             captured += [file] if file not in captured[-1:] else []
@@ -199,6 +202,7 @@ def _add_running(found: Recorded, folder: Path, name: str) -> None:
     Its last bytes may still be on their way.
     """
     clusters: set[str | None] = set()
+    has_inventory = False
     try:
         with session.open_session(folder, name) as opened:
             newest = segments(opened)[-1:]
@@ -209,12 +213,14 @@ def _add_running(found: Recorded, folder: Path, name: str) -> None:
                     while (entries := reader.read(end)) or reader.pass_over(end):
                         for entry in entries:
                             if entry.kind in (EntryKind.CLUSTER, EntryKind.INVENTORY):
+                                is_inventory = entry.kind == EntryKind.INVENTORY
+                                has_inventory |= is_inventory
                                 facts = entry_json.decoded(entry)
-                                every = [facts] if entry.kind == EntryKind.CLUSTER else facts.get("clusters", ())
-                                for each in every:
+                                for each in facts.get("clusters", ()) if is_inventory else [facts]:
                                     clusters.add(each["cluster"])
                                     found.add_known((name, each["cluster"]), each)
-                    if reader.passed_over or not reader.is_torn(end):
+                    # a segment has its inventory before others see it
+                    if reader.passed_over or not reader.is_torn(end) or not has_inventory:
                         found.unreadable.add(name)
                 finally:
                     reader.close()

@@ -30,9 +30,11 @@ from recorder.capture.reader import (
     READING,
     ROW,
     CaptureFile,
+    Listing,
     Row,
-    files,
     first_times,
+    in_listing,
+    listed,
     row_groups,
     streamed_bodies,
 )
@@ -167,30 +169,36 @@ class _Head(NamedTuple):
     rest: _Frames | _Events
 
 
-def happenings(folder: Path, sessions: Sequence[str] = (), cluster: str | None = None) -> Iterator[Happening]:
+def happenings(
+    folder: Path, sessions: Sequence[str] = (), cluster: str | None = None, listing: Listing | None = None
+) -> Iterator[Happening]:
     """The happenings in a capture, oldest first.
 
     Args:
         sessions: beginnings of the names of wanted sessions; none: all.
         cluster: the wanted one; None: all.
+        listing: an earlier one; what was not in the capture then is left out. None: nothing is.
 
     Errors: DamagedFileError, UnknownFormatError, OverBudget.
     """
-    return (one for one in in_steps(folder, sessions, cluster) if not isinstance(one, DiskRead))
+    return (one for one in in_steps(folder, sessions, cluster, listing) if not isinstance(one, DiskRead))
 
 
-def in_steps(folder: Path, sessions: Sequence[str] = (), cluster: str | None = None) -> Iterator[Happening | DiskRead]:
+def in_steps(
+    folder: Path, sessions: Sequence[str] = (), cluster: str | None = None, listing: Listing | None = None
+) -> Iterator[Happening | DiskRead]:
     """The happenings of `happenings`, with a `DiskRead` first and before each step that reads from the disk."""
     yield DiskRead()
-    yield from _Merge(folder, tuple(sessions), cluster).run()
+    yield from _Merge(folder, tuple(sessions), cluster, listing).run()
 
 
 class _Merge:
-    def __init__(self, folder: Path, sessions: tuple[str, ...], cluster: str | None) -> None:
+    def __init__(self, folder: Path, sessions: tuple[str, ...], cluster: str | None, then: Listing | None) -> None:
         # rows without a cluster belong to the whole session
         self._clusters = None if cluster is None else (cluster, None)
-        frames = [file for file in files(folder) if not sessions or file.session.startswith(sessions)]
-        events = [file for file in files(folder, c.EVENTS_FOLDER) if not sessions or file.session.startswith(sessions)]
+        now = listed(folder)
+        known = now if then is None else Listing(*map(in_listing, now, then))
+        frames, events = ([file for file in of if not sessions or file.session.startswith(sessions)] for of in known)
         self._ahead: dict[str, int] = {}
         for file in frames:
             if file.session not in self._ahead and (ahead := _ahead(file)) is not None:

@@ -19,12 +19,12 @@ import click
 import trio
 
 from proxy.command_line import IMPATIENT, ending_signals
-from proxy.files import StrangeFileError
 from proxy.schema.errors import BadSetting
 from proxy.terminal import echo, printable
 from proxy.wire.apis import api_key
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.reader import Listing
 from recorder.capture.session import FolderError, WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
@@ -80,24 +80,20 @@ class Job:
     max_mismatches: int = 0
     record: Path | None = None
     record_when_full: WhenFull = WhenFull.DROP
-    # the sessions that the guard knows; one that arrives later is not played
-    known: tuple[str, ...] = ()
-
-    @property
-    def _played(self) -> tuple[str, ...]:
-        return self.known or self.sessions
+    # the files that the guard has looked at; what arrives later is not played. None: it has not looked yet
+    listing: Listing | None = None
 
     def rows(self) -> Iterator[Happening]:
         """The happenings of the capture, as far as sessions and cluster choose them."""
-        return happenings(self.folder, self._played, self.cluster)
+        return happenings(self.folder, self.sessions, self.cluster, self.listing)
 
     def looked_at(self) -> Iterator[Happening]:
         """The happenings of all clusters, as far as sessions choose them."""
-        return happenings(self.folder, self._played)
+        return happenings(self.folder, self.sessions, listing=self.listing)
 
     def steps(self) -> Iterator[Happening | DiskRead]:
         """The happenings to play, with a `DiskRead` before each step that reads from the disk."""
-        return in_steps(self.folder, self._played, self.cluster)
+        return in_steps(self.folder, self.sessions, self.cluster, self.listing)
 
     def words(self) -> tuple[str, ...]:
         """The options and filters as they would be typed."""
@@ -113,14 +109,14 @@ class Job:
 def run(job: Job) -> int:
     """Plays, and returns the exit code. Errors: ClickException with the line that the user reads."""
     with _ends_as_ctrl_c():
-        surveyed = _surveyed(job)
-        told = {name for name, _ in surveyed.recorded.frames if is_played(name, job.sessions)}
-        job = replace(job, known=tuple(sorted(told)))
+        told = _recorded(job)
+        job = replace(job, listing=told.listing)
+        surveyed = _surveyed(job, told)
         guard = _check(job, surveyed)
         if surveyed.other_clusters:
             # nodes, topics and ids of other clusters must not pass for those of the one that is played
             job = replace(job, cluster=next(iter(surveyed.clusters)))
-            surveyed = _surveyed(job)
+            surveyed = _surveyed(job, told)
         return trio.run(_run, job, surveyed, guard)
 
 
@@ -142,15 +138,29 @@ def _ends_as_ctrl_c() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _surveyed(job: Job) -> Survey:
+@contextmanager
+def _refused_if_unreadable() -> Iterator[None]:
     try:
+        yield
+    except (DamagedFileError, UnknownFormatError, OverBudget, OSError) as error:
+        raise Refused(str(error)) from error
+
+
+def _recorded(job: Job) -> Recorded:
+    with _refused_if_unreadable():
         told = recorded(job.folder, job.sessions)
         _add_unplayed(job, told)
-        refused = partial(refused_anywhere, options=job.options)
-        with console(stderr=True).status("reading the capture ..."), counting(job.looked_at(), "row") as rows:
-            return survey(rows, job.plays, refused, job.cluster, told)
-    except (DamagedFileError, UnknownFormatError, OverBudget, StrangeFileError) as error:
-        raise Refused(str(error)) from error
+        return told
+
+
+def _surveyed(job: Job, told: Recorded) -> Survey:
+    refused = partial(refused_anywhere, options=job.options)
+    with (
+        _refused_if_unreadable(),
+        console(stderr=True).status("reading the capture ..."),
+        counting(job.looked_at(), "row") as rows,
+    ):
+        return survey(rows, job.plays, refused, job.cluster, told)
 
 
 def _add_unplayed(job: Job, told: Recorded) -> None:
@@ -158,7 +168,7 @@ def _add_unplayed(job: Job, told: Recorded) -> None:
     others = {session for session, _ in told.frames if not is_played(session, job.sessions)}
     for session in sorted(others & {*told.without_id} | others - told.told):
         try:
-            for row in happenings(job.folder, (session,)):
+            for row in happenings(job.folder, (session,), listing=told.listing):
                 if isinstance(row, AnswerRecorded):
                     tell_of_cluster(told, row)
         except DamagedFileError:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from proxy.schema.addresses import Address
 from recorder.capture import frames as c
 from recorder.capture.compactor import compact
 from recorder.capture.merging import merge
@@ -18,6 +19,7 @@ from recorder.capture.reader import files, row_groups
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import LONGEST_NAME
 from recorder.capture.tap import Tap, open_tap
+from recorder.replay.recorded import recorded
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import kill, segment_path, segments, spool_of
 from tests.recorder.capture.traffic import Player
@@ -83,6 +85,22 @@ def test_each_file_of_frames_and_events_has_it_whatever_is_left_out(
     assert all(rows == [("main", ALL)] for rows in [*events.values()][1:])
     (first,) = next(iter(events.values()))
     assert (first[0], first[1]["ids"]) == ("main", ["an-id"])
+
+
+def test_a_cluster_whose_connections_are_left_out_is_not_told_of_until_they_are_recorded(tmp_path: Path) -> None:
+    tap = open_tap(tmp_path, RecordSettings(clusters=("main",)), "s")
+    tap.identified("other", ids=["its-id"])
+    tap.node(1, "broker:9092", "0.0.0.0:19092", "other")
+    tap.identified("main", ids=["an-id"])
+    tap.flush()
+    assert recorded(tmp_path).ids == {("s", "main"): {"an-id"}}
+    select, _ = tap.selection_change(RecordSettings())
+    select()
+    tap.close()
+    compact(tmp_path)
+    found = recorded(tmp_path)
+    assert found.ids == {("s", "main"): {"an-id"}, ("s", "other"): {"its-id"}}
+    assert Address("broker", 9092) in found.addresses
 
 
 def test_a_lost_segment_takes_it_from_no_later_file(tmp_path: Path) -> None:

@@ -51,12 +51,14 @@ def _api(key: int, version: int) -> Row:
     return {"api_key": key, "api": apis.api_name(key), "api_version": version}
 
 
-def write(folder: Path, frames: Sequence[Row], events: Sequence[Row] = (), group: int = 3, **stored: Any) -> Path:
+def write(
+    folder: Path, frames: Sequence[Row], events: Sequence[Row] = (), group: int = 3, segment: int = 1, **stored: Any
+) -> Path:
     """Writes these rows: a file for each session, `group` rows in a row group. `stored`: options of pyarrow."""
     for kind, rows, schema in (("frames", frames, frames_schema()), ("events", events, events_schema())):
         place = folder / kind / "date=2026-11-21" / "hour=12"
         place.mkdir(parents=True, exist_ok=True)
         for session in sorted({each["session"] for each in rows}):
             table = pa.Table.from_pylist([each for each in rows if each["session"] == session], schema)
-            pq.write_table(table, place / f"{session}-1-1.parquet", row_group_size=group, **stored)
+            pq.write_table(table, place / f"{session}-{segment}-{segment}.parquet", row_group_size=group, **stored)
     return folder

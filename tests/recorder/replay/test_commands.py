@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from proxy.wire.keys import FETCH
 from recorder.replay.commands import replay
+from tests.recorder.replay.captures import request, write
 
 WRONG = {
     "speed": (["--speed", "fast"], "'fast' is no speed; right would be --speed 1, 0.5, 10 or max"),
@@ -63,3 +65,11 @@ def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     found = CliRunner().invoke(replay, [str(tmp_path / "nowhere"), "--to", "127.0.0.1:1"])
     assert found.exit_code == 2
     assert found.output.endswith("/nowhere does not exist\n")
+
+
+def test_a_strange_file_refuses_as_all_refusals_do(tmp_path: Path) -> None:
+    folder = write(tmp_path / "capture", [request(0, 1, 0, FETCH, 11, {})])
+    (folder / "events").mkdir(exist_ok=True)
+    (folder / "events" / "date=2026-11-21").symlink_to(tmp_path)
+    found = CliRunner().invoke(replay, [str(folder), "--to", "127.0.0.1:1"])
+    assert (found.exit_code, "is a symbolic link" in found.output) == (2, True)

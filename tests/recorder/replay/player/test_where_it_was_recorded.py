@@ -19,6 +19,7 @@ from proxy.wire.keys import FETCH, METADATA, OFFSET_COMMIT, PRODUCE
 from recorder.capture.compactor import compact
 from recorder.capture.frames import frames_schema
 from recorder.capture.session import RecordSettings
+from recorder.capture.spool import decode_head
 from recorder.capture.tap import open_tap
 from recorder.replay.choice import Choice
 from recorder.replay.options import Options
@@ -27,6 +28,7 @@ from recorder.replay.player import run as module
 from recorder.replay.player.run import Job, run
 from recorder.replay.recorded import recorded as recorded_at
 from recorder.replay.refused import Refused
+from recorder.replay.stream import RequestRecorded, happenings
 from tests.recorder.replay.captures import SESSION, Row, event, request, response, write
 from tests.recorder.replay.player.kafka_node import NOT_LEADER, TOPIC, Node
 from tests.recorder.replay.simple import produce, produced
@@ -50,7 +52,7 @@ COMMITTED = {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "e
 SECOND = 10**9
 
 
-def frames(**columns: Any) -> list[Row]:
+def frames(connection: int = 1, **columns: Any) -> list[Row]:
     """Two Produces, a commit, and a Produce."""
     rows = []
     for number in range(4):
@@ -58,8 +60,8 @@ def frames(**columns: Any) -> list[Row]:
         if number != 2:
             of = PRODUCE, 9, produce(topic=TOPIC), produced(base=number, topic=TOPIC)
         key, version, asked, answer = of
-        rows.append(request(2 * number, 1, number, key, version, asked, **columns))
-        rows.append(response(2 * number + 1, 1, number, key, version, answer, **columns))
+        rows.append(request(2 * number, connection, number, key, version, asked, **columns))
+        rows.append(response(2 * number + 1, connection, number, key, version, answer, **columns))
     return rows
 
 
@@ -742,21 +744,67 @@ def test_a_node_without_an_id_beside_one_with_an_id_is_told_in_whole_sentences(
 
 
 @pytest.mark.real
-def test_a_session_that_arrives_behind_the_check_is_not_played(
-    job: Callable[..., Job], started: Callable[[Node], Node], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("session", "segment"), [(OTHER_SESSION, 1), (SESSION, 2)], ids=["a session", "a part of one"])
+def test_what_arrives_behind_the_check_is_not_played(
+    job: Callable[..., Job],
+    started: Callable[[Node], Node],
+    monkeypatch: pytest.MonkeyPatch,
+    session: str,
+    segment: int,
 ) -> None:
     target = started(Node("second"))
-    played = job(target, events=[known_by("first")])
+    # a session that reaches later times, so that times alone keep nothing out
+    later = [row | {"session": "20261121T140000Z-ghi", "at_ns": row["at_ns"] + SECOND} for row in frames()]
+    played = job(
+        target, rows=[*frames(), *later], events=[known_by("first"), known_by("first", session=later[0]["session"])]
+    )
     check = guard.Guard.look_up
 
     async def arrives(self: guard.Guard) -> None:
-        told = [known_by("second", session=OTHER_SESSION)]
-        write(played.folder, frames(session=OTHER_SESSION), told)
+        told = [known_by("first", "second", session=session)]
+        write(played.folder, frames(session=session, connection=9), told, segment=segment)
         await check(self)
 
     monkeypatch.setattr(guard.Guard, "look_up", arrives)
     assert run(played) == 0
-    assert target.asked["Produce"] == 3
+    assert target.asked["Produce"] == 6
+
+
+def test_files_that_were_merged_behind_the_check_are_played(tmp_path: Path) -> None:
+    folder = tmp_path / "capture"
+    for segment in (1, 2):
+        write(folder, frames(connection=segment), [known_by("first")], segment=segment)
+    before = recorded_at(folder).listing
+    shutil.rmtree(folder)
+    rows = [*frames(connection=1), *frames(connection=2)]
+    for file in (*write(folder, rows, [known_by("first")]).glob("*/*/*/*.parquet"),):
+        file.rename(file.with_name(f"{SESSION}-1-2.parquet"))
+    asked = [one for one in happenings(folder, listing=before) if isinstance(one, RequestRecorded)]
+    assert len(asked) == len(rows) // 2
+    for file in folder.glob("frames/*/*/*.parquet"):
+        file.rename(file.with_name(f"{SESSION}-1-3.parquet"))
+    assert [*happenings(folder, listing=before)] == []
+
+
+def test_a_segment_without_its_inventory_may_have_told_another_cluster(job: Callable[..., Job]) -> None:
+    folder = job("127.0.0.1:1", events=[known_by("first")]).folder
+    tap = open_tap(folder, RecordSettings(), OTHER_SESSION)
+    tap.close()
+    (log,) = (folder / "_spool" / OTHER_SESSION).glob("*.log")
+    content = log.read_bytes()
+    begin = decode_head(content).begin
+    for kept in (content[:begin], content[: begin + 20], content[:begin] + bytes(len(content) - begin)):
+        log.write_bytes(kept)
+        assert recorded_at(folder).unreadable == {OTHER_SESSION}
+
+
+def test_what_was_recorded_before_the_id_was_known_is_of_the_cluster_that_told_it(
+    job: Callable[..., Job],
+) -> None:
+    folder = job("127.0.0.1:1", events=[known_by(listeners=("192.0.2.1:9092",))]).folder
+    assert recorded_at(folder).without_id == [SESSION]
+    write(folder, frames(connection=2), [known_by("first")], segment=2)
+    assert recorded_at(folder).without_id == []
 
 
 def test_an_hour_without_the_events_in_its_middle_has_no_id(job: Callable[..., Job]) -> None:
