@@ -33,7 +33,7 @@ from proxy.wire.keys import (
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
 )
-from proxy.wire.places import WHOLE, Level
+from proxy.wire.places import Level
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
 from recorder.replay.comparison.elements import Fields, Matched, Name, frozen, matched
 from recorder.replay.comparison.known import Counterparts, is_nothing
@@ -259,10 +259,7 @@ class _Comparison:
         return all(self._is_dropped(where) or self._follows(where) for where in around)
 
     def _is_dropped(self, where: EnclosingNames) -> bool:
-        if not self._dropped:
-            return False
-        key = (where.topic or where.group, WHOLE) if where.partition is None else (where.topic, where.partition)
-        return key in self._dropped
+        return bool(self._dropped) and (where.topic, where.partition) in self._dropped
 
     def _follows(self, where: EnclosingNames) -> bool:
         return where in self._consequences or where in self._before

@@ -1,7 +1,7 @@
 """Error codes and states that differ without a difference: they depend on the moment, not on the request.
 
 recorded            target    api            why
-46                  0         Produce        the recorded cluster had these records before
+any                 0         Produce        the target took the records: what consumers read of them is compared
 retriable, 27, 79   0         any            the recorded cluster was busy with itself, and the client asked again
                                              (but not 27 of a commit, which clients don't repeat)
 0                   46        Produce        the target has these records already
@@ -41,8 +41,7 @@ def are_alike(api_key: int, recorded: int, target: int) -> bool:
         return True
     if recorded == NO_ERROR:
         return (api_key, target) in _OF_THE_MOMENT
-    is_duplicate = (api_key, recorded) == (PRODUCE, DUPLICATE_SEQUENCE_NUMBER)
-    return target == NO_ERROR and (is_duplicate or _passes(api_key, recorded))
+    return target == NO_ERROR and (api_key == PRODUCE or _passes(api_key, recorded))
 
 
 def _passes(api_key: int, code: int) -> bool:
