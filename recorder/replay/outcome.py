@@ -13,12 +13,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from recorder.replay.durations import Durations
-from recorder.replay.plan import unplayable_percent
+from recorder.replay.plan import Reason, unplayable_percent
 
 # Mismatches that are kept with their frames. Further ones are only counted.
 MOST_MISMATCHES = 100
+
+
+class RefusedCounts(NamedTuple):
+    """What the recording refused for a while, so that it is withheld: requests, and parts of other requests."""
+
+    requests: int
+    parts: int
 
 
 class Cause(StrEnum):
@@ -154,6 +162,12 @@ class Plan:
     refusals: tuple[str, ...] = ()
     before: tuple[FromBefore, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> RefusedCounts:
+        """What the recording refused: not sent, and played nevertheless."""
+        requests = sum(number for (_, reason), number in self.withheld.items() if reason == Reason.REFUSED)
+        return RefusedCounts(requests, self.partitions[Reason.REFUSED])
 
     @property
     def withheld_percent(self) -> float:
@@ -345,7 +359,8 @@ class Result:
         had_records: topics that the replay produced to and that had records on the target before.
         had_offsets: groups that had offsets on the target before.
         left_open: transactions and members that the replay could not end on the target, by the target's names, and why.
-        possibly_twice: records of which the replay did not recognize retries, so that the target may have them twice.
+        maybe_twice: records that the target may have twice, by topic. No answer tells whether the recorded log has
+            them, so that their client may have sent them again.
         mismatches: the first `MOST_MISMATCHES`.
         max_mismatches: --max-mismatches; `partial`: --partial, in percent.
     """
@@ -370,7 +385,7 @@ class Result:
     had_records: tuple[str, ...] = ()
     had_offsets: tuple[str, ...] = ()
     left_open: list[str] = field(default_factory=list)
-    possibly_twice: int = 0
+    maybe_twice: Counter[str] = field(default_factory=Counter)
     mismatches: list[Mismatch] = field(default_factory=list)
     max_mismatches: int = 0
     partial: float = 1.0
@@ -428,6 +443,12 @@ class Result:
             apis = +Counter({name: counts.unanswered[reason] for name, counts in self.apis.items()})
             if apis:
                 yield reason.value, apis
+
+    @property
+    def refused(self) -> RefusedCounts:
+        """What the recording refused: not sent, and played nevertheless."""
+        totals = self.totals
+        return RefusedCounts(totals.withheld[Reason.REFUSED], totals.partitions[Reason.REFUSED])
 
     def differing_streams(self) -> Iterator[Stream]:
         """Streams of records that differ."""

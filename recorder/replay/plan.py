@@ -66,6 +66,7 @@ class Reason(StrEnum):
     NO_NODE = "no node of the target takes it"
     GAVE_UP = "waited longer than --wait"
     FROM_BEFORE = "is of something from before the recording"
+    REFUSED = "refused in the recording"
     REPEATED = "repeats records that the target has taken"
     ENDED = "the replay ended before it was due"
 
@@ -78,9 +79,9 @@ BY_CHOICE = frozenset(
     }
 )
 
-# Reasons that leave nothing unplayed: an earlier request brought the records, or the target can't have what the request
-# is about.
-_PLAYED = frozenset({Reason.REPEATED, Reason.FROM_BEFORE})
+# Reasons that leave nothing unplayed: the recorded cluster did not take the request either, an earlier request brought
+# the records, or the target can't have what the request is about.
+_PLAYED = frozenset({Reason.REFUSED, Reason.REPEATED, Reason.FROM_BEFORE})
 
 
 def unplayable_percent(withheld: Mapping[str, int], all_of_them: int) -> float:
@@ -123,7 +124,7 @@ class ShareGroup(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A partition that was left out of a request that is sent."""
+    """A partition that was left out of a request that is sent; or a topic, group or transactional id, with WHOLE."""
 
     topic: str | bytes
     partition: int
@@ -132,25 +133,6 @@ class Dropped(NamedTuple):
 
 # the offset of a record that no answer has told
 NO_OFFSET = -1
-
-
-class Repeated(NamedTuple):
-    """A run of records of a Produce that are not sent, because an earlier request brought them to the target.
-
-    Attributes:
-        first: the index of the first record among the partition's.
-        length: the number of records.
-        target: the target's offset of the first record; NO_OFFSET: unknown.
-    """
-
-    first: int
-    length: int
-    target: int
-
-    def goes_on_with(self, index: int, target: int) -> bool:
-        """True if a record, with its offset on the target, follows the run on both sides."""
-        following = NO_OFFSET if self.target == NO_OFFSET else self.target + self.length
-        return (index, target) == (self.first + self.length, following)
 
 
 @dataclass(eq=False, slots=True)
@@ -167,8 +149,8 @@ class Exchange:
         fault: why the request can't be sent as it is; None if it can.
         masked, omitted: spans (start, length) of the request as it arrived.
         answered_ns: last byte of the answer, None if there is none (yet).
+        was_cut: its connection ended before the answer, and the recording went on: the client may have asked again.
         dropped: partitions that are withheld while the rest is sent.
-        repeated: (recorded topic, partition) -> the records that are not sent, by index. The others are sent.
         connection: the recorded one.
         remembered: of a request that may come again, once it was decoded; else None.
         place, answer_place: where the frames can be read again; None if nowhere, or if the bytes are kept.
@@ -191,8 +173,8 @@ class Exchange:
     omitted: tuple[tuple[int, int], ...] = ()
     answer_frame: bytes | None = None
     answered_ns: int | None = None
+    was_cut: bool = False
     dropped: list[Dropped] = field(default_factory=list)
-    repeated: dict[tuple[str, int], tuple[Repeated, ...]] = field(default_factory=dict)
     place: FramePlace | None = None
     answer_place: FramePlace | None = None
 

@@ -1,4 +1,5 @@
-"""`--dry-run`: the requests that a replay would send, by node. They are translated and routed without any answers.
+"""`--dry-run`: the requests that a replay would send, by node. They are translated and routed without the target's
+answers. A request that writes is counted once its recorded answer is read, which tells what the recording refused.
 
 Values of members, producers, sessions and offsets are known only while playing, so requests are looked at without them.
 A node that only an answer tells is None: of a coordinator that is not known yet, of a fetch session's partitions.
@@ -17,6 +18,7 @@ from recorder.replay.engine.world import World
 from recorder.replay.mapping import Pairs
 from recorder.replay.outcome import Plan
 from recorder.replay.plan import AskFirst, Exchange, Origin, Reason, Values, Withheld
+from recorder.replay.requests import apis, refused_parts
 from recorder.replay.requests.translate_names import NamesTranslator
 from recorder.replay.stream import AnswerRecorded, Happening, RequestRecorded
 from recorder.replay.versions import choosing as versions
@@ -36,17 +38,26 @@ def rehearse(rows: Iterable[Happening], world: World, topics: Iterable[str], pla
     rehearsal, asked = _Rehearsal(world, topics), dict[Origin, Exchange]()
     for row in rows:
         if isinstance(row, RequestRecorded):
-            if world.plays(row.exchange):
-                found = rehearsal.goes(row.exchange)
-                _count(plan, row.exchange, found)
-                if row.exchange.api_key in TOLD and not isinstance(found, Withheld):
-                    asked[row.exchange.origin] = row.exchange
+            exchange = row.exchange
+            if world.plays(exchange):
+                is_counted_later = exchange.awaits and apis.writes(exchange.api_key)
+                found = None if is_counted_later else rehearsal.goes(exchange)
+                if found is not None:
+                    _count(plan, exchange, found)
+                if is_counted_later or (exchange.api_key in TOLD and not isinstance(found, Withheld)):
+                    asked[exchange.origin] = exchange
             elif world.is_made_anew(row.exchange):
                 _count(plan, row.exchange, Withheld(Reason.MADE_ANEW))
         elif isinstance(row, AnswerRecorded) and row.origin in asked:
             exchange = asked.pop(row.origin)
             exchange.take_answer(row.ns, row.frame)
-            world.before.add_planned(exchange)
+            if exchange.api_key in TOLD:
+                world.before.add_planned(exchange)
+            else:
+                _count(plan, exchange, rehearsal.goes(exchange))
+    for exchange in asked.values():
+        if exchange.api_key not in TOLD:
+            _count(plan, exchange, rehearsal.goes(exchange))
     plan.before = world.before.found((), ())
 
 
@@ -77,10 +88,16 @@ class _Rehearsal:
             return Withheld(Reason.OPAQUE, str(error))
 
     def _goes(self, exchange: Exchange) -> set[Node] | Withheld:
-        refused = self._world.refused(exchange) or self._world.before.planned(exchange)
+        refused = self._world.refused(exchange)
         if refused is not None:
             return refused
-        values = exchange.decoded()
+        parts = refused_parts.refused_parts(exchange) if apis.writes(exchange.api_key) else refused_parts.NOTHING
+        values = refused_parts.left(exchange, exchange.decoded(), parts)
+        if values is None:
+            return Withheld(Reason.REFUSED)
+        refused = self._world.before.planned(exchange)
+        if refused is not None:
+            return refused
         if exchange.fault is Reason.MASKED and exchange.api_key == CREATE_TOPICS:
             values["topics"] = [topic | {"configs": []} for topic in values["topics"]]
         return self._names.request(exchange, values, 0) or self._routed(exchange, values)

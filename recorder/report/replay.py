@@ -64,6 +64,9 @@ def _figures(result: Result) -> Iterator[Figure]:
     unplayable = result.withheld_percent
     beside = percent(unplayable) if unplayable else "by design" if withheld else ""
     yield Figure("withheld", count(withheld), beside, "warn" if unplayable else "")
+    if any(result.refused):
+        beside = f"and {count(result.refused.parts, 'part')} of others" if result.refused.parts else "as recorded"
+        yield Figure("refused in the recording", count(result.refused.requests), beside)
     if streams:
         equal = sum(one.equal for one in streams)
         beside = f"{count(unlike)} of {count(len(streams), 'stream')} differ" if unlike else "in all streams"

@@ -1,7 +1,8 @@
 """The verdict on one exchange: does the target's answer say what the recorded one said? A pure function of both.
 
     answered      the target answered if the recorded cluster did
-    errors        the same codes in the same elements. Where codes differ, nothing else of their struct is compared
+    errors        the same codes in the same elements. Where codes differ, nothing else of their struct is compared, and
+                  nothing at all where the recorded cluster refused a part for a while (`refused_parts`)
     structure     null where null was, and the same elements; in answers to Fetch, ShareFetch and ShareAcknowledge only
                   elements with errors
     values        by the rules of `volatile`: equal, or the target's value for the recorded one
@@ -21,7 +22,7 @@ Not compared here: fetched records (`records`), and single members' assignments 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -46,6 +47,7 @@ from recorder.replay.comparison.volatile import ComparisonRule
 from recorder.replay.mapping import ValueKind
 from recorder.replay.outcome import Difference
 from recorder.replay.plan import Dropped, Values
+from recorder.replay.requests.refused_parts import REFUSALS
 
 # Differences that are kept of one exchange: enough to recognize an answer that differs everywhere.
 MOST_DIFFERENCES = 20
@@ -145,7 +147,9 @@ class _Comparison:
         if place.around in self._before:
             return
         common = [line for line in of if line.name in recorded and line.name in target]
-        if self._errors_differ(common, place, recorded, target) or has_ended(self._api_key, recorded, target):
+        if _was_refused(common, recorded) or self._errors_differ(common, place, recorded, target):
+            return
+        if has_ended(self._api_key, recorded, target):
             return
         if self._follows(place.around):
             return
@@ -228,7 +232,8 @@ class _Comparison:
 
     def _one_sided(self, line: ComparedField, place: StructPath, found: Matched) -> None:
         for element in found.only_recorded:
-            self._alone(line, place, element, ("present", ""))
+            if not _was_refused(line.inner, element):
+                self._alone(line, place, element, ("present", ""))
         # each recorded element without a known counterpart may be one of these
         for element in found.only_target[len(found.unknown) :]:
             self._alone(line, place, element, ("", "present"))
@@ -241,14 +246,17 @@ class _Comparison:
             self._differs(DifferenceKind.STRUCTURE, inside.text(), *sides)
 
     def _may_be_alone(self, line: ComparedField, inside: StructPath, element: Values) -> bool:
-        """True for a partition that was dropped or is a consequence, and for a topic with such partitions only."""
+        """True for a partition that was dropped, refused or is a consequence, and for a topic with such ones only."""
         below = [
             enclosing_names(inside.around, one, partition)
             for one in line.inner
             if one.level is Level.PARTITION
             for partition in element.get(one.name) or ()
+            if not _was_refused(one.inner, partition)
         ]
-        return all(self._is_dropped(where) or self._follows(where) for where in below or [inside.around])
+        has_refused = not below and any(one.level is Level.PARTITION and element.get(one.name) for one in line.inner)
+        around = below if below or has_refused else [inside.around]
+        return all(self._is_dropped(where) or self._follows(where) for where in around)
 
     def _is_dropped(self, where: EnclosingNames) -> bool:
         return bool(self._dropped) and (where.topic, where.partition) in self._dropped
@@ -279,6 +287,11 @@ class _Comparison:
         self._kinds.add(kind)
         if len(self._differences) < MOST_DIFFERENCES:
             self._differences.append(Difference(path, recorded, replayed))
+
+
+def _was_refused(of: Iterable[ComparedField], recorded: Values) -> bool:
+    """True for a recorded struct with an error after which its client asked again."""
+    return any(line.is_error and recorded.get(line.name) in REFUSALS for line in of)
 
 
 def _has_error(element: Values) -> bool:

@@ -75,9 +75,6 @@ class Expectations:
         if self._exchange.api_key == OFFSET_FETCH:
             group = self._exchange.request.get("group_id")
             return self._offsets.committed(group, name, partition, recorded) if isinstance(group, str) else None
-        if (name, partition) in self._exchange.repeated:
-            # the target's base offset is that of the first record that was sent
-            return None
         if self._exchange.api_key == PRODUCE and self._offsets.is_before(name, partition, recorded):
             # a retry of records from before the recording, which the target has not taken before
             return None

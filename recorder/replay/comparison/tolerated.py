@@ -1,7 +1,7 @@
 """Error codes and states that differ without a difference: they depend on the moment, not on the request.
 
 recorded            target    api            why
-any                 0         Produce        the recorded client sent these records again
+any                 0         Produce        the target took the records: what consumers read of them is compared
 retriable, 27, 79   0         any            the recorded cluster was busy with itself, and the client asked again
                                              (but not 27 of a commit, which clients don't repeat)
 0                   46        Produce        the target has these records already

@@ -1,7 +1,6 @@
 """Consumers: the offsets that they ask for, and the records that they get.
 
 offsets  differences  pending  readers      recorded offsets in the target's logs, positions of consumers
-produced_offsets                            pairs of offsets that a Produce tells
 fetched_records  shared_records             add records of fetches, and of share groups, to the streams
 records  matching  digests                  streams of records, and how both sides' are matched
 """

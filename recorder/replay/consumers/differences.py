@@ -9,16 +9,12 @@ boundary between two records is not: a consumer that reads on from it must find 
 
     recorded   A0 A1 | B2 B3        boundary 2, before B, is 0 on the target: A follows there
     target     B0 B1   A2 A3        boundary 4, behind both, is 4
-
-A record that the recorded cluster took late, after many refusals, may stand far before its neighbours on the target. So
-each pair knows the lowest of the target's offsets from there on.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 
 MOST = 10_000
 # Recent pairs, which are never dropped: as many as many producers' batches in flight.
@@ -34,8 +30,6 @@ class Differences:
         self._offsets: list[int] = []
         self._differences: list[int] = []
         self._lengths: list[int] = []
-        # the lowest of the target's offsets from each pair on
-        self._lowest: list[int] = []
         self._beginning = beginning
         if beginning:
             self.add(*beginning)
@@ -50,16 +44,11 @@ class Differences:
         """
         at = bisect_left(self._offsets, recorded)
         if at < len(self) and self._offsets[at] == recorded:
-            is_moved = self._differences[at] != target - recorded
             self._differences[at], self._lengths[at] = target - recorded, length
-            if is_moved:
-                self._lowest = [*accumulate(reversed([*self._targets(range(len(self)))]), min)][::-1]
             return
         self._offsets.insert(at, recorded)
         self._differences.insert(at, target - recorded)
         self._lengths.insert(at, length)
-        self._lowest.insert(at, min([target, *self._lowest[at : at + 1]]))
-        self._lower(at, target)
         self._drop_if_same(min(at, len(self) - RECENT))
         if len(self) > MOST:
             self._sample()
@@ -104,8 +93,8 @@ class Differences:
         at = bisect_left(self._offsets, recorded)
         around = self._around(recorded)
         targets = [*self._targets(around)]
-        lowest = self._lowest[at] if at < len(self) else None
-        if nearest is None or (targets == sorted(targets) and (lowest is None or nearest <= lowest)):
+        lowest = min(targets[at - around.start :], default=None)
+        if nearest is None or targets == sorted(targets):
             return nearest
         ends = self._ends(recorded, around)
         if lowest is None:
@@ -120,12 +109,6 @@ class Differences:
     def _targets(self, numbers: Iterable[int]) -> Iterator[int]:
         """The target's offsets of these pairs."""
         return (self._offsets[each] + self._differences[each] for each in numbers)
-
-    def _lower(self, number: int, target: int) -> None:
-        """The pairs below a new one have its offset behind them."""
-        while number > 0 and self._lowest[number - 1] > target:
-            number -= 1
-            self._lowest[number] = target
 
     def _ends(self, recorded: int, around: range) -> list[int]:
         """Where those of the pairs end that are below an offset."""
@@ -142,12 +125,10 @@ class Differences:
     def _drop_if_same(self, at: int) -> None:
         if at > 0 and self._differences[at] == self._differences[at - 1]:
             self._lengths[at - 1] = self._offsets[at] + self._lengths[at] - self._offsets[at - 1]
-            # the lowest offsets stay: this pair's is higher than that of the one before
-            del self._offsets[at], self._differences[at], self._lengths[at], self._lowest[at]
+            del self._offsets[at], self._differences[at], self._lengths[at]
 
     def _sample(self) -> None:
         half = MOST // 2
         self._offsets[:half] = self._offsets[:half:2]
         self._differences[:half] = self._differences[:half:2]
         self._lengths[:half] = self._lengths[:half:2]
-        self._lowest[:half] = self._lowest[:half:2]

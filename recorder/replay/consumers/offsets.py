@@ -9,8 +9,6 @@
                                                                         error is 1 (OFFSET_OUT_OF_RANGE). Commits are
                                                                         not, where the recording writes records
     ... where the recording writes transactions                         not behind the last record of a Produce
-    other Fetch, OffsetCommit, TxnOffsetCommit, DeleteRecords           not behind refused records whose retries may
-                                                                        still come: the target has them already
     negative offsets                                                    as recorded: they have a meaning of their own
 
 `readers` knows the last answer of a consumer. Places are recorded topic names with partitions. Timestamps of
@@ -29,7 +27,6 @@ from proxy.wire.places import Partition
 from recorder.replay import partitions
 from recorder.replay.consumers.differences import Differences
 from recorder.replay.consumers.pending import PendingOffsets
-from recorder.replay.consumers.produced_offsets import offset_pairs
 from recorder.replay.consumers.readers import Consumer, Position, Reader, Readers
 from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
@@ -63,8 +60,6 @@ class Offsets(Translator):
         starts, ends: bounds of the target's logs when the replay began, by recorded place.
         first: the first base offset that the recording has of a partition, by recorded place.
         shift_ms: how far timestamps of ListOffsets and of records move.
-        unretried: recorded place, recorded time -> the target's lowest offset of records that the recording has refused
-            and may still take.
         before: topic, partition -> the recorded offset below which records are from before the recording.
     """
 
@@ -75,10 +70,9 @@ class Offsets(Translator):
         ends: Mapping[TopicPartition, int],
         first: Mapping[TopicPartition, int] | None = None,
         shift_ms: int = 0,
-        unretried: Callable[[TopicPartition, int], int | None] = lambda place, at_ns: None,
         before: Callable[[str, int], int] = lambda topic, partition: 0,
     ) -> None:
-        self._names, self._shift_ms, self._unretried, self._before = names, shift_ms, unretried, before
+        self._names, self._shift_ms, self._before = names, shift_ms, before
         self._starts, self._ends = dict(starts), dict(ends)
         self._differences: dict[TopicPartition, Differences] = {}
         for place, offset in (first or {}).items():
@@ -134,19 +128,10 @@ class Offsets(Translator):
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. The consumer stays where it was."""
-        self.learn_repeated(exchange)
         self._moved.pop(exchange.origin, None)
         self._pending.forget(exchange.origin)
 
     # for other rooms
-
-    def learn_repeated(self, exchange: Exchange) -> None:
-        """Learns where the records are that a Produce does not send again, if its recorded answer is read."""
-        if not exchange.repeated or exchange.answered_ns is None:
-            return
-        bases = self._recorded_bases(exchange)
-        for place in exchange.repeated:
-            self._learn_pairs(exchange, place, bases.get(place, NO_OFFSET))
 
     def expected(self, topic: str, partition: int, recorded: int) -> int:
         """The target's offset for a recorded boundary between records, limited to the target's log."""
@@ -236,7 +221,7 @@ class Offsets(Translator):
             goes_on = reader.position if reader.is_at(offset) else None
             if goes_on is None:
                 errors = self._recorded_errors(exchange) if errors is None else errors
-                target, begins_at = self._found(exchange, place, offset, errors), self._beginning(place, offset)
+                target, begins_at = self._found(place, offset, errors), self._beginning(place, offset)
             else:
                 target, begins_at = goes_on.target, None
             each.values["fetch_offset"] = target
@@ -253,7 +238,6 @@ class Offsets(Translator):
             target = self._boundary(place, offset) if is_written else self.expected(*place, offset)
             # below the target's log are records from before the recording
             target = target if offset < 0 else max(target, self._starts.get(place, 0))
-            target = self._before_unretried(exchange, place, target)
             each.values["committed_offset"] = target
             moved[place] = _Moved(offset, target)
         return None
@@ -268,7 +252,7 @@ class Offsets(Translator):
                 return None
             if (topic, each.partition) not in self._differences:
                 return Reason.NO_OFFSET
-            each.values["offset"] = self._found(exchange, (topic, each.partition), offset, errors)
+            each.values["offset"] = self._found((topic, each.partition), offset, errors)
             return None
 
         return None if partitions.drop(exchange, values, reason) else Withheld(Reason.NO_OFFSET)
@@ -286,8 +270,6 @@ class Offsets(Translator):
         return None
 
     def _write(self, exchange: Exchange, values: Values) -> Refusal | None:
-        # the answer may come long after the recorded one was read
-        self.learn_repeated(exchange)
         for place, each in self._places(PRODUCE, values):
             self._written.add(place)
             if values.get("transactional_id") is not None:
@@ -304,17 +286,10 @@ class Offsets(Translator):
         moved = known.behind_earlier(recorded) if known is not None else None
         return recorded if moved is None else moved
 
-    def _found(
-        self, exchange: Exchange, place: TopicPartition, offset: int, errors: Mapping[TopicPartition, int]
-    ) -> int:
+    def _found(self, place: TopicPartition, offset: int, errors: Mapping[TopicPartition, int]) -> int:
         if errors.get(place) == OUT_OF_RANGE:
             return self.counterpart(*place, offset)
-        return self._before_unretried(exchange, place, self.expected(*place, offset))
-
-    def _before_unretried(self, exchange: Exchange, place: TopicPartition, target: int) -> int:
-        """An offset that leaves refused records to be read: the recording may have them behind it, once retried."""
-        lowest = self._unretried(place, exchange.first_ns)
-        return target if lowest is None else min(target, lowest)
+        return self.expected(*place, offset)
 
     def _boundary(self, place: TopicPartition, recorded: int) -> int:
         moved = self.boundary(*place, recorded) if recorded >= 0 else None
@@ -348,14 +323,17 @@ class Offsets(Translator):
                 self._readers.move(moved.reader, exchange.connection, place, at)
 
     def _produced(self, exchange: Exchange, values: Values, answer: Values) -> None:
-        lengths, bases = self._sent_lengths(exchange, values), dict[TopicPartition, int]()
+        lengths, bases = self._sent_lengths(exchange, values), self._recorded_bases(exchange)
         for place, each in self._target_places(exchange, answer):
-            base = each.values["base_offset"]
-            if base >= 0 and not each.values["error_code"]:
-                bases[place] = base
-                self._log_is(place, each.values.get("log_start_offset", -1), base + lengths.get(place, 0))
-        for place, recorded in self._recorded_bases(exchange).items():
-            self._learn_pairs(exchange, place, recorded, bases.get(place, NO_OFFSET), lengths.get(place, 0))
+            base, recorded = each.values["base_offset"], bases.get(place, NO_OFFSET)
+            if base < 0 or each.values["error_code"]:
+                continue
+            self._log_is(place, each.values.get("log_start_offset", -1), base + lengths.get(place, 0))
+            if recorded >= 0 and not self.is_before(*place, recorded):
+                known = self._differences.get(place)
+                if known is None:
+                    known = self._differences[place] = Differences()
+                known.add(recorded, base, lengths.get(place, 0))
 
     def _recorded_bases(self, exchange: Exchange) -> dict[TopicPartition, int]:
         """The recorded base offset of each partition of a Produce."""
@@ -367,7 +345,7 @@ class Offsets(Translator):
         return bases
 
     def _sent_lengths(self, exchange: Exchange, values: Values) -> dict[TopicPartition, int]:
-        """The number of records of each partition of a Produce, without those that were not sent.
+        """The number of records of each partition of a Produce that was sent.
 
         Large changed batches are in pieces. The recorded ones tell how many records these have.
         """
@@ -375,21 +353,8 @@ class Offsets(Translator):
         lengths = {place: record_count(data) for place, data in sent.items() if not isinstance(data, Pieces)}
         for place, each in self._places(PRODUCE, exchange.request) if len(lengths) < len(sent) else ():
             if place in sent and place not in lengths:
-                unsent = sum(one.length for one in exchange.repeated.get(place, ()))
-                lengths[place] = max(record_count(each.values["records"]) - unsent, 0)
+                lengths[place] = record_count(each.values["records"])
         return lengths
-
-    def _learn_pairs(
-        self, exchange: Exchange, place: TopicPartition, base: int, target: int = NO_OFFSET, length: int = 0
-    ) -> None:
-        """`base`, `target`: both sides' base offsets; negative: there is none."""
-        if base < 0 or self.is_before(*place, base):
-            return
-        for pair in offset_pairs(base, target, length, exchange.repeated.get(place, ())):
-            known = self._differences.get(place)
-            if known is None:
-                known = self._differences[place] = Differences()
-            known.add(*pair)
 
     def _kept(self, exchange: Exchange, values: Values, answer: Values) -> None:
         codes = partitions.errors(exchange.api_key, answer, self._names.recorded_topic)

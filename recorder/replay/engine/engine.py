@@ -105,8 +105,8 @@ class Engine:
         if self._play.phase is not Phase.PLAYING:
             return
         self._recorded.feed(happening, now)
-        if self._sending.polls:
-            self._sending.release_polls(now)
+        if self._sending.unread:
+            self._sending.release_unread(now)
         # most recorded answers change nothing yet
         if self._play.ready or self._play.recheck_held:
             self._run(now)

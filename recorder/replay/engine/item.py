@@ -13,6 +13,7 @@ from recorder.replay.engine.timers import Timer
 from recorder.replay.outcome import Cause
 from recorder.replay.plan import Exchange, Hold, Values
 from recorder.replay.requests.order import Keys
+from recorder.replay.requests.refused_parts import Parts
 
 
 class State(Enum):
@@ -85,6 +86,7 @@ class Item:
         ready_at: since when only the replay itself has kept it.
         sent_at: when it was last routed and written.
         needed: made requests for it that are not answered yet; `rounds`: how often it needed some.
+        refused: its parts that the recording refused, which are not sent; None until it was first tried.
         hold: why a room holds it back; None if no room does.
         values: as they were sent, in the recorded version's shape.
         answers: of its parts, each in the recorded version's shape; `frame`, `version`: of the last one, as received.
@@ -115,6 +117,7 @@ class Item:
     sent_at: int = 0
     needed: int = 0
     rounds: int = 0
+    refused: Parts | None = None
     hold: Hold | None = None
     values: Values | None = None
     answers: list[Values] = field(default_factory=list)

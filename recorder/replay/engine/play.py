@@ -16,7 +16,7 @@ from recorder.replay.engine.own import OwnRequests
 from recorder.replay.engine.timers import Timers
 from recorder.replay.engine.world import World
 from recorder.replay.outcome import Ending, Progress
-from recorder.replay.plan import MadeRequest, Withheld
+from recorder.replay.plan import MadeRequest, Reason, Withheld
 from recorder.replay.stream import Connection
 
 
@@ -145,7 +145,11 @@ class Play:
         """Does not send an item."""
         self.world.withhold(item.exchange, withheld)
         self.progress.withheld += 1
-        self.lose(item)
+        if withheld.reason is Reason.REFUSED:
+            # nothing came of it in the recording either: the rooms have nothing to note
+            self.settle(item)
+        else:
+            self.lose(item)
 
     def miss_answer(self, item: Item) -> None:
         """Gives up an answer that the target owes, and counts it as lost."""

@@ -90,8 +90,6 @@ class Recorded:
         """The recorded answer was read, or there is none. `place`: of its frame in the capture."""
         play = self._play
         item.is_recording_done = True
-        if item.exchange.repeated:
-            play.world.retry_known(item.exchange)
         if item.state is State.SETTLED:
             # it was settled before its recorded answer was read: its bytes are no longer kept
             play.memory.forget(item)
@@ -103,8 +101,8 @@ class Recorded:
         play.memory.answer_read(item, place, now)
         if item.state is State.ANSWERED:
             self._complete(item, now)
-        if item.hold is not None or item.route.is_long_poll or item.lane.closes_at is not None:
-            # it may have waited for this as a held item, as a long poll, or as the last one of its connection
+        if item.hold is not None or item.route.awaits_recording or item.lane.closes_at is not None:
+            # it may have waited for this: held by a room, to leave with it known, or as the last one of its connection
             play.ready[item.lane] = None
 
     def _close(self, lane: Lane, ns: int, now: int) -> None:
@@ -114,6 +112,7 @@ class Recorded:
         self._play.timers.at(lane.closes_at, lambda _: self._play.ready.__setitem__(lane, None))
         unread, lane.unread = lane.unread, {}
         for item in unread.values():
+            item.exchange.was_cut = not self._play.is_read
             self._know(item, now)
         self._play.ready[lane] = None
 

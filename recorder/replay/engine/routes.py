@@ -48,7 +48,8 @@ class Route:
         requests, sents, answereds, losts: of those translators that have something to say, in their order.
         is_of_sessions: its requests and answers differ by node.
         is_poll: it says how long the target may wait for records.
-        is_long_poll: its recorded answer should be known when it leaves.
+        writes: it changes something on the cluster.
+        awaits_recording: its recorded answer should be known when it leaves: it is a long poll, or it writes.
         is_noted_when_due: the groups room uses it once it is due.
         changes_topics, makes_topics: it creates, deletes or enlarges topics; it creates or enlarges them.
         is_answered_plainly: an answer in the recorded version is the recorded client's without a change.
@@ -70,7 +71,8 @@ class Route:
     losts: tuple[Lost, ...]
     is_of_sessions: bool
     is_poll: bool
-    is_long_poll: bool
+    writes: bool
+    awaits_recording: bool
     is_noted_when_due: bool
     changes_topics: bool
     makes_topics: bool
@@ -134,7 +136,8 @@ class Routes:
             losts=tuple(one.lost for one in concerned if _says(one, "lost")),
             is_of_sessions=api_key in _OF_SESSIONS,
             is_poll=api_key in _POLLS,
-            is_long_poll=api_key in LONG_POLLS,
+            writes=apis.writes(api_key),
+            awaits_recording=api_key in LONG_POLLS or apis.writes(api_key),
             is_noted_when_due=api_key in NOTED_WHEN_DUE,
             changes_topics=api_key in _CHANGES_TOPICS,
             makes_topics=api_key in _MAKES_TOPICS,

@@ -15,7 +15,7 @@ from recorder.replay.engine.recorded import Recorded
 from recorder.replay.engine.world import refused_by_head
 from recorder.replay.outcome import Cause, Ending
 from recorder.replay.plan import AnsweredBefore, AskFirst, Hold, Reason, Refusal, Values, Withheld
-from recorder.replay.requests import retries, routing
+from recorder.replay.requests import refused_parts, retries, routing
 from recorder.replay.requests.apis import JOINING
 from recorder.replay.requests.layout import WantedElements
 
@@ -36,12 +36,12 @@ class Sending:
         answers: takes the answers.
 
     Attributes:
-        polls: lanes whose head is a long poll that waits for its recorded answer to be read.
+        unread: lanes whose head waits for its recorded answer to be read.
     """
 
     def __init__(self, play: Play, recorded: Recorded, answers: Answers) -> None:
         self._play, self._recorded, self._answers = play, recorded, answers
-        self.polls: dict[Lane, None] = {}
+        self.unread: dict[Lane, None] = {}
 
     def advance(self, lane: Lane, now: int) -> None:
         """Sends the head of a lane and those behind it, as far as they may leave. Hangs up a lane that has ended."""
@@ -62,11 +62,11 @@ class Sending:
         if not lane.carries and all(item.left_at is not None and _joins(item) for item in lane.in_play):
             self._hang_up(lane)
 
-    def release_polls(self, now: int) -> None:
-        """Lets long polls leave without their recorded answers if the capture is not read any further now."""
+    def release_unread(self, now: int) -> None:
+        """Lets requests leave without their recorded answers if the capture is not read any further now."""
         if not self._recorded.wants(now):
-            polls, self.polls = self.polls, {}
-            self._play.free(polls)
+            unread, self.unread = self.unread, {}
+            self._play.free(unread)
 
     def send_again(self, item: Item, only: WantedElements | None, now: int) -> None:
         """Sends an item once more. `only`: these partitions; None: all."""
@@ -108,7 +108,7 @@ class Sending:
         if now >= deadline:
             play.withhold(item, Withheld(item.hold.reason if item.hold else Reason.GAVE_UP))
             return True
-        if item.needed or item.is_held_back or (item.route.is_long_poll and not self._may_poll(item, now)):
+        if item.needed or item.is_held_back or not self._knows_answer(item, now):
             play.look_again(item.lane, deadline)
             return False
         if item.lacks_bytes:
@@ -143,11 +143,11 @@ class Sending:
             self._play.links.channel(item.lane, node, item.exchange.principal, now)
         return item.due
 
-    def _may_poll(self, item: Item, now: int) -> bool:
-        """True for a long poll whose recorded answer was read, or stands too far ahead to be read now."""
-        if item.is_recording_done or not self._recorded.wants(now):
+    def _knows_answer(self, item: Item, now: int) -> bool:
+        """False for a request that leaves with its recorded answer known, if that will be read now."""
+        if item.is_recording_done or not item.route.awaits_recording or not self._recorded.wants(now):
             return True
-        self.polls[item.lane] = None
+        self.unread[item.lane] = None
         return False
 
     # how an item leaves
@@ -163,15 +163,26 @@ class Sending:
                 values = exchange.decoded()
                 if item.route.may_be_refused:
                     refused = world.refused_values(exchange, values)
-                refused = refused or world.translated(item, values, now, now - item.due)
+                left = None if refused else self._left(item, values)
+                if left is None:
+                    return self._is_refused(item, refused or Withheld(Reason.REFUSED), now)
+                refused = world.translated(item, left, now, now - item.due)
                 if refused is None:
-                    return self._route(item, values, only, now)
+                    return self._route(item, left, only, now)
                 if isinstance(refused, AnsweredBefore):
-                    self._take_before(item, values, refused.answer, now)
+                    self._take_before(item, left, refused.answer, now)
                     return True
         except WireError as error:
             refused = Withheld(Reason.OPAQUE, str(error))
         return self._is_refused(item, refused, now)
+
+    @staticmethod
+    def _left(item: Item, values: Values) -> Values | None:
+        """The values without what the recording refused; None if that is all. What is sent once is sent again."""
+        if item.refused is None:
+            knows = item.route.writes and item.is_recording_done
+            item.refused = refused_parts.refused_parts(item.exchange) if knows else refused_parts.NOTHING
+        return refused_parts.left(item.exchange, values, item.refused) if item.refused else values
 
     def _is_refused(self, item: Item, refused: Refusal, now: int) -> bool:
         item.ready_at, item.cause = None, Cause.OTHER_ANSWERS

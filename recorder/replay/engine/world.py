@@ -143,7 +143,7 @@ class World:
         shift_ms = prepared.shift_ms if options.shift_timestamps else 0
         # in a capture without Produces the target's log is a copy or empty: its offsets are the recorded ones
         first = survey.first_offsets if survey.sent[_PRODUCE] else {}
-        self._offsets = Offsets(names, starts, ends, first, shift_ms, self._producers.unretried, begun.end)
+        self._offsets = Offsets(names, starts, ends, first, shift_ms, begun.end)
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
         self.waiting = WaitGraph()
@@ -354,16 +354,10 @@ class World:
         """The target has deleted a topic: another one with its name begins with an empty log."""
         self.cluster.forget_topic(name)
         recorded = self.names.recorded_topic(name)
-        self._producers.forget_topic(recorded)
         self._offsets.forget_topic(recorded)
         self._shares.forget_topic(recorded)
         self._shared.forget_topic(recorded)
         self._streams.forget_topic(recorded)
-
-    def retry_known(self, exchange: Exchange) -> None:
-        """The recorded answer to a Produce with retries was read, perhaps long after the retries were withheld."""
-        self._producers.retry_known(exchange)
-        self._offsets.learn_repeated(exchange)
 
     def lost(self, item: Item) -> None:
         """No answer will come: the rooms note it."""
@@ -477,7 +471,7 @@ class World:
         self.result.assigned = [*self._assignments.differing()]
         self.result.before = self.before.found(self.result.streams, self._assignments.of_before)
         self.result.left_open = [*self._producers.abort_failures(), *self._groups.departure_failures()]
-        self.result.possibly_twice = self._producers.forgotten_repeats
+        self.result.maybe_twice = self._producers.maybe_twice
         undecided = self._shares.undecided()
         if undecided:
             self.result.api(api_name(SHARE_ACKNOWLEDGE) or "").partitions[Reason.NOT_ACQUIRED.value] += undecided

@@ -1,25 +1,25 @@
 """Translates Produce: each batch gets the target's pair of id and epoch, and a sequence of the replay's own count.
 
-Retries of records that the target has taken already are not sent. Depending on the target's answer:
+Bytes that the target has taken with a former pair are not sent again. Depending on the target's answer:
 
-    taken, but the recording refused it     a later retry of these records is not sent (`repeats`), unless the recorded
-                                            cluster had appended them and takes a retry for new records. No client
-                                            retries after errors that will not pass
     46                                      counts as taken: the target had the batch before
     45 behind a refused batch               sent again with a new sequence (`sequences`)
     other 45, 47, 59, 90                    without transactional id: sent again with a made pair, counted from 0;
                                             with one: the transaction has failed
     other errors                            refused, except errors after which the records may be in the log
+
+Where no recorded answer tells whether the records are in the recorded log, its client may have sent them twice. The
+target tells batches with a sequence apart. Other records are counted by topic: they may be there twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from proxy.wire import Malformed
-from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import PRODUCE
 from proxy.wire.places import Partition
 from proxy.wire.primitives import Buffer
@@ -30,10 +30,11 @@ from recorder.replay.names import Names
 from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Hold, Origin, Reason, Refusal, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import ProducerPairs
-from recorder.replay.producers.repeats import Key, Repeats, are_new
 from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
 from recorder.replay.producers.transactions import Producer
-from recorder.replay.versions.batches import Numbering, Records, picked, renumbered
+from recorder.replay.requests.order import producers
+from recorder.replay.requests.refused_parts import MAYBE_WRITTEN
+from recorder.replay.versions.batches import Numbering, Records, renumbered
 
 OUT_OF_ORDER, DUPLICATE = 45, 46
 # The target does not know the producer, or knows a later epoch of it. So does 45 if no batch in flight is ahead.
@@ -42,12 +43,6 @@ TAKEN = frozenset({0, DUPLICATE})
 # Errors after which the records may be in the log: unknown error, timeout, network error, too few replicas after the
 # append.
 _OPEN = frozenset({-1, 7, 13, 20})
-# Errors after which the leader has appended the records: timeout, too few replicas after the append.
-_APPENDED = frozenset({7, 20})
-# Errors that are not retriable, after which clients send the records again nevertheless: split, if their batch was too
-# large; with another epoch, if the cluster did not know the sequence.
-_TOO_LARGE = 10
-_OF_SEQUENCES = FENCED | {OUT_OF_ORDER}
 # Times that an exchange is sent again before a target is given up that refuses each new pair.
 _MOST_ROUNDS = 5
 
@@ -79,39 +74,31 @@ class _Flight:
     Attributes:
         producer: of its transactional id.
         written: batches as last translated; `sent`: batches in flight, or to be sent again.
-        left: partitions that were sent, at least once.
-        repeated: partitions left out as retries; `rest`: new records of partitions whose other ones are retries.
-        retried: keys of both.
-        owed: partitions that the target took and the recording refused.
         rounds: how often a part of it was sent again.
     """
 
     producer: Producer | None = None
     written: dict[TopicPartition, _Sent] = field(default_factory=dict)
     sent: dict[TopicPartition, _Sent] = field(default_factory=dict)
-    left: set[TopicPartition] = field(default_factory=set)
-    repeated: set[TopicPartition] = field(default_factory=set)
-    rest: dict[TopicPartition, Records] = field(default_factory=dict)
-    retried: set[Key] = field(default_factory=set)
-    owed: set[TopicPartition] = field(default_factory=set)
     rounds: int = 0
 
 
 class ProduceTranslator:
-    """The Produce requests of one replay."""
+    """The Produce requests of one replay.
+
+    Attributes:
+        maybe_twice: records that may be on the target twice, by recorded topic.
+    """
 
     def __init__(self, names: Names, known: ProducerPairs) -> None:
         self._names, self._known = names, known
-        self._repeats = Repeats(self._is_over)
+        self.maybe_twice = Counter[str]()
         self._flights: dict[Origin, _Flight] = {}
 
     def request(self, exchange: Exchange, values: Values, now: int, producer: Producer | None) -> Refusal | None:
         """Writes the target's pairs and sequences. `producer`: of the transactional id."""
         flight = self._flights.setdefault(exchange.origin, _Flight(producer))
         flight.written.clear()
-        may_repeat = flight.repeated or flight.rest or not self._repeats.is_empty
-        if may_repeat and not self._drop_repeats(exchange, values, flight):
-            return Withheld(Reason.REPEATED)
         asked = partitions.in_request(PRODUCE, values)
         found = [numbered for each in asked if (numbered := self._numbered(each, producer))]
         if not all(each.sequences.may_leave(exchange.origin) for each in found):
@@ -126,7 +113,6 @@ class ProduceTranslator:
         """The request leaves: its sequences are used."""
         flight = self._flights[exchange.origin]
         left = self._target_places(partitions.in_request(PRODUCE, values))
-        flight.left.update(left)
         for place, each in flight.written.items():
             if place in left:
                 flight.sent[place] = each
@@ -140,13 +126,8 @@ class ProduceTranslator:
     def answered(self, exchange: Exchange, answer: Values) -> Resend | None:
         """Both sides have answered: learns what was taken. Returns partitions to send again."""
         flight = self._flights.pop(exchange.origin, _Flight())
-        self._settle_repeats(flight)
         recorded_codes = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
         target_codes = partitions.errors(PRODUCE, answer, self._names.recorded_topic)
-        taken = {place for place, code in target_codes.items() if code in TAKEN}
-        new = {place: code for place, code in recorded_codes.items() if code not in TAKEN and place in taken}
-        if new:
-            self._owe(exchange, {place: new[place] for place in new.keys() - flight.owed}, answer, flight.producer)
         may_renew = flight.rounds < _MOST_ROUNDS
         again = {
             place: sent
@@ -154,85 +135,33 @@ class ProduceTranslator:
             if self._goes_again(exchange.origin, sent, target_codes.get(place), recorded_codes.get(place, 0), may_renew)
         }
         if not again:
+            self._count_unknown(exchange, [place for place, code in target_codes.items() if code in TAKEN])
             return None
-        flight.sent, flight.owed, flight.rounds = again, flight.owed | new.keys(), flight.rounds + 1
+        flight.sent, flight.rounds = again, flight.rounds + 1
         flight.written.clear()
         self._flights[exchange.origin] = flight
         return Resend(frozenset(self._named(answer, again)))
 
-    def unretried(self, place: TopicPartition, at_ns: int) -> int | None:
-        """The target's lowest offset of records that the recording has refused and not taken yet, but may still take.
-
-        `at_ns`: the recorded time. None: there are none.
-        """
-        return self._repeats.lowest(*place, at_ns)
-
-    @property
-    def forgotten_repeats(self) -> int:
-        """Refused records of which a retry would be sent, because the replay remembers only so many."""
-        return self._repeats.forgotten
-
-    def retry_known(self, exchange: Exchange) -> None:
-        """The recorded answer to a Produce with retries was read."""
-        self._repeats.settle_retry(exchange)
-
-    def forget_topic(self, topic: str) -> None:
-        """A topic was deleted on the target, with the records that retries would repeat. `topic`: its recorded name."""
-        self._repeats.forget_topic(topic)
-
-    def lost(self, exchange: Exchange) -> None:
-        """No answer will come."""
+    def lost(self, exchange: Exchange, values: Values | None) -> None:
+        """No answer will come. `values`: as sent; None: it was not sent."""
         flight = self._flights.pop(exchange.origin, _Flight())
-        self._settle_repeats(flight)
+        self._count_unknown(exchange, self._target_places(partitions.in_request(PRODUCE, values or {})))
         for sent in [*flight.written.values(), *flight.sent.values()]:
             sent.numbered.sequences.lost(exchange.origin)
 
-    def end(self, producer: Producer) -> None:
-        """A transaction ends: the next one may contain its refused records again."""
-        for place in producer.refused:
-            self._repeats.forget(place)
-        producer.refused.clear()
+    def _count_unknown(self, exchange: Exchange, places: Container[TopicPartition]) -> None:
+        """Counts records without a sequence of which no recorded answer tells whether they are in the recorded log.
 
-    def _drop_repeats(self, exchange: Exchange, values: Values, flight: _Flight) -> bool:
-        """Leaves out retries. False if nothing is left."""
-        name = values.get("transactional_id")
-        return partitions.drop(exchange, values, lambda each: self._repeat(exchange, name, flight, each))
-
-    def _repeat(
-        self, exchange: Exchange, transactional_id: str | None, flight: _Flight, each: Partition
-    ) -> Reason | None:
-        topic = self._names.topic(each.topic)
-        if topic is None or not each.values["records"]:
-            return None
-        place = topic, each.partition
-        if not (place in flight.repeated or place in flight.rest or place in flight.left):
-            key = Key(exchange.peer, transactional_id, *place, _is_plain(each.values["records"]))
-            self._find_repeats(exchange, key, flight, each.values["records"])
-        each.values["records"] = flight.rest.get(place, each.values["records"])
-        return Reason.REPEATED if place in flight.repeated else None
-
-    def _find_repeats(self, exchange: Exchange, key: Key, flight: _Flight, data: Buffer) -> None:
-        """Finds the records that are retries."""
-        found = self._repeats.take(key, data, exchange)
-        if not found:
+        `places`: the partitions that the target may have them in.
+        """
+        codes = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
+        if not (exchange.was_cut or MAYBE_WRITTEN & {*codes.values()}):
             return
-        place = key.place
-        flight.retried.add(key)
-        exchange.repeated[place] = found
-        rest = picked(data, are_new(found)) if key.is_plain else b""
-        if rest:
-            flight.rest[place] = rest
-        else:
-            flight.repeated.add(place)
-
-    def _settle_repeats(self, flight: _Flight) -> None:
-        """Looks whether the recorded cluster took a retry, now that its answer is at hand, if it was read."""
-        for key in flight.retried:
-            self._repeats.settle(key)
-
-    def _is_over(self, exchange: Exchange, key: Key, length: int) -> bool:
-        code = partitions.errors(PRODUCE, exchange.answer, self._names.topic).get(key.place)
-        return code is not None and not _is_retried(code, length, is_plain=key.is_plain)
+        for each in partitions.in_request(PRODUCE, exchange.request):
+            place, data = (self._names.topic(each.topic) or "", each.partition), each.values["records"]
+            is_unknown = exchange.was_cut or codes.get(place) in MAYBE_WRITTEN
+            if is_unknown and place in places and data and not producers(data):
+                self.maybe_twice[place[0]] += record_count(data)
 
     def _numbered(self, asked: Partition, transactional: Producer | None) -> _Numbered | None:
         topic, found = self._names.topic(asked.topic), batches(asked.values["records"])
@@ -250,6 +179,7 @@ class ProduceTranslator:
     def _write(
         self, exchange: Exchange, values: Values, flight: _Flight, found: list[_Numbered], now: int
     ) -> Refusal | None:
+        repeated: set[TopicPartition] = set()
         for each in found:
             stays = exchange.version >= 12 and not self._known.is_v2(PRODUCE, exchange.version)
             pair = self._known.pair(each.producer, each.recorded, now, stays=stays)
@@ -257,36 +187,16 @@ class ProduceTranslator:
                 return pair
             base = each.sequences.number(exchange.origin, each.batches, pair)
             if base is None:
-                flight.repeated.add(each.place)
+                repeated.add(each.place)
             else:
                 flight.written[each.place] = _Sent(each, pair, base)
                 each.asked.values["records"] = _written(each.asked.values["records"], pair, base)
-        if not flight.repeated or self._without_repeats(exchange, values, flight):
-            return None
-        return Withheld(Reason.REPEATED)
 
-    def _without_repeats(self, exchange: Exchange, values: Values, flight: _Flight) -> bool:
         def reason(each: Partition) -> Reason | None:
-            return Reason.REPEATED if (self._names.topic(each.topic), each.partition) in flight.repeated else None
+            return Reason.REPEATED if (self._names.topic(each.topic), each.partition) in repeated else None
 
-        return partitions.drop(exchange, values, reason)
-
-    def _owe(
-        self, exchange: Exchange, refused: Mapping[TopicPartition, int], answer: Values, producer: Producer | None
-    ) -> None:
-        """Notes records that the target has taken and the recording refused. `refused`: the errors of partitions."""
-        request = exchange.decoded() if refused else {}
-        taken = self._target_places(partitions.in_answer(PRODUCE, answer)) if refused else {}
-        for each in partitions.in_request(PRODUCE, request):
-            place, data = (self._names.topic(each.topic) or "", each.partition), each.values["records"]
-            if place not in refused or not data:
-                continue
-            key = Key(exchange.peer, request.get("transactional_id"), *place, _is_plain(data))
-            if not _is_retried(refused[place], record_count(data), is_plain=key.is_plain):
-                continue
-            self._repeats.refused(key, data, exchange, taken[place]["base_offset"], exchange.repeated.get(place, ()))
-            if producer is not None:
-                producer.refused.add(key)
+        is_left = not repeated or partitions.drop(exchange, values, reason)
+        return None if is_left else Withheld(Reason.REPEATED)
 
     def _goes_again(self, origin: Origin, sent: _Sent, code: int | None, recorded: int, may_renew: bool) -> bool:
         sequences = sent.numbered.sequences
@@ -324,24 +234,6 @@ class ProduceTranslator:
     def _named(self, answer: Values, places: Container[TopicPartition]) -> list[tuple[Topic, int]]:
         found = [(each.topic, each.partition) for each in partitions.in_answer(PRODUCE, answer)]
         return [key for key in found if (self._names.recorded_topic(key[0]), key[1]) in places]
-
-
-def _is_retried(code: int, length: int, *, is_plain: bool) -> bool:
-    """True if clients send records again after this error of a partition, and the cluster does not have them yet.
-
-    `length`: how many records they are; a single one can't be split. `is_plain`: the records have no sequence, so that
-    the cluster takes a retry for new records.
-    """
-    if is_plain and code in _APPENDED:
-        return False
-    if code == _TOO_LARGE:
-        return length > 1
-    return kafka_error(code).retriable or (not is_plain and code in _OF_SEQUENCES)
-
-
-def _is_plain(data: Buffer) -> bool:
-    """True for batches without a producer: a cluster does not recognize their retries."""
-    return all(batch.producer_id < 0 for batch in batches(data))
 
 
 def _written(data: Buffer, pair: Pair, base: int) -> Records:

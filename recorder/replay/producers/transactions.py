@@ -13,7 +13,6 @@ from recorder.replay.cluster import TRANSACTION
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import MadeRequest, ToCoordinator, ToNode, Values
 from recorder.replay.producers.pending_requests import Done
-from recorder.replay.producers.repeats import Key
 from recorder.replay.producers.sequences import Pair, Sequences
 
 NO_PAIR: Pair = (-1, -1)
@@ -40,7 +39,6 @@ class Producer:
         abort_failure: why the abort at the end did not succeed, as far as is known; empty: it did, or was not needed.
         ended_with: True if the last transaction was committed, False if aborted; None: there was none since the
             producer was initialised.
-        refused: places whose refused records may come again once the transaction ends.
     """
 
     key: Hashable
@@ -56,7 +54,6 @@ class Producer:
     groups: set[str] = field(default_factory=set)
     abort_failure: str = ""
     ended_with: bool | None = None
-    refused: set[Key] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:

@@ -14,6 +14,7 @@ sequences of the replay's own count (`sequences`, by `produce`). Transactions:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -106,36 +107,21 @@ class Producers(Translator):
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. A failed transaction is over with its EndTxn, which is withheld."""
         if exchange.api_key == PRODUCE:
-            self._produces.lost(exchange)
+            self._produces.lost(exchange, values)
         elif exchange.api_key == END_TXN:
             # an EndTxn that can't be read ends no transaction
             with suppress(WireError):
                 self._end_lost(self._producer_of(exchange), has_left=values is not None)
-
-    def retry_known(self, exchange: Exchange) -> None:
-        """The recorded answer to a Produce with retries was read."""
-        self._produces.retry_known(exchange)
-
-    def forget_topic(self, topic: str) -> None:
-        """A topic was deleted on the target. `topic`: its recorded name."""
-        self._produces.forget_topic(topic)
 
     def finish(self) -> list[MadeRequest]:
         """An EndTxn for each transaction that is open on the target, once."""
         open_ones = [one for one in self._known.transactional.values() if one.open_as is not None]
         return [self._abort(producer, producer.open_as) for producer in open_ones if producer.open_as is not None]
 
-    def unretried(self, place: TopicPartition, at_ns: int) -> int | None:
-        """The target's lowest offset of records that the recording has refused and not taken yet, but may still take.
-
-        `at_ns`: the recorded time. None: there are none.
-        """
-        return self._produces.unretried(place, at_ns)
-
     @property
-    def forgotten_repeats(self) -> int:
-        """Refused records of which a retry would be sent, because the replay remembers only so many."""
-        return self._produces.forgotten_repeats
+    def maybe_twice(self) -> Counter[str]:
+        """Records that may be on the target twice, by recorded topic."""
+        return self._produces.maybe_twice
 
     def abort_failures(self) -> list[str]:
         """Transactions whose abort at the end did not succeed, and why."""
@@ -255,7 +241,6 @@ class Producers(Translator):
             return
         if producer is not None:
             producer.end(None)
-            self._produces.end(producer)
         if recorded is not None and not recorded["error_code"]:
             learner, ongoing = producer or self._known.of_id(recorded["producer_id"]), "ongoing_txn_producer"
             self._known.learn(learner, pair_of(recorded, ongoing), pair_of(answer, ongoing))
@@ -298,7 +283,6 @@ class Producers(Translator):
         """The recorded transaction has ended."""
         if producer is not None:
             producer.failed = None
-            self._produces.end(producer)
 
     def _checked(self, exchange: Exchange, answer: Values) -> Producer | None:
         """The producer of a request. Its transaction has failed if the target alone fences it."""

@@ -256,6 +256,11 @@ def treatment(api_key: int) -> Treatment:
     return TREATMENTS.get(api_key, Treatment.NEVER)
 
 
+def writes(api_key: int) -> bool:
+    """True for APIs that change something on the cluster. A ShareFetch reads, though it acquires what it reads."""
+    return api_key not in READ_ONLY | LONG_POLLS
+
+
 def destination(api_key: int) -> Destination:
     """The node of the target that takes requests of this API."""
     return DESTINATIONS.get(api_key, Destination.MAPPED)

@@ -75,6 +75,37 @@ def _kept(
                 yield piece
 
 
+def without(api_key: int, values: Values, drops: Callable[[ElementKey], bool]) -> Values | None:
+    """A request's values without some elements, nor those that held no others; None if that leaves no element.
+
+    `drops`: an element's key, as for `narrowed` -> True for one to leave out.
+    """
+    return _without(values, body("request", api_key), drops, None)
+
+
+def _without(
+    values: Values, elements: Elements, drops: Callable[[ElementKey], bool], around: ElementKey | None
+) -> Values | None:
+    kept: Values = {}
+    for name, inner in elements.arrays.items():
+        if values.get(name) and inner.levels & KEYED:
+            kept[name] = [*_left(values[name], inner, drops, around)]
+    return values | kept if any(kept.values()) or not kept else None
+
+
+def _left(
+    found: Iterable[Any], inner: Elements, drops: Callable[[ElementKey], bool], around: ElementKey | None
+) -> Iterable[Any]:
+    for element in found:
+        where = inner.where(element, around)
+        if inner.level in KEYED and where is not None and drops(where):
+            continue
+        if isinstance(element, dict) and inner.levels & KEYED - {inner.level}:
+            element = _without(element, inner, drops, where)
+        if element is not None:
+            yield element
+
+
 def errors(api_key: int, answer: Values) -> dict[ElementKey | None, int]:
     """The error codes of a response other than 0: of partitions, of named elements, of the whole (None).
 

@@ -11,7 +11,7 @@ from proxy.command_line import folded
 from proxy.terminal import printable
 from recorder.replay.outcome import Plan, Touched
 from recorder.replay.results import words
-from recorder.replay.results.summary import before_table, facts_table, made_table, withheld_table
+from recorder.replay.results.summary import before_table, facts_table, made_table, refused_line, withheld_table
 from recorder.terminal import Cell, Column, count, fitted
 
 # names of each kind that are listed
@@ -42,6 +42,8 @@ def _line(what: str, line: str, width: int, style: str = "") -> RenderableType:
 def _tables(plan: Plan, width: int) -> Iterator[RenderableType]:
     if plan.requests:
         yield _sent(plan, width)
+    if refused := refused_line(plan.refused):
+        yield refused
     if withheld := withheld_table(plan.withheld, plan.partitions, width):
         yield withheld
     if before := before_table(plan.before, width):

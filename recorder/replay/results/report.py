@@ -7,6 +7,7 @@
     max_mismatches        --max-mismatches; partial: --partial, in percent
     withheld_percent      of the requests that were recorded
     totals                sums of `apis`
+    refused               what the recording refused, so that it was withheld: requests, and parts of others
     source, target        the capture and the cluster it was played to; options: in words
     started_at_ns,        times since 1970; position_ns: how far in the recording; ending: why it ended there,
     ended_at_ns           and ended_why: in a sentence, if there is more to say
@@ -23,7 +24,8 @@
     had_records           topics that the replay produced to and that had records on the target before
     had_offsets           groups that had offsets on the target before
     left_open             transactions and members that could not be ended on the target, and why
-    possibly_twice        records of which the target may have two, because their retries were not recognized
+    maybe_twice           records of which the target may have two, by topic: no answer tells whether the recorded log
+                          has them, so that their client may have sent them again
     mismatches            the first ones: the exchange, the differences, the request and both answers as base64
 
 Durations are count, p50_ns, p95_ns, p99_ns, most_ns and bins: pairs of least nanoseconds and count. A reader of later
@@ -74,6 +76,7 @@ def _tree(result: Result) -> dict[str, Any]:
         "exit_code": result.exit_code,
         "differences": result.differences,
         "withheld_percent": result.withheld_percent,
+        "refused": result.refused._asdict(),
         "totals": msgspec.to_builtins(result.totals),
         **found,
     }

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from proxy.terminal import harmless, printable
 from recorder.replay.durations import PERCENTILES, Durations
-from recorder.replay.outcome import ApiCounts, FromBefore, Result, Source, Target, Verdict
+from recorder.replay.outcome import ApiCounts, FromBefore, RefusedCounts, Result, Source, Target, Verdict
 from recorder.replay.results import words
 from recorder.terminal import Cell, Column, cell, count, duration, fitted, typed
 
@@ -73,7 +73,8 @@ def summary(result: Result, width: int, report: str | None = None) -> Iterator[R
     yield from _head(result)
     for part in (
         _left_open,
-        _possibly_twice,
+        _refused,
+        _maybe_twice,
         _apis,
         _withheld,
         _unanswered,
@@ -118,8 +119,17 @@ def _left_open(result: Result, width: int) -> RenderableType | None:
     return fitted(words.left_open(result), _LEFT_OPEN, rows, width) if rows else None
 
 
-def _possibly_twice(result: Result, width: int) -> RenderableType | None:
-    return Text(words.possibly_twice(result), style=_BAD) if result.possibly_twice else None
+def _refused(result: Result, width: int) -> RenderableType | None:
+    return refused_line(result.refused)
+
+
+def refused_line(found: RefusedCounts) -> RenderableType | None:
+    """What the recording refused; None if it refused nothing."""
+    return Text(words.refused(found)) if any(found) else None
+
+
+def _maybe_twice(result: Result, width: int) -> RenderableType | None:
+    return Text(words.maybe_twice(result), style="bold yellow") if result.maybe_twice else None
 
 
 def _apis(result: Result, width: int) -> RenderableType | None:

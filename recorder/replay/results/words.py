@@ -21,6 +21,7 @@ from recorder.replay.outcome import (
     Mismatch,
     Plan,
     Progress,
+    RefusedCounts,
     Result,
     Source,
     Stream,
@@ -32,6 +33,8 @@ from recorder.terminal import count, duration, moment, percent
 
 # so many fit on two lines of a terminal
 _MOST_WAITS = 3
+# topics that a sentence names
+_MOST_TOPICS = 5
 # a Kafka error code
 _CODE = re.compile(r"-1|[1-9][0-9]{0,4}")
 # an array's element in the path of a difference; its name may have brackets
@@ -190,11 +193,21 @@ def left_open(result: Result) -> str:
     return f"Left open on the target: {count(len(result.left_open))}; brokers end them by their timeouts"
 
 
-def possibly_twice(result: Result) -> str:
+def refused(found: RefusedCounts) -> str:
+    """How much the recording refused for a while."""
+    parts = [count(found.requests, "request")] if found.requests else []
+    parts += [f"{count(found.parts, 'part')} of others"] if found.parts else []
+    return f"Refused in the recording, so not sent: {' and '.join(parts)}. What their clients tried next counts."
+
+
+def maybe_twice(result: Result) -> str:
     """How many records the target may have twice, and why."""
+    topics = [f"{printable(topic)} {count(each)}" for topic, each in result.maybe_twice.most_common(_MOST_TOPICS)]
+    more = len(result.maybe_twice) - len(topics)
+    topics += [f"{count(more)} more"] if more else []
     return (
-        f"Possibly twice on the target: {count(result.possibly_twice, 'record')}. The recording refused them, "
-        "the target took them, and they were too many for the replay to recognize their retries."
+        f"May be there twice: {count(result.maybe_twice.total(), 'record')}, by topic: {', '.join(topics)}. "
+        "No answer tells whether the recorded log has them, and their clients may have sent them again."
     )
 
 
@@ -278,10 +291,12 @@ def _side(path: str, value: str) -> str:
 
 def planned(plan: Plan) -> str:
     """The numbers of requests that would be sent and withheld."""
-    sent, withheld = plan.requests.total(), plan.withheld.total()
+    sent, refused_too = plan.requests.total(), plan.refused.requests
+    withheld = plan.withheld.total() - refused_too
     share = percent(plan.withheld_percent) if plan.withheld_percent else "by design"
     kept = f"; {count(withheld)} ({share}) would be withheld" if withheld else ""
-    return f"Nothing was sent. {count(sent, 'request')} would be{kept}."
+    played = f"; the recording refused {count(refused_too)}" if refused_too else ""
+    return f"Nothing was sent. {count(sent, 'request')} would be{kept}{played}."
 
 
 def progress(now: Progress) -> str:

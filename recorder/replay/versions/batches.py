@@ -11,7 +11,7 @@ default one of DEFAULT_LIMIT.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import compress, zip_longest
+from itertools import zip_longest
 from struct import Struct
 from typing import NamedTuple
 
@@ -181,25 +181,6 @@ def _later(timestamp: int, by: int) -> int:
     if timestamp + by not in INT64:
         raise Malformed("a time beyond 64 bits", api="records")
     return timestamp + by
-
-
-def picked(records: Records, wanted: Iterable[bool], *, budget: Budget | None = None) -> Records:
-    """The wanted records of batches without a producer, as one batch in the first one's format and codec.
-
-    Errors: Malformed (also for both formats side by side), OverBudget.
-    """
-    records, budget = _whole(records), budget or Budget(DEFAULT_LIMIT)
-    heads = [*_all(records)]
-    kept = _paid(compress(read(records, budget=budget), wanted), budget)
-    numbered = [record._replace(offset=place) for place, record in enumerate(kept)]
-    if not numbered:
-        return b""
-    magics, codec = {batch.magic for batch in heads}, heads[0].codec
-    if magics == {2}:
-        return write_batch(numbered, codec=codec)
-    if len(magics) > 1:
-        raise Malformed("batches and messages side by side", api="records")
-    return write_message_set(numbered, magic=heads[0].magic, codec=codec)
 
 
 def as_batch(records: Records, *, budget: Budget | None = None) -> Records:

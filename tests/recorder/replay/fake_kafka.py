@@ -12,7 +12,21 @@ from random import Random
 from typing import Any
 
 from proxy.wire import records
+from proxy.wire.keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    HEARTBEAT,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    PRODUCE,
+    SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
+)
 from recorder.replay.cluster import Cluster
+from recorder.replay.plan import Exchange
 from recorder.replay.prepare import Prepared
 from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, Broker, passed
 from tests.recorder.replay.simulation import EVERYTHING, Got, Recording
@@ -23,6 +37,12 @@ SILENT = ("a", 2)
 PARTITIONS = 3
 PLACES = [(topic, index) for topic in TOPIC_IDS for index in range(PARTITIONS)]
 FETCH_BY_NAME, FETCH_BY_ID = 11, 16
+# requests that a moody cluster refuses for a while: of producers, transactions, commits and members
+WRITES = frozenset({PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN})
+WRITES |= {OFFSET_COMMIT, JOIN_GROUP, SYNC_GROUP, HEARTBEAT, LEAVE_GROUP}
+OF_LEADERS, OF_COORDINATORS = (3, 5, 6, 19, 56), (14, 15, 16)
+# fields in which only an answer without an error gives a value
+NOT_GIVEN = {"base_offset", "producer_id", "producer_epoch", "generation_id"}
 
 
 @dataclass
@@ -224,18 +244,30 @@ def _committed(offsets: dict[tuple[str, int], int], name: str, index: int) -> Va
 class Clients:
     """Clients of a cluster, and the recording of their exchanges: one after the other, so nothing depends on chance."""
 
-    def __init__(self, kafka: Kafka, random: Random, *, is_timed: bool) -> None:
-        self.kafka, self.random, self.is_timed = kafka, random, is_timed
+    def __init__(self, kafka: Kafka, random: Random, *, is_timed: bool, moods: Random | None = None) -> None:
+        self.kafka, self.random, self.is_timed, self.moods = kafka, random, is_timed, moods
         self.recording, self.at, self.written = Recording(), 0.0, 0
 
     def ask(self, connection: int, key: int, version: int, values: Values) -> Values:
-        self.at += 5
         awaits = not (key == 0 and values["acks"] == 0)
-        exchange = self.recording.asks(self.at, connection, key, version, values, awaits=awaits)
+        tries = [self._try(connection, key, version, values, awaits=awaits)]
+        while awaits and key in WRITES and self.moods is not None and self.moods.random() < 0.2:
+            tries.append(self._try(connection, key, version, values))
+        *refused, (_, exchange) = tries
         answer = self.kafka.answer(key, version, exchange.decoded())
+        for at, each in refused:
+            assert self.moods is not None
+            code = self.moods.choice(OF_LEADERS if key == 0 else OF_COORDINATORS)
+            self.recording.answers(at + 1, each, refusing(passed(key, version, answer), code))
         if awaits:
             self.recording.answers(self.at + 1, exchange, answer)
         return passed(key, version, answer)
+
+    def _try(
+        self, connection: int, key: int, version: int, values: Values, *, awaits: bool = True
+    ) -> tuple[float, Exchange]:
+        self.at += 5
+        return self.at, self.recording.asks(self.at, connection, key, version, values, awaits=awaits)
 
     def data(self, **producer: Any) -> bytes:
         """A batch of records that no other batch has."""
@@ -243,6 +275,17 @@ class Clients:
         self.written += count
         made = [records.Record(n, 5, b"k", b"%d" % (self.written - count + n)) for n in range(count)]
         return records.write_batch(made, **producer)
+
+
+def refusing(answer: Any, code: int) -> Any:
+    """An answer with an error in place of each, and of what it would have given."""
+    if isinstance(answer, list):
+        return [refusing(each, code) for each in answer]
+    if not isinstance(answer, dict):
+        return answer
+    nothing = dict.fromkeys(NOT_GIVEN & answer.keys(), -1)
+    codes = {name: code for name in answer if name.endswith("error_code")}
+    return {name: refusing(value, code) for name, value in answer.items()} | nothing | codes
 
 
 class Producer:
@@ -419,14 +462,15 @@ class Looker:
         self.clients.ask(self.connection, *self.clients.random.choice(asked))
 
 
-def recorded(random: Random, kafka: Kafka, steps: int, *, is_timed: bool) -> Recording:
+def recorded(random: Random, kafka: Kafka, steps: int, *, is_timed: bool, moods: Random | None = None) -> Recording:
     """Records clients of every kind with a cluster, in any order.
 
     Args:
+        moods: makes the cluster refuse some requests that write, once or several times; None: it refuses none.
         is_timed: True if the replay will keep the recorded times. Otherwise no client requests what depends on others'
             speed: the ends of logs, and records that were read before.
     """
-    clients = Clients(kafka, random, is_timed=is_timed)
+    clients = Clients(kafka, random, is_timed=is_timed, moods=moods)
     # ids of topics are known from metadata
     clients.ask(9, 3, 12, {"topics": None, "allow_auto_topic_creation": False})
     everybody = [

@@ -1,4 +1,4 @@
-"""Producers some of whose records only the recorded cluster refuses, and a target that takes all of them."""
+"""Producers some of whose records the recorded cluster refuses for a while, and a target that takes all of them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,26 @@ from hypothesis import strategies as st
 
 from proxy.wire import records
 from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, FETCH, INIT_PRODUCER_ID, METADATA, OFFSET_COMMIT, PRODUCE
-from proxy.wire.records import Compression, Record, write_batch, write_message_set
+from proxy.wire.records import Record, write_batch
 from recorder.replay.engine.world import World
 from recorder.replay.options import Deletes, Options
 from recorder.replay.prepare import Prepared
-from recorder.replay.producers.repeats import MOST_RECORDS
-from tests.recorder.replay.simple import FETCH_VERSION, PRODUCE_VERSION, fetch, fetched, produced
+from tests.recorder.replay.simple import FETCH_VERSION, fetch, fetched, produced
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
 
 A0 = ("a", 0)
 # where the recorded log and the target's begin
 RECORDED_FROM, TARGET_FROM = 1000, 50
-REFUSED, TOO_LARGE = 6, 10
+REFUSED = 6
+# errors of brokers after which producers send the records again: of leaders, replicas, topics and logs
+FOR_A_WHILE = (3, 5, 6, 13, 19, 56, 74, 100)
 COMMIT_VERSION, CREATE_VERSION, DELETE_VERSION = 2, 4, 3
 DELETED: Values = {"responses": [{"name": "a", "error_code": 0}]}
 CREATED: Values = {"topics": [{"name": "a", "error_code": 0}]}
 
 
-def batch(*values: bytes, codec: Compression = Compression.NONE) -> bytes:
-    return write_batch([Record(place, 5, None, value) for place, value in enumerate(values)], codec=codec)
-
-
-def message_set(*values: bytes, codec: Compression = Compression.NONE) -> bytes:
-    return write_message_set([Record(place, 5, None, value) for place, value in enumerate(values)], codec=codec)
+def batch(*values: bytes, **producer: int) -> bytes:
+    return write_batch([Record(place, 5, None, value) for place, value in enumerate(values)], **producer)
 
 
 def stored(values: list[bytes], base: int) -> bytes:
@@ -50,10 +47,17 @@ def request(*batches: bytes) -> Values:
 
 @dataclass
 class Recorded:
-    """Producers without ids and their cluster, recorded. `log`: the values in a-0."""
+    """Producers without ids and their cluster, recorded.
+
+    Attributes:
+        log: the values in a-0.
+        codes: the errors of Produces; `ends`: the committed offsets.
+    """
 
     recording: Recording = field(default_factory=Recording)
     log: list[bytes] = field(default_factory=list)
+    codes: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
     at: float = 0
 
     def produces(
@@ -64,6 +68,7 @@ class Recorded:
         base = -1 if code else RECORDED_FROM + len(self.log)
         self.recording.exchanges(self.at, connection, PRODUCE, version, asked, produced(base=base, code=code))
         self.log += () if code else values
+        self.codes.append(code)
         self.at += 10
 
     def reads(self, *bounds: int) -> None:
@@ -86,6 +91,7 @@ class Recorded:
 
     def commits(self, offset: int) -> None:
         """An OffsetCommit of a-0 without a group's members."""
+        self.ends.append(offset)
         entry = {"partition_index": 0, "committed_offset": offset, "committed_metadata": None}
         values = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "retention_time_ms": -1}
         values |= {"topics": [{"name": "a", "partitions": [entry]}]}
@@ -151,14 +157,11 @@ class Target:
         return self.logs[0]
 
 
-def replayed(
-    recorded: Recorded, target: Target, most: int = MOST_RECORDS, speed: float | None = None, differences: int = 0
-) -> World:
-    """The rooms behind a replay that found so many differences. `most`: refused records that are remembered."""
+def replayed(recorded: Recorded, target: Target, speed: float | None = None, differences: int = 0) -> World:
+    """The rooms behind a replay that found so many differences."""
     prepared = Prepared(starts={A0: TARGET_FROM}, ends={A0: TARGET_FROM})
     cluster, options = one_node(("a", 3)), Options(speed=speed, admin=True, deletes=Deletes.ALL)
     simulation = Simulation(recorded.recording, target, options, cluster=cluster, prepared=prepared, delay=target.delay)
-    simulation.world._producers._produces._repeats._most = most
     simulation.run()
     simulation.world.close(simulation.engine.progress, 0)
     assert simulation.engine.finished
@@ -166,63 +169,24 @@ def replayed(
     return simulation.world
 
 
-# Steps of producers: which of two, how many of its refused records it sends again, how many new ones, and whether the
-# recorded cluster refuses them.
+# Steps of producers: which of two, how many of its refused records it sends again, how many new ones, and the error.
 STEPS = st.lists(
-    st.tuples(st.integers(1, 2), st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=1, max_size=9
+    st.tuples(st.integers(1, 2), st.integers(0, 3), st.integers(0, 3), st.sampled_from((*[0] * 4, *FOR_A_WHILE))),
+    min_size=1,
+    max_size=12,
 )
 
 
-def history(
-    steps: list[tuple[int, int, int, bool]], values: Iterator[bytes], commits: list[int] | None = None
-) -> tuple[Recorded, list[bytes]]:
-    """What producers say, which send all refused records again before new ones; and all their records, each once.
-
-    `commits`: gets the ends of the log, which a consumer commits after each step.
-    """
-    recorded, made = Recorded(), list[bytes]()
-    owed: dict[int, list[bytes]] = defaultdict(list)
-    for producer, retries, new, is_refused in steps:
+def history(steps: list[tuple[int, int, int, int]], values: Iterator[bytes]) -> Recorded:
+    """What producers say, which send refused records again before new ones; a consumer commits the end of the log."""
+    recorded, owed = Recorded(), defaultdict[int, list[bytes]](list)
+    for producer, retries, new, code in steps:
         again, rest = owed[producer][:retries], owed[producer][retries:]
         fresh = [next(values) for _ in range(0 if rest else new)]
         if again or fresh:
-            recorded.produces(*again, *fresh, code=REFUSED if is_refused else 0, connection=producer)
-            made += fresh
-            owed[producer] = again + fresh + rest if is_refused else rest
-        if commits is not None:
-            commits.append(RECORDED_FROM + len(recorded.log))
-            recorded.commits(commits[-1])
-    return recorded, made
-
-
-def places(recorded: Recorded, target: Target) -> dict[int, int]:
-    """Recorded offset -> the target's, of each record that the recording has; values are unique."""
-    where = {value: TARGET_FROM + place for place, value in enumerate(target.log)}
-    return {RECORDED_FROM + place: where[value] for place, value in enumerate(recorded.log)}
-
-
-def wait_seconds(recorded: Recorded, number: int) -> None:
-    """Another producer says something each second: the replay reads only five seconds ahead."""
-    for second in range(number):
-        recorded.at += 1000
-        recorded.produces(b"second %d" % second, connection=2)
-
-
-def late_retries(number: int) -> Recorded:
-    """Producers whose records are refused, and 50 other records; the retries are answered seven seconds later."""
-    recorded, producers = Recorded(), range(100, 100 + number)
-    for producer in producers:
-        recorded.produces(b"r%d" % producer, code=REFUSED, connection=producer)
-    recorded.produces(*[b"x%d" % number for number in range(50)], connection=2)
-    retries = [
-        recorded.recording.asks(recorded.at, producer, PRODUCE, PRODUCE_VERSION, request(batch(b"r%d" % producer)))
-        for producer in producers
-    ]
-    wait_seconds(recorded, 7)
-    for producer, retry in zip(producers, retries, strict=True):
-        recorded.recording.answers(recorded.at, retry, produced(base=RECORDED_FROM + len(recorded.log)))
-        recorded.log += [b"r%d" % producer]
-    recorded.at += 10
+            recorded.produces(*again, *fresh, code=code, connection=producer)
+            owed[producer] = again + fresh + rest if code else rest
+        recorded.commits(RECORDED_FROM + len(recorded.log))
     return recorded
 
 

@@ -71,8 +71,9 @@ def different() -> Result:
     result = equal()
     produce, fetch, commit = (result.apis[name] for name in ("Produce", "Fetch", "OffsetCommit"))
     produce.sent, produce.answered, produce.lost, produce.retried = 180_772, 180_769, 3, 41
-    produce.withheld = Counter({Reason.NO_PRODUCER: 411, Reason.NO_SESSION: 21})
-    produce.partitions = Counter({Reason.NO_TOPIC: 96})
+    produce.recorded += 1_311
+    produce.withheld = Counter({Reason.NO_PRODUCER: 411, Reason.NO_SESSION: 21, Reason.REFUSED: 1_311})
+    produce.partitions = Counter({Reason.NO_TOPIC: 96, Reason.REFUSED: 7})
     fetch.sent = fetch.answered = 96_298
     fetch.withheld = Counter({Reason.NO_TOPIC: 12})
     commit.mismatches = Counter({"error": 118, "value": 4})
@@ -92,7 +93,7 @@ def different() -> Result:
     )
     result.stood_still_ns = Counter({"the target's answer to Heartbeat": 12 * SECOND})
     result.left_open = ["transaction billing-7 (EndTxn: no answer)"]
-    result.possibly_twice = 1_200
+    result.maybe_twice = Counter({"payments": 1_200, "audit": 30})
     return result
 
 
@@ -222,7 +223,13 @@ def plan() -> Plan:
                 ("OffsetCommit", None): 12_044,
             }
         ),
-        withheld=Counter({("Produce", Reason.NO_SESSION.value): 21, ("AlterConfigs", Reason.NEEDS_ADMIN.value): 6}),
+        withheld=Counter(
+            {
+                ("Produce", Reason.REFUSED.value): 8,
+                ("Produce", Reason.NO_SESSION.value): 21,
+                ("AlterConfigs", Reason.NEEDS_ADMIN.value): 6,
+            }
+        ),
         partitions=Counter({Reason.NO_TOPIC.value: 96}),
         made=Counter({"CreateTopics (--create-topics)": 2}),
         topics=(

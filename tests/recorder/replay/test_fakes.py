@@ -13,6 +13,7 @@ from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.groups.translator import Groups
 from recorder.replay.options import Options
 from recorder.replay.outcome import Result, Verdict
+from recorder.replay.plan import Reason
 from recorder.replay.requests.translate_names import NamesTranslator
 from recorder.replay.sessions.fetch_sessions import FetchSessions
 from tests.recorder.replay.fake_kafka import Kafka, recorded
@@ -75,6 +76,24 @@ def test_a_target_that_assigns_every_value_otherwise_is_found_as_recorded(
     is_timed = speed is not None
     found = play(recorded(random, first, steps, is_timed=is_timed), second, speed)
     check(found.world.result)
+    assert second.values() == first.values()
+
+
+@pytest.mark.parametrize("assigns", ["like the recorded cluster", "otherwise"])
+@examples(60, derandomize=True)
+@given(seed=SEEDS, steps=STEPS, speed=SPEEDS, is_v2=st.booleans())
+def test_a_target_has_what_a_cluster_took_that_refused_its_clients_again_and_again(
+    assigns: str, seed: int, steps: int, speed: float | None, is_v2: bool
+) -> None:
+    random = Random(seed)
+    first = Kafka.like(is_v2=is_v2)
+    second = Kafka.other(random, is_v2=is_v2) if assigns == "otherwise" else Kafka.like(is_v2=is_v2)
+    recording = recorded(random, first, steps, is_timed=speed is not None, moods=Random(seed))
+    result = play(recording, second, speed).world.result
+    assert {*result.totals.withheld} <= {Reason.REFUSED}
+    for counts in result.apis.values():
+        counts.withheld.clear()
+    check(result)
     assert second.values() == first.values()
 
 

@@ -97,7 +97,7 @@ def result_of(recording: Recording, target: Kafka, speed: float | None) -> Resul
                 row.exchange.answered_ns = None
                 row.exchange.drop_answer()
                 row.exchange.dropped.clear()
-                row.exchange.repeated.clear()
+                row.exchange.was_cut = False
 
 
 def check(result: Result) -> None:

@@ -19,10 +19,10 @@ from proxy.wire.keys import (
 from proxy.wire.records import with_base_offset
 from recorder.replay.cluster import GROUP, Cluster
 from recorder.replay.options import Options
-from recorder.replay.outcome import BeforeKind, FromBefore, Plan, Source, Target
+from recorder.replay.outcome import BeforeKind, FromBefore, Plan, RefusedCounts, Source, Target
 from recorder.replay.plan import Reason
 from recorder.replay.rehearsal import rehearse
-from tests.recorder.replay.simple import batch
+from tests.recorder.replay.simple import batch, produce, produced
 from tests.recorder.replay.simulation import EVERYTHING, Recording, Simulation
 
 Values = dict[str, Any]
@@ -167,4 +167,23 @@ def test_what_is_from_before_the_recording_is_named_by_topic() -> None:
     plan = rehearsed(recording, three_nodes())
     assert plan.before == (FromBefore(BeforeKind.RECORDS, "a", 2), FromBefore(BeforeKind.MEMBER, "g", 1))
     assert plan.withheld["Heartbeat", Reason.FROM_BEFORE.value] == 1
+    assert not plan.withheld_percent
+
+
+def test_what_the_recording_refused_is_counted_apart_once_its_answer_is_read() -> None:
+    recording = Recording()
+    recording.exchanges(0, 1, PRODUCE, 9, produce(0), produced(code=6))
+    recording.exchanges(10, 1, PRODUCE, 9, produce(0), produced())
+    both = produce(0)
+    both["topic_data"][0]["partition_data"].append(produce(1)["topic_data"][0]["partition_data"][0])
+    told = produced(code=6)
+    told["responses"][0]["partition_responses"] += produced(1)["responses"][0]["partition_responses"]
+    recording.exchanges(20, 1, PRODUCE, 9, both, told)
+    # nobody tells what became of it
+    recording.asks(30, 2, PRODUCE, 9, produce(2))
+    plan = rehearsed(recording, three_nodes())
+    assert plan.requests == {"Produce": 3}
+    assert plan.sent == {("Produce", 10): 1, ("Produce", 11): 1, ("Produce", 12): 1}
+    assert plan.withheld == {("Produce", Reason.REFUSED.value): 1}
+    assert plan.refused == RefusedCounts(1, 1)
     assert not plan.withheld_percent

@@ -92,6 +92,15 @@ def test_requests_withheld_by_options_are_no_share_of_unplayable_ones() -> None:
     assert "withheld22 %" in Page(html(result, "report.html")).words
 
 
+def test_what_the_recording_refused_and_what_may_be_there_twice_stand_on_the_page(different: Page) -> None:
+    assert "refused in the recording1 311and 7 parts of others" in different.words
+    assert "Refused in the recording, so not sent: 1 311 requests and 7 parts of others." in different.words
+    assert "May be there twice: 1 230 records, by topic: payments 1 200, audit 30." in different.words
+    equal = Page(html(results.equal(), "report.html")).words
+    assert "efused in the recording" not in equal
+    assert "there twice" not in equal
+
+
 def test_a_plot_a_percentile_says_what_it_shows(different: Page) -> None:
     labels = [one["aria-label"] or "" for one in different.named("svg")]
     assert [label.split()[0] for label in labels] == ["p50", "p95", "p99"]

@@ -274,7 +274,7 @@ def test_an_element_with_an_unmapped_name_matches_any_element_of_the_target() ->
 
 
 def test_partitions_that_were_not_sent_are_left_out_on_both_sides() -> None:
-    both = produced(6, -1)
+    both = produced(29, -1)
     both["responses"] += produced(topic="u", index=2)["responses"]
     dropped = [Dropped("t", 0, Reason.NO_PRODUCER)]
     rest = {"responses": both["responses"][1:], "throttle_time_ms": 0}

@@ -1,11 +1,8 @@
 """Tests of pairs of offsets against a plain list of all pairs."""
 
-from unittest.mock import patch
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.replay.consumers import differences
 from recorder.replay.consumers.differences import MOST, RECENT, Differences
 
 
@@ -70,15 +67,14 @@ def test_no_record_behind_a_boundary_is_before_it_on_the_target(
     sizes = dict(sorted(batches))
     recorded = {number: sum(sizes[each] for each in range(number)) for number in sizes}
     target = {number: sum(size for _, size in batches[:at]) for at, (number, _) in enumerate(batches)}
-    with patch.object(differences, "RECENT", 2):
-        found = Differences()
-        for number, size in sizes.items():
-            found.add(recorded[number], target[number], size)
-        for number, size in sizes.items():
-            for place in range(size):
-                behind = [target[number] + place, *(target[each] for each in sizes if each > number)]
-                assert found.target(recorded[number] + place) == behind[0]
-                assert (found.boundary(recorded[number] + place) or 0) <= min(behind)
+    found = Differences()
+    for number, size in sizes.items():
+        found.add(recorded[number], target[number], size)
+    for number, size in sizes.items():
+        for place in range(size):
+            behind = [target[number] + place, *(target[each] for each in sizes if each > number)]
+            assert found.target(recorded[number] + place) == behind[0]
+            assert (found.boundary(recorded[number] + place) or 0) <= min(behind)
 
 
 def test_a_boundary_inside_a_batch_is_not_behind_its_rest_on_the_target() -> None:

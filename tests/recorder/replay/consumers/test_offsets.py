@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS
-from recorder.replay.cluster import Cluster
-from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.plan import Exchange, Reason, Withheld
 from tests.recorder.replay.consumers.offset_exchanges import (
     A0,
@@ -19,7 +17,7 @@ from tests.recorder.replay.consumers.offset_exchanges import (
     play,
     produced,
 )
-from tests.recorder.replay.simulated import TOPIC_IDS, exchange, names
+from tests.recorder.replay.simulated import TOPIC_IDS, exchange
 
 
 @pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "in-pieces"])
@@ -88,15 +86,6 @@ def test_records_are_deleted_up_to_where_the_target_has_them() -> None:
     found = offsets()
     produced(found, 1, 500, 600)
     for recorded, target in ((510, 610), (-1, -1)):
-        values = delete(recorded).decoded()
-        assert found.request(delete(recorded), values, 0) is None
-        assert values["topics"][0]["partitions"][0]["offset"] == target
-
-
-def test_records_whose_retries_may_still_come_are_not_deleted() -> None:
-    found = Offsets(names("p-", Cluster()), {A0: 0}, {A0: 1000}, unretried=lambda place, at_ns: 603)
-    produced(found, 1, 500, 600)
-    for recorded, target in ((502, 602), (510, 603)):
         values = delete(recorded).decoded()
         assert found.request(delete(recorded), values, 0) is None
         assert values["topics"][0]["partitions"][0]["offset"] == target

@@ -54,7 +54,10 @@ def test_the_column_without_a_node_is_explained_where_it_stands() -> None:
 
 def test_the_summary_first_says_that_nothing_was_sent() -> None:
     said = next(line for line in of(results.plan()).splitlines() if line.startswith("Nothing"))
-    assert said.split(". ")[1] == "288 244 requests would be; 27 (less than 0.01 %) would be withheld."
+    assert (
+        said.split(". ")[1]
+        == "288 244 requests would be; 27 (less than 0.01 %) would be withheld; the recording refused 8."
+    )
 
 
 def test_refusals_come_before_all_tables() -> None:

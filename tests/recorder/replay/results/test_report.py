@@ -54,6 +54,7 @@ RESULTS = st.builds(
     ending=st.sampled_from(Ending),
     apis=st.dictionaries(TEXT, APIS, max_size=2),
     made=COUNTS,
+    maybe_twice=COUNTS,
     late=DURATIONS,
     lateness=st.dictionaries(st.sampled_from(Cause), DURATIONS),
     latency=st.dictionaries(TEXT, st.builds(Latency, DURATIONS, DURATIONS, st.booleans()), max_size=2),
@@ -156,3 +157,9 @@ def test_a_page_without_a_report_is_refused_by_its_name(tmp_path: Path) -> None:
     file.write_text("<p>hello</p>")
     with pytest.raises(report.NoReport, match=r"index.html: a page without the report of a replay"):
         report.read(file)
+
+
+def test_what_the_recording_refused_is_a_count_of_its_own() -> None:
+    told = json.loads(report.as_json(results.different()))
+    assert told["refused"] == {"requests": 1_311, "parts": 7}
+    assert told["maybe_twice"] == {"payments": 1_200, "audit": 30}

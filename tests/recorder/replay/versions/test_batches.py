@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import cycle, product
+from itertools import product
 from struct import pack
 from zlib import crc32
 
@@ -24,7 +24,6 @@ from recorder.replay.versions.batches import (
     as_batch,
     codecs_of,
     magics_of,
-    picked,
     producers_of,
 )
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, plain_records, record_lists
@@ -197,29 +196,6 @@ def test_both_formats_side_by_side_are_refused() -> None:
         as_batch(aiokafkas(Compression.NONE, plain_records(1)) + write_message_set([Record(0)]))
 
 
-# some of the records
-
-
-@every_codec
-def test_some_records_become_a_batch_of_the_same_codec(codec: Compression) -> None:
-    first, second, third = plain_records(3)
-    found = picked(aiokafkas(codec, [first, second]) + aiokafkas(codec, [third]), [True, False, True])
-    assert [one[1:] for one in told(found)] == [one[1:] for one in told(aiokafkas(codec, [first, third]))]
-    assert [one[0] for one in told(found)] == [0, 1]
-    assert codecs_of(found) == {codec}
-    assert picked(found, [False, False]) == picked(b"", []) == b""
-
-
-@every_set
-def test_some_messages_become_a_set_of_the_same_format_and_codec(magic: int, codec: Compression) -> None:
-    sent = [record._replace(offset=place, headers=()) for place, record in enumerate(plain_records(3))]
-    found = picked(write_message_set(sent, magic=magic, codec=codec), [True, False, True])
-    assert found == write_message_set([sent[0], sent[2]._replace(offset=1)], magic=magic, codec=codec)
-    assert picked(found, [False, False]) == b""
-    with pytest.raises(Malformed, match="side by side"):
-        picked(bytes(found) + aiokafkas(Compression.NONE, sent), [True] * 5)
-
-
 # times
 
 
@@ -283,7 +259,6 @@ def test_hostile_bytes_raise_wire_errors_alone(data: bytes, wanted: Numbering, b
         lambda: renumbered(data, [wanted] * len(producers_of(data))),
         lambda: shifted(data, by),
         lambda: as_batch(data),
-        lambda: picked(data, [True, False, True]),
     ]
     for attempt in attempts:
         try:
@@ -294,12 +269,7 @@ def test_hostile_bytes_raise_wire_errors_alone(data: bytes, wanted: Numbering, b
 
 def test_a_bomb_is_over_budget() -> None:
     data = write_message_set([Record(0, 1, None, bytes(1 << 20))], codec=Compression.GZIP)
-    every = cycle([True])
-    for attempt in (
-        as_batch,
-        lambda data, budget: shifted(data, 1, budget=budget),
-        lambda data, budget: picked(data, every, budget=budget),
-    ):
+    for attempt in (as_batch, lambda data, budget: shifted(data, 1, budget=budget)):
         with pytest.raises(OverBudget):
             attempt(data, budget=Budget(1 << 16))
     many = write_message_set([Record(place) for place in range(1000)])
