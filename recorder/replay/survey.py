@@ -22,10 +22,8 @@ from proxy.wire.keys import (
     FETCH,
     LIST_OFFSETS,
     METADATA,
-    OFFSET_COMMIT,
     PRODUCE,
     SHARE_FETCH,
-    TXN_OFFSET_COMMIT,
 )
 from proxy.wire.places import FORGOTTEN
 from recorder.replay import beginnings, partitions
@@ -34,7 +32,7 @@ from recorder.replay.messages import answer_values
 from recorder.replay.outcome import Touched
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
 from recorder.replay.recorded import TELLS_BROKERS, Recorded
-from recorder.replay.requests.apis import READ_ONLY
+from recorder.replay.requests.apis import COMMITS, READ_ONLY
 from recorder.replay.stream import (
     AnswerRecorded,
     ConnectionClosed,
@@ -43,7 +41,6 @@ from recorder.replay.stream import (
     RequestRecorded,
 )
 
-_COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 # requests whose partitions tell how many a topic has
 _TELLS_PARTITIONS = frozenset({PRODUCE, FETCH, LIST_OFFSETS})
 _OWN_TOPICS = frozenset({METADATA, CREATE_TOPICS})
@@ -226,7 +223,7 @@ def _add_names(found: Survey, exchange: Exchange) -> None:
             _count(found.used, name, key)
     for name in names["group_id"]:
         _count(found.groups, name, key)
-        if key in _COMMITS:
+        if key in COMMITS:
             found.committing.add(name)
     for name in names["transactional_id"]:
         _count(found.transactions, name, key)

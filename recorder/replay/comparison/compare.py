@@ -28,9 +28,6 @@ from typing import Any, NamedTuple
 from proxy.wire.embedded import expand
 from proxy.wire.keys import (
     DESCRIBE_SHARE_GROUP_OFFSETS,
-    FETCH,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
 )
 from proxy.wire.places import Level
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
@@ -46,13 +43,12 @@ from recorder.replay.comparison.volatile import ComparisonRule
 from recorder.replay.mapping import ValueKind
 from recorder.replay.outcome import Difference
 from recorder.replay.plan import Dropped, Values
+from recorder.replay.requests.apis import OF_SESSIONS
 
 # Differences that are kept of one exchange: enough to recognize an answer that differs everywhere.
 MOST_DIFFERENCES = 20
 # Share groups begin before their members do (`share_starts`): this field may have no recorded value yet.
 _BEGINNING = (DESCRIBE_SHARE_GROUP_OFFSETS, "groups.topics.partitions.start_offset")
-# APIs whose answers leave out partitions without news: which those are depends on how the log is cut into answers
-_OF_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 
 
 class DifferenceKind(StrEnum):
@@ -235,7 +231,8 @@ class _Comparison:
 
     def _alone(self, line: ComparedField, place: StructPath, element: Values, sides: tuple[str, str]) -> None:
         inside = place.at(line, 0, element, self._api_key)
-        if self._api_key in _OF_SESSIONS and not _has_error(element):
+        # Answers in sessions leave out partitions without news: which ones, depends on how the log is cut into answers.
+        if self._api_key in OF_SESSIONS and not _has_error(element):
             return
         if not inside.is_brokers and not self._may_be_alone(line, inside, element):
             self._differs(DifferenceKind.STRUCTURE, inside.text(), *sides)

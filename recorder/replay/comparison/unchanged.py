@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 
-from proxy.wire.keys import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
 from recorder.replay.comparison.elements import Ways, frozen
 from recorder.replay.comparison.known import Counterparts, is_nothing
@@ -19,9 +18,10 @@ from recorder.replay.comparison.volatile import MOST_RESPONSES, ComparisonRule
 from recorder.replay.mapping import ValueKind
 from recorder.replay.messages import SharedValues
 from recorder.replay.plan import Values
+from recorder.replay.requests.apis import Trait, those
 
 # APIs whose answers hold blobs of classic groups' members, with names of their own
-WITH_BLOBS = frozenset({JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS})
+WITH_BLOBS = those(Trait.WITH_BLOBS)
 
 
 def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Counterparts) -> bool:

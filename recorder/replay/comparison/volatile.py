@@ -24,6 +24,7 @@ from types import MappingProxyType
 
 from proxy.wire import apis
 from proxy.wire.language import Field
+from recorder.replay.requests.apis import Trait, those
 
 # responses in one version that are remembered: more than there are
 MOST_RESPONSES = 1024
@@ -40,10 +41,8 @@ class ComparisonRule(StrEnum):
     EQUAL = "equal"
 
 
-# A node's listing depends on the number of nodes; other answers describe nodes and their disks: Metadata,
-# FindCoordinator, ListGroups, DescribeLogDirs, DescribeQuorum, DescribeCluster, ListTransactions,
-# DescribeTopicPartitions
-STRUCTURE_ONLY = frozenset({3, 10, 16, 35, 55, 60, 66, 75})
+# a node's listing depends on the number of nodes; other answers describe nodes and their disks
+STRUCTURE_ONLY = those(Trait.TELLS_NODES)
 
 NAMES: Mapping[ComparisonRule, tuple[str, ...]] = {
     ComparisonRule.LEFT_OUT: (

@@ -206,7 +206,7 @@ _TOLD_AT_TOP = frozenset({ValueKind.MEMBER, ValueKind.MEMBER_EPOCH})
 def of(kind: MessageKind, api_key: int, version: int) -> Mapping[str, StateField]:
     """The fields with assigned values in one version, by path (names joined by dots)."""
     found = catalog.message(kind, api_key)
-    if treatment(api_key) in (Treatment.NEVER, Treatment.REGENERATED) or not found or version not in found.versions:
+    if treatment(api_key) in (Treatment.NEVER, Treatment.OWN) or not found or version not in found.versions:
         return MappingProxyType({})
     return MappingProxyType(dict(_rows(kind, api_key, found.fields, version, "")))
 

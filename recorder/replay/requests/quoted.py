@@ -16,11 +16,10 @@ from proxy.wire.keys import (
 from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import NO_ID, Names
 from recorder.replay.plan import Exchange, Values
+from recorder.replay.requests.apis import Trait, those
 
 # requests that quote such values, and those whose answers give them
-QUOTING_APIS = frozenset(
-    {DESCRIBE_TOPIC_PARTITIONS, GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY, SYNC_GROUP, JOIN_GROUP}
-)
+QUOTING_APIS = those(Trait.QUOTES)
 
 
 class QuotedValues:

@@ -29,7 +29,7 @@ from recorder.replay.requests import fields
 from recorder.replay.requests.apis import Treatment, treatment
 from recorder.replay.requests.fields import Role, Scope
 
-SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.REGENERATED)]
+SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.OWN)]
 STATE = re.compile(r"(^|_)(ids?|epochs?|session|offsets?|cursor|generation|sequence)(_|$)")
 # fields with such names whose values clients make themselves
 CLIENTS_OWN = {

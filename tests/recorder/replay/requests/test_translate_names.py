@@ -41,7 +41,7 @@ from recorder.replay.requests.translate_names import NamesTranslator
 from tests.recorder.replay.targets import asked
 from tests.strategies import at_path, must_codec, values_of
 
-SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.REGENERATED)]
+SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.OWN)]
 RECORDED, TARGETS, UNKNOWN = b"r" * 16, b"t" * 16, b"u" * 16
 NAMED = {ValueKind.TOPIC_NAME, ValueKind.GROUP, ValueKind.TRANSACTION, ValueKind.INSTANCE}
 
