@@ -4,7 +4,7 @@
     errors        the same codes in the same elements. Where codes differ, nothing else of their struct is compared
     structure     null where null was, and the same elements; in answers to Fetch, ShareFetch and ShareAcknowledge only
                   elements with errors
-    values        by the rules of `volatile`: equal, or the target's value for the recorded one
+    values        by the rules of `requests.fields`: equal, or the target's value for the recorded one
 
 Elements of arrays are matched by their names (`elements`), in the target's terms. A recorded value without a known
 counterpart only has to be there; an element with such a name excuses one extra element of the target.
@@ -31,7 +31,7 @@ from proxy.wire.keys import (
 )
 from proxy.wire.places import Level
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
-from recorder.replay.comparison.elements import Fields, Matched, Name, frozen, matched
+from recorder.replay.comparison.elements import Matched, Name, frozen, matched
 from recorder.replay.comparison.known import Counterparts, is_nothing
 from recorder.replay.comparison.shown import shown
 from recorder.replay.comparison.struct_paths import StructPath, enclosing_names
@@ -39,11 +39,11 @@ from recorder.replay.comparison.terms import NOWHERE, EnclosingNames, expected, 
 from recorder.replay.comparison.tolerated import are_alike, has_ended
 from recorder.replay.comparison.unchanged import WITH_BLOBS, is_its_own_counterpart
 from recorder.replay.comparison.unions import AssignmentParts, together
-from recorder.replay.comparison.volatile import ComparisonRule
 from recorder.replay.mapping import ValueKind
 from recorder.replay.outcome import Difference
 from recorder.replay.plan import Dropped, Values
 from recorder.replay.requests.apis import OF_SESSIONS
+from recorder.replay.requests.fields import ComparisonRule, Fields
 
 # Differences that are kept of one exchange: enough to recognize an answer that differs everywhere.
 MOST_DIFFERENCES = 20

@@ -67,8 +67,6 @@ _CONSUMER: Mapping[str, int | bytes] = {
     "replica_directory_id": NO_ID,
     "high_watermark": (1 << 63) - 1,
 }
-_NAMES = frozenset({ValueKind.TOPIC_NAME, ValueKind.GROUP, ValueKind.TRANSACTION, ValueKind.INSTANCE})
-_PATTERNS = frozenset({ValueKind.TOPIC_PATTERN, ValueKind.TRANSACTION_PATTERN})
 _BLOBS = {
     JOIN_GROUP: ("JoinGroupRequest", "protocols", "metadata"),
     SYNC_GROUP: ("SyncGroupRequest", "assignments", "assignment"),
@@ -175,13 +173,14 @@ class NamesTranslator(Translator):
 
     def _change(self, api_key: int, what: ValueKind, path: Path) -> Change | None:
         """The change of a field's value; None if it stays, or another translator changes it."""
+        sent = fields.ROW_OF[what].sent
         if self._names.prefix and what is ValueKind.TOPIC_NAME:
             return self._own_topic if _changes_topics(api_key, path) else self._topic
         if self._names.prefix and what is ValueKind.GROUP and api_key in _TAKE_NAMELESS_GROUP:
             return self._group
-        if self._names.prefix and what in _NAMES:
+        if self._names.prefix and sent is fields.Sent.NAME:
             return self._name
-        if self._names.prefix and what in _PATTERNS:
+        if self._names.prefix and sent is fields.Sent.PATTERN:
             return lambda pattern: pattern and prefixed(pattern, self._names.prefix)
         if what is ValueKind.REPLICA:
             return lambda _: _CONSUMER[path[-1]]
@@ -323,7 +322,7 @@ _CONSTANTS: Mapping[ValueKind, Change] = {
 def _rows(api_key: int, version: int) -> tuple[tuple[Path, ValueKind], ...]:
     """The fields that change by their kind. A member's rack, and the epoch that is asked for, stay."""
     rows = fields.of("request", api_key, version).items()
-    return tuple((tuple(path.split(".")), row.what) for path, row in rows if _is_changed(api_key, path, row.what))
+    return tuple((tuple(path.split(".")), what) for path, what in rows if _is_changed(api_key, path, what))
 
 
 def _is_changed(api_key: int, path: str, what: ValueKind) -> bool:
@@ -331,7 +330,7 @@ def _is_changed(api_key: int, path: str, what: ValueKind) -> bool:
         return api_key == FETCH
     if what is ValueKind.LEADER_EPOCH:
         return (api_key, path) != (OFFSET_FOR_LEADER_EPOCH, "topics.partitions.leader_epoch")
-    return what in _NAMES | _PATTERNS | {ValueKind.CLUSTER, ValueKind.REPLICA}
+    return fields.ROW_OF[what].sent is not fields.Sent.LEARNED
 
 
 def _changes_topics(api_key: int, path: Path = ()) -> bool:

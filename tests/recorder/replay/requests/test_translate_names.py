@@ -100,7 +100,7 @@ def test_without_a_prefix_every_name_stays(api_key: int) -> None:
         recorded, values = known_ids(values_of(codec, 1)), known_ids(values_of(codec, 1))
         assert translator().request(asked(api_key, version), values, 0) is None
         kept = NAMED | {ValueKind.TOPIC_PATTERN, ValueKind.RESOURCE, ValueKind.MEMBER_METADATA, ValueKind.ASSIGNMENT}
-        for path in (path for path, row in rows.items() if row.what in kept):
+        for path in (path for path, what in rows.items() if what in kept):
             assert at_path(recorded, path) == at_path(values, path)
 
 
