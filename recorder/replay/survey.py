@@ -19,8 +19,6 @@ from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head
 from proxy.wire.keys import (
     CREATE_TOPICS,
-    FETCH,
-    LIST_OFFSETS,
     METADATA,
     PRODUCE,
     SHARE_FETCH,
@@ -32,7 +30,7 @@ from recorder.replay.messages import answer_values
 from recorder.replay.outcome import Touched
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
 from recorder.replay.recorded import TELLS_BROKERS, Recorded
-from recorder.replay.requests.apis import COMMITS, READ_ONLY
+from recorder.replay.requests.apis import COMMITS, READ_ONLY, Trait, those
 from recorder.replay.stream import (
     AnswerRecorded,
     ConnectionClosed,
@@ -41,8 +39,7 @@ from recorder.replay.stream import (
     RequestRecorded,
 )
 
-# requests whose partitions tell how many a topic has
-_TELLS_PARTITIONS = frozenset({PRODUCE, FETCH, LIST_OFFSETS})
+_NUMBERS_PARTITIONS = those(Trait.NUMBERS_PARTITIONS)
 _OWN_TOPICS = frozenset({METADATA, CREATE_TOPICS})
 Name = str | bytes
 
@@ -385,7 +382,7 @@ def _each(value: Any) -> list[Any]:
 def _indices(key: int, version: int, frame: bytes, at: int) -> Iterator[tuple[Name, int]]:
     """Each topic, by name or id, with the index of each of its partitions."""
     reader = codec("request", key, version)
-    if key not in _TELLS_PARTITIONS or reader is None:
+    if key not in _NUMBERS_PARTITIONS or reader is None:
         return
     paths = marked("request", key, version, "topic_name", "topic_id", "partition")
     # a partition's index is declared behind its topic

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import NamedTuple
 
-from proxy.wire.keys import JOIN_GROUP, LIST_OFFSETS, OFFSET_FETCH
+from proxy.wire.keys import JOIN_GROUP, LIST_OFFSETS
 from proxy.wire.places import Partition
 from recorder.replay import partitions
 from recorder.replay.beginnings import Before, Beginnings
@@ -26,9 +26,9 @@ from recorder.replay.names import Names
 from recorder.replay.outcome import BeforeKind, FromBefore, Stream
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
-from recorder.replay.requests.apis import CLASSIC, DESCRIBES_GROUPS, HEARTBEATS, POLLS
+from recorder.replay.requests.apis import CLASSIC, DESCRIBES_GROUPS, HEARTBEATS, POLLS, Trait, those
 
-_WITH_OFFSETS = frozenset({OFFSET_FETCH, LIST_OFFSETS})
+_WITH_OFFSETS = those(Trait.TELLS_OFFSETS)
 # APIs whose answers tell of what is from before
 TOLD = _WITH_OFFSETS | DESCRIBES_GROUPS | POLLS
 # requests that a member can't send unless it is in the target's group

@@ -81,32 +81,36 @@ class Trait(StrEnum):
     QUOTES = "quote"  # it quotes values of earlier answers, or its answer gives them (`quoted`)
     NAMES_REPLICAS = "replicas"
     SETTINGS = "settings"  # its resources may be brokers
+    TELLS_OFFSETS = "offsets"  # its answer tells offsets that may be from before the recording
+    TELLS_DEFAULTS = "defaults"  # its answer holds settings that may be a broker's, or Kafka's defaults
+    TAKES_NAMELESS_GROUP = "nameless"  # Kafka keeps offsets for a group with an empty name too; other APIs refuse it
+    NUMBERS_PARTITIONS = "partitions"  # its request's partitions tell how many a topic has
     TELLS_CLUSTER = "cluster"  # its answer may tell the cluster's id
     TELLS_NODES = "nodes"  # its answer describes nodes and their disks: only its structure is compared
 
 
 # api, treatment, destination, what it waits for (-: nothing but its connection), further traits
 TABLE = """
-Produce                     sent      leader      log                       produce open
-Fetch                       sent      leader      look topic                read repeat poll session
-ListOffsets                 sent      leader      look topic                read repeat
+Produce                     sent      leader      log                       produce open partitions
+Fetch                       sent      leader      look topic                read repeat poll session partitions
+ListOffsets                 sent      leader      look topic                read repeat offsets partitions
 Metadata                    sent      mapped      topic                     read produce repeat cluster nodes
 LeaderAndIsr                never
 StopReplica                 never
 UpdateMetadata              never
 ControlledShutdown          never
-OffsetCommit                sent      group       group look topic          repeat commit
-OffsetFetch                 sent      group       group                     read repeat
+OffsetCommit                sent      group       group look topic          repeat commit nameless
+OffsetFetch                 sent      group       group                     read repeat offsets nameless
 FindCoordinator             sent      mapped      -                         read repeat nodes
 JoinGroup                   sent      group       group member              open join due classic blobs quote
 Heartbeat                   sent      group       group                     repeat classic
 LeaveGroup                  sent      group       group member              classic
 SyncGroup                   sent      group       group member              due classic blobs quote
-DescribeGroups              sent      group       shares                    read repeat describe blobs
+DescribeGroups              sent      group       shares                    read repeat describe blobs nameless
 ListGroups                  sent      united      -                         read nodes
 SaslHandshake               own
 ApiVersions                 own
-CreateTopics                admin     controller  topics                    replicas
+CreateTopics                admin     controller  topics                    replicas defaults
 DeleteTopics                deletes   controller  topics
 DeleteRecords               deletes   leader      log
 InitProducerId              sent      transaction producer                  produce open
@@ -119,7 +123,7 @@ TxnOffsetCommit             sent      group       group producer look topic open
 DescribeAcls                sent      mapped      -                         read
 CreateAcls                  admin     mapped      -
 DeleteAcls                  deletes   mapped      -
-DescribeConfigs             sent      mapped      -                         read settings
+DescribeConfigs             sent      mapped      -                         read settings defaults
 AlterConfigs                admin     mapped      -                         settings
 AlterReplicaLogDirs         never
 DescribeLogDirs             sent      united      topic                     read nodes
@@ -129,7 +133,7 @@ CreateDelegationToken       never
 RenewDelegationToken        never
 ExpireDelegationToken       never
 DescribeDelegationToken     never
-DeleteGroups                deletes   group       group
+DeleteGroups                deletes   group       group                     nameless
 ElectLeaders                admin     controller  topic
 IncrementalAlterConfigs     admin     mapped      -                         settings
 AlterPartitionReassignments admin     controller  topic                     replicas
@@ -161,7 +165,7 @@ ControllerRegistration      never
 GetTelemetrySubscriptions   telemetry mapped      -                         quote
 PushTelemetry               telemetry mapped      -                         quote
 AssignReplicasToDirs        never
-ListConfigResources         sent      mapped      -                         read
+ListConfigResources         sent      mapped      -                         read defaults
 DescribeTopicPartitions     sent      mapped      topic                     read quote nodes
 ShareGroupHeartbeat         sent      group       group member              open join heartbeat
 ShareGroupDescribe          sent      group       shares                    read describe

@@ -24,17 +24,13 @@ from proxy.wire.keys import (
     CONSUMER_GROUP_HEARTBEAT,
     CREATE_ACLS,
     DELETE_ACLS,
-    DELETE_GROUPS,
     DESCRIBE_ACLS,
     DESCRIBE_CONFIGS,
-    DESCRIBE_GROUPS,
     ELECT_LEADERS,
     FETCH,
     FIND_COORDINATOR,
     JOIN_GROUP,
     METADATA,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
@@ -49,7 +45,7 @@ from recorder.replay.names import GROUP_RESOURCE, NO_ID, TOPIC_RESOURCE, BeyondP
 from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
 from recorder.replay.requests import fields
 from recorder.replay.requests.acls import prefix_rule
-from recorder.replay.requests.apis import CONFIG_APIS, Destination, Treatment, destination, treatment
+from recorder.replay.requests.apis import CONFIG_APIS, Destination, Trait, Treatment, destination, those, treatment
 from recorder.replay.requests.blobs import renamed
 from recorder.replay.requests.patterns import prefixed
 from recorder.replay.requests.quoted import QUOTING_APIS, QuotedValues
@@ -71,8 +67,7 @@ _BLOBS = {
     JOIN_GROUP: ("JoinGroupRequest", "protocols", "metadata"),
     SYNC_GROUP: ("SyncGroupRequest", "assignments", "assignment"),
 }
-# Kafka keeps offsets for a group with an empty name, too. Other APIs refuse it.
-_TAKE_NAMELESS_GROUP = frozenset({OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_GROUPS, DELETE_GROUPS})
+_TAKE_NAMELESS_GROUP = those(Trait.TAKES_NAMELESS_GROUP)
 _FILTER = ("resource_type_filter", "resource_name_filter", "pattern_type_filter")
 _RULES: Mapping[int, tuple[str, tuple[str, str, str]]] = {
     CREATE_ACLS: ("creations", ("resource_type", "resource_name", "resource_pattern_type")),
