@@ -41,7 +41,7 @@ from recorder.replay.messages import batches, record_count
 from recorder.replay.outcome import BeforeKind
 from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Origin, Reason, Values
-from recorder.replay.requests.apis import COMMITS, HEARTBEATS, JOINING, POLLS, SHARES
+from recorder.replay.requests.apis import COMMITS, HEARTBEATS, JOINING, LONG_POLLS, SHARES
 
 # requests of a transactional id, beside Produce, whose field begins with this
 _BELOW_4 = "v3_and_below_"
@@ -52,8 +52,8 @@ _IN_TRANSACTIONS = {
     TXN_OFFSET_COMMIT: "transactional_id",
     END_TXN: "transactional_id",
 }
-READ = COMMITS | JOINING | POLLS | SHARES | _IN_TRANSACTIONS.keys() | {SYNC_GROUP, DELETE_TOPICS}
-ANSWERED = JOINING | POLLS | {PRODUCE}
+READ = COMMITS | JOINING | LONG_POLLS | SHARES | _IN_TRANSACTIONS.keys() | {SYNC_GROUP, DELETE_TOPICS}
+ANSWERED = JOINING | LONG_POLLS | {PRODUCE}
 # Errors after which a Produce's records may be in the log: unknown error, timeout, network error, too few replicas.
 _MAYBE_WRITTEN = frozenset({-1, 7, 13, 20})
 _JOIN = 0
@@ -178,7 +178,7 @@ class Beginnings:
         """Adds an answer to an API of `ANSWERED`."""
         if api_key == PRODUCE:
             self._produced(origin, at_ns, values)
-        elif api_key in POLLS:
+        elif api_key in LONG_POLLS:
             for each in partitions.in_answer(api_key, values):
                 end = each.values["high_watermark"] if api_key == FETCH else _end(each.values)
                 if end >= 0:

@@ -26,11 +26,11 @@ from recorder.replay.names import Names
 from recorder.replay.outcome import BeforeKind, FromBefore, Stream
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
-from recorder.replay.requests.apis import CLASSIC, DESCRIBES_GROUPS, HEARTBEATS, POLLS, Trait, those
+from recorder.replay.requests.apis import CLASSIC, DESCRIBES_GROUPS, HEARTBEATS, LONG_POLLS, Trait, those
 
 _WITH_OFFSETS = those(Trait.TELLS_OFFSETS)
 # APIs whose answers tell of what is from before
-TOLD = _WITH_OFFSETS | DESCRIBES_GROUPS | POLLS
+TOLD = _WITH_OFFSETS | DESCRIBES_GROUPS | LONG_POLLS
 # requests that a member can't send unless it is in the target's group
 _OF_MEMBERS = (CLASSIC | HEARTBEATS) - {JOIN_GROUP}
 _NOTHING: frozenset[EnclosingNames] = frozenset()
@@ -65,7 +65,9 @@ class BeforeRecording:
     def add_planned(self, exchange: Exchange) -> None:
         """Counts what a recorded answer tells of what is from before, for a plan."""
         self.told_by(exchange)
-        for each in partitions.in_answer(exchange.api_key, exchange.answer or {}) if exchange.api_key in POLLS else ():
+        for each in (
+            partitions.in_answer(exchange.api_key, exchange.answer or {}) if exchange.api_key in LONG_POLLS else ()
+        ):
             topic = self._names.topic(each.topic)
             end = 0 if topic is None else self._begun.end(topic, each.partition)
             if end and each.values["records"]:

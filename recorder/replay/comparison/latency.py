@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
 from recorder.replay.plan import Values
-from recorder.replay.requests.apis import POLLS
+from recorder.replay.requests.apis import LONG_POLLS
 
 # why an exchange counts apart, as reports say it
 JOINS, SYNCS, EMPTY_POLLS = "joins", "syncs", "empty polls"
@@ -21,7 +21,7 @@ def reason_apart(api_key: int, recorded: Values | None, replayed: Values | None)
 
     A poll counts apart if either side had no records: then its two latencies aren't of the same work.
     """
-    if api_key in POLLS:
+    if api_key in LONG_POLLS:
         has_both = _has_records(recorded) and (replayed is recorded or _has_records(replayed))
         return "" if has_both else EMPTY_POLLS
     return _OF_GROUPS.get(api_key, "")

@@ -103,7 +103,7 @@ class Recorded:
         play.memory.answer_read(item, place, now)
         if item.state is State.ANSWERED:
             self._complete(item, now)
-        if item.hold is not None or item.route.is_poll or item.lane.closes_at is not None:
+        if item.hold is not None or item.route.is_long_poll or item.lane.closes_at is not None:
             # it may have waited for this as a held item, as a long poll, or as the last one of its connection
             play.ready[item.lane] = None
 

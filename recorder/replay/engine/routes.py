@@ -13,7 +13,7 @@ from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Result
 from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values
 from recorder.replay.requests import apis
-from recorder.replay.requests.apis import CHANGES_TOPICS, NOTED_WHEN_DUE, OF_SESSIONS, POLLS, Treatment, treatment
+from recorder.replay.requests.apis import CHANGES_TOPICS, LONG_POLLS, NOTED_WHEN_DUE, OF_SESSIONS, Treatment, treatment
 from recorder.replay.translator import Translator
 from recorder.replay.versions import choosing
 
@@ -33,7 +33,8 @@ class Route:
         may_be_refused: for its values or for what it deletes; `is_deletion`: it deletes.
         requests, sents, answereds, losts: of those translators that have something to say, in their order.
         is_of_sessions: its requests and answers differ by node.
-        is_poll: it says how long the target may wait for records. Its recorded answer should be known when it leaves.
+        is_poll: it says how long the target may wait for records.
+        is_long_poll: its recorded answer should be known when it leaves.
         is_noted_when_due: the groups room uses it once it is due.
         changes_topics, makes_topics: it creates, deletes or enlarges topics; it creates or enlarges them.
         is_answered_plainly: an answer in the recorded version is the recorded client's without a change.
@@ -55,6 +56,7 @@ class Route:
     losts: tuple[Lost, ...]
     is_of_sessions: bool
     is_poll: bool
+    is_long_poll: bool
     is_noted_when_due: bool
     changes_topics: bool
     makes_topics: bool
@@ -117,7 +119,8 @@ class Routes:
             answereds=tuple(one.answered for one in concerned if _says(one, "answered") and one.learns(api_key)),
             losts=tuple(one.lost for one in concerned if _says(one, "lost")),
             is_of_sessions=api_key in OF_SESSIONS,
-            is_poll=api_key in POLLS,
+            is_poll=api_key in LONG_POLLS,
+            is_long_poll=api_key in LONG_POLLS,
             is_noted_when_due=api_key in NOTED_WHEN_DUE,
             changes_topics=api_key in CHANGES_TOPICS,
             makes_topics=api_key in CHANGES_TOPICS and treatment(api_key) is not Treatment.DELETES,

@@ -108,7 +108,7 @@ class Sending:
         if now >= deadline:
             play.withhold(item, Withheld(item.hold.reason if item.hold else Reason.GAVE_UP))
             return True
-        if item.needed or item.is_held_back or (item.route.is_poll and not self._may_poll(item, now)):
+        if item.needed or item.is_held_back or (item.route.is_long_poll and not self._may_poll(item, now)):
             play.look_again(item.lane, deadline)
             return False
         if item.lacks_bytes:

@@ -88,7 +88,7 @@ def test_read_only_apis_change_nothing() -> None:
 
 
 def test_long_polls_that_wait_for_records_are_among_the_wires() -> None:
-    assert {*LONG_POLLS} - apis.MEMBERSHIP == apis.POLLS
+    assert {*LONG_POLLS} - apis.MEMBERSHIP == apis.LONG_POLLS
 
 
 @pytest.mark.parametrize("api_key", [VOTE, 95, 3000, -1], ids=["brokers", "new", "vendor", "negative"])
