@@ -23,7 +23,6 @@ from recorder.replay.stream import AnswerRecorded, Happening, RequestRecorded
 from recorder.replay.versions import choosing as versions
 from recorder.replay.versions.recode import Topics
 
-# APIs with sessions, within which a request without topics asks for those of the session
 Node = int | None
 
 
@@ -96,6 +95,7 @@ class _Rehearsal:
         for part in parts:
             if withheld := self._unwritable(exchange, part.node, part.values):
                 return withheld
+        # within a session, a request without topics asks for those of the session
         if len(nodes) > 1 and exchange.api_key in OF_SESSIONS and not values["topics"]:
             return {None}
         return {part.node for part in parts}
