@@ -26,8 +26,7 @@ from proxy.wire import embedded, kafka07, primitives, records, sasl, telemetry
 from proxy.wire.apis import MessageKind
 from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.embedded.logs import LOGS
-from proxy.wire.error_paths import Unread, error_codes, error_paths
-from proxy.wire.error_probes import error_probe
+from proxy.wire.error_reader import Unread, error_codes, error_paths, error_reader
 from proxy.wire.framing import framed
 from proxy.wire.long_polls import LONG_POLLS, allowed_ms, waited
 
@@ -86,7 +85,7 @@ def response(data: bytes) -> None:
 
 def _probed(frame: bytes, key: int, version: int, codes: list[int] | Unread) -> None:
     """A probe finds the first error codes, however the frame is cut."""
-    probe = error_probe(key, version)
+    probe = error_reader(key, version)
     if probe is None:
         return
     found, arriving = probe.find(frame, 0, len(frame)), probe.begin()

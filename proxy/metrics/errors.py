@@ -1,6 +1,6 @@
 """Counts the errors in responses, by API, and the responses of which not all error codes were read. For `traffic.py`.
 
-Bodies are not decoded: probes read a limited number of error codes (`proxy.wire.error_probes`); the analysis reads all.
+Bodies are not decoded: a limited number of error codes is read (`proxy.wire.error_reader`); the analysis reads all.
 A bare login token has no error code: a login counts as refused if the broker ends the connection instead of answering a
 token.
 """
@@ -16,8 +16,7 @@ from proxy.metrics.runs import Run
 from proxy.metrics.table import OTHER
 from proxy.wire import apis
 from proxy.wire.error_codes import ERRORS
-from proxy.wire.error_paths import Unread
-from proxy.wire.error_probes import NOTHING, ErrorProbe, FoundErrors
+from proxy.wire.error_reader import NOTHING, ErrorReader, FoundErrors, Unread
 from proxy.wire.framing import LENGTH
 from proxy.wire.keys import SASL_HANDSHAKE
 
@@ -31,7 +30,7 @@ class UnreadReason(StrEnum):
 
     UNKNOWN_VERSION = Unread.UNKNOWN_VERSION.value
     MALFORMED = Unread.MALFORMED.value
-    # the response has more elements than a probe reads
+    # the response has more elements than the reader of passing frames reads
     TOO_MANY_ELEMENTS = "too_many_elements"
     # a login of bare tokens ended with its connection; only its mechanism could show whether it was complete
     BARE_TOKENS = "bare_tokens"
@@ -44,7 +43,7 @@ class Errors:
         self.named: Counter[tuple[str, str]] = Counter()
         self.unread: Counter[tuple[str, str]] = Counter()
 
-    def read(self, api: str, probe: ErrorProbe | None, run: Run, data: bytes, arrived: FoundErrors) -> None:
+    def read(self, api: str, probe: ErrorReader | None, run: Run, data: bytes, arrived: FoundErrors) -> None:
         """Counts the errors in a run's responses. For the other arguments see `Traffic.finished`.
 
         Args:
@@ -85,7 +84,7 @@ class Errors:
             self.unread[api, UnreadReason.MALFORMED] += errors.malformed
 
 
-def _errors_in(exchange: Exchange, probe: ErrorProbe, data: bytes, arrived: FoundErrors) -> FoundErrors:
+def _errors_in(exchange: Exchange, probe: ErrorReader, data: bytes, arrived: FoundErrors) -> FoundErrors:
     if exchange.own_answer is not None:
         return probe.find(exchange.own_answer, 0, len(exchange.own_answer))
     if exchange.response_at < 0:

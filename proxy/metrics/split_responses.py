@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from proxy.conversation.responses import ResponseSide
 from proxy.conversation.step import Step
-from proxy.wire.error_probes import NOTHING, ArrivingErrors, FoundErrors, error_probe
+from proxy.wire.error_reader import NOTHING, ArrivingErrors, FoundErrors, error_reader
 
 
 class SplitResponses:
@@ -38,7 +38,7 @@ class SplitResponses:
         exchange = self._side.open_exchange
         if exchange is None or exchange.response_at < 0:
             return
-        probe = error_probe(exchange.route.api_key, exchange.route.api_version)
+        probe = error_reader(exchange.route.api_key, exchange.route.api_version)
         if probe is not None:
             self._errors, self._end = probe.begin(), self._side.next_offset
             self._errors.feed(memoryview(step.data)[exchange.response_at :])

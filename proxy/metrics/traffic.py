@@ -22,7 +22,7 @@ from proxy.conversation.routes import Route
 from proxy.metrics.errors import Errors
 from proxy.metrics.runs import Run, runs
 from proxy.metrics.table import DIALECT_07, LATENCY_BOUNDS_NS, OTHER, PROXY_BOUNDS_NS, SIZE_BOUNDS
-from proxy.wire.error_probes import ErrorProbe, FoundErrors, error_probe
+from proxy.wire.error_reader import ErrorReader, FoundErrors, error_reader
 
 
 def _buckets(bounds: Sequence[int]) -> list[int]:
@@ -62,7 +62,7 @@ class _Meter(NamedTuple):
 
     api: str
     row: ApiRow
-    probe: ErrorProbe | None
+    probe: ErrorReader | None
 
 
 class Traffic:
@@ -133,7 +133,7 @@ class Traffic:
         version = DIALECT_07 if route.api_version is None else str(route.api_version)
         labels = (route.api or OTHER, version if route.known else OTHER)
         row = self.rows.setdefault(labels, ApiRow())
-        meter = _Meter(labels[0], row, error_probe(route.api_key, route.api_version))
+        meter = _Meter(labels[0], row, error_reader(route.api_key, route.api_version))
         # only routes of the catalog are remembered: a peer can send any of 2**32 APIs and versions
         if route.known:
             self._meter_of_version[route.api_and_version] = meter

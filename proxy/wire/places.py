@@ -7,6 +7,7 @@ once: decoded values show which fields they have. So a new API is known here as 
     key         what an element stands for: the name or id of a topic, a group or a transactional id, with WHOLE; a
                 partition's index with the topic around it
     topics      each topic that a message names; `partitions`: each partition, with its topic
+    errors      each error code of a response, with what it is about (`error_reader` finds them in bytes)
 """
 
 from __future__ import annotations
@@ -296,6 +297,28 @@ def _only_route(
         return None
     (route,) = routes
     return route.array, route.topic, route.partitions[0]
+
+
+def errors(api_key: int, response: Struct) -> list[tuple[ElementKey | None, int]]:
+    """The error codes of a decoded response other than 0, each with the key of what it is about; None: of the whole.
+
+    Elements without a key of their own (settings, coordinators, members) count for the element around them. Of an
+    element with several codes, the first counts.
+    """
+    found: list[tuple[ElementKey | None, int]] = []
+    _find_errors(response, body("response", api_key), None, found)
+    return found
+
+
+def _find_errors(
+    values: Struct, elements: Elements, where: ElementKey | None, found: list[tuple[ElementKey | None, int]]
+) -> None:
+    if code := elements.code(values):
+        found.append((where, code))
+    for name, inner in elements.arrays.items():
+        for element in values.get(name) or ():
+            if isinstance(element, dict):
+                _find_errors(element, inner, inner.where(element, where), found)
 
 
 def leave_out(kind: MessageKind, api_key: int, values: Struct, drops: Callable[[Partition], bool]) -> bool:

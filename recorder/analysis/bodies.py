@@ -23,7 +23,7 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from recorder.analysis.decode import packed
 from recorder.analysis.decode.rows import SIDE, UNREAD, Decoder, DecoderIndex, FrameSelector, decoded, decoded_together
 from recorder.analysis.scan import (

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
 
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from recorder.analysis.decode.rows import KIND, Decoder, DecoderIndex, FrameSelector, decoded_together
 from recorder.analysis.pushed import Condition, all_of, bounds_ns
 from recorder.analysis.schema import arrow_type

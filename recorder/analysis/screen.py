@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from recorder.analysis import columns as t
 from recorder.capture import frames as c
 from recorder.terminal import Cell, Column, cell, count, fitted, milliseconds, size

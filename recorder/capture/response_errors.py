@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
-from proxy.wire.error_paths import Unread, error_codes
+from proxy.wire.error_reader import Unread, error_codes
 from proxy.wire.long_polls import LONG_POLLS, Wait, waited
 from proxy.wire.primitives import Buffer
 from recorder.capture import frames as c

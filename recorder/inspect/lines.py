@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.error_codes import kafka_error
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from proxy.wire.long_polls import Wait
 from proxy.wire.normal_errors import is_normal
 from recorder.capture import frames as c

@@ -27,18 +27,11 @@ from proxy.wire.errors import WireError
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
-    CONSUMER_GROUP_HEARTBEAT,
     DELETE_TOPICS,
     END_TXN,
     FETCH,
     INIT_PRODUCER_ID,
-    JOIN_GROUP,
-    OFFSET_COMMIT,
     PRODUCE,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    SHARE_GROUP_HEARTBEAT,
-    STREAMS_GROUP_HEARTBEAT,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
@@ -48,11 +41,8 @@ from recorder.replay.messages import batches, record_count
 from recorder.replay.outcome import BeforeKind
 from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Origin, Reason, Values
+from recorder.replay.requests.apis import COMMITS, HEARTBEATS, JOINING, LONG_POLLS, SHARES
 
-_COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
-HEARTBEATS = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
-_JOINS = HEARTBEATS | {JOIN_GROUP}
-_SHARING = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
 # requests of a transactional id, beside Produce, whose field begins with this
 _BELOW_4 = "v3_and_below_"
 _IN_TRANSACTIONS = {
@@ -62,8 +52,8 @@ _IN_TRANSACTIONS = {
     TXN_OFFSET_COMMIT: "transactional_id",
     END_TXN: "transactional_id",
 }
-READ = _COMMITS | HEARTBEATS | _SHARING | _IN_TRANSACTIONS.keys() | {JOIN_GROUP, SYNC_GROUP, FETCH, DELETE_TOPICS}
-ANSWERED = HEARTBEATS | {JOIN_GROUP, FETCH, SHARE_FETCH, PRODUCE}
+READ = COMMITS | JOINING | LONG_POLLS | SHARES | _IN_TRANSACTIONS.keys() | {SYNC_GROUP, DELETE_TOPICS}
+ANSWERED = JOINING | LONG_POLLS | {PRODUCE}
 # Errors after which a Produce's records may be in the log: unknown error, timeout, network error, too few replicas.
 _MAYBE_WRITTEN = frozenset({-1, 7, 13, 20})
 _JOIN = 0
@@ -165,10 +155,10 @@ class Beginnings:
     def _add_request(self, exchange: Exchange, values: Values) -> None:
         key, begun = exchange.api_key, exchange.first_ns
         self._deletes_topics |= key == DELETE_TOPICS
-        if key in _COMMITS:
+        if key in COMMITS:
             for each in partitions.in_request(key, values):
                 self._commits.setdefault((values["group_id"], self._place(each)), begun)
-        elif key == JOIN_GROUP or key in HEARTBEATS:
+        elif key in JOINING:
             joins = values.get("member_epoch", _JOIN) == _JOIN
             self._joining[exchange.origin] = values["group_id"], values["member_id"] if joins else None
         elif key == SYNC_GROUP:
@@ -177,7 +167,7 @@ class Beginnings:
         elif key == FETCH:
             is_closed = values.get("session_id", 0) != 0 and values["session_epoch"] < 0
             self._fetching[exchange.connection] = is_closed or values.get("session_epoch", -1) > 0
-        elif key in _SHARING:
+        elif key in SHARES:
             member = values["group_id"] or "", values["member_id"] or ""
             self._sharing.setdefault(member, values["share_session_epoch"] != 0)
         transactional_id = values.get(_IN_TRANSACTIONS.get(key, ""))
@@ -188,7 +178,7 @@ class Beginnings:
         """Adds an answer to an API of `ANSWERED`."""
         if api_key == PRODUCE:
             self._produced(origin, at_ns, values)
-        elif api_key in (FETCH, SHARE_FETCH):
+        elif api_key in LONG_POLLS:
             for each in partitions.in_answer(api_key, values):
                 end = each.values["high_watermark"] if api_key == FETCH else _end(each.values)
                 if end >= 0:
@@ -285,12 +275,12 @@ class Beginnings:
 
     def is_commit(self, group: str, place: TopicPartition, at_ns: int) -> bool:
         """True for a committed offset from before that an answer of that time tells."""
-        begun = min(self._commits.get((group, place), _NEVER), *self._unreadable_since(_COMMITS))
+        begun = min(self._commits.get((group, place), _NEVER), *self._unreadable_since(COMMITS))
         return begun >= at_ns
 
     def is_member(self, group: str, member: str, at_ns: int) -> bool:
         """True for a member from before, at a time of the recording."""
-        begun = min(self._members.get((group, member), _NEVER), *self._unreadable_since(_JOINS))
+        begun = min(self._members.get((group, member), _NEVER), *self._unreadable_since(JOINING))
         return begun > at_ns
 
     def _unreadable_since(self, api_keys: Iterable[int]) -> Iterator[int]:

@@ -32,8 +32,10 @@ class ValueKind(StrEnum):
     MEMBER_METADATA = "member metadata"
     ASSIGNMENT = "assignment"
     OWNED = "owned partitions"
+    GIVEN = "given partitions"  # by a heartbeat's answer, or described
     PROTOCOL = "group protocol"
     GROUP_LEADER = "group leader"
+    FOR_LEADER = "told to the group's leader"
     ENDPOINT_EPOCH = "endpoint epoch"
     FETCH_SESSION = "fetch session"
     FETCH_SESSION_EPOCH = "fetch session epoch"
@@ -52,6 +54,7 @@ class ValueKind(StrEnum):
     ADDRESS = "node address"
     RACK = "rack"
     REPLICA = "replica state"
+    OWN = "the cluster's own"  # times, sizes, messages: no request quotes it
 
 
 class Pairs:

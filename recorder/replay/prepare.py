@@ -17,7 +17,6 @@ from typing import Any
 from proxy.terminal import printable
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import (
-    CONSUMER_GROUP_DESCRIBE,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DESCRIBE_GROUPS,
@@ -25,13 +24,12 @@ from proxy.wire.keys import (
     LIST_OFFSETS,
     METADATA,
     OFFSET_FETCH,
-    SHARE_GROUP_DESCRIBE,
-    STREAMS_GROUP_DESCRIBE,
 )
 from recorder.replay.cluster import GROUP, TRANSACTION, Cluster, about_topics, newest
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.plan import MadeRequest, To, ToCoordinator, ToNode, Values
+from recorder.replay.requests.apis import DESCRIBES_GROUPS
 from recorder.replay.survey import Survey
 from recorder.replay.versions.choosing import FIRST_METADATA_WITHOUT_CREATION
 from recorder.terminal import count
@@ -323,7 +321,7 @@ class Preparation:
         """The target's descriptions of a group, of all kinds, and why it may not have told all."""
         described: list[Values] = []
         unknown = ""
-        for api_key in (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE):
+        for api_key in sorted(DESCRIBES_GROUPS):
             if api_key in self._cluster.any_offered():
                 values = {"groups" if api_key == DESCRIBE_GROUPS else "group_ids": [group]}
                 answer = yield from self._ask(api_key, values, to)

@@ -12,20 +12,19 @@ from collections.abc import Iterable
 
 from proxy.wire.apis import name_or_key
 from proxy.wire.errors import WireError
-from proxy.wire.keys import CREATE_TOPICS, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH
+from proxy.wire.keys import CREATE_TOPICS
 from recorder.replay.comparison.from_before import TOLD
 from recorder.replay.engine.world import World
 from recorder.replay.mapping import Pairs
 from recorder.replay.outcome import Plan
 from recorder.replay.plan import AskFirst, Exchange, Origin, Reason, Values, Withheld
 from recorder.replay.requests import apis, refused_parts
+from recorder.replay.requests.apis import OF_SESSIONS
 from recorder.replay.requests.translate_names import NamesTranslator
 from recorder.replay.stream import AnswerRecorded, Happening, RequestRecorded
 from recorder.replay.versions import choosing as versions
 from recorder.replay.versions.recode import Topics
 
-# APIs with sessions, within which a request without topics asks for those of the session
-_IN_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 Node = int | None
 
 
@@ -113,7 +112,8 @@ class _Rehearsal:
         for part in parts:
             if withheld := self._unwritable(exchange, part.node, part.values):
                 return withheld
-        if len(nodes) > 1 and exchange.api_key in _IN_SESSIONS and not values["topics"]:
+        # within a session, a request without topics asks for those of the session
+        if len(nodes) > 1 and exchange.api_key in OF_SESSIONS and not values["topics"]:
             return {None}
         return {part.node for part in parts}
 

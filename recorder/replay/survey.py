@@ -19,13 +19,9 @@ from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head
 from proxy.wire.keys import (
     CREATE_TOPICS,
-    FETCH,
-    LIST_OFFSETS,
     METADATA,
-    OFFSET_COMMIT,
     PRODUCE,
     SHARE_FETCH,
-    TXN_OFFSET_COMMIT,
 )
 from proxy.wire.places import FORGOTTEN
 from recorder.replay import beginnings, partitions
@@ -34,7 +30,7 @@ from recorder.replay.messages import answer_values
 from recorder.replay.outcome import Touched
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
 from recorder.replay.recorded import TELLS_BROKERS, Recorded
-from recorder.replay.requests.apis import READ_ONLY
+from recorder.replay.requests.apis import COMMITS, READ_ONLY, Trait, those
 from recorder.replay.stream import (
     AnswerRecorded,
     ConnectionClosed,
@@ -43,9 +39,7 @@ from recorder.replay.stream import (
     RequestRecorded,
 )
 
-_COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
-# requests whose partitions tell how many a topic has
-_TELLS_PARTITIONS = frozenset({PRODUCE, FETCH, LIST_OFFSETS})
+_NUMBERS_PARTITIONS = those(Trait.NUMBERS_PARTITIONS)
 _OWN_TOPICS = frozenset({METADATA, CREATE_TOPICS})
 Name = str | bytes
 
@@ -226,7 +220,7 @@ def _add_names(found: Survey, exchange: Exchange) -> None:
             _count(found.used, name, key)
     for name in names["group_id"]:
         _count(found.groups, name, key)
-        if key in _COMMITS:
+        if key in COMMITS:
             found.committing.add(name)
     for name in names["transactional_id"]:
         _count(found.transactions, name, key)
@@ -388,7 +382,7 @@ def _each(value: Any) -> list[Any]:
 def _indices(key: int, version: int, frame: bytes, at: int) -> Iterator[tuple[Name, int]]:
     """Each topic, by name or id, with the index of each of its partitions."""
     reader = codec("request", key, version)
-    if key not in _TELLS_PARTITIONS or reader is None:
+    if key not in _NUMBERS_PARTITIONS or reader is None:
         return
     paths = marked("request", key, version, "topic_name", "topic_id", "partition")
     # a partition's index is declared behind its topic

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from proxy.metrics.table import SIZE_BOUNDS
 from proxy.wire import apis
 from proxy.wire.error_codes import kafka_error
-from proxy.wire.error_paths import error_codes
+from proxy.wire.error_reader import error_codes
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.checks import is_own_question

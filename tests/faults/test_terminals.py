@@ -119,7 +119,7 @@ view("compact", folder / ("no" + RAW_NAME))
 view("inspect", empty)
 
 named("analyze")
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from recorder import analyze
 from recorder.analysis import columns as t
 from recorder.analysis.report import Report

@@ -11,7 +11,7 @@ from fuzz import checks, corpus
 from fuzz.checks import GROUPS, Finding, run
 from proxy import wire
 from proxy.wire.catalog import Codec
-from proxy.wire.error_probes import FoundErrors
+from proxy.wire.error_reader import FoundErrors
 from tests.sweeps import examples
 
 INPUTS = corpus.inputs()
@@ -123,7 +123,7 @@ def test_a_walk_that_stops_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_probe_that_finds_something_else_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.error_probe(3, 13), "find", lambda data, at, size: FoundErrors({3: 1}))
+    monkeypatch.setattr(checks.error_reader(3, 13), "find", lambda data, at, size: FoundErrors({3: 1}))
     with pytest.raises(Finding, match="byte by byte"):
         run("response", NAMED["response", "03-Metadata-v13"])
 

@@ -13,7 +13,7 @@ from click import ClickException
 from click.testing import CliRunner
 from py4j.protocol import Py4JError
 
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from recorder import analyze, extras, spark_options
 from recorder.analysis.group_and_filter import Filters, Question
 from recorder.analysis.report import Report

@@ -1,9 +1,9 @@
 """Writes functions that collect a response's error codes in bounded time: all of them, or those of its first part.
 
-There are two forms, over a frame from its length on. The form for a whole frame takes the frame's start and end. The
-form for pieces is a generator like that of a walk (`walker`): it is sent pieces, keeps none of them, and yields None
-to ask for the next. Both answer with the codes other than 0 in wire order, and with True if these are all codes. The
-cuts of a frame do not change the answer.
+There are two forms. The form for a whole frame takes start and end of the bytes behind the frame's length. The form
+for pieces is a generator like that of a walk (`walker`): it is sent pieces, from the frame's length on, keeps none of
+them, and yields None to ask for the next. Both answer with the codes other than 0 in wire order, and with True if these
+are all codes. The cuts of a frame do not change the answer.
 
 All elements of arrays and entries of tag buffers are counted; after `max_elements` of them reading stops, so that an
 invented count takes no time. Reading also stops behind the last code of the last element, if only a group's members or
@@ -20,19 +20,22 @@ from proxy.wire.compile.skipper import Skipper
 from proxy.wire.compile.source import Source
 from proxy.wire.compile.walker import PieceCursor
 from proxy.wire.error_codes import is_error_code
-from proxy.wire.framing import RESPONSE_HEAD
+from proxy.wire.framing import LENGTH, RESPONSE_HEAD
 from proxy.wire.language import Message
 
 
-def prober(message: Message, version: int, header: int, max_elements: int) -> Callable[..., Any]:
-    """`probe(buf, at, size)` -> (codes, True if these are all), for a whole frame at `buf[at:size]`.
+def prober(
+    message: Message, version: int, header: int, max_elements: int, *, whole_elements: bool = False
+) -> Callable[..., Any]:
+    """`probe(buf, at, size)` -> (codes, True if these are all), for a whole frame behind its length, `buf[at:size]`.
 
-    `header` is the response header's version. The function raises Truncated and Malformed.
+    `header` is the response header's version. `whole_elements`: what follows the last code in its element must be there
+    too, as for a projection. The function raises Truncated and Malformed.
     """
     source = Source(f"probe {message.name} v{version}", "def probe(buf, at, size):")
     with source.block("try:"):
         _Prober(source, Cursor(source), "if at > size: raise beyond(at)", "return").frame(
-            message, version, header, max_elements
+            message, version, header, max_elements, RESPONSE_HEAD.size - LENGTH.size, stops_early=not whole_elements
         )
     with source.block("except READ_FAULTS as fault:"):
         source.line(f"raise explain(fault, {message.api!r}, {version}, at, size) from fault")
@@ -45,7 +48,9 @@ def prober_in_pieces(message: Message, version: int, header: int, max_elements: 
     source.line("buf = yield")
     source.line("at, size = 0, len(buf)")
     arrive = "while at > size: at -= size; buf = yield; size = len(buf)"
-    _Prober(source, PieceCursor(source), arrive, "yield").frame(message, version, header, max_elements)
+    _Prober(source, PieceCursor(source), arrive, "yield").frame(
+        message, version, header, max_elements, RESPONSE_HEAD.size
+    )
     return source.function()
 
 
@@ -80,14 +85,16 @@ class _Prober:
         # for each array that is being read, the variable with the number of elements still to come
         self._to_come: list[str] = []
 
-    def frame(self, message: Message, version: int, header: int, max_elements: int) -> None:
-        """Writes the whole function."""
+    def frame(
+        self, message: Message, version: int, header: int, max_elements: int, head: int, *, stops_early: bool = True
+    ) -> None:
+        """Writes the whole function. `head`: the bytes before the header's tags."""
         struct = layout(message, version)
         self.source.line(f"codes, left = [], {max_elements}")
-        self.cursor.step(RESPONSE_HEAD.size)
+        self.cursor.step(head)
         if header:
             self.skip.tags()
-        self._slots(struct, struct.slots[: _behind_codes(struct)], is_last=True)
+        self._slots(struct, struct.slots[: _behind_codes(struct)], is_last=stops_early)
         if any(map(_leads, struct.tagged)):
             self._tags(struct)
         self.cursor.flush()

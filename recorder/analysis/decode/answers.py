@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import NamedTuple
 
 from proxy.wire import apis
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
-from proxy.wire.error_paths import apis_with_errors, error_paths
-from proxy.wire.error_probes import fixed_place
-from proxy.wire.throttling import throttle_ms
+from proxy.wire.error_reader import Places, apis_with_errors, error_paths, error_reader, throttle_ms
 from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import RESPONSE, Frame
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
@@ -59,23 +56,11 @@ HEADS = (
 )
 
 
-class Fixed(NamedTuple):
-    """The offset of an answer's error code in its frame. `tags`: that of the header's tag buffer, if there is one."""
-
-    place: int
-    tags: int | None
-
-
 @cache
-def fixed() -> dict[tuple[int, int], Fixed]:
+def fixed() -> dict[tuple[int, int], Places]:
     """The answers whose only error code has a fixed offset, by api key and version."""
-    found = {}
-    for key in apis.api_keys():
-        for version in apis.versions(key):
-            place = fixed_place(key, version)
-            if place is not None:
-                found[key, version] = Fixed(*place)
-    return found
+    readers = {(key, version): error_reader(key, version) for key in apis.api_keys() for version in apis.versions(key)}
+    return {one: found.places for one, found in readers.items() if found and found.places.code is not None}
 
 
 @cache
@@ -93,7 +78,9 @@ def selectors() -> tuple[FrameSelector, ...]:
 def read_answer(frame: Frame, budget: Budget) -> Iterator[Group]:
     """Yields the single row of an answer."""
     found = _found(frame, budget)
-    throttle = _throttle(frame) if found.unread is None else None
+    throttle = None
+    if found.unread is None:
+        throttle = throttle_ms(frame.data, frame.api_key, frame.api_version, dialect=frame.dialect)
     yield Group((), [(*_codes_and_wait(found), throttle)], found.unread and found.unread.value)
 
 
@@ -112,12 +99,6 @@ def _found(frame: Frame, budget: Budget) -> ResponseErrors:
 
 def _codes_and_wait(found: ResponseErrors) -> tuple[list[int] | None, str | None]:
     return found.codes if found.unread is None else None, found.wait and found.wait.value
-
-
-def _throttle(frame: Frame) -> int | None:
-    if frame.dialect != Dialect.KAFKA or frame.api_version is None:
-        return None
-    return throttle_ms(frame.data, frame.api_key, frame.api_version)
 
 
 def _is_small(frame: Frame) -> bool:

@@ -16,7 +16,7 @@ from proxy.wire import catalog
 from proxy.wire.apis import MessageKind, known
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.headers import request_head, response_head
 

@@ -13,7 +13,7 @@ from proxy.tools.json_text import pieces
 from proxy.tools.tree import Shown
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Unreadable, opened
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
 from recorder.analysis.schema import Column

@@ -17,7 +17,7 @@ from operator import itemgetter
 
 from proxy.wire import records
 from proxy.wire.budget import Budget
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.records import Batch, Compression, ControlType, Record
 from recorder.analysis.decode.batches import HOLDERS, holders

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from recorder.analysis.decode.frame import Frame, Unreadable
 from recorder.analysis.schema import HEADERS, Column, Table, arrow_type
 from recorder.capture import frames as c

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from recorder.analysis import columns as t
 from recorder.analysis.questions.groups import groups
 from recorder.capture import frames as c

@@ -7,17 +7,16 @@ stored whole and small enough: Spark makes the rows of the rest.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cache
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.dialects import Dialect
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Places, Unread
 from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
 from proxy.wire.long_polls import LONG_POLLS, Wait
-from proxy.wire.throttling import throttle_place
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, opened_rows
 from recorder.analysis.decode import answers as decode
@@ -28,8 +27,10 @@ _VERSIONS = 32
 _CODES = "array<smallint>"
 # the columns of `_table`
 _CODE_AT, _TAGS, _THROTTLE = "_code_at", "_tags", "_throttle"
-# entries of a version: those of `_places`
-_WIDTH = 3
+# of a version that has no fixed code
+_NOWHERE = Places(None, None, None)
+# entries of a version
+_WIDTH = len(_NOWHERE)
 # the columns that say whether an unreadable answer may have waited
 _TO_TELL_A_WAIT = (c.API_KEY, c.DIALECT)
 
@@ -72,7 +73,7 @@ def _by_spark(found: DataFrame, largest: int) -> DataFrame:
 
 
 def _at(which: int) -> Column:
-    """An entry of `_table` for the row's api and version; null if there is none. `which`: its position in `_places`."""
+    """An entry of `_table` for the row's api and version; null if there is none. `which`: its position in `Places`."""
     version = F.when(F.col(c.API_VERSION).between(0, _VERSIONS - 1), F.col(c.API_VERSION).cast("int"))
     row = F.when(_is_kafka() & (F.col(c.API_KEY) >= 0), F.col(c.API_KEY).cast("int") * _VERSIONS + version)
     found = F.ascii(F.substr(F.lit(_table()), _WIDTH * row + which + 1, F.lit(1)).cast("string"))
@@ -88,14 +89,8 @@ def _table() -> bytes:
     """
     found = decode.fixed()
     last = max(key for key, _ in found)
-    rows = (_places(found, key, version) for key in range(last + 1) for version in range(_VERSIONS))
+    rows = (found.get((key, version), _NOWHERE) for key in range(last + 1) for version in range(_VERSIONS))
     return bytes(0 if place is None else place + 1 for row in rows for place in row)
-
-
-def _places(found: Mapping[tuple[int, int], decode.Fixed], key: int, version: int) -> tuple[int | None, ...]:
-    if (key, version) not in found:
-        return (None,) * _WIDTH
-    return (*found[key, version], throttle_place(key, version))
 
 
 def _unread(largest: int) -> Column:

@@ -2,7 +2,7 @@
 
 `recorder.analysis.change` compares two captures as a whole.
 
-volatile  compared_fields       how each field is compared, as tables
+compared_fields                 how each field is compared (the table is in `requests.fields`)
 elements  struct_paths          how elements of both answers are matched: by name, not by place
 terms  known  expectations      recorded values in the target's terms, and the rooms that know these
 tolerated  unions  assigned     errors that are no difference; assignments of a group's members, all together

@@ -12,15 +12,14 @@ from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 
 from proxy.wire.errors import WireError
-from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
+from proxy.wire.keys import STREAMS_GROUP_HEARTBEAT
 from recorder.replay.comparison.unions import AssignmentParts, AssignmentUnions, assignment_parts
 from recorder.replay.names import Names
 from recorder.replay.outcome import Assigned
 from recorder.replay.plan import Exchange, Values
+from recorder.replay.requests.apis import HEARTBEATS
 from recorder.replay.translator import Translator
 
-_WITH_ASSIGNMENTS = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT})
-API_KEYS = _WITH_ASSIGNMENTS | {STREAMS_GROUP_HEARTBEAT}
 # partitions of a group that a report lists
 MOST_NAMED = 100
 
@@ -41,11 +40,11 @@ class Assignments(Translator):
 
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room looks at."""
-        return api_key in API_KEYS
+        return api_key in HEARTBEATS
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
         """Adds the assignments of both answers."""
-        if exchange.api_key not in API_KEYS:
+        if exchange.api_key not in HEARTBEATS:
             return
         group = exchange.request["group_id"]
         recorded = _of(exchange.api_key, exchange.answer or {})
@@ -60,7 +59,7 @@ class Assignments(Translator):
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """Notes a member from before the recording. The recorded answer is not counted without the target's."""
-        if exchange.api_key not in API_KEYS:
+        if exchange.api_key not in HEARTBEATS:
             return
         with suppress(WireError):
             group, member = exchange.request["group_id"], exchange.request["member_id"]
@@ -77,7 +76,7 @@ class Assignments(Translator):
 def _of(api_key: int, answer: Values) -> AssignmentParts:
     if answer.get("error_code", 0):
         return frozenset()
-    return assignment_parts(answer.get("assignment") if api_key in _WITH_ASSIGNMENTS else answer)
+    return assignment_parts(answer if api_key == STREAMS_GROUP_HEARTBEAT else answer.get("assignment"))
 
 
 def _named(found: AssignmentParts, topic: Callable[[bytes], str | None]) -> AssignmentParts:

@@ -5,7 +5,7 @@
                   nothing at all where the recorded cluster refused a part for a while (`refused_parts`)
     structure     null where null was, and the same elements; in answers to Fetch, ShareFetch and ShareAcknowledge only
                   elements with errors
-    values        by the rules of `volatile`: equal, or the target's value for the recorded one
+    values        by the rules of `requests.fields`: equal, or the target's value for the recorded one
 
 Elements of arrays are matched by their names (`elements`), in the target's terms. A recorded value without a known
 counterpart only has to be there; an element with such a name excuses one extra element of the target.
@@ -29,13 +29,10 @@ from typing import Any, NamedTuple
 from proxy.wire.embedded import expand
 from proxy.wire.keys import (
     DESCRIBE_SHARE_GROUP_OFFSETS,
-    FETCH,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
 )
 from proxy.wire.places import Level
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
-from recorder.replay.comparison.elements import Fields, Matched, Name, frozen, matched
+from recorder.replay.comparison.elements import Matched, Name, frozen, matched
 from recorder.replay.comparison.known import Counterparts, is_nothing
 from recorder.replay.comparison.shown import shown
 from recorder.replay.comparison.struct_paths import StructPath, enclosing_names
@@ -43,18 +40,17 @@ from recorder.replay.comparison.terms import NOWHERE, EnclosingNames, expected, 
 from recorder.replay.comparison.tolerated import are_alike, has_ended
 from recorder.replay.comparison.unchanged import WITH_BLOBS, is_its_own_counterpart
 from recorder.replay.comparison.unions import AssignmentParts, together
-from recorder.replay.comparison.volatile import ComparisonRule
 from recorder.replay.mapping import ValueKind
 from recorder.replay.outcome import Difference
 from recorder.replay.plan import Dropped, Values
+from recorder.replay.requests.apis import OF_SESSIONS
+from recorder.replay.requests.fields import ComparisonRule, Fields
 from recorder.replay.requests.refused_parts import REFUSALS
 
 # Differences that are kept of one exchange: enough to recognize an answer that differs everywhere.
 MOST_DIFFERENCES = 20
 # Share groups begin before their members do (`share_starts`): this field may have no recorded value yet.
 _BEGINNING = (DESCRIBE_SHARE_GROUP_OFFSETS, "groups.topics.partitions.start_offset")
-# APIs whose answers leave out partitions without news: which those are depends on how the log is cut into answers
-_OF_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 
 
 class DifferenceKind(StrEnum):
@@ -240,7 +236,8 @@ class _Comparison:
 
     def _alone(self, line: ComparedField, place: StructPath, element: Values, sides: tuple[str, str]) -> None:
         inside = place.at(line, 0, element, self._api_key)
-        if self._api_key in _OF_SESSIONS and not _has_error(element):
+        # Answers in sessions leave out partitions without news: which ones, depends on how the log is cut into answers.
+        if self._api_key in OF_SESSIONS and not _has_error(element):
             return
         if not inside.is_brokers and not self._may_be_alone(line, inside, element):
             self._differs(DifferenceKind.STRUCTURE, inside.text(), *sides)

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from proxy.wire import apis, secrets
+from proxy.wire.catalog import CACHE_SIZE
 from proxy.wire.error_codes import is_error_code
 from proxy.wire.language import Field
 from proxy.wire.places import Level
-from recorder.replay.comparison.elements import Ways, level, ways
-from recorder.replay.comparison.volatile import MOST_RESPONSES, ROWS, ComparisonRule, rules
 from recorder.replay.mapping import ValueKind
 from recorder.replay.requests import fields
+from recorder.replay.requests.fields import ComparisonRule, Ways, level, ways
 
-# fields that aren't compared by themselves
-_NOT_ALONE = (ComparisonRule.LEFT_OUT, ComparisonRule.UNION)
+# rules that hold for all fields below, and fields that aren't compared by themselves
+_BELOW = (ComparisonRule.LEFT_OUT, ComparisonRule.UNION)
 # rules by which equal values are no difference
 _ALIKE = frozenset(ComparisonRule) - {ComparisonRule.MAPPED, ComparisonRule.UNION, ComparisonRule.ELECTED}
-_UNIONS = frozenset(row for row, how in ROWS.items() if how is ComparisonRule.UNION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +54,11 @@ class ComparedField:
 ComparedFields = tuple[ComparedField, ...]
 
 
-@lru_cache(MOST_RESPONSES)
+@lru_cache(CACHE_SIZE)
 def compared_fields(api_key: int, version: int) -> ComparedFields:
     """The fields of a response; () for one that the catalog lacks."""
     response = apis.message("response", api_key)
-    return _Response(api_key, version).lines(response.fields, "") if response else ()
+    return _Response(api_key, version).lines(response.fields, "", None) if response else ()
 
 
 class _Response:
@@ -67,18 +66,17 @@ class _Response:
 
     def __init__(self, api_key: int, version: int) -> None:
         self._api_key, self._version = api_key, version
-        self._rules = rules(api_key, version)
-        self._state = fields.of("response", api_key, version)
+        self._kinds = fields.of("response", api_key, version)
         self._secrets = frozenset(secrets("response", api_key, version))
 
-    def lines(self, of: tuple[Field, ...], above: str) -> ComparedFields:
-        return tuple(self._line(field, above + field.name) for field in of if self._version in field.versions)
+    def lines(self, of: tuple[Field, ...], above: str, inherited: ComparisonRule | None) -> ComparedFields:
+        return tuple(self._line(one, above + one.name, inherited) for one in of if self._version in one.versions)
 
-    def _line(self, field: Field, path: str) -> ComparedField:
-        how, state = self._rules[path], self._state.get(path)
-        what = state.what if state else None
+    def _line(self, field: Field, path: str, inherited: ComparisonRule | None) -> ComparedField:
+        what = self._kinds.get(path)
+        how = inherited or fields.rule(self._api_key, what)
         is_array, is_error = bool(field.fields) and field.is_array, is_error_code(field.name)
-        inner = self.lines(field.fields, path + ".")
+        inner = self.lines(field.fields, path + ".", how if how in _BELOW else None)
         return ComparedField(
             name=field.name,
             path=path,
@@ -88,9 +86,9 @@ class _Response:
             level=level(self._api_key, path) if is_array else Level.OTHER,
             is_secret=path in self._secrets,
             is_error=is_error,
-            is_compared=not is_error and how not in _NOT_ALONE and what is not ValueKind.PRODUCER_EPOCH,
+            is_compared=not is_error and how not in _BELOW and what is not ValueKind.PRODUCER_EPOCH,
             inner=inner,
             whats={line.name: line.what for line in inner if line.what},
-            unions=tuple(line.name for line in inner if is_array and (self._api_key, line.path) in _UNIONS),
-            is_plain=what is None and how in _ALIKE and all(line.is_plain for line in inner),
+            unions=tuple(line.name for line in inner if is_array and line.how is ComparisonRule.UNION is not how),
+            is_plain=how in _ALIKE and (what in (None, ValueKind.OWN)) and all(line.is_plain for line in inner),
         )

@@ -16,36 +16,23 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import NamedTuple
 
-from proxy.wire.keys import (
-    CONSUMER_GROUP_DESCRIBE,
-    DESCRIBE_GROUPS,
-    FETCH,
-    HEARTBEAT,
-    LEAVE_GROUP,
-    LIST_OFFSETS,
-    OFFSET_FETCH,
-    SHARE_FETCH,
-    SHARE_GROUP_DESCRIBE,
-    STREAMS_GROUP_DESCRIBE,
-    SYNC_GROUP,
-)
+from proxy.wire.keys import JOIN_GROUP, LIST_OFFSETS
 from proxy.wire.places import Partition
 from recorder.replay import partitions
-from recorder.replay.beginnings import HEARTBEATS, Before, Beginnings
+from recorder.replay.beginnings import Before, Beginnings
 from recorder.replay.comparison.terms import EnclosingNames
 from recorder.replay.consumers.records import count_within
 from recorder.replay.names import Names
 from recorder.replay.outcome import BeforeKind, FromBefore, Stream
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
+from recorder.replay.requests.apis import CLASSIC, DESCRIBES_GROUPS, HEARTBEATS, LONG_POLLS, Trait, those
 
-_WITH_OFFSETS = frozenset({OFFSET_FETCH, LIST_OFFSETS})
-_DESCRIPTIONS = frozenset({DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE})
-_READS = frozenset({FETCH, SHARE_FETCH})
+_WITH_OFFSETS = those(Trait.TELLS_OFFSETS)
 # APIs whose answers tell of what is from before
-TOLD = _WITH_OFFSETS | _DESCRIPTIONS | _READS
+TOLD = _WITH_OFFSETS | DESCRIBES_GROUPS | LONG_POLLS
 # requests that a member can't send unless it is in the target's group
-_OF_MEMBERS = frozenset({HEARTBEAT, SYNC_GROUP, LEAVE_GROUP}) | HEARTBEATS
+_OF_MEMBERS = (CLASSIC | HEARTBEATS) - {JOIN_GROUP}
 _NOTHING: frozenset[EnclosingNames] = frozenset()
 
 
@@ -78,7 +65,9 @@ class BeforeRecording:
     def add_planned(self, exchange: Exchange) -> None:
         """Counts what a recorded answer tells of what is from before, for a plan."""
         self.told_by(exchange)
-        for each in partitions.in_answer(exchange.api_key, exchange.answer or {}) if exchange.api_key in _READS else ():
+        for each in (
+            partitions.in_answer(exchange.api_key, exchange.answer or {}) if exchange.api_key in LONG_POLLS else ()
+        ):
             topic = self._names.topic(each.topic)
             end = 0 if topic is None else self._begun.end(topic, each.partition)
             if end and each.values["records"]:
@@ -108,7 +97,7 @@ class BeforeRecording:
         """The structs of a recorded answer that tell of what is from before."""
         if exchange.api_key in _WITH_OFFSETS:
             return NotExpected(follow=frozenset(self._offsets(exchange, exchange.answer or {})))
-        if exchange.api_key in _DESCRIPTIONS:
+        if exchange.api_key in DESCRIBES_GROUPS:
             return NotExpected(whole=frozenset(self._groups(exchange, exchange.answer or {})))
         return _ALL_EXPECTED
 

@@ -6,14 +6,14 @@ latencies count apart in a report, so that an API's percentiles are those of its
 
 from __future__ import annotations
 
-from proxy.wire.keys import FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
+from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
 from recorder.replay.plan import Values
+from recorder.replay.requests.apis import LONG_POLLS
 
 # why an exchange counts apart, as reports say it
 JOINS, SYNCS, EMPTY_POLLS = "joins", "syncs", "empty polls"
 
 _OF_GROUPS = {JOIN_GROUP: JOINS, SYNC_GROUP: SYNCS}
-_POLLS = frozenset({FETCH, SHARE_FETCH})
 
 
 def reason_apart(api_key: int, recorded: Values | None, replayed: Values | None) -> str:
@@ -21,7 +21,7 @@ def reason_apart(api_key: int, recorded: Values | None, replayed: Values | None)
 
     A poll counts apart if either side had no records: then its two latencies aren't of the same work.
     """
-    if api_key in _POLLS:
+    if api_key in LONG_POLLS:
         has_both = _has_records(recorded) and (replayed is recorded or _has_records(replayed))
         return "" if has_both else EMPTY_POLLS
     return _OF_GROUPS.get(api_key, "")

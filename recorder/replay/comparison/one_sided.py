@@ -18,16 +18,15 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from proxy.wire.errors import WireError
-from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
+from proxy.wire.keys import OFFSET_FETCH
 from recorder.replay import partitions
 from recorder.replay.comparison.terms import EnclosingNames
 from recorder.replay.comparison.tolerated import NO_ERROR, are_alike
 from recorder.replay.names import Names
 from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Values
+from recorder.replay.requests.apis import COMMITS
 from recorder.replay.translator import Translator
-
-_COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 
 
 class OneSidedCommits(Translator):
@@ -39,7 +38,7 @@ class OneSidedCommits(Translator):
 
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room looks at."""
-        return api_key in _COMMITS
+        return api_key in COMMITS
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> None:
         """Both clusters have answered a commit."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES
 from proxy.wire.places import Level
 from recorder.replay.comparison.compared_fields import ComparedField
 from recorder.replay.comparison.elements import named_by
 from recorder.replay.comparison.shown import shown_name
 from recorder.replay.comparison.terms import NOWHERE, EnclosingNames
 from recorder.replay.plan import Values
+from recorder.replay.requests.apis import Trait, those
 
 # resource types BROKER and BROKER_LOGGER; sources of settings that are a broker's, or Kafka's defaults
 _BROKERS_RESOURCES = (4, 8)
 _BROKERS_SOURCES = (2, 3, 4, 5, 6)
-WITH_BROKERS_SETTINGS = frozenset({CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES})
+WITH_BROKERS_SETTINGS = those(Trait.TELLS_DEFAULTS)
 
 
 @dataclass(frozen=True, slots=True)

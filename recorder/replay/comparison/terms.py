@@ -6,27 +6,17 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recorder.replay.comparison.elements import Fields, Name
+from recorder.replay.comparison.elements import Name
 from recorder.replay.comparison.known import Counterparts, is_nothing
 from recorder.replay.mapping import ValueKind
 from recorder.replay.plan import Values
+from recorder.replay.requests.fields import KINDS, ComparisonRule, Fields
 
 # a producer's id and epoch are one value
 EPOCH_OF = {"producer_id": "producer_epoch", "ongoing_txn_producer_id": "ongoing_txn_producer_epoch"}
 _IN_GROUP = frozenset({ValueKind.MEMBER, ValueKind.INSTANCE, ValueKind.GENERATION, ValueKind.MEMBER_EPOCH})
-_IN_CLUSTER = frozenset(
-    {
-        ValueKind.TOPIC_NAME,
-        ValueKind.TOPIC_PATTERN,
-        ValueKind.TOPIC_ID,
-        ValueKind.GROUP,
-        ValueKind.TRANSACTION,
-        ValueKind.COORDINATOR_KEY,
-    }
-    | {ValueKind.CLIENT_INSTANCE, ValueKind.SUBSCRIPTION}
-)
-# the kinds of values that `known` is asked for; a value of another kind is its own counterpart
-ASKED = _IN_GROUP | _IN_CLUSTER | {ValueKind.PRODUCER, ValueKind.OFFSET, ValueKind.RESOURCE}
+# the kinds of values that `known` is asked for, a producer's epoch with its id; any other value is its own counterpart
+ASKED = frozenset(row.kind for row in KINDS if row.compared is ComparisonRule.MAPPED) - {ValueKind.PRODUCER_EPOCH}
 
 # fields of members' blobs, in all messages -> the kind of their values
 _IN_BLOBS = {"topic": ValueKind.TOPIC_NAME, "topics": ValueKind.TOPIC_NAME, "leader": ValueKind.MEMBER}

@@ -13,8 +13,9 @@ A transaction that was still ending in the recording may have ended on the targe
 from __future__ import annotations
 
 from proxy.wire.error_codes import kafka_error
-from proxy.wire.keys import DESCRIBE_TRANSACTIONS, HEARTBEAT, OFFSET_COMMIT, PRODUCE, TXN_OFFSET_COMMIT
+from proxy.wire.keys import DESCRIBE_TRANSACTIONS, HEARTBEAT, PRODUCE
 from recorder.replay.plan import Values
+from recorder.replay.requests.apis import COMMITS
 
 NO_ERROR = 0
 REBALANCE_IN_PROGRESS = 27
@@ -24,7 +25,6 @@ MEMBER_ID_REQUIRED = 79
 
 # (api key, the target's code) where the recording has no error
 _OF_THE_MOMENT = frozenset({(PRODUCE, DUPLICATE_SEQUENCE_NUMBER), (HEARTBEAT, REBALANCE_IN_PROGRESS)})
-_COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
 # the state that a transaction reaches by itself
 _BECOMES = {"PrepareCommit": "CompleteCommit", "PrepareAbort": "CompleteAbort"}
 
@@ -47,5 +47,5 @@ def are_alike(api_key: int, recorded: int, target: int) -> bool:
 def _passes(api_key: int, code: int) -> bool:
     """True if a client asks again after this error, and may succeed."""
     if code == REBALANCE_IN_PROGRESS:
-        return api_key not in _COMMITS
+        return api_key not in COMMITS
     return code == MEMBER_ID_REQUIRED or kafka_error(code).retriable

@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 
-from proxy.wire.keys import DESCRIBE_GROUPS, JOIN_GROUP, SYNC_GROUP
+from proxy.wire.catalog import CACHE_SIZE
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
-from recorder.replay.comparison.elements import Ways, frozen
+from recorder.replay.comparison.elements import frozen
 from recorder.replay.comparison.known import Counterparts, is_nothing
 from recorder.replay.comparison.struct_paths import enclosing_names
 from recorder.replay.comparison.terms import ASKED, NOWHERE, EnclosingNames, scope_of, with_epoch
-from recorder.replay.comparison.volatile import MOST_RESPONSES, ComparisonRule
 from recorder.replay.mapping import ValueKind
 from recorder.replay.messages import SharedValues
 from recorder.replay.plan import Values
+from recorder.replay.requests.apis import Trait, those
+from recorder.replay.requests.fields import ComparisonRule, Ways
 
 # APIs whose answers hold blobs of classic groups' members, with names of their own
-WITH_BLOBS = frozenset({JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS})
+WITH_BLOBS = those(Trait.WITH_BLOBS)
 
 
 def is_its_own_counterpart(api_key: int, version: int, answer: Values, known: Counterparts) -> bool:
@@ -49,7 +50,7 @@ def names_nothing(api_key: int, version: int, same: frozenset[ValueKind]) -> boo
 _Named = tuple[tuple[ComparedField, "_Named"], ...]
 
 
-@lru_cache(MOST_RESPONSES)
+@lru_cache(CACHE_SIZE)
 def _named(api_key: int, version: int, same: frozenset[ValueKind]) -> _Named:
     return _of(compared_fields(api_key, version), (), ASKED - same)
 

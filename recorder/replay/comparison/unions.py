@@ -15,9 +15,9 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 from recorder.replay.plan import Values
+from recorder.replay.requests.fields import TASKS
 
 AssignmentParts = frozenset[tuple[Hashable, ...]]
-_TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
 
 
 def assignment_parts(assignment: Values | None) -> AssignmentParts:
@@ -32,7 +32,7 @@ def _given(assignment: Values) -> Iterator[tuple[Hashable, ...]]:
     for entry in assignment.get("topic_partitions") or ():
         topic = entry.get("topic_name") or entry.get("topic_id")
         yield from ((topic, partition) for partition in entry["partitions"])
-    for tasks in _TASKS:
+    for tasks in TASKS:
         for entry in assignment.get(tasks) or ():
             yield from ((tasks, entry["subtopology_id"], partition) for partition in entry["partitions"])
 

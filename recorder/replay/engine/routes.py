@@ -6,30 +6,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from proxy.wire.apis import name_or_key
-from proxy.wire.keys import (
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    END_TXN,
-    FETCH,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-)
+from proxy.wire.keys import END_TXN
 from recorder.replay.comparison.unchanged import names_nothing
 from recorder.replay.mapping import ValueKind
 from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Result
 from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values
 from recorder.replay.requests import apis
-from recorder.replay.requests.apis import LONG_POLLS, NOTED_WHEN_DUE, Treatment, treatment
+from recorder.replay.requests.apis import CHANGES_TOPICS, LONG_POLLS, NOTED_WHEN_DUE, OF_SESSIONS, Treatment, treatment
 from recorder.replay.translator import Translator
 from recorder.replay.versions import choosing
-
-_POLLS = frozenset({FETCH, SHARE_FETCH})
-# APIs whose requests and answers differ by node: the session rooms change them for each one
-_OF_SESSIONS = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
-_CHANGES_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
-_MAKES_TOPICS = frozenset({CREATE_TOPICS, CREATE_PARTITIONS})
 
 Request = Callable[[Exchange, Values, int], Refusal | None]
 Sent = Callable[[Exchange, Values, int], None]
@@ -127,21 +113,21 @@ class Routes:
             name_or_key(api_key),
             self._result,
             refusal=apis.forbidden(self._options, api_key, version),
-            is_regenerated=treatment(api_key) is Treatment.REGENERATED,
+            is_regenerated=treatment(api_key) is Treatment.OWN,
             may_be_refused=apis.may_be_refused(api_key),
             is_deletion=treatment(api_key) is Treatment.DELETES,
             requests=tuple(one.request for one in concerned if _says(one, "request")),
             sents=tuple(one.sent for one in concerned if _says(one, "sent")),
             answereds=tuple(one.answered for one in concerned if _says(one, "answered") and one.learns(api_key)),
             losts=tuple(one.lost for one in concerned if _says(one, "lost")),
-            is_of_sessions=api_key in _OF_SESSIONS,
-            is_poll=api_key in _POLLS,
+            is_of_sessions=api_key in OF_SESSIONS,
+            is_poll=api_key in LONG_POLLS,
             writes=apis.writes(api_key),
             awaits_recording=api_key in LONG_POLLS or apis.writes(api_key),
             is_noted_when_due=api_key in NOTED_WHEN_DUE,
-            changes_topics=api_key in _CHANGES_TOPICS,
-            makes_topics=api_key in _MAKES_TOPICS,
-            is_answered_plainly=api_key not in _OF_SESSIONS | {END_TXN},
+            changes_topics=api_key in CHANGES_TOPICS,
+            makes_topics=api_key in CHANGES_TOPICS and treatment(api_key) is not Treatment.DELETES,
+            is_answered_plainly=api_key not in OF_SESSIONS | {END_TXN},
             names_nothing=names_nothing(api_key, version, self._same),
             is_of_transactions=api_key in choosing.TRANSACTIONS_V2,
         )

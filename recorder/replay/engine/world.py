@@ -87,7 +87,7 @@ def _is_made_without(exchange: Exchange) -> bool:
 
 def is_regenerated(exchange: Exchange) -> bool:
     """True for requests that each connection of the replay makes anew: logins, and asking for versions."""
-    return apis.treatment(exchange.api_key) is apis.Treatment.REGENERATED
+    return apis.treatment(exchange.api_key) is apis.Treatment.OWN
 
 
 class Written(NamedTuple):
@@ -290,7 +290,7 @@ class World:
     def may_repeat(self, exchange: Exchange) -> bool:
         """True for a request that may be sent twice: reads, and batches that a broker recognizes by their sequence."""
         if exchange.api_key != PRODUCE:
-            return exchange.api_key in retries.REPEATABLE
+            return exchange.api_key in apis.REPEATABLE
         try:
             partitions = [each for topic in exchange.request["topic_data"] for each in topic["partition_data"]]
         except WireError:

@@ -34,7 +34,7 @@ from recorder.replay.groups.members import (
 )
 from recorder.replay.groups.rejoins import Rejoins
 from recorder.replay.plan import Exchange, Hold, Reason, Refusal, Resend, Values, Withheld
-from recorder.replay.requests.apis import NOTED_WHEN_DUE
+from recorder.replay.requests.apis import CLASSIC, NOTED_WHEN_DUE
 
 # nanoseconds in a millisecond; heartbeats of a client in its session timeout, by default
 MILLISECOND, HEARTBEATS_A_SESSION = 10**6, 3
@@ -48,7 +48,7 @@ REFUSALS = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRE
 class ClassicGroups:
     """Translates the requests of classic groups."""
 
-    API_KEYS = frozenset({JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP})
+    API_KEYS = CLASSIC
 
     def __init__(self, state: Memberships) -> None:
         self._state = state

@@ -6,6 +6,7 @@ as requests of no member. So does an OffsetCommit to an empty group; Kafka refus
 
 from __future__ import annotations
 
+from proxy.wire import places
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from recorder.replay.groups.classic import REFUSALS as CLASSIC_REFUSALS
 from recorder.replay.groups.members import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, Group, Member, Memberships
@@ -72,7 +73,7 @@ class Commits:
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Sends the request again after a refusal of its member that can be mended."""
         self._state.request_ended(exchange)
-        recorded, told = _errors(exchange.answer), _errors(answer)
+        recorded, told = _codes(exchange, exchange.answer), _codes(exchange, answer)
         for part in _parts(exchange.request):
             member = self._state.known(part.get("group_id"), part.get("member_id"))
             if member:
@@ -100,11 +101,6 @@ def _parts(values: Values) -> list[Values]:
     return parts
 
 
-def _errors(answer: Values | None) -> set[int]:
-    """The error codes in an answer: its own, its groups', and their partitions'."""
-    if answer is None:
-        return set()
-    parts = [answer, *(answer.get("groups") or ())]
-    topics = [topic for part in parts for topic in part.get("topics") or ()]
-    parts += [partition for topic in topics for partition in topic["partitions"]]
-    return {part["error_code"] for part in parts if part.get("error_code")}
+def _codes(exchange: Exchange, answer: Values | None) -> set[int]:
+    """The error codes in an answer."""
+    return set() if answer is None else {code for _, code in places.errors(exchange.api_key, answer)}

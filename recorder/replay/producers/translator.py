@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from proxy.wire import WireError
+from proxy.wire import WireError, places
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
@@ -352,9 +352,4 @@ def _quoted(exchange: Exchange) -> Pair:
 
 def _codes(exchange: Exchange, answer: Values | None) -> set[int]:
     """All error codes in an answer about a transaction."""
-    if answer is None:
-        return set()
-    found = {answer.get("error_code", 0)}
-    if exchange.api_key in (ADD_PARTITIONS_TO_TXN, TXN_OFFSET_COMMIT):
-        found |= set(partitions.errors(exchange.api_key, answer, str).values())
-    return found
+    return set() if answer is None else {code for _, code in places.errors(exchange.api_key, answer)}

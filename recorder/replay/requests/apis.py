@@ -1,259 +1,243 @@
-"""How a replay treats each API: whether it is sent, to which node, and its order. Rules are tables by API.
+"""How a replay treats each API: one row an API, and the rules that follow from it.
 
 `refusal` tells from a request's head and the options whether it may be sent; `refusal_of_values` tells it from the
 decoded request. Both are asked before anything is translated, so names and ids are the recorded ones.
 
-Every API of the catalog has a treatment. Unknown APIs, such as vendors' own, are never sent: nobody knows what they
-would do to the target.
+Every API of the catalog has a row. Unknown APIs, such as vendors' own, are never sent: nobody knows what they would do
+to the target. Which values of a request are changed is told by its fields (`fields`); what a room does with its own
+APIs, that room knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import Enum, auto
+from collections.abc import Callable, Iterator
+from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
+from proxy.wire.apis import api_key as key_of
 from proxy.wire.apis import known, message
 from proxy.wire.catalog import CACHE_SIZE
-from proxy.wire.keys import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    ADD_RAFT_VOTER,
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_CLIENT_QUOTAS,
-    ALTER_CONFIGS,
-    ALTER_PARTITION,
-    ALTER_PARTITION_REASSIGNMENTS,
-    ALTER_REPLICA_LOG_DIRS,
-    ALTER_SHARE_GROUP_OFFSETS,
-    ALTER_USER_SCRAM_CREDENTIALS,
-    API_VERSIONS,
-    ASSIGN_REPLICAS_TO_DIRS,
-    BEGIN_QUORUM_EPOCH,
-    BROKER_HEARTBEAT,
-    BROKER_REGISTRATION,
-    CONSUMER_GROUP_DESCRIBE,
-    CONSUMER_GROUP_HEARTBEAT,
-    CONTROLLED_SHUTDOWN,
-    CONTROLLER_REGISTRATION,
-    CREATE_ACLS,
-    CREATE_DELEGATION_TOKEN,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_ACLS,
-    DELETE_GROUPS,
-    DELETE_RECORDS,
-    DELETE_SHARE_GROUP_OFFSETS,
-    DELETE_SHARE_GROUP_STATE,
-    DELETE_TOPICS,
-    DESCRIBE_ACLS,
-    DESCRIBE_CLIENT_QUOTAS,
-    DESCRIBE_CLUSTER,
-    DESCRIBE_CONFIGS,
-    DESCRIBE_DELEGATION_TOKEN,
-    DESCRIBE_GROUPS,
-    DESCRIBE_LOG_DIRS,
-    DESCRIBE_PRODUCERS,
-    DESCRIBE_QUORUM,
-    DESCRIBE_SHARE_GROUP_OFFSETS,
-    DESCRIBE_TOPIC_PARTITIONS,
-    DESCRIBE_TRANSACTIONS,
-    DESCRIBE_USER_SCRAM_CREDENTIALS,
-    ELECT_LEADERS,
-    END_QUORUM_EPOCH,
-    END_TXN,
-    ENVELOPE,
-    EXPIRE_DELEGATION_TOKEN,
-    FETCH,
-    FETCH_SNAPSHOT,
-    FIND_COORDINATOR,
-    GET_TELEMETRY_SUBSCRIPTIONS,
-    HEARTBEAT,
-    INCREMENTAL_ALTER_CONFIGS,
-    INIT_PRODUCER_ID,
-    INITIALIZE_SHARE_GROUP_STATE,
-    JOIN_GROUP,
-    LEADER_AND_ISR,
-    LEAVE_GROUP,
-    LIST_CONFIG_RESOURCES,
-    LIST_GROUPS,
-    LIST_OFFSETS,
-    LIST_PARTITION_REASSIGNMENTS,
-    LIST_TRANSACTIONS,
-    METADATA,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
-    OFFSET_FOR_LEADER_EPOCH,
-    PRODUCE,
-    PUSH_TELEMETRY,
-    READ_SHARE_GROUP_STATE,
-    READ_SHARE_GROUP_STATE_SUMMARY,
-    REMOVE_RAFT_VOTER,
-    RENEW_DELEGATION_TOKEN,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    SHARE_GROUP_DESCRIBE,
-    SHARE_GROUP_HEARTBEAT,
-    STOP_REPLICA,
-    STREAMS_GROUP_DESCRIBE,
-    STREAMS_GROUP_HEARTBEAT,
-    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
-    SYNC_GROUP,
-    TXN_OFFSET_COMMIT,
-    UNREGISTER_BROKER,
-    UNREGISTER_CONTROLLER,
-    UPDATE_FEATURES,
-    UPDATE_METADATA,
-    UPDATE_RAFT_VOTER,
-    VOTE,
-    WRITE_SHARE_GROUP_STATE,
-    WRITE_TXN_MARKERS,
-)
+from proxy.wire.keys import ADD_PARTITIONS_TO_TXN, FIND_COORDINATOR, PRODUCE
 from recorder.replay.cluster import SHARE
 from recorder.replay.options import Deletes, Options
 from recorder.replay.plan import Exchange, Reason, Values
 
 
-class Treatment(Enum):
+class Treatment(StrEnum):
     """What a replay does with requests of an API."""
 
-    NEVER = auto()  # brokers' own, irreversible, or with secrets that the capture lacks
-    ADMIN = auto()  # sent with --admin
-    DELETES = auto()  # sent with --deletes
-    TELEMETRY = auto()  # sent with --telemetry
-    REGENERATED = auto()  # each connection of the replay makes its own: logins and versions
-    SENT = auto()
+    NEVER = "never"  # brokers' own, irreversible, or with secrets that the capture lacks
+    ADMIN = "admin"  # sent with --admin
+    DELETES = "deletes"  # sent with --deletes
+    TELEMETRY = "telemetry"  # sent with --telemetry
+    OWN = "own"  # each connection of the replay makes its own: logins and versions
+    SENT = "sent"
 
 
-class Destination(Enum):
+class Destination(StrEnum):
     """Which node of the target takes a request."""
 
-    LEADER = auto()  # of each partition
-    GROUP = auto()  # the coordinator of each group
-    TRANSACTION = auto()  # the coordinator of each transactional id
-    CONTROLLER = auto()
-    UNITED = auto()  # all nodes that stand for the recorded one; their answers are joined
-    MAPPED = auto()  # one node that stands for the recorded one
+    LEADER = "leader"  # of each partition
+    GROUP = "group"  # the coordinator of each group
+    TRANSACTION = "transaction"  # the coordinator of each transactional id; without one, the mapped node
+    CONTROLLER = "controller"
+    UNITED = "united"  # all nodes that stand for the recorded one; their answers are joined
+    MAPPED = "mapped"  # one node that stands for the recorded one; with settings of brokers, several
 
 
-_TREATMENTS = {
-    Treatment.NEVER: (
-        *(LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, WRITE_TXN_MARKERS),
-        *(ALTER_REPLICA_LOG_DIRS, CREATE_DELEGATION_TOKEN, RENEW_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN),
-        *(DESCRIBE_DELEGATION_TOKEN, ALTER_USER_SCRAM_CREDENTIALS, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH),
-        *(ALTER_PARTITION, UPDATE_FEATURES, ENVELOPE, FETCH_SNAPSHOT, BROKER_REGISTRATION, BROKER_HEARTBEAT),
-        *(UNREGISTER_BROKER, ALLOCATE_PRODUCER_IDS, CONTROLLER_REGISTRATION, ASSIGN_REPLICAS_TO_DIRS),
-        *(ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_RAFT_VOTER, INITIALIZE_SHARE_GROUP_STATE),
-        *(READ_SHARE_GROUP_STATE, WRITE_SHARE_GROUP_STATE, DELETE_SHARE_GROUP_STATE),
-        *(READ_SHARE_GROUP_STATE_SUMMARY, UNREGISTER_CONTROLLER),
-    ),
-    Treatment.ADMIN: (
-        *(CREATE_TOPICS, CREATE_ACLS, ALTER_CONFIGS, CREATE_PARTITIONS, ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS),
-        *(ALTER_PARTITION_REASSIGNMENTS, ALTER_CLIENT_QUOTAS, ALTER_SHARE_GROUP_OFFSETS),
-    ),
-    Treatment.DELETES: (
-        *(DELETE_TOPICS, DELETE_RECORDS, DELETE_ACLS, DELETE_GROUPS, OFFSET_DELETE, DELETE_SHARE_GROUP_OFFSETS),
-    ),
-    Treatment.TELEMETRY: (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY),
-    Treatment.REGENERATED: (SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE),
-    Treatment.SENT: (
-        *(PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP),
-        *(HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, INIT_PRODUCER_ID),
-        *(OFFSET_FOR_LEADER_EPOCH, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT),
-        *(DESCRIBE_ACLS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, LIST_PARTITION_REASSIGNMENTS),
-        *(DESCRIBE_CLIENT_QUOTAS, DESCRIBE_USER_SCRAM_CREDENTIALS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER),
-        *(DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, CONSUMER_GROUP_HEARTBEAT),
-        *(CONSUMER_GROUP_DESCRIBE, LIST_CONFIG_RESOURCES, DESCRIBE_TOPIC_PARTITIONS, SHARE_GROUP_HEARTBEAT),
-        *(SHARE_GROUP_DESCRIBE, SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_GROUP_HEARTBEAT, STREAMS_GROUP_DESCRIBE),
-        *(DESCRIBE_SHARE_GROUP_OFFSETS, STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE),
-    ),
-}
-TREATMENTS = {api_key: treatment for treatment, api_keys in _TREATMENTS.items() for api_key in api_keys}
+class Trait(StrEnum):
+    """What else is true of an API.
 
-_DESTINATIONS = {
-    Destination.LEADER: (
-        *(PRODUCE, FETCH, LIST_OFFSETS, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_PRODUCERS),
-        *(SHARE_FETCH, SHARE_ACKNOWLEDGE),
-    ),
-    Destination.GROUP: (
-        *(OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS),
-        *(TXN_OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE, CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE),
-        *(SHARE_GROUP_HEARTBEAT, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_HEARTBEAT, STREAMS_GROUP_DESCRIBE),
-        *(DESCRIBE_SHARE_GROUP_OFFSETS, ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS),
-        *(STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,),
-    ),
-    # an InitProducerId without a transactional id goes to the mapped node
-    Destination.TRANSACTION: (
-        *(INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, DESCRIBE_TRANSACTIONS),
-    ),
-    Destination.CONTROLLER: (
-        *(CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS),
-        *(LIST_PARTITION_REASSIGNMENTS,),
-    ),
-    # DescribeConfigs and both APIs that alter settings go to several nodes too, with the settings of brokers
-    Destination.UNITED: (LIST_GROUPS, DESCRIBE_LOG_DIRS, LIST_TRANSACTIONS),
-}
-DESTINATIONS = {api_key: to for to, api_keys in _DESTINATIONS.items() for api_key in api_keys}
-# APIs whose resources may be brokers
-CONFIG_APIS = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
+    The first ones say what a request waits for, and what waits for it (`order`).
+    """
 
-# The APIs of --read-only: consumers' reads, and APIs that list or describe.
-READ_ONLY = frozenset(
-    {
-        *(FETCH, LIST_OFFSETS, METADATA, OFFSET_FETCH, FIND_COORDINATOR, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_GROUPS),
-        *(LIST_GROUPS, DESCRIBE_ACLS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, LIST_PARTITION_REASSIGNMENTS),
-        *(DESCRIBE_CLIENT_QUOTAS, DESCRIBE_USER_SCRAM_CREDENTIALS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER),
-        *(DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, CONSUMER_GROUP_DESCRIBE),
-        *(LIST_CONFIG_RESOURCES, DESCRIBE_TOPIC_PARTITIONS, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE),
-        *(DESCRIBE_SHARE_GROUP_OFFSETS,),
-    }
-)
-PRODUCE_ONLY = frozenset({PRODUCE, METADATA, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, END_TXN})
+    OF_GROUP = "group"  # requests of one group wait for each other's answers
+    OF_MEMBERS = "member"  # members join and leave by it: it leaves in recorded order
+    MOVES_STARTS = "starts"  # it changes where a share group begins, which members and descriptions see
+    LOOKS_AT_GROUP = "shares"  # it describes a group, or uses what a share group's members were assigned
+    OF_PRODUCER = "producer"  # it names a producer or a transactional id
+    CHANGES_LOG = "log"  # it adds records to partitions, or takes them away
+    LOOKS_AT_LOG = "look"  # it names a partition for the contents of its log
+    USES_TOPICS = "topic"
+    CHANGES_TOPICS = "topics"  # it creates, deletes or enlarges topics
 
-# Requests of one group wait for each other's answers.
-GROUP_APIS = frozenset(
-    {
-        *(OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, TXN_OFFSET_COMMIT),
-        *(DELETE_GROUPS, OFFSET_DELETE, CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
-    }
-)
-# APIs by which members join and leave. They leave in recorded order. A classic Heartbeat changes no membership.
-MEMBERSHIP = frozenset(
-    {
-        *(JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP),
-        *(CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
-    }
-)
-# APIs by which members join: their answers tell who is in the group
-JOINING = frozenset({JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
+    READS = "read"  # sent with --read-only: consumers' reads, and what lists or describes
+    PRODUCES = "produce"  # sent with --produce-only
+    REPEATABLE = (
+        "repeat"  # may be sent again after its connection broke: it changes nothing twice (`World` judges Produce)
+    )
+    OPENS = "open"  # a member joins, or a transaction begins or ends: a replay that ends awaits the answer
+    JOINS = "join"  # its answer tells who is in the group
+    NOTED_WHEN_DUE = "due"  # it tells a generation's members and assignments: the groups room uses it while it waits
+    POLLS = "poll"  # it says how long a broker may wait for records
+    OF_SESSIONS = "session"  # its requests and answers differ by node: the session rooms change them for each one
+    SHARES = "share"  # of share sessions
+    COMMITS = "commit"  # of offsets
+    CLASSIC = "classic"  # of a classic group's members
+    HEARTBEATS = "heartbeat"  # of members of all other kinds of groups
+    DESCRIBES_GROUPS = "describe"
+    WITH_BLOBS = "blobs"  # its answer holds blobs of classic groups' members, with names of their own
+    QUOTES = "quote"  # it quotes values of earlier answers, or its answer gives them (`quoted`)
+    NAMES_REPLICAS = "replicas"
+    SETTINGS = "settings"  # its resources may be brokers
+    TELLS_OFFSETS = "offsets"  # its answer tells offsets that may be from before the recording
+    TELLS_DEFAULTS = "defaults"  # its answer holds settings that may be a broker's, or Kafka's defaults
+    TAKES_NAMELESS_GROUP = "nameless"  # Kafka keeps offsets for a group with an empty name too; other APIs refuse it
+    NUMBERS_PARTITIONS = "partitions"  # its request's partitions tell how many a topic has
+    TELLS_CLUSTER = "cluster"  # its answer may tell the cluster's id
+    TELLS_NODES = "nodes"  # its answer describes nodes and their disks: only its structure is compared
+
+
+# api, treatment, destination, what it waits for (-: nothing but its connection), further traits
+TABLE = """
+Produce                     sent      leader      log                       produce open partitions
+Fetch                       sent      leader      look topic                read repeat poll session partitions
+ListOffsets                 sent      leader      look topic                read repeat offsets partitions
+Metadata                    sent      mapped      topic                     read produce repeat cluster nodes
+LeaderAndIsr                never
+StopReplica                 never
+UpdateMetadata              never
+ControlledShutdown          never
+OffsetCommit                sent      group       group look topic          repeat commit nameless
+OffsetFetch                 sent      group       group                     read repeat offsets nameless
+FindCoordinator             sent      mapped      -                         read repeat nodes
+JoinGroup                   sent      group       group member              open join due classic blobs quote
+Heartbeat                   sent      group       group                     repeat classic
+LeaveGroup                  sent      group       group member              classic
+SyncGroup                   sent      group       group member              due classic blobs quote
+DescribeGroups              sent      group       shares                    read repeat describe blobs nameless
+ListGroups                  sent      united      -                         read nodes
+SaslHandshake               own
+ApiVersions                 own
+CreateTopics                admin     controller  topics                    replicas defaults
+DeleteTopics                deletes   controller  topics
+DeleteRecords               deletes   leader      log
+InitProducerId              sent      transaction producer                  produce open
+OffsetForLeaderEpoch        sent      leader      look topic                read
+AddPartitionsToTxn          sent      transaction producer topic            produce open
+AddOffsetsToTxn             sent      transaction producer                  open
+EndTxn                      sent      transaction producer                  produce open
+WriteTxnMarkers             never
+TxnOffsetCommit             sent      group       group producer look topic open commit
+DescribeAcls                sent      mapped      -                         read
+CreateAcls                  admin     mapped      -
+DeleteAcls                  deletes   mapped      -
+DescribeConfigs             sent      mapped      -                         read settings defaults
+AlterConfigs                admin     mapped      -                         settings
+AlterReplicaLogDirs         never
+DescribeLogDirs             sent      united      topic                     read nodes
+SaslAuthenticate            own
+CreatePartitions            admin     controller  topics                    replicas
+CreateDelegationToken       never
+RenewDelegationToken        never
+ExpireDelegationToken       never
+DescribeDelegationToken     never
+DeleteGroups                deletes   group       group                     nameless
+ElectLeaders                admin     controller  topic
+IncrementalAlterConfigs     admin     mapped      -                         settings
+AlterPartitionReassignments admin     controller  topic                     replicas
+ListPartitionReassignments  sent      controller  topic                     read
+OffsetDelete                deletes   group       group topic
+DescribeClientQuotas        sent      mapped      -                         read
+AlterClientQuotas           admin     mapped      -
+DescribeUserScramCredentials sent      mapped      -                         read
+AlterUserScramCredentials   never
+Vote                        never
+BeginQuorumEpoch            never
+EndQuorumEpoch              never
+DescribeQuorum              sent      mapped      -                         read nodes
+AlterPartition              never
+UpdateFeatures              never
+Envelope                    never
+FetchSnapshot               never
+DescribeCluster             sent      mapped      -                         read cluster nodes
+DescribeProducers           sent      leader      topic                     read
+BrokerRegistration          never
+BrokerHeartbeat             never
+UnregisterBroker            never
+DescribeTransactions        sent      transaction producer                  read
+ListTransactions            sent      united      -                         read nodes
+AllocateProducerIds         never
+ConsumerGroupHeartbeat      sent      group       group member              open join heartbeat
+ConsumerGroupDescribe       sent      group       shares                    read describe
+ControllerRegistration      never
+GetTelemetrySubscriptions   telemetry mapped      -                         quote
+PushTelemetry               telemetry mapped      -                         quote
+AssignReplicasToDirs        never
+ListConfigResources         sent      mapped      -                         read defaults
+DescribeTopicPartitions     sent      mapped      topic                     read quote nodes
+ShareGroupHeartbeat         sent      group       group member              open join heartbeat
+ShareGroupDescribe          sent      group       shares                    read describe
+ShareFetch                  sent      leader      shares topic              repeat poll session share
+ShareAcknowledge            sent      leader      shares topic              session share
+AddRaftVoter                never
+RemoveRaftVoter             never
+UpdateRaftVoter             never
+InitializeShareGroupState   never
+ReadShareGroupState         never
+WriteShareGroupState        never
+DeleteShareGroupState       never
+ReadShareGroupStateSummary  never
+StreamsGroupHeartbeat       sent      group       group member              open join heartbeat
+StreamsGroupDescribe        sent      group       shares                    read describe
+DescribeShareGroupOffsets   sent      group       shares topic              read
+AlterShareGroupOffsets      admin     group       starts topic
+DeleteShareGroupOffsets     deletes   group       starts topic
+StreamsGroupTopologyDescriptionUpdate sent      group       -
+UnregisterController        never
+"""
+
+
+class ApiRow(NamedTuple):
+    """One API's row."""
+
+    treatment: Treatment
+    destination: Destination
+    traits: frozenset[Trait]
+
+
+_UNKNOWN = ApiRow(Treatment.NEVER, Destination.MAPPED, frozenset())
+
+
+def _read() -> Iterator[tuple[int, ApiRow]]:
+    for line in TABLE.strip().splitlines():
+        name, how, *rest = line.split()
+        to, *traits = rest or (_UNKNOWN.destination,)
+        key = key_of(name)
+        if key is None:
+            raise ValueError(f"no API has the name {name}")
+        yield key, ApiRow(Treatment(how), Destination(to), frozenset(Trait(one) for one in traits if one != "-"))
+
+
+ROWS = dict(_read())
+
+
+def those(*traits: Trait) -> frozenset[int]:
+    """The APIs with one of these traits."""
+    return frozenset(key for key, row in ROWS.items() if not row.traits.isdisjoint(traits))
+
+
+READ_ONLY, PRODUCE_ONLY = those(Trait.READS), those(Trait.PRODUCES)
+GROUP_APIS, MEMBERSHIP = those(Trait.OF_GROUP), those(Trait.OF_MEMBERS)
+CLASSIC, HEARTBEATS = those(Trait.CLASSIC), those(Trait.HEARTBEATS)
+JOINING, OPENING, NOTED_WHEN_DUE = those(Trait.JOINS), those(Trait.OPENS), those(Trait.NOTED_WHEN_DUE)
+REPEATABLE = those(Trait.REPEATABLE)
+LONG_POLLS, OF_SESSIONS, SHARES = those(Trait.POLLS), those(Trait.OF_SESSIONS), those(Trait.SHARES)
+COMMITS = those(Trait.COMMITS)
+CHANGES_TOPICS = those(Trait.CHANGES_TOPICS)
+DESCRIBES_GROUPS = those(Trait.DESCRIBES_GROUPS)
+CONFIG_APIS = those(Trait.SETTINGS)
+TELLS_CLUSTER = those(Trait.TELLS_CLUSTER)
+
 # the topics of requests that write records or markers; brokers alone write those of Kafka's own
 _WRITTEN = {PRODUCE: "topic_data", ADD_PARTITIONS_TO_TXN: "v3_and_below_topics"}
 _NO_REPLICA: Values = {}
-# APIs with which a member joins, or a transaction begins or ends: a replay that ends awaits their answers.
-OPENING = frozenset(
-    {
-        *JOINING,
-        *(INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE),
-    }
-)
-# APIs whose recorded requests and answers tell a generation's members and assignments. The groups room uses these once
-# the request is due, even while it still waits.
-NOTED_WHEN_DUE = frozenset({JOIN_GROUP, SYNC_GROUP})
-# APIs whose requests say how long a broker may wait for records. (Joins and syncs wait too, for other members.)
-LONG_POLLS = frozenset({FETCH, SHARE_FETCH})
-
-# APIs whose answers may tell the cluster's id
-TELLS_CLUSTER = frozenset({METADATA, DESCRIBE_CLUSTER})
-# APIs whose answers wait on purpose, for records or members: their latency says nothing of the target's speed.
-WAITING = LONG_POLLS | {JOIN_GROUP, SYNC_GROUP}
 
 
 def treatment(api_key: int) -> Treatment:
     """What a replay does with requests of this API."""
-    return TREATMENTS.get(api_key, Treatment.NEVER)
+    return ROWS.get(api_key, _UNKNOWN).treatment
 
 
 def writes(api_key: int) -> bool:
@@ -263,7 +247,7 @@ def writes(api_key: int) -> bool:
 
 def destination(api_key: int) -> Destination:
     """The node of the target that takes requests of this API."""
-    return DESTINATIONS.get(api_key, Destination.MAPPED)
+    return ROWS.get(api_key, _UNKNOWN).destination
 
 
 def refusal(exchange: Exchange, options: Options) -> Reason | None:
@@ -274,14 +258,14 @@ def refusal(exchange: Exchange, options: Options) -> Reason | None:
 def forbidden(options: Options, api_key: int, version: int) -> Reason | None:
     """Why requests of this API and version may not be sent; None if nothing forbids it.
 
-    A regenerated request is not refused: ask `treatment` first.
+    A request that is made anew is not refused: ask `treatment` first.
     """
     how = treatment(api_key)
     if how is Treatment.NEVER or _is_brokers_own(api_key, version):
         return Reason.NEVER
     if not known(api_key, version):
         return Reason.OPAQUE
-    if how is Treatment.REGENERATED:
+    if how is Treatment.OWN:
         return None
     return _not_chosen(api_key, options) or _not_allowed(how, options)
 

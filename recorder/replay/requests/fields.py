@@ -1,21 +1,24 @@
-"""The fields of each message and version that hold values which a cluster assigns.
+"""What each field of a message holds, and what follows from it: what a replay sends, and how it compares.
 
-    quoted     in a request: the client repeats a value, so the replay has to send the target's
-    learned    in a response: the cluster gives a value, which later requests quote
-    echoed     in a response: the cluster repeats a value that it was sent, or that it gave in other answers
+One row a kind of field (`KINDS`): which fields are of that kind, by their names or the catalog's marks; what a request
+gets in place of the recorded value; how two answers are compared there (the table "Comparison" of docs/replay.md).
+`BY_PATH` has fields that are of another kind in one API. A field may hold more than its kind says: record batches hold
+offsets, times and producers; an id in a list of owned partitions is a topic's id; a generation may be a KIP-848
+member's epoch.
 
-Most rows follow from the catalog's marks, and from field names that mean the same in every API. `BY_PATH` has fields
-that mean something else in one API. A field may hold more than its row says: record batches hold offsets, times and
-producers; an id in a list of owned partitions is a topic's id; a generation may be a KIP-848 member's epoch.
+Error codes are fields as well: where they differ, nothing else of their struct is compared. Fetched records are
+compared as streams (`consumers.records`), not answer by answer.
 
-APIs that are never sent, or that each connection makes anew, have no rows.
+One row a kind of array (`ARRAYS`): the fields that name its elements. There are several ways where versions differ:
+topics by name, later by id. Topics, partitions, groups and transactions are known from the catalog's marks
+(`proxy.wire.places`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, StrEnum, auto
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -23,93 +26,193 @@ from proxy.wire import apis as catalog
 from proxy.wire.apis import MessageKind
 from proxy.wire.catalog import CACHE_SIZE
 from proxy.wire.keys import (
+    ALTER_CONFIGS,
     CONSUMER_GROUP_HEARTBEAT,
+    CREATE_ACLS,
+    CREATE_PARTITIONS,
     DELETE_RECORDS,
+    DESCRIBE_ACLS,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_LOG_DIRS,
+    DESCRIBE_QUORUM,
     DESCRIBE_TOPIC_PARTITIONS,
-    END_TXN,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
     FETCH,
     FIND_COORDINATOR,
-    INIT_PRODUCER_ID,
+    INCREMENTAL_ALTER_CONFIGS,
     JOIN_GROUP,
+    LEAVE_GROUP,
     LIST_OFFSETS,
-    PRODUCE,
+    OFFSET_FOR_LEADER_EPOCH,
     SHARE_FETCH,
+    SHARE_GROUP_HEARTBEAT,
+    STREAMS_GROUP_DESCRIBE,
+    STREAMS_GROUP_HEARTBEAT,
     SYNC_GROUP,
 )
 from proxy.wire.language import Field as Declared
+from proxy.wire.places import KEYED, Level, at
 from recorder.replay.mapping import ValueKind
-from recorder.replay.requests.apis import Treatment, treatment
+from recorder.replay.requests.apis import Trait, Treatment, those, treatment
 
 
-class Role(Enum):
-    """How a field uses a value."""
+class Sent(Enum):
+    """What a request gets in place of a recorded value."""
 
-    QUOTED = auto()
-    LEARNED = auto()
-    ECHOED = auto()
-
-
-class Scope(StrEnum):
-    """Where a value is unique."""
-
-    CLUSTER = "cluster"
-    GROUP = "group"  # or of one member, for a member's value
-    CONNECTION = "connection"
+    NAME = auto()  # the target's name: with the prefix
+    PATTERN = auto()  # a pattern of such names
+    CLIENT = auto()  # what a client says that knows nothing of the cluster
+    LEARNED = auto()  # the target's value, by the room that has learned it; a value that no room learns stays
 
 
-class StateField(NamedTuple):
-    """A field with an assigned value."""
+class ComparisonRule(StrEnum):
+    """How a field of two answers is compared."""
 
-    what: ValueKind
-    role: Role
-    scope: Scope
+    LEFT_OUT = "left out"  # the target's own, with all fields below
+    MAPPED = "mapped"  # equal if it is the target's value for the recorded one
+    STRUCTURE = "structure only"  # in being there, and in errors within it; values and numbers don't matter
+    UNION = "the group's union"  # any member may have any part; all members together must have the same
+    ELECTED = "of the elected member"  # told to a group's leader only: compared if both sides elected the same one
+    EQUAL = "equal"
 
 
-MARKS = {
-    "topic_name": ValueKind.TOPIC_NAME,
-    "topic_id": ValueKind.TOPIC_ID,
-    "group_id": ValueKind.GROUP,
-    "producer_id": ValueKind.PRODUCER,
-    "transactional_id": ValueKind.TRANSACTION,
-    "node_id": ValueKind.NODE,
-    "address": ValueKind.ADDRESS,
-}
+class KindRow(NamedTuple):
+    """What is done with one kind of field.
 
-# Field names that mean the same in every message; those of _REQUEST_NAMES in requests only.
-_NAMES: tuple[tuple[ValueKind, str], ...] = (
-    (ValueKind.MEMBER, "member_id"),
-    (ValueKind.INSTANCE, "group_instance_id instance_id"),
-    (ValueKind.GENERATION, "generation_id generation_id_or_member_epoch"),
-    (ValueKind.MEMBER_EPOCH, "member_epoch"),
-    (ValueKind.MEMBER_METADATA, "member_metadata"),
-    (ValueKind.ASSIGNMENT, "member_assignment"),
-    (ValueKind.PRODUCER_EPOCH, "producer_epoch v3_and_below_producer_epoch ongoing_txn_producer_epoch"),
-    (ValueKind.RECORDS, "records"),
-    (ValueKind.SEQUENCE, "last_sequence"),
-    (ValueKind.OFFSET, "fetch_offset committed_offset start_offset base_offset end_offset"),
-    (ValueKind.OFFSET, "old_style_offsets current_txn_start_offset"),
-    (ValueKind.LOG_BOUND, "high_watermark last_stable_offset log_start_offset low_watermark"),
-    (ValueKind.LEADER_EPOCH, "leader_epoch current_leader_epoch last_fetched_epoch committed_leader_epoch"),
-    (ValueKind.FETCH_SESSION, "session_id"),
-    (ValueKind.FETCH_SESSION_EPOCH, "session_epoch"),
-    (ValueKind.SHARE_SESSION_EPOCH, "share_session_epoch"),
-    (ValueKind.ENDPOINT_EPOCH, "endpoint_information_epoch"),
-    (ValueKind.CLIENT_INSTANCE, "client_instance_id"),
-    (ValueKind.SUBSCRIPTION, "subscription_id"),
-    (ValueKind.RESOURCE, "resource_name resource_name_filter"),
-    (ValueKind.TOPIC_PATTERN, "subscribed_topic_regex source_topic_regex"),
-    (ValueKind.TRANSACTION_PATTERN, "transactional_id_pattern"),
-    (ValueKind.TIMESTAMP, "timestamp commit_timestamp"),
-    (ValueKind.CLUSTER, "cluster_id"),
-    (ValueKind.RACK, "rack_id"),
+    Attributes:
+        names: of its fields in every message; `in_requests`, `in_answers`: in these only.
+        mark: that its fields have in the catalog.
+    """
+
+    kind: ValueKind
+    sent: Sent
+    compared: ComparisonRule
+    names: str = ""
+    in_requests: str = ""
+    in_answers: str = ""
+    mark: str = ""
+
+
+_NAME, _PATTERN, _CLIENT, _LEARNED = Sent.NAME, Sent.PATTERN, Sent.CLIENT, Sent.LEARNED
+_LEFT_OUT, _MAPPED, _EQUAL = ComparisonRule.LEFT_OUT, ComparisonRule.MAPPED, ComparisonRule.EQUAL
+
+KINDS = (
+    KindRow(ValueKind.TOPIC_NAME, _NAME, _MAPPED, mark="topic_name"),
+    KindRow(ValueKind.TOPIC_ID, _LEARNED, _MAPPED, mark="topic_id"),
+    KindRow(ValueKind.TOPIC_PATTERN, _PATTERN, _MAPPED, "subscribed_topic_regex source_topic_regex"),
+    KindRow(ValueKind.GROUP, _NAME, _MAPPED, mark="group_id"),
+    KindRow(ValueKind.TRANSACTION, _NAME, _MAPPED, mark="transactional_id"),
+    KindRow(ValueKind.TRANSACTION_PATTERN, _PATTERN, _EQUAL, "transactional_id_pattern"),
+    KindRow(ValueKind.COORDINATOR_KEY, _LEARNED, _MAPPED),
+    KindRow(ValueKind.RESOURCE, _LEARNED, _MAPPED, "resource_name resource_name_filter"),
+    KindRow(ValueKind.PRODUCER, _LEARNED, _MAPPED, mark="producer_id"),
+    KindRow(
+        ValueKind.PRODUCER_EPOCH,
+        _LEARNED,
+        _MAPPED,
+        "producer_epoch v3_and_below_producer_epoch ongoing_txn_producer_epoch",
+    ),
+    # how they are cut into answers depends on the moment
+    KindRow(ValueKind.RECORDS, _LEARNED, _LEFT_OUT, "records"),
+    # counted by the replay itself
+    KindRow(ValueKind.SEQUENCE, _LEARNED, _LEFT_OUT, "last_sequence"),
+    KindRow(ValueKind.MEMBER, _LEARNED, _MAPPED, "member_id"),
+    KindRow(ValueKind.INSTANCE, _NAME, _MAPPED, "group_instance_id instance_id"),
+    KindRow(ValueKind.GENERATION, _LEARNED, _MAPPED, "generation_id generation_id_or_member_epoch"),
+    KindRow(ValueKind.MEMBER_EPOCH, _LEARNED, _MAPPED, "member_epoch"),
+    # members' blobs are compared decoded
+    KindRow(ValueKind.MEMBER_METADATA, _LEARNED, _EQUAL, "member_metadata"),
+    KindRow(ValueKind.ASSIGNMENT, _LEARNED, _EQUAL, "member_assignment"),
+    KindRow(ValueKind.OWNED, _LEARNED, _EQUAL),
+    KindRow(ValueKind.GIVEN, _LEARNED, ComparisonRule.UNION),
+    KindRow(ValueKind.PROTOCOL, _LEARNED, _EQUAL),
+    # the member that the target elects
+    KindRow(ValueKind.GROUP_LEADER, _LEARNED, _LEFT_OUT),
+    KindRow(ValueKind.FOR_LEADER, _LEARNED, ComparisonRule.ELECTED),
+    KindRow(ValueKind.ENDPOINT_EPOCH, _LEARNED, _LEFT_OUT, "endpoint_information_epoch"),
+    KindRow(ValueKind.FETCH_SESSION, _LEARNED, _LEFT_OUT, "session_id"),
+    KindRow(ValueKind.FETCH_SESSION_EPOCH, _LEARNED, _EQUAL, "session_epoch"),
+    KindRow(ValueKind.SHARE_SESSION_EPOCH, _LEARNED, _EQUAL, "share_session_epoch"),
+    KindRow(ValueKind.ACQUIRED, _LEARNED, _EQUAL),
+    KindRow(
+        ValueKind.OFFSET,
+        _LEARNED,
+        _MAPPED,
+        "fetch_offset committed_offset start_offset base_offset end_offset old_style_offsets current_txn_start_offset",
+    ),
+    KindRow(
+        ValueKind.LOG_BOUND, _LEARNED, _LEFT_OUT, "high_watermark last_stable_offset log_start_offset low_watermark"
+    ),
+    KindRow(ValueKind.TASK_OFFSET, _LEARNED, _EQUAL),
+    KindRow(
+        ValueKind.LEADER_EPOCH,
+        _CLIENT,
+        _LEFT_OUT,
+        "leader_epoch current_leader_epoch last_fetched_epoch committed_leader_epoch",
+    ),
+    KindRow(ValueKind.TIMESTAMP, _LEARNED, _LEFT_OUT, "timestamp commit_timestamp"),
+    # the page where an answer stopped
+    KindRow(ValueKind.CURSOR, _LEARNED, _LEFT_OUT),
+    KindRow(ValueKind.CLIENT_INSTANCE, _LEARNED, _MAPPED, "client_instance_id"),
+    KindRow(ValueKind.SUBSCRIPTION, _LEARNED, _MAPPED, "subscription_id"),
+    KindRow(ValueKind.CLUSTER, _CLIENT, _LEFT_OUT, "cluster_id"),
+    KindRow(ValueKind.NODE, _LEARNED, _LEFT_OUT, mark="node_id"),
+    KindRow(ValueKind.ADDRESS, _LEARNED, _LEFT_OUT, mark="address"),
+    # a consumer without a rack reads from leaders; a member's own stays
+    KindRow(ValueKind.RACK, _CLIENT, _LEFT_OUT, "rack_id"),
+    KindRow(
+        ValueKind.REPLICA,
+        _CLIENT,
+        _EQUAL,
+        in_requests="replica_id replica_epoch replica_directory_id log_start_offset high_watermark",
+    ),
+    # what no request quotes
+    KindRow(
+        ValueKind.OWN,
+        _LEARNED,
+        _LEFT_OUT,
+        in_answers=" ".join(
+            (
+                "throttle_time_ms",
+                # messages for people
+                "error_message batch_index_error_message acknowledge_error_message status_detail documentation",
+                # addresses of brokers, and of clients as the broker saw them; racks
+                "node_endpoints current_leader client_host rack",
+                # times
+                "log_append_time_ms last_timestamp last_fetch_timestamp last_caught_up_timestamp",
+                "transaction_start_time_ms",
+                # intervals
+                "heartbeat_interval_ms push_interval_ms acquisition_lock_timeout_ms task_offset_interval_ms",
+                "session_lifetime_ms",
+                # epochs, except producers'
+                "coordinator_epoch group_epoch assignment_epoch topology_epoch finalized_features_epoch",
+                # where logs end and differ, and lags
+                "log_end_offset diverging_epoch snapshot_id",
+                "lag offset_lag acceptable_recovery_lag acceptable_recovery_lag_legacy",
+                # sizes and directories
+                "partition_size total_bytes usable_bytes telemetry_max_bytes log_dir replica_directory_id",
+                # limited to the target's number of nodes
+                "replication_factor",
+                # depends on how the log is cut into answers
+                "aborted_transactions acquired_records",
+            )
+        ),
+    ),
 )
-_REQUEST_NAMES: tuple[tuple[ValueKind, str], ...] = (
-    (ValueKind.REPLICA, "replica_id replica_epoch replica_directory_id log_start_offset high_watermark"),
-)
-NAMES = {name: what for what, names in _NAMES for name in names.split()}
-REQUEST_NAMES = NAMES | {name: what for what, names in _REQUEST_NAMES for name in names.split()}
+ROW_OF = {row.kind: row for row in KINDS}
+OF_MARK = {row.mark: row.kind for row in KINDS if row.mark}
 
-_TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
+
+def _names(kind: MessageKind) -> dict[str, ValueKind]:
+    """Field names that mean the same in every message of this kind."""
+    everywhere = {name: row.kind for row in KINDS for name in row.names.split()}
+    only = [(row.kind, row.in_requests if kind == "request" else row.in_answers) for row in KINDS]
+    return everywhere | {name: what for what, names in only for name in names.split()}
+
+
+OF_NAME: Mapping[MessageKind, Mapping[str, ValueKind]] = {kind: _names(kind) for kind in catalog.KINDS}
+
+TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
 # (kind, api key or None for all, path) -> what the field holds; None: nothing that a cluster assigns
 BY_PATH: Mapping[tuple[MessageKind, int | None, str], ValueKind | None] = {
     ("request", FIND_COORDINATOR, "key"): ValueKind.COORDINATOR_KEY,
@@ -118,7 +221,8 @@ BY_PATH: Mapping[tuple[MessageKind, int | None, str], ValueKind | None] = {
     ("request", JOIN_GROUP, "protocols.metadata"): ValueKind.MEMBER_METADATA,
     ("response", JOIN_GROUP, "members.metadata"): ValueKind.MEMBER_METADATA,
     ("response", JOIN_GROUP, "leader"): ValueKind.GROUP_LEADER,
-    ("response", JOIN_GROUP, "skip_assignment"): ValueKind.GROUP_LEADER,
+    ("response", JOIN_GROUP, "members"): ValueKind.FOR_LEADER,
+    ("response", JOIN_GROUP, "skip_assignment"): ValueKind.FOR_LEADER,
     ("response", JOIN_GROUP, "protocol_name"): ValueKind.PROTOCOL,
     ("response", JOIN_GROUP, "protocol_type"): ValueKind.PROTOCOL,
     ("request", SYNC_GROUP, "protocol_name"): ValueKind.PROTOCOL,
@@ -130,12 +234,13 @@ BY_PATH: Mapping[tuple[MessageKind, int | None, str], ValueKind | None] = {
     ("request", DELETE_RECORDS, "topics.partitions.offset"): ValueKind.OFFSET,
     ("response", LIST_OFFSETS, "topics.partitions.offset"): ValueKind.OFFSET,
     ("response", FETCH, "responses.partitions.aborted_transactions.first_offset"): ValueKind.OFFSET,
+    # the replay asks for the present epoch, so this is the log's end
+    ("response", OFFSET_FOR_LEADER_EPOCH, "topics.partitions.end_offset"): ValueKind.LOG_BOUND,
     ("response", FETCH, "responses.partitions.diverging_epoch.epoch"): ValueKind.LEADER_EPOCH,
     ("response", FETCH, "responses.partitions.snapshot_id.epoch"): ValueKind.LEADER_EPOCH,
     ("request", DESCRIBE_TOPIC_PARTITIONS, "cursor.topic_name"): ValueKind.CURSOR,
     ("request", DESCRIBE_TOPIC_PARTITIONS, "cursor.partition_index"): ValueKind.CURSOR,
-    ("response", DESCRIBE_TOPIC_PARTITIONS, "next_cursor.topic_name"): ValueKind.CURSOR,
-    ("response", DESCRIBE_TOPIC_PARTITIONS, "next_cursor.partition_index"): ValueKind.CURSOR,
+    ("response", DESCRIBE_TOPIC_PARTITIONS, "next_cursor"): ValueKind.CURSOR,
     ("response", SHARE_FETCH, "responses.partitions.acquired_records.first_offset"): ValueKind.ACQUIRED,
     ("response", SHARE_FETCH, "responses.partitions.acquired_records.last_offset"): ValueKind.ACQUIRED,
     **{
@@ -144,111 +249,155 @@ BY_PATH: Mapping[tuple[MessageKind, int | None, str], ValueKind | None] = {
     },
     ("request", CONSUMER_GROUP_HEARTBEAT, "topic_partitions.partitions"): ValueKind.OWNED,
     ("response", None, "assignment.topic_partitions.partitions"): ValueKind.OWNED,
-    **{(kind, None, f"{tasks}.partitions"): ValueKind.OWNED for kind in catalog.KINDS for tasks in _TASKS},
-    **{(kind, None, f"{tasks}.subtopology_id"): ValueKind.OWNED for kind in catalog.KINDS for tasks in _TASKS},
+    **{(kind, None, f"{tasks}.partitions"): ValueKind.OWNED for kind in catalog.KINDS for tasks in TASKS},
+    **{(kind, None, f"{tasks}.subtopology_id"): ValueKind.OWNED for kind in catalog.KINDS for tasks in TASKS},
     ("request", None, "task_offsets.offset"): ValueKind.TASK_OFFSET,
     ("request", None, "task_end_offsets.offset"): ValueKind.TASK_OFFSET,
     # indexes into the lists beside them
     ("request", None, "topology.subtopologies.copartition_groups.source_topic_regex"): None,
+    ("response", CONSUMER_GROUP_HEARTBEAT, "assignment"): ValueKind.GIVEN,
+    ("response", SHARE_GROUP_HEARTBEAT, "assignment"): ValueKind.GIVEN,
+    **{("response", STREAMS_GROUP_HEARTBEAT, tasks): ValueKind.GIVEN for tasks in TASKS},
+    # repeats what members were told, and is asked of the member that comes first
+    ("response", STREAMS_GROUP_HEARTBEAT, "partitions_by_user_endpoint"): ValueKind.OWN,
+    ("response", STREAMS_GROUP_HEARTBEAT, "topology_description_required"): ValueKind.OWN,
+    ("response", None, "groups.members.assignment"): ValueKind.GIVEN,
+    ("response", None, "groups.members.target_assignment"): ValueKind.GIVEN,
+    ("response", None, "groups.members.member_epoch"): ValueKind.OWN,
+    ("response", STREAMS_GROUP_DESCRIBE, "groups.topology.epoch"): ValueKind.OWN,
+    # a client's own address, from its heartbeats
+    ("response", STREAMS_GROUP_DESCRIBE, "groups.members.user_endpoint.host"): None,
+    ("response", STREAMS_GROUP_DESCRIBE, "groups.members.user_endpoint.port"): None,
+    # a topic's settings fall back to a broker's
+    ("response", DESCRIBE_CONFIGS, "results.configs.synonyms"): ValueKind.OWN,
 }
+# a node's listing depends on the number of nodes; other answers describe nodes and their disks
+_STRUCTURE_ONLY = those(Trait.TELLS_NODES)
 
-_GROUP_SCOPE = frozenset(
-    {
-        ValueKind.MEMBER,
-        ValueKind.INSTANCE,
-        ValueKind.GENERATION,
-        ValueKind.MEMBER_EPOCH,
-        ValueKind.MEMBER_METADATA,
-        ValueKind.ASSIGNMENT,
-    }
-    | {
-        ValueKind.OWNED,
-        ValueKind.PROTOCOL,
-        ValueKind.GROUP_LEADER,
-        ValueKind.ENDPOINT_EPOCH,
-        ValueKind.SHARE_SESSION_EPOCH,
-    }
-    | {ValueKind.ACQUIRED, ValueKind.TASK_OFFSET}
+
+# fields that name an element together
+Fields = tuple[str, ...]
+Ways = tuple[Fields, ...]
+
+RESOURCE: Ways = (("resource_type", "resource_name"), ("resource_name",))
+MEMBER: Ways = (("member_id",),)
+NAME: Ways = (("name",),)
+KEY: Ways = (("key",),)
+NODE: Ways = (("node_id",), ("broker_id",), ("replica_id",))
+TASK: Ways = (("subtopology_id", "partition"), ("subtopology_id",))
+ACL = ("principal", "host", "operation", "permission_type")
+ACL_OF_RESOURCE: Ways = (
+    ("resource_type", "resource_name", "pattern_type", *ACL),
+    ("resource_type", "resource_name", *ACL),
 )
-_CONNECTION_SCOPE = frozenset({ValueKind.FETCH_SESSION, ValueKind.FETCH_SESSION_EPOCH, ValueKind.CURSOR})
-# values that any response with them gives
-_TOLD = frozenset(
-    {
-        ValueKind.NODE,
-        ValueKind.ADDRESS,
-        ValueKind.CLUSTER,
-        ValueKind.LEADER_EPOCH,
-        ValueKind.LOG_BOUND,
-        ValueKind.GENERATION,
-        ValueKind.PROTOCOL,
-    }
-    | {
-        ValueKind.GROUP_LEADER,
-        ValueKind.ASSIGNMENT,
-        ValueKind.OWNED,
-        ValueKind.ENDPOINT_EPOCH,
-        ValueKind.FETCH_SESSION,
-        ValueKind.ACQUIRED,
-    }
-    | {ValueKind.CLIENT_INSTANCE, ValueKind.SUBSCRIPTION, ValueKind.CURSOR, ValueKind.RECORDS}
+# elements without names: answers come in the order of the request
+BY_PLACE: Ways = ()
+
+ARRAYS: tuple[tuple[Ways, str], ...] = (
+    # named by   arrays
+    (MEMBER, "members"),
+    (RESOURCE, "resources config_resources"),
+    (NAME, "configs protocols listeners nodes supported_features finalized_features users"),
+    (KEY, "coordinators values ops topic_configs client_tags"),
+    (NODE, "brokers node_endpoints current_voters observers"),
+    (TASK, "subtopologies active_tasks standby_tasks warmup_tasks task_offsets task_end_offsets"),
+    ((ACL,), "acls"),
+    (ACL_OF_RESOURCE, "matching_acls"),
+    ((("api_key",),), "api_keys"),
+    ((("name", "source"),), "synonyms"),
+    ((("entity_type",),), "entity components"),
+    ((("entity",),), "entries"),
+    ((("mechanism",),), "credential_infos"),
+    ((("batch_index",),), "record_errors"),
+    ((("producer_id",),), "active_producers"),
+    ((("producer_id", "first_offset"),), "aborted_transactions"),
+    ((("status_code",),), "status"),
+    ((("user_endpoint",),), "partitions_by_user_endpoint"),
+    ((("source",),), "global_stores"),
+    ((("first_offset",),), "acknowledgement_batches acquired_records"),
+    (BY_PLACE, "filter_results filters creations copartition_groups"),
 )
-# values that responses of these APIs give, and others repeat
-_TOLD_BY = {
-    ValueKind.PRODUCER: (INIT_PRODUCER_ID, END_TXN),
-    ValueKind.PRODUCER_EPOCH: (INIT_PRODUCER_ID, END_TXN),
-    ValueKind.OFFSET: (PRODUCE,),
+OF_ARRAY: dict[str, Ways] = {array: ways for ways, arrays in ARRAYS for array in arrays.split()}
+
+# (api key, array) -> the row of an array that differs in this API
+OF_API: dict[tuple[int, str], Ways] = {
+    (LEAVE_GROUP, "members"): (("member_id", "group_instance_id"),),
+    (SYNC_GROUP, "assignments"): MEMBER,
+    (DESCRIBE_ACLS, "resources"): (
+        ("resource_type", "resource_name", "pattern_type"),
+        ("resource_type", "resource_name"),
+    ),
+    (CREATE_ACLS, "results"): BY_PLACE,
+    (DESCRIBE_CONFIGS, "results"): RESOURCE,
+    (ALTER_CONFIGS, "responses"): RESOURCE,
+    (DESCRIBE_LOG_DIRS, "results"): (("log_dir",),),
+    (CREATE_PARTITIONS, "assignments"): BY_PLACE,
+    (INCREMENTAL_ALTER_CONFIGS, "responses"): RESOURCE,
+    (DESCRIBE_USER_SCRAM_CREDENTIALS, "results"): (("user",),),
+    (DESCRIBE_QUORUM, "nodes"): NODE,
 }
-# values that the top level of a response gives, and deeper levels repeat
-_TOLD_AT_TOP = frozenset({ValueKind.MEMBER, ValueKind.MEMBER_EPOCH})
 
 
 @lru_cache(CACHE_SIZE)
-def of(kind: MessageKind, api_key: int, version: int) -> Mapping[str, StateField]:
-    """The fields with assigned values in one version, by path (names joined by dots)."""
+def of(kind: MessageKind, api_key: int, version: int) -> Mapping[str, ValueKind]:
+    """The kinds of the fields in one version, by path (names joined by dots); a field of no kind is missing.
+
+    Requests that are never sent, or that each connection makes anew, have none.
+    """
     found = catalog.message(kind, api_key)
-    if treatment(api_key) in (Treatment.NEVER, Treatment.REGENERATED) or not found or version not in found.versions:
+    is_unsent = kind == "request" and treatment(api_key) in (Treatment.NEVER, Treatment.OWN)
+    if is_unsent or not found or version not in found.versions:
         return MappingProxyType({})
-    return MappingProxyType(dict(_rows(kind, api_key, found.fields, version, "")))
+    return MappingProxyType(dict(_kinds(kind, api_key, found.fields, version, "")))
 
 
-def _rows(
+def _kinds(
     kind: MessageKind, api_key: int, fields: Sequence[Declared], version: int, above: str
-) -> Iterator[tuple[str, StateField]]:
-    present = [field for field in fields if version in field.versions]
-    marks = {mark for field in present for mark in field.marks}
-    is_pair = {"topic_name", "topic_id"} <= marks
-    for field in present:
-        path = above + field.name
-        what = _what(kind, api_key, path, field)
-        if what is not None:
-            yield path, StateField(what, _role(kind, api_key, path, what, is_pair), _scope(what))
-        yield from _rows(kind, api_key, field.fields, version, path + ".")
+) -> Iterator[tuple[str, ValueKind]]:
+    for field in fields:
+        if version in field.versions:
+            path = above + field.name
+            what = _kind(kind, api_key, path, field)
+            if what is not None:
+                yield path, what
+            yield from _kinds(kind, api_key, field.fields, version, path + ".")
 
 
-def _what(kind: MessageKind, api_key: int, path: str, field: Declared) -> ValueKind | None:
+def _kind(kind: MessageKind, api_key: int, path: str, field: Declared) -> ValueKind | None:
     for key in (api_key, None):
         if (kind, key, path) in BY_PATH:
             return BY_PATH[kind, key, path]
-    if field.fields:
-        return None
-    if kind == "request" and field.name in REQUEST_NAMES:
-        return REQUEST_NAMES[field.name]
-    if field.name in NAMES:
-        return NAMES[field.name]
-    return next((what for mark, what in MARKS.items() if mark in field.marks), None)
+    if field.name in OF_NAME[kind]:
+        return OF_NAME[kind][field.name]
+    return None if field.fields else next((what for mark, what in OF_MARK.items() if mark in field.marks), None)
 
 
-def _role(kind: MessageKind, api_key: int, path: str, what: ValueKind, is_pair: bool) -> Role:
-    """`is_pair`: a topic's name and id stand side by side, which tells that they belong together."""
-    if kind == "request":
-        return Role.QUOTED
-    if is_pair and what in (ValueKind.TOPIC_NAME, ValueKind.TOPIC_ID):
-        return Role.LEARNED
-    is_told = what in _TOLD or api_key in _TOLD_BY.get(what, ()) or (what in _TOLD_AT_TOP and "." not in path)
-    return Role.LEARNED if is_told else Role.ECHOED
+def rule(api_key: int, what: ValueKind | None) -> ComparisonRule:
+    """How a field of this kind is compared in this API's answers, regardless of the fields around it."""
+    if what is not None:
+        return ROW_OF[what].compared
+    return ComparisonRule.STRUCTURE if api_key in _STRUCTURE_ONLY else ComparisonRule.EQUAL
 
 
-def _scope(what: ValueKind) -> Scope:
-    if what in _GROUP_SCOPE:
-        return Scope.GROUP
-    return Scope.CONNECTION if what in _CONNECTION_SCOPE else Scope.CLUSTER
+def level(api_key: int, path: str) -> Level:
+    """What the elements of the array at a path ("topics.partitions") stand for; OTHER if they have a row here."""
+    return Level.OTHER if _row(api_key, path) is not None else _marked(api_key, path)[0]
+
+
+def ways(api_key: int, path: str) -> Ways:
+    """The ways to name the elements of the array at a path; none if it has neither a row nor marks."""
+    row = _row(api_key, path)
+    return _marked(api_key, path)[1] if row is None else row
+
+
+def _row(api_key: int, path: str) -> Ways | None:
+    array = path.rpartition(".")[2]
+    return OF_API.get((api_key, array), OF_ARRAY.get(array))
+
+
+@cache
+def _marked(api_key: int, path: str) -> tuple[Level, Ways]:
+    found = at("response", api_key, path) or at("request", api_key, path)
+    if found is None or found.level not in KEYED:
+        return Level.OTHER, BY_PLACE
+    return found.level, tuple((name,) for name in found.names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any, TypeVar
 
+from proxy.wire import places
 from proxy.wire.places import KEYED, ElementKey, Elements, Level, body
 from recorder.replay.plan import Values
 
@@ -107,22 +108,8 @@ def _left(
 
 
 def errors(api_key: int, answer: Values) -> dict[ElementKey | None, int]:
-    """The error codes of a response other than 0: of partitions, of named elements, of the whole (None).
-
-    Elements of other kinds (settings, coordinators, members) count for the element around them. The first of several
-    codes counts.
-    """
+    """The error codes of a response other than 0 (`places.errors`); the first of each element."""
     found: dict[ElementKey | None, int] = {}
-    _find_errors(answer, body("response", api_key), None, found)
-    return found
-
-
-def _find_errors(
-    values: Values, elements: Elements, where: ElementKey | None, found: dict[ElementKey | None, int]
-) -> None:
-    if code := elements.code(values):
+    for where, code in places.errors(api_key, answer):
         found.setdefault(where, code)
-    for name, inner in elements.arrays.items():
-        for element in values.get(name) or ():
-            if isinstance(element, dict):
-                _find_errors(element, inner, inner.where(element, where), found)
+    return found

@@ -38,88 +38,37 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proxy.wire.errors import WireError
-from proxy.wire.keys import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    ALTER_CONFIGS,
-    ALTER_PARTITION_REASSIGNMENTS,
-    ALTER_SHARE_GROUP_OFFSETS,
-    CONSUMER_GROUP_DESCRIBE,
-    CONSUMER_GROUP_HEARTBEAT,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_RECORDS,
-    DELETE_SHARE_GROUP_OFFSETS,
-    DELETE_TOPICS,
-    DESCRIBE_CONFIGS,
-    DESCRIBE_GROUPS,
-    DESCRIBE_LOG_DIRS,
-    DESCRIBE_PRODUCERS,
-    DESCRIBE_SHARE_GROUP_OFFSETS,
-    DESCRIBE_TOPIC_PARTITIONS,
-    DESCRIBE_TRANSACTIONS,
-    ELECT_LEADERS,
-    END_TXN,
-    FETCH,
-    INCREMENTAL_ALTER_CONFIGS,
-    INIT_PRODUCER_ID,
-    LIST_OFFSETS,
-    LIST_PARTITION_REASSIGNMENTS,
-    METADATA,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
-    OFFSET_FOR_LEADER_EPOCH,
-    PRODUCE,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    SHARE_GROUP_DESCRIBE,
-    SHARE_GROUP_HEARTBEAT,
-    STREAMS_GROUP_DESCRIBE,
-    STREAMS_GROUP_HEARTBEAT,
-    SYNC_GROUP,
-    TXN_OFFSET_COMMIT,
-)
+from proxy.wire.keys import DELETE_RECORDS, END_TXN, INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FETCH, PRODUCE, SYNC_GROUP
 from recorder.replay.messages import RememberedRequest, batches
 from recorder.replay.plan import Exchange, Values
-from recorder.replay.requests.apis import GROUP_APIS, MEMBERSHIP
+from recorder.replay.requests.apis import (
+    CHANGES_TOPICS,
+    COMMITS,
+    CONFIG_APIS,
+    HEARTBEATS,
+    MEMBERSHIP,
+    SHARES,
+    Trait,
+    those,
+)
 
 Key = tuple[Hashable, ...]
-_PRODUCER = frozenset(
-    {INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT, DESCRIBE_TRANSACTIONS}
-)
 # an EndTxn doesn't say which groups and partitions its transaction has
 _ENDED: Key = ("end of transactions",)
 # AddPartitionsToTxn has its own field names in clients' versions
 _PRODUCER_FIELDS = tuple(
     f"{prefix}{name}" for prefix in ("", "v3_and_below_") for name in ("transactional_id", "producer_id")
 )
-_COMMITS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT})
-_TOPICS = frozenset({CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS})
-# requests that change where a share group begins, which its members, and requests that describe it, see
-_STARTS = frozenset({ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS})
-_OF_ONE_GROUP = GROUP_APIS | _STARTS
-# requests that name a partition for the contents of its log
-_LOOKS = frozenset({FETCH, LIST_OFFSETS, OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSET_FOR_LEADER_EPOCH})
-_READING = _LOOKS | {METADATA, SHARE_FETCH, DESCRIBE_TOPIC_PARTITIONS, DESCRIBE_LOG_DIRS, DESCRIBE_PRODUCERS}
-_READING |= _STARTS | {DESCRIBE_SHARE_GROUP_OFFSETS}
-_READING |= {LIST_PARTITION_REASSIGNMENTS, ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, OFFSET_DELETE}
-_READING |= {ADD_PARTITIONS_TO_TXN, SHARE_ACKNOWLEDGE}
-# The answer to any heartbeat may assign a topic that an earlier one subscribed to.
-_ASSIGNED = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
-_SETTINGS = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
+# what the table of APIs says of keys
+_OF_ONE_GROUP = those(Trait.OF_GROUP, Trait.MOVES_STARTS)
+_OF_GROUPS, _OF_PRODUCER = those(Trait.LOOKS_AT_GROUP), those(Trait.OF_PRODUCER)
+_LOOKS, _CHANGES_LOG = those(Trait.LOOKS_AT_LOG), those(Trait.CHANGES_LOG)
+_READING = those(Trait.USES_TOPICS)
 # org.apache.kafka.common.config.ConfigResource.Type
 _TOPIC = 2
 # A null list of topics names all. Such a request waits for changes of any topic, and blocks changes of each.
 _ANY_TOPIC: Key = ("any topic",)
 _ALL_TOPICS: Key = ("use of all topics",)
-# requests that describe a group, or use what its members were assigned
-_SHARES = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
-_OF_GROUPS = frozenset({DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE})
-_OF_GROUPS |= {DESCRIBE_SHARE_GROUP_OFFSETS} | _SHARES
-_PARTITIONS = frozenset({PRODUCE, DELETE_RECORDS})
-
-
 # Requests whose keys are remembered: some 4 MB.
 MOST_REQUESTS = 2048
 
@@ -192,24 +141,25 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
         _add_groups(found, exchange.api_key, values)
     if exchange.api_key in _OF_GROUPS:
         _add_looks_at_groups(found, exchange.api_key, values)
-    if exchange.api_key in _PRODUCER:
+    if exchange.api_key in _OF_PRODUCER:
         _add_producers(found, values)
     if exchange.api_key == END_TXN:
         found.blocks.append(_ENDED)
     if exchange.api_key == OFFSET_FETCH or (exchange.api_key == LIST_OFFSETS and values.get("isolation_level")):
         found.waits_for.append(_ENDED)
-    if exchange.api_key in _PARTITIONS:
+    if exchange.api_key in _CHANGES_LOG:
         _add_partitions(found, exchange.api_key, values, topic)
-    if exchange.api_key in _TOPICS:
+    if exchange.api_key in CHANGES_TOPICS:
         _add_topics(found, values, topic)
     if exchange.api_key in _READING:
         _add_reading(found, exchange.api_key, values, topic)
-    if exchange.api_key in _SETTINGS:
+    if exchange.api_key in CONFIG_APIS:
         for resource in values["resources"]:
             found.add_both(("settings", resource["resource_type"], resource["resource_name"]))
             if resource["resource_type"] == _TOPIC:
                 _use_topic(found, resource["resource_name"])
-    if values.get("topics", ()) is None or exchange.api_key in _ASSIGNED:
+    # the answer to any heartbeat may assign a topic that an earlier one subscribed to
+    if values.get("topics", ()) is None or exchange.api_key in HEARTBEATS:
         found.waits_for.append(_ANY_TOPIC)
         found.blocks.append(_ALL_TOPICS)
     return found
@@ -236,7 +186,7 @@ def _add_groups(found: Keys, api_key: int, values: Values) -> None:
                 found.blocks.append(("group", name))
             if api_key in MEMBERSHIP:
                 found.member_of = name
-            if api_key in _COMMITS:
+            if api_key in COMMITS:
                 found.commits_to = name
 
 
@@ -246,7 +196,7 @@ def _add_looks_at_groups(found: Keys, api_key: int, values: Values) -> None:
         name = name.get("group_id") if isinstance(name, dict) else name
         if isinstance(name, str):
             found.waits_for.append(("group", name))
-            shares = found.blocks if api_key in _SHARES else found.waits_for
+            shares = found.blocks if api_key in SHARES else found.waits_for
             shares.append(("shares of group", name))
 
 
@@ -279,7 +229,7 @@ def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str
     for entry in values.get("topics") or values.get("topic_partitions") or values.get("v3_and_below_topics") or inner:
         name = topic(_named(entry))
         _use_topic(found, name)
-        for each in entry.get("partitions") or () if api_key in _LOOKS | _SHARES else ():
+        for each in entry.get("partitions") or () if api_key in _LOOKS | SHARES else ():
             where = name, each.get("partition", each.get("partition_index"))
             # where records stand on the target is known once the target has answered what wrote them
             if api_key in _LOOKS or each["acknowledgement_batches"]:

@@ -10,17 +10,15 @@ from proxy.wire.keys import (
     DESCRIBE_TOPIC_PARTITIONS,
     GET_TELEMETRY_SUBSCRIPTIONS,
     JOIN_GROUP,
-    PUSH_TELEMETRY,
     SYNC_GROUP,
 )
 from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import NO_ID, Names
 from recorder.replay.plan import Exchange, Values
+from recorder.replay.requests.apis import Trait, Treatment, those, treatment
 
 # requests that quote such values, and those whose answers give them
-QUOTING_APIS = frozenset(
-    {DESCRIBE_TOPIC_PARTITIONS, GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY, SYNC_GROUP, JOIN_GROUP}
-)
+QUOTING_APIS = those(Trait.QUOTES)
 
 
 class QuotedValues:
@@ -34,7 +32,7 @@ class QuotedValues:
         if exchange.api_key == DESCRIBE_TOPIC_PARTITIONS and values["cursor"] is not None:
             recorded = _cursor(values["cursor"])
             values["cursor"] = self._pairs.target(ValueKind.CURSOR, recorded, exchange.connection)
-        elif exchange.api_key in (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY):
+        elif treatment(exchange.api_key) is Treatment.TELEMETRY:
             self._put_telemetry(values)
         elif exchange.api_key == SYNC_GROUP and values.get("protocol_name") is not None:
             found = self._pairs.target(ValueKind.PROTOCOL, values["protocol_name"], values["group_id"])

@@ -1,4 +1,4 @@
-"""Errors that pass, after which a request is sent again, and requests that may be sent twice.
+"""Errors that pass, after which a request is sent again.
 
 An error passes if the target has it and the recording has not: a leader or coordinator is moving, or a broker does not
 know a new topic yet. Errors of producers and members are not here: their rooms have their own rules.
@@ -8,17 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from proxy.wire.keys import (
-    DESCRIBE_GROUPS,
-    FETCH,
-    FIND_COORDINATOR,
-    HEARTBEAT,
-    LIST_OFFSETS,
-    METADATA,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
-    SHARE_FETCH,
-)
+from proxy.wire.keys import METADATA, SHARE_FETCH
 from proxy.wire.places import ElementKey
 from recorder.replay.names import Names
 from recorder.replay.plan import Exchange, Values
@@ -33,15 +23,6 @@ NEW_TOPIC = frozenset({3, 100})
 # the error of partitions with which a share group has not begun yet: Kafka calls it unknown
 STARTING = frozenset({-1})
 COORDINATOR = frozenset({14, 15, 16})
-# Requests that may be sent again after their connection broke: reads, heartbeats and commits, which change nothing
-# twice. `World.may_repeat` judges Produce.
-REPEATABLE = frozenset(
-    {
-        *(FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, DESCRIBE_GROUPS, HEARTBEAT),
-        # the records that it acquired were released with its connection
-        SHARE_FETCH,
-    }
-)
 
 
 def next_pause(pause: int) -> int:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from proxy.wire.keys import (
-    ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     FIND_COORDINATOR,
@@ -26,7 +25,7 @@ from proxy.wire.keys import (
 from proxy.wire.places import Level
 from recorder.replay.cluster import GROUP, ROUTING, TRANSACTION, Cluster, about_coordinator, about_topics
 from recorder.replay.plan import AskFirst, Exchange, MadeRequest, Reason, ToNode, Values, Withheld
-from recorder.replay.requests.apis import CONFIG_APIS, Destination, destination
+from recorder.replay.requests.apis import CONFIG_APIS, Destination, Trait, destination, those
 from recorder.replay.requests.joining import joined
 from recorder.replay.requests.layout import divided, errors, narrowed
 from recorder.replay.requests.nodes import Nodes
@@ -35,7 +34,7 @@ __all__ = ["Part", "errors", "fitted", "joined", "narrowed", "parts", "with_home
 
 # org.apache.kafka.common.config.ConfigResource.Type: resources that are nodes
 _BROKER, _BROKER_LOGGER = 4, 8
-_WITH_REPLICAS = frozenset({CREATE_TOPICS, CREATE_PARTITIONS, ALTER_PARTITION_REASSIGNMENTS})
+_WITH_REPLICAS = those(Trait.NAMES_REPLICAS)
 # a node id is an int32
 _NODE_DIGITS = 10
 

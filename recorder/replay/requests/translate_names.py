@@ -24,17 +24,13 @@ from proxy.wire.keys import (
     CONSUMER_GROUP_HEARTBEAT,
     CREATE_ACLS,
     DELETE_ACLS,
-    DELETE_GROUPS,
     DESCRIBE_ACLS,
     DESCRIBE_CONFIGS,
-    DESCRIBE_GROUPS,
     ELECT_LEADERS,
     FETCH,
     FIND_COORDINATOR,
     JOIN_GROUP,
     METADATA,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
@@ -49,7 +45,7 @@ from recorder.replay.names import GROUP_RESOURCE, NO_ID, TOPIC_RESOURCE, BeyondP
 from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
 from recorder.replay.requests import fields
 from recorder.replay.requests.acls import prefix_rule
-from recorder.replay.requests.apis import CONFIG_APIS, Destination, Treatment, destination, treatment
+from recorder.replay.requests.apis import CONFIG_APIS, Destination, Trait, Treatment, destination, those, treatment
 from recorder.replay.requests.blobs import renamed
 from recorder.replay.requests.patterns import prefixed
 from recorder.replay.requests.quoted import QUOTING_APIS, QuotedValues
@@ -67,14 +63,11 @@ _CONSUMER: Mapping[str, int | bytes] = {
     "replica_directory_id": NO_ID,
     "high_watermark": (1 << 63) - 1,
 }
-_NAMES = frozenset({ValueKind.TOPIC_NAME, ValueKind.GROUP, ValueKind.TRANSACTION, ValueKind.INSTANCE})
-_PATTERNS = frozenset({ValueKind.TOPIC_PATTERN, ValueKind.TRANSACTION_PATTERN})
 _BLOBS = {
     JOIN_GROUP: ("JoinGroupRequest", "protocols", "metadata"),
     SYNC_GROUP: ("SyncGroupRequest", "assignments", "assignment"),
 }
-# Kafka keeps offsets for a group with an empty name, too. Other APIs refuse it.
-_TAKE_NAMELESS_GROUP = frozenset({OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_GROUPS, DELETE_GROUPS})
+_TAKE_NAMELESS_GROUP = those(Trait.TAKES_NAMELESS_GROUP)
 _FILTER = ("resource_type_filter", "resource_name_filter", "pattern_type_filter")
 _RULES: Mapping[int, tuple[str, tuple[str, str, str]]] = {
     CREATE_ACLS: ("creations", ("resource_type", "resource_name", "resource_pattern_type")),
@@ -175,13 +168,14 @@ class NamesTranslator(Translator):
 
     def _change(self, api_key: int, what: ValueKind, path: Path) -> Change | None:
         """The change of a field's value; None if it stays, or another translator changes it."""
+        sent = fields.ROW_OF[what].sent
         if self._names.prefix and what is ValueKind.TOPIC_NAME:
             return self._own_topic if _changes_topics(api_key, path) else self._topic
         if self._names.prefix and what is ValueKind.GROUP and api_key in _TAKE_NAMELESS_GROUP:
             return self._group
-        if self._names.prefix and what in _NAMES:
+        if self._names.prefix and sent is fields.Sent.NAME:
             return self._name
-        if self._names.prefix and what in _PATTERNS:
+        if self._names.prefix and sent is fields.Sent.PATTERN:
             return lambda pattern: pattern and prefixed(pattern, self._names.prefix)
         if what is ValueKind.REPLICA:
             return lambda _: _CONSUMER[path[-1]]
@@ -323,7 +317,7 @@ _CONSTANTS: Mapping[ValueKind, Change] = {
 def _rows(api_key: int, version: int) -> tuple[tuple[Path, ValueKind], ...]:
     """The fields that change by their kind. A member's rack, and the epoch that is asked for, stay."""
     rows = fields.of("request", api_key, version).items()
-    return tuple((tuple(path.split(".")), row.what) for path, row in rows if _is_changed(api_key, path, row.what))
+    return tuple((tuple(path.split(".")), what) for path, what in rows if _is_changed(api_key, path, what))
 
 
 def _is_changed(api_key: int, path: str, what: ValueKind) -> bool:
@@ -331,7 +325,7 @@ def _is_changed(api_key: int, path: str, what: ValueKind) -> bool:
         return api_key == FETCH
     if what is ValueKind.LEADER_EPOCH:
         return (api_key, path) != (OFFSET_FOR_LEADER_EPOCH, "topics.partitions.leader_epoch")
-    return what in _NAMES | _PATTERNS | {ValueKind.CLUSTER, ValueKind.REPLICA}
+    return fields.ROW_OF[what].sent is not fields.Sent.LEARNED
 
 
 def _changes_topics(api_key: int, path: Path = ()) -> bool:

@@ -31,12 +31,12 @@ from recorder.replay import partitions
 from recorder.replay.names import Names
 from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.requests.apis import SHARES
 from recorder.replay.sessions.decisions import Counterpart, Decision, Decisions, batches
 from recorder.replay.sessions.fetch_sessions import epoch_after
 from recorder.replay.translator import Translator
 
 NEW_SESSION = frozenset({122, 123})
-_APIS = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
 # Recorded sessions that are remembered, by last use.
 _MOST = 10_000
 
@@ -110,11 +110,11 @@ class ShareSessions(Translator):
 
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room translates."""
-        return api_key in _APIS
+        return api_key in SHARES
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
         """Names the partitions of the recorded session, with acknowledgements in the target's offsets."""
-        if exchange.api_key not in _APIS:
+        if exchange.api_key not in SHARES:
             return None
         flight = self._flights.get(exchange.origin)
         if flight is None:

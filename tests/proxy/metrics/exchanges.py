@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from proxy.conversation.exchange import Exchange
 from proxy.conversation.routes import Routes
 from proxy.metrics.traffic import Traffic
-from proxy.wire.error_probes import NOTHING
+from proxy.wire.error_reader import NOTHING
 from proxy.wire.framing import framed, pack_api_and_version
 from proxy.wire.keys import HEARTBEAT
 

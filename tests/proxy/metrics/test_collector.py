@@ -13,7 +13,7 @@ from proxy.metrics.collector import (
 )
 from proxy.metrics.table import METRICS, RECORDER_COUNTERS, MetricType
 from proxy.metrics.traffic import Traffic
-from proxy.wire.error_probes import NOTHING
+from proxy.wire.error_reader import NOTHING
 from tests.proxy.metrics.exchanges import ASKED_NS, MICROSECOND, UNKNOWN_API, exchange, failed, finish, unanswered
 from tests.proxy.metrics.scrape import PREFIX, Scrape, families, one, samples
 from tests.proxy.metrics.series import sample_names

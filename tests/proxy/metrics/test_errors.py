@@ -10,7 +10,7 @@ from proxy.metrics.split_responses import SplitResponses
 from proxy.metrics.traffic import Traffic
 from proxy.rewrite import api_versions
 from proxy.wire import catalog
-from proxy.wire.error_probes import MAX_ELEMENTS, NOTHING
+from proxy.wire.error_reader import MAX_ELEMENTS, NOTHING
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from tests.proxy.conversation.script import framed, request, response
 from tests.proxy.metrics.exchanges import at_once, exchange, failed

@@ -13,7 +13,7 @@ from proxy.metrics.split_responses import SplitResponses
 from proxy.metrics.traffic import Traffic
 from proxy.wire import apis, catalog
 from proxy.wire.error_codes import kafka_error
-from proxy.wire.error_paths import error_codes
+from proxy.wire.error_reader import error_codes
 from proxy.wire.keys import CREATE_TOPICS, FETCH, HEARTBEAT, LEAVE_GROUP
 from tests.proxy.conversation.script import VENDOR, framed, request, response
 from tests.proxy.wire.probing import cut

@@ -11,7 +11,7 @@ from proxy.conversation.exchange import Cause, Direction, OpaqueReason
 from proxy.metrics import sums
 from proxy.metrics.collector import registry
 from proxy.metrics.traffic import Traffic
-from proxy.wire.error_probes import NOTHING
+from proxy.wire.error_reader import NOTHING
 from proxy.wire.keys import HEARTBEAT
 from tests.proxy.metrics.exchanges import MICROSECOND, UNKNOWN_API, exchange, failed, finish, unanswered
 from tests.proxy.metrics.scrape import one, samples

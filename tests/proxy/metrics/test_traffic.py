@@ -9,7 +9,7 @@ from proxy.conversation import Conversation, Routes07
 from proxy.conversation.exchange import Cause, Direction, Exchange, OpaqueReason, timings
 from proxy.metrics.table import LATENCY_BOUNDS_NS, SIZE_BOUNDS
 from proxy.metrics.traffic import ApiRow, Traffic
-from proxy.wire.error_probes import NOTHING
+from proxy.wire.error_reader import NOTHING
 from proxy.wire.keys import HEARTBEAT
 from tests.proxy.conversation.script import framed
 from tests.proxy.metrics.exchanges import (

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from proxy.wire.catalog import Codec
-from proxy.wire.error_probes import ErrorProbe, FoundErrors, error_probe
+from proxy.wire.error_reader import ErrorReader, FoundErrors, error_reader
 from proxy.wire.framing import framed
 from proxy.wire.headers import write_response_head
 
@@ -14,8 +14,8 @@ MIB = 1 << 20
 randoms = st.randoms(use_true_random=False)
 
 
-def probe_of(key: int, version: int | None) -> ErrorProbe:
-    found = error_probe(key, version)
+def probe_of(key: int, version: int | None) -> ErrorReader:
+    found = error_reader(key, version)
     assert found is not None
     return found
 
@@ -26,7 +26,7 @@ def frame_of(codec: Codec, body: bytes, tags: bytes = b"\0") -> bytes:
     return framed((head[:-1] + tags if len(head) > 4 else head) + body)
 
 
-def in_pieces(probe: ErrorProbe, pieces: Iterable[bytes]) -> FoundErrors:
+def in_pieces(probe: ErrorReader, pieces: Iterable[bytes]) -> FoundErrors:
     arriving = probe.begin()
     for piece in pieces:
         arriving.feed(memoryview(piece))
@@ -39,6 +39,6 @@ def cut(data: bytes, random: Random) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True)]
 
 
-def found_whole(probe: ErrorProbe, frame: bytes) -> FoundErrors:
+def found_whole(probe: ErrorReader, frame: bytes) -> FoundErrors:
     """Returns a probe's findings in a frame that lies among other bytes."""
     return probe.find(b"before" + frame + b"\xff\x7f" * 400, len("before"), len(frame))

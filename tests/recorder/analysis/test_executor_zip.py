@@ -20,10 +20,10 @@ from tests.recorder.analysis.conftest import write_frames
 PROGRAM = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from proxy.wire import error_paths
+from proxy.wire import error_reader
 from recorder.analysis import columns
 from recorder.capture import outcome, response_errors
-for module in (error_paths, columns, outcome, response_errors):
+for module in (error_reader, columns, outcome, response_errors):
     assert module.__file__.startswith(sys.argv[1]), module.__file__
 facts = {"dialect": "kafka", "api_key": 1, "api_version": 12, "masked_from": None, "is_cut": False}
 print(json.dumps(response_errors.response_errors(bytes.fromhex(sys.argv[2]), **facts)))

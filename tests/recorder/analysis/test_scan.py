@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.throttling import throttle_place
 from recorder.analysis import scan
 from recorder.analysis.decode.answers import fixed
 from recorder.analysis.scan import is_within, planned
@@ -72,8 +71,8 @@ def test_files_of_other_hours_are_not_planned() -> None:
 
 
 def test_all_fixed_fields_lie_within_the_bytes_that_are_read() -> None:
-    codes = [place + 2 for place, _ in fixed().values()]
-    throttles = [place + 4 for api in fixed() if (place := throttle_place(*api)) is not None]
+    codes = [places.code + 2 for places in fixed().values() if places.code is not None]
+    throttles = [places.throttle + 4 for places in fixed().values() if places.throttle is not None]
     assert codes
     assert throttles
     assert max(*codes, *throttles) <= scan.BEGINNING

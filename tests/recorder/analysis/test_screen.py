@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from recorder.analysis import screen
 
 WIDE = 200

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.wire import catalog
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from proxy.wire.keys import FETCH, METADATA
 from proxy.wire.long_polls import Wait
 from recorder.capture.response_errors import ResponseErrors, response_errors, row_errors

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from proxy.wire.errors import OverBudget
 from proxy.wire.long_polls import Wait
 from recorder.inspect.exchanges import ROW_SIZE, pairs

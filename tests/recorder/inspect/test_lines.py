@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.wire.error_paths import Unread
+from proxy.wire.error_reader import Unread
 from proxy.wire.long_polls import Wait
 from recorder.capture.response_errors import ResponseErrors
 from recorder.inspect.exchanges import Pair

@@ -69,7 +69,6 @@ def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
 
 def test_a_strange_file_refuses_as_all_refusals_do(tmp_path: Path) -> None:
     folder = write(tmp_path / "capture", [request(0, 1, 0, FETCH, 11, {})])
-    (folder / "events").mkdir(exist_ok=True)
-    (folder / "events" / "date=2026-11-21").symlink_to(tmp_path)
+    (folder / "events" / "date=2026-11-22").symlink_to(tmp_path)
     found = CliRunner().invoke(replay, [str(folder), "--to", "127.0.0.1:1"])
     assert (found.exit_code, "is a symbolic link" in found.output) == (2, True)

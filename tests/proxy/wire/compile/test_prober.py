@@ -1,10 +1,10 @@
-"""Tests of how far a compiled probe reads. `test_error_probes.py` tests what it finds."""
+"""Tests of how far a compiled probe reads. `test_error_reader.py` tests what it finds."""
 
 import tracemalloc
 
 import pytest
 
-from proxy.wire.error_probes import MAX_ELEMENTS, FoundErrors
+from proxy.wire.error_reader import MAX_ELEMENTS, FoundErrors
 from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_CONFIGS, FETCH, HEARTBEAT, METADATA, PRODUCE
 from tests.proxy.wire.probing import MIB, found_whole, frame_of, in_pieces, probe_of
 from tests.strategies import must_codec

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import kafka07
-from proxy.wire.error_probes import MAX_ELEMENTS, FoundErrors
+from proxy.wire.error_reader import MAX_ELEMENTS, FoundErrors
 from proxy.wire.framing import framed
 from tests.proxy.wire.probing import cut, found_whole, in_pieces, probe_of, randoms
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.wire import apis, catalog
-from proxy.wire.error_paths import error_paths
+from proxy.wire.error_reader import error_paths
 from recorder.analysis.decode.answers import answers, fixed, selectors
 from tests.recorder.analysis.decode.frames import own, response
 
@@ -16,10 +16,11 @@ def test_each_answer_with_codes_is_read_one_way() -> None:
 
 
 def test_a_fixed_offset_holds_the_error_code() -> None:
-    for (key, version), (place, tags) in fixed().items():
+    for (key, version), places in fixed().items():
         frame = catalog.encode_response(key, version, 1, {"error_code": 0x1234})
-        assert frame[place : place + 2] == b"\x12\x34", (key, version)
-        assert tags is None or frame[tags] == 0
+        assert places.code is not None
+        assert frame[places.code : places.code + 2] == b"\x12\x34", (key, version)
+        assert places.tags is None or frame[places.tags] == 0
 
 
 def test_small_answers_that_differ_in_their_correlation_ids_alone_are_alike() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from proxy import wire
 from proxy.wire import catalog, records
-from proxy.wire.error_paths import error_codes
-from proxy.wire.throttling import throttle_place
+from proxy.wire.error_reader import error_codes
 from recorder.analysis.bodies import Captured, Road
 from recorder.analysis.decode.answers import fixed
 from recorder.analysis.tables.answers import answers, answers_without_bodies
@@ -122,9 +121,9 @@ def test_a_request_is_no_answer(captured: Build, request_row: Build) -> None:
 def test_a_code_at_a_fixed_offset_is_the_one_that_the_wire_reads(captured: Build, response_row: Build) -> None:
     """Takes each api and version whose only code has a fixed position, with and without error and throttle time."""
     rows, wanted, waits = [], {}, {}
-    for number, ((key, version), _) in enumerate(sorted(fixed().items()) * 2):
+    for number, ((key, version), places) in enumerate(sorted(fixed().items()) * 2):
         code = (0, -1, 27, 32_767)[number % 4]
-        wait = {} if throttle_place(key, version) is None else {"throttle_time_ms": number * 70_001}
+        wait = {} if places.throttle is None else {"throttle_time_ms": number * 70_001}
         frame = catalog.encode_response(key, version, number, {"error_code": code} | wait)
         rows.append(response_row(number, frame, api_key=key, api=wire.api_name(key), api_version=version))
         wanted[number], waits[number] = error_codes(frame, key, version), wait.get("throttle_time_ms")

@@ -6,33 +6,8 @@ import random
 
 import pytest
 
-from proxy.wire import apis
-from recorder.replay.comparison.elements import BY_PLACE, OF_API, OF_ARRAY, matched, named_by, ways
-from tests.recorder.replay.sent import SENT, fields_of
-
-ARRAYS = [
-    (key, kind, path, field)
-    for key in SENT
-    for kind in apis.KINDS
-    for path, field in fields_of(kind, key)
-    if field.fields and field.is_array
-]
-
-
-def test_every_array_of_structs_of_a_sent_api_is_matched_by_key_or_listed_as_by_place() -> None:
-    for key, kind, path, field in ARRAYS:
-        row = ways(key, path)
-        for version in set(apis.versions(key)) & set(field.versions):
-            present = {inner.name for inner in field.fields if version in inner.versions}
-            array = path.rpartition(".")[2]
-            assert row != BY_PLACE or array in OF_ARRAY or (key, array) in OF_API, (key, kind, path)
-            assert row == BY_PLACE or any(set(way) <= present for way in row), (key, kind, path, version)
-
-
-def test_every_row_is_of_an_array_that_is_sent() -> None:
-    arrays = {path.rpartition(".")[2] for _, _, path, _ in ARRAYS}
-    assert arrays >= set(OF_ARRAY)
-    assert {(key, path.rpartition(".")[2]) for key, _, path, _ in ARRAYS} >= set(OF_API)
+from recorder.replay.comparison.elements import matched, named_by
+from recorder.replay.requests.fields import ways
 
 
 def test_topics_are_met_by_name_and_where_there_is_none_by_id() -> None:

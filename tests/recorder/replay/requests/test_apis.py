@@ -15,13 +15,16 @@ from proxy.wire.keys import (
     DELETE_TOPICS,
     FETCH,
     FIND_COORDINATOR,
+    HEARTBEAT,
     JOIN_GROUP,
     LIST_OFFSETS,
     METADATA,
+    OFFSET_COMMIT,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
     PUSH_TELEMETRY,
     SASL_AUTHENTICATE,
+    SHARE_FETCH,
     VOTE,
 )
 from proxy.wire.long_polls import LONG_POLLS
@@ -49,20 +52,34 @@ def of_values(api_key: int, version: int, **values: Any) -> Reason | None:
     return refusal_of_values(asked(api_key, version), decoded[1], is_kafkas)
 
 
-def test_every_api_of_the_catalog_has_a_treatment() -> None:
-    assert apis.TREATMENTS.keys() == set(wire.api_keys())
+def test_every_api_of_the_catalog_has_one_row() -> None:
+    assert apis.ROWS.keys() == set(wire.api_keys())
+    assert len(apis.TABLE.strip().splitlines()) == len(apis.ROWS)
 
 
-def test_an_api_has_one_treatment_and_one_destination() -> None:
-    assert sum(map(len, apis._TREATMENTS.values())) == len(apis.TREATMENTS)
-    assert sum(map(len, apis._DESTINATIONS.values())) == len(apis.DESTINATIONS)
+def test_an_api_that_is_never_sent_goes_nowhere_and_has_no_traits() -> None:
+    rows = {line.split()[0]: line.split()[1:] for line in apis.TABLE.strip().splitlines()}
+    unsent = {name for name, row in rows.items() if row[0] in (Treatment.NEVER, Treatment.OWN)}
+    assert unsent == {name for name, row in rows.items() if len(row) == 1}
 
 
-def test_tables_name_nothing_that_is_never_sent() -> None:
-    tables = (apis.READ_ONLY, apis.PRODUCE_ONLY, apis.GROUP_APIS, apis.MEMBERSHIP, apis.WAITING, apis.CONFIG_APIS)
-    named = set(apis.DESTINATIONS).union(*tables)
-    unsent = {key for key in named if treatment(key) in (Treatment.NEVER, Treatment.REGENERATED)}
-    assert unsent == set()
+@pytest.mark.parametrize("trait", apis.Trait)
+def test_each_trait_is_that_of_an_api_and_not_of_all(trait: apis.Trait) -> None:
+    sent = {key for key, row in apis.ROWS.items() if row.treatment not in (Treatment.NEVER, Treatment.OWN)}
+    assert set() < apis.those(trait) < sent
+
+
+def test_members_of_groups_join_leave_and_heartbeat_in_their_group() -> None:
+    assert {JOIN_GROUP} | apis.HEARTBEATS == apis.JOINING
+    assert apis.JOINING < apis.MEMBERSHIP < apis.GROUP_APIS
+    assert apis.JOINING < apis.OPENING
+    assert {*apis.CLASSIC, *apis.HEARTBEATS} < apis.GROUP_APIS
+    assert {apis.destination(key) for key in apis.GROUP_APIS | apis.DESCRIBES_GROUPS} == {apis.Destination.GROUP}
+
+
+def test_what_repeats_and_does_not_read_is_a_commit_a_heartbeat_or_a_share_fetch() -> None:
+    """A ShareFetch's records were released with its connection."""
+    assert {OFFSET_COMMIT, HEARTBEAT, SHARE_FETCH} == apis.REPEATABLE - apis.READ_ONLY
 
 
 def test_read_only_apis_change_nothing() -> None:
@@ -122,7 +139,7 @@ def test_only_leaves_out_what_its_patterns_dont_name() -> None:
 @pytest.mark.parametrize("api_key", [API_VERSIONS, SASL_AUTHENTICATE])
 def test_logins_and_api_versions_are_made_by_the_replay_whatever_is_chosen(api_key: int) -> None:
     assert refusal(asked(api_key), Options(only=("produce",), read_only=True)) is None
-    assert treatment(api_key) is Treatment.REGENERATED
+    assert treatment(api_key) is Treatment.OWN
 
 
 def test_only_brokers_look_up_the_coordinator_of_share_state() -> None:

@@ -16,7 +16,7 @@ from proxy.wire.keys import (
 )
 from recorder.replay.options import Deletes, Options
 from recorder.replay.plan import Reason, Values
-from recorder.replay.requests.apis import TREATMENTS, Treatment
+from recorder.replay.requests.apis import ROWS, Treatment
 from recorder.replay.requests.deletes import Thing, ThingKind, made_by, refusal_of_deletes
 
 ID, UNKNOWN = b"r" * 16, b"u" * 16
@@ -41,7 +41,7 @@ def topic(name: str | bytes) -> str | None:
 
 
 def test_each_api_that_deletes_is_here() -> None:
-    assert DELETED.keys() == {key for key, how in TREATMENTS.items() if how is Treatment.DELETES}
+    assert DELETED.keys() == {key for key, row in ROWS.items() if row.treatment is Treatment.DELETES}
 
 
 @pytest.mark.parametrize("api_key", DELETED)

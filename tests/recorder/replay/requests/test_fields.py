@@ -1,4 +1,4 @@
-"""Tests that each field of a sent request with a value that a cluster assigns has a row in the table."""
+"""Tests that each field has one kind, and each sent field with a value that a cluster assigns has one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from proxy.wire.keys import (
     API_VERSIONS,
     CONSUMER_GROUP_HEARTBEAT,
     FETCH,
-    INIT_PRODUCER_ID,
     JOIN_GROUP,
     LIST_OFFSETS,
     METADATA,
-    OFFSET_COMMIT,
     PRODUCE,
     STREAMS_GROUP_HEARTBEAT,
     STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
@@ -27,9 +25,11 @@ from proxy.wire.language import Field as Declared
 from recorder.replay.mapping import ValueKind
 from recorder.replay.requests import fields
 from recorder.replay.requests.apis import Treatment, treatment
-from recorder.replay.requests.fields import Role, Scope
+from recorder.replay.requests.fields import BY_PLACE, OF_API, OF_ARRAY, ways
+from tests.recorder.replay.sent import SENT as SENT_OR_OWN
+from tests.recorder.replay.sent import fields_of
 
-SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.REGENERATED)]
+SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.OWN)]
 STATE = re.compile(r"(^|_)(ids?|epochs?|session|offsets?|cursor|generation|sequence)(_|$)")
 # fields with such names whose values clients make themselves
 CLIENTS_OWN = {
@@ -43,6 +43,15 @@ CLIENTS_OWN = {
     (STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, "topology_epoch"): "counts the client's own topologies",
     (STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, "topology_description.subtopologies.subtopology_id"): "named there",
 }
+
+
+ARRAYS = [
+    (key, kind, path, field)
+    for key in SENT_OR_OWN
+    for kind in catalog.KINDS
+    for path, field in fields_of(kind, key)
+    if field.fields and field.is_array
+]
 
 
 def called_state(declared: Sequence[Declared], version: int, above: str = "") -> Iterator[str]:
@@ -59,7 +68,7 @@ def test_every_field_of_a_sent_request_that_is_marked_or_called_state_has_a_row(
     request = catalog.message("request", api_key)
     assert request
     for version in wire.versions(api_key):
-        paths = {*called_state(request.fields, version), *wire.marked("request", api_key, version, *fields.MARKS)}
+        paths = {*called_state(request.fields, version), *wire.marked("request", api_key, version, *fields.OF_MARK)}
         lacking = paths - fields.of("request", api_key, version).keys()
         assert {path for path in lacking if (api_key, path) not in CLIENTS_OWN} == set()
 
@@ -76,41 +85,48 @@ def test_every_row_of_one_api_is_a_field_of_one_of_its_versions() -> None:
     for (kind, api_key, path), what in fields.BY_PATH.items():
         keys = SENT if api_key is None else [api_key]
         rows = [fields.of(kind, key, version).get(path) for key in keys for version in wire.versions(key)]
-        assert any(row and row.what is what for row in rows) or (what is None and not any(rows)), path
+        assert any(row is what for row in rows if row) or (what is None and not any(rows)), path
 
 
-@pytest.mark.parametrize("kind", catalog.KINDS)
-def test_every_name_of_the_table_is_a_field_somewhere(kind: catalog.MessageKind) -> None:
-    kinds = [kind] if kind == "request" else catalog.KINDS
-    paths = {path for key in SENT for one in kinds for v in wire.versions(key) for path in fields.of(one, key, v)}
-    names = fields.NAMES if kind == "response" else fields.REQUEST_NAMES.keys() - fields.NAMES.keys()
-    assert {*names} - {path.rpartition(".")[2] for path in paths} == set()
+@pytest.mark.parametrize("kind", fields.KINDS, ids=lambda row: row.kind.name)
+def test_every_name_and_mark_of_a_kind_is_that_of_a_field(kind: fields.KindRow) -> None:
+    sent = {name for key in SENT_OR_OWN for path, _ in fields_of("request", key) for name in path.split(".")}
+    answered = {name for key in SENT_OR_OWN for path, _ in fields_of("response", key) for name in path.split(".")}
+    assert {*kind.names.split()} <= sent | answered
+    assert {*kind.in_requests.split()} <= sent
+    assert {*kind.in_answers.split()} <= answered
+    marks = {
+        mark for key in SENT_OR_OWN for one in catalog.KINDS for _, field in fields_of(one, key) for mark in field.marks
+    }
+    assert not kind.mark or kind.mark in marks
+
+
+def test_each_kind_has_one_row_and_a_name_is_of_one_kind() -> None:
+    assert [row.kind for row in fields.KINDS if fields.ROW_OF[row.kind] is not row] == []
+    assert {*fields.ROW_OF} == {*ValueKind}
+    for names in ("names", "in_requests", "in_answers"):
+        listed = [name for row in fields.KINDS for name in getattr(row, names).split()]
+        assert len(listed) == len({*listed})
+
+
+def test_no_field_of_an_answer_has_a_kind_by_its_name_and_another_by_its_mark() -> None:
+    for key in SENT_OR_OWN:
+        for path, field in fields_of("response", key):
+            named = {fields.OF_NAME["response"].get(field.name)} - {None}
+            marked = {fields.OF_MARK[mark] for mark in field.marks if mark in fields.OF_MARK}
+            is_of_path = any(("response", one, path) in fields.BY_PATH for one in (key, None))
+            assert is_of_path or len(named | marked) < 2, (key, path)
 
 
 def test_fields_come_and_go_with_versions() -> None:
     assert "topic_data.name" in fields.of("request", PRODUCE, 12)
-    assert fields.of("request", PRODUCE, 13)["topic_data.topic_id"].what is ValueKind.TOPIC_ID
+    assert fields.of("request", PRODUCE, 13)["topic_data.topic_id"] is ValueKind.TOPIC_ID
     assert "topic_data.name" not in fields.of("request", PRODUCE, 13)
 
 
-def test_requests_quote_and_responses_tell_or_repeat() -> None:
-    assert fields.of("request", OFFSET_COMMIT, 8)["member_id"] == (ValueKind.MEMBER, Role.QUOTED, Scope.GROUP)
-    joined = fields.of("response", JOIN_GROUP, 9)
-    assert joined["member_id"] == (ValueKind.MEMBER, Role.LEARNED, Scope.GROUP)
-    assert joined["members.member_id"] == (ValueKind.MEMBER, Role.ECHOED, Scope.GROUP)
-    assert fields.of("response", INIT_PRODUCER_ID, 4)["producer_id"].role is Role.LEARNED
-    assert fields.of("response", FETCH, 4)["responses.partitions.aborted_transactions.producer_id"].role is Role.ECHOED
-    assert fields.of("response", FETCH, 12)["session_id"] == (ValueKind.FETCH_SESSION, Role.LEARNED, Scope.CONNECTION)
-
-
-def test_a_topics_name_and_its_id_side_by_side_tell_that_they_belong_together() -> None:
-    assert fields.of("response", METADATA, 12)["topics.topic_id"].role is Role.LEARNED
-    assert fields.of("response", PRODUCE, 13)["responses.topic_id"].role is Role.ECHOED
-
-
 def test_a_field_means_something_else_in_a_request_than_in_a_response() -> None:
-    assert fields.of("request", FETCH, 12)["topics.partitions.log_start_offset"].what is ValueKind.REPLICA
-    assert fields.of("response", FETCH, 12)["responses.partitions.log_start_offset"].what is ValueKind.LOG_BOUND
+    assert fields.of("request", FETCH, 12)["topics.partitions.log_start_offset"] is ValueKind.REPLICA
+    assert fields.of("response", FETCH, 12)["responses.partitions.log_start_offset"] is ValueKind.LOG_BOUND
 
 
 def test_unsent_apis_and_unknown_versions_have_no_rows() -> None:
@@ -123,3 +139,19 @@ def test_unsent_apis_and_unknown_versions_have_no_rows() -> None:
 def test_rows_cant_be_changed() -> None:
     with pytest.raises(TypeError):
         fields.of("request", METADATA, 12)["topics"] = None  # type: ignore[index]
+
+
+def test_every_array_of_structs_of_a_sent_api_is_matched_by_key_or_listed_as_by_place() -> None:
+    for key, kind, path, field in ARRAYS:
+        row = ways(key, path)
+        for version in set(wire.versions(key)) & set(field.versions):
+            present = {inner.name for inner in field.fields if version in inner.versions}
+            array = path.rpartition(".")[2]
+            assert row != BY_PLACE or array in OF_ARRAY or (key, array) in OF_API, (key, kind, path)
+            assert row == BY_PLACE or any(set(way) <= present for way in row), (key, kind, path, version)
+
+
+def test_every_row_is_of_an_array_that_is_sent() -> None:
+    arrays = {path.rpartition(".")[2] for _, _, path, _ in ARRAYS}
+    assert arrays >= set(OF_ARRAY)
+    assert {(key, path.rpartition(".")[2]) for key, _, path, _ in ARRAYS} >= set(OF_API)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy import wire
-from proxy.wire.error_paths import error_paths
+from proxy.wire.error_reader import error_paths
 from proxy.wire.keys import (
     CREATE_ACLS,
     CREATE_TOPICS,

@@ -29,7 +29,7 @@ from proxy.wire.keys import (
 )
 from recorder.replay.cluster import GROUP, TRANSACTION, Cluster
 from recorder.replay.plan import AskFirst, Reason, ToNode, Values, Withheld
-from recorder.replay.requests.apis import DESTINATIONS, Destination
+from recorder.replay.requests.apis import ROWS, Destination
 from recorder.replay.requests.nodes import Nodes
 from recorder.replay.requests.routing import Part, joined, parts, with_homes
 from tests.recorder.replay.targets import SHAPES, Shape, asked, cluster, shapes, topic_id, wanted
@@ -51,7 +51,7 @@ def needed(api_key: int, values: Values, target: Cluster, *, awaits: bool = True
 
 
 def test_each_api_that_goes_to_leaders_has_a_shape_here() -> None:
-    leaders = {api_key for api_key, to in DESTINATIONS.items() if to is Destination.LEADER}
+    leaders = {api_key for api_key, row in ROWS.items() if row.destination is Destination.LEADER}
     assert leaders == {shape.api_key for shape in SHAPES}
 
 
