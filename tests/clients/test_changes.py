@@ -58,6 +58,7 @@ def kafka_moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClus
         yield cluster
 
 
+@pytest.mark.long
 @WORKERS
 def test_a_broker_is_killed_and_comes_back_with_another_port(
     kafka_moving: KafkaCluster, tmp_path: Path, workers: int

@@ -59,6 +59,7 @@ def is_ready(metrics: str) -> bool:
     return urlopen(f"{metrics}/readyz", timeout=30).status == 200
 
 
+@pytest.mark.long
 def test_tools_of_controllers_and_of_brokers_each_stay_with_the_listeners_of_their_kind(
     kafka_three: KafkaCluster, tmp_path: Path
 ) -> None:

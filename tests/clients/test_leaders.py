@@ -22,6 +22,7 @@ pytestmark = pytest.mark.real
 BULK_BYTES = 50_000_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("advertise", "named"),
     [*mostly_long([("127.177.117.117", False), ("127.0.0.1", True), ("127.1", True)], usual=1)],

@@ -119,6 +119,7 @@ def passes(broker: Broker, clients: Sequence[str], folder: Path) -> None:
     assert notes == {None}
 
 
+@pytest.mark.long
 def test_brokers_that_advertise_the_proxy_are_found_through_zookeeper(tmp_path: Path) -> None:
     """A sidecar: consumers of 0.8 and the controller get the brokers' addresses from ZooKeeper."""
     cluster = ZookeeperCluster("0.8.2.2", folder=tmp_path / "kafka")

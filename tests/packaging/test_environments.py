@@ -30,6 +30,7 @@ from tests.brokers import children
 from tests.brokers.mock import MockCluster
 from tests.brokers.waiting import wait_for
 from tests.packaging.conftest import PROJECT
+from tests.sweeps import mostly_long
 
 # seconds that an environment may take on a busy machine: pip unpacks up to a gigabyte
 TIMEOUT = 1500
@@ -199,7 +200,7 @@ def check_every_command(built: Path, folder: Path, extras: str, there: set[str],
 
 @pytest.mark.real
 @pytest.mark.timeout(TIMEOUT)
-@pytest.mark.parametrize("extras", [PLAIN, READMES], ids=["plain", "the README's line"])
+@pytest.mark.parametrize("extras", mostly_long([PLAIN, READMES], usual=1), ids=["plain", "the README's line"])
 def test_what_readers_install_first_runs_every_command_or_says_what_it_lacks(
     built: Path, tmp_path: Path, extras: str
 ) -> None:
