@@ -28,7 +28,6 @@ def test_transactions_are_kept(cluster: KafkaCluster, tmp_path: Path) -> None:
         confluent.keeps_its_transactions(proxy.bootstrap)
 
 
-@pytest.mark.long
 def test_admin_calls_are_answered(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         confluent.administers(proxy.bootstrap)

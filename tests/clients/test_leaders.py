@@ -67,6 +67,7 @@ def test_java_clients_follow_a_moving_leader(kafka_three: KafkaCluster, tmp_path
         assert all_named()
 
 
+@pytest.mark.long
 def test_a_share_consumer_learns_of_a_leader_from_what_it_acknowledged(
     kafka_three: KafkaCluster, tmp_path: Path
 ) -> None:
