@@ -181,6 +181,7 @@ def test_certificates_change_while_clients_are_connected(
         assert proxy.log.count("those from before stay") == 1
 
 
+@pytest.mark.long
 def test_a_fetch_of_50_mb_arrives(kafka_tls: KafkaCluster, signed: Signed, tmp_path: Path) -> None:
     topic = confluent.create_topic(kafka_tls.bootstrap, "bulk", **{"max.message.bytes": str(BULK + 1000)})
     value = bytes(range(256)) * (BULK // 256)
