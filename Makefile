@@ -6,9 +6,10 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Compiled modules are kept, whatever the caller wants elsewhere: the tests start hundreds of processes of the project
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest
-# tests that need nothing but Python and take less than half a second. Four processes on two cores too: some wait for
-# threads and for each other
-FAST := -m "not real and not long" -n 4
+# Tests that need nothing but Python and take less than half a second. Three processes on two cores too: some tests wait
+# for threads. Each process collects all tests and makes the shared pages and captures anew, so a fourth one costs more
+# than it saves.
+FAST := -m "not real and not long" -n 3
 # tests with real brokers, JVMs and Spark: three processes, since each starts clusters of its own, and waits for them; a
 # file's tests run in one of them, as they share what the file has started
 REAL := -m "real and not long" -n 3 --dist loadfile --no-loadscope-reorder
@@ -21,7 +22,7 @@ ARGS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check bench bench-memory bench-replay bench-spark bench-wire fuzz docs
+.PHONY: help setup demo test test-fast test-long check check-code check-names bench bench-memory bench-replay bench-spark bench-wire fuzz docs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -44,11 +45,16 @@ test-long: setup  ## soaks, full sweeps, and properties with all their examples
 	$(PYTEST) $(SWEEPS) $(THOROUGH) $(ARGS)
 
 check: setup  ## lint, format, types, which room may import which, and names of tests that are the same in every process
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check-names check-code
+
+check-code:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/check-rooms
+
+check-names:
 	$(BIN)/python scripts/check-collection
 
 bench: setup  ## ratios to a direct connection, a bare relay and Kroxylicious, in one run

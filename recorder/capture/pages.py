@@ -9,6 +9,7 @@ column. `row_group` computes its memory from the footer, so it checks that the p
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple
 
 from recorder.capture.frames import DamagedFileError
@@ -24,8 +25,9 @@ DATA_PAGE = 5
 DATA_PAGE_HEADERS = (DATA_PAGE, 8)
 # field ids in the structs for data pages; ENCODING is that of version 1
 NUM_VALUES, ENCODING = 1, 2
-# how many bytes of a header are read at most: more than enough, even if it holds its page's smallest and largest value
-LONGEST_HEADER = 1 << 16
+# How many bytes of a header are read at first, and at most. Most headers fit into the first number. The second one is
+# more than enough, even if a header holds its page's smallest and largest value.
+USUAL_HEADER, LONGEST_HEADER = 1 << 8, 1 << 16
 # Thrift's longest integers; a varint holds groups of seven bits
 INTEGER_BITS = 64
 # levels of nested structs, and elements of a list: real headers have two levels and no lists
@@ -93,12 +95,12 @@ def _number(struct: Any, field: int) -> int:
 
 def _header(file: BinaryIO, at: int) -> tuple[Struct, int]:
     """The page header at an offset, and its size."""
-    file.seek(at)
-    reader = _CompactReader(file.read(LONGEST_HEADER))
-    try:
-        return reader.struct(0), reader.at
-    except IndexError:
-        raise DamagedFileError("a page's header that does not end") from None
+    for most in (USUAL_HEADER, LONGEST_HEADER):
+        file.seek(at)
+        reader = _CompactReader(file.read(most))
+        with suppress(IndexError):
+            return reader.struct(0), reader.at
+    raise DamagedFileError("a page's header that does not end")
 
 
 class _CompactReader:
@@ -145,6 +147,10 @@ class _CompactReader:
         return value >> 1 ^ -(value & 1)
 
     def _varint(self) -> int:
+        # most numbers take a byte
+        if (value := self._data[self.at]) < 128:
+            self.at += 1
+            return value
         value = 0
         for shift in range(0, INTEGER_BITS, 7):
             byte = self._byte()

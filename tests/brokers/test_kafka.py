@@ -11,6 +11,7 @@ from tests.sweeps import mostly_long
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.long
 def test_a_leader_goes_where_it_is_sent(kafka_three: KafkaCluster) -> None:
     topic = confluent.create_topic(kafka_three.bootstrap, "leader")
     for node in (2, 3, 1):
@@ -26,6 +27,7 @@ def test_a_leader_goes_where_it_had_no_replica(kafka_three: KafkaCluster) -> Non
     assert kafka_three.leader(topic, 0) == start % 3 + 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kill", mostly_long([False, True], usual=1))
 def test_a_node_goes_and_comes_back_with_its_address(kafka_three: KafkaCluster, kill: bool) -> None:
     before = kafka_three.metadata(1).brokers
@@ -35,6 +37,7 @@ def test_a_node_goes_and_comes_back_with_its_address(kafka_three: KafkaCluster, 
     assert kafka_three.metadata(1).brokers == before
 
 
+@pytest.mark.long
 def test_a_failing_tools_output_is_shown(kafka_one: KafkaCluster) -> None:
     with pytest.raises(AssertionError, match="does not exist"):
         kafka_one.console("kafka-topics", "--bootstrap-server", kafka_one.bootstrap, "--describe", "--topic", "no")

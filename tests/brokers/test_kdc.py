@@ -23,6 +23,7 @@ def test_the_kdc_has_a_key_for_each_principal_and_ends_with_its_block(tmp_path: 
         socket.create_connection(place)
 
 
+@pytest.mark.long
 def test_a_kdc_that_does_not_start_raises_its_error(tmp_path: Path) -> None:
     twice = ["erin", "erin"]
     with pytest.raises(RuntimeError, match=r"did not start:\n(?s:.*)Exception"), Kdc(tmp_path / "kdc", twice):

@@ -42,6 +42,7 @@ def test_a_broker_that_does_not_start_shows_its_log_and_leaves_nothing(tmp_path:
     assert not folder.exists()
 
 
+@pytest.mark.long
 def test_a_failing_tools_output_is_shown(tmp_path: Path) -> None:
     with (
         ZookeeperCluster("0.8.2.2", folder=tmp_path / "cluster") as cluster,

@@ -16,6 +16,7 @@ def test_every_codec_and_acks_passes(cluster: KafkaCluster, tmp_path: Path) -> N
         asyncio_client.produces_and_consumes(proxy.bootstrap)
 
 
+@pytest.mark.long
 def test_a_group_rebalances(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         asyncio_client.rebalances_a_group(proxy.bootstrap)
@@ -26,6 +27,7 @@ def test_transactions_are_kept(kafka_three: KafkaCluster, tmp_path: Path) -> Non
         asyncio_client.keeps_its_transactions(proxy.bootstrap)
 
 
+@pytest.mark.long
 def test_admin_calls_are_answered(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         asyncio_client.administers(proxy.bootstrap)

@@ -262,6 +262,7 @@ def kafka_0_10(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperCl
         yield cluster
 
 
+@pytest.mark.long
 def test_before_0_11_events_are_structured_and_binary_ones_are_refused(
     kafka_0_10: ZookeeperCluster, capture: Path, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.checks import captured_connections
 from tests.clients.harness import proxied
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -20,7 +21,7 @@ BEGINNING = struct.pack(">ihhihB", ANNOUNCED, 0, 9, 1, -1, 0) + struct.pack(">Bh
 RESET = struct.pack("ii", 1, 0)
 
 
-@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("reset", mostly_long([False, True], usual=1))
 def test_half_a_request_is_kept_as_far_as_it_came(kafka_one: KafkaCluster, tmp_path: Path, reset: bool) -> None:
     with proxied(kafka_one, tmp_path) as proxy, socket.create_connection((proxy.advertise, proxy.port)) as client:
         client.sendall(BEGINNING + bytes(SENT - len(BEGINNING)))

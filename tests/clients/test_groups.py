@@ -12,6 +12,7 @@ from tests.clients.workloads import groups
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.long
 def test_a_consumer_group_of_several_clients_misses_nothing(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         groups.changes_its_members(proxy.bootstrap, tmp_path)

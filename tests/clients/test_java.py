@@ -23,11 +23,13 @@ def test_a_group_rebalances(kafka_three: KafkaCluster, tmp_path: Path, protocol:
         java.rebalances_a_group(kafka_three, proxy.bootstrap, protocol)
 
 
+@pytest.mark.long
 def test_transactions_are_kept(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         java.keeps_its_transactions(kafka_three, proxy.bootstrap)
 
 
+@pytest.mark.long
 def test_admin_calls_are_answered(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         java.administers(kafka_three, proxy.bootstrap)

@@ -16,16 +16,19 @@ def test_every_codec_and_acks_passes(cluster: KafkaCluster, tmp_path: Path) -> N
         python.produces_and_consumes(proxy.bootstrap)
 
 
+@pytest.mark.long
 def test_a_group_rebalances(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         python.rebalances_a_group(proxy.bootstrap)
 
 
+@pytest.mark.long
 def test_transactions_are_kept(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         python.keeps_its_transactions(proxy.bootstrap)
 
 
+@pytest.mark.long
 def test_admin_calls_are_answered(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         python.administers(proxy.bootstrap)

@@ -11,6 +11,7 @@ from tests.clients.workloads import kcat
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.long
 def test_every_codec_and_acks_passes(cluster: KafkaCluster, tmp_path: Path) -> None:
     with proxied(cluster, tmp_path) as proxy:
         kcat.produces_and_consumes(proxy.bootstrap)

@@ -53,6 +53,7 @@ def works(kdc: Kdc, client: str, bootstrap: str, folder: Path) -> None:
     round_trip.kafka_clients(client, bootstrap, ["gzip"], config=config, jvm_options=options)
 
 
+@pytest.mark.long
 def test_a_ticket_for_the_proxy_logs_in(kdc: Kdc, tmp_path: Path) -> None:
     with kafka(kdc, tmp_path / "kafka") as cluster, proxied(cluster, tmp_path / "proxy", login=True) as proxy:
         works(kdc, VERSION, proxy.bootstrap, tmp_path)

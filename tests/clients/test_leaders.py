@@ -22,6 +22,7 @@ pytestmark = pytest.mark.real
 BULK_BYTES = 50_000_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("advertise", "named"),
     [*mostly_long([("127.177.117.117", False), ("127.0.0.1", True), ("127.1", True)], usual=1)],
@@ -66,6 +67,7 @@ def test_java_clients_follow_a_moving_leader(kafka_three: KafkaCluster, tmp_path
         assert all_named()
 
 
+@pytest.mark.long
 def test_a_share_consumer_learns_of_a_leader_from_what_it_acknowledged(
     kafka_three: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -88,6 +88,7 @@ def test_tokens_of_oauth_pass_and_name_their_subject(kafka_strict: KafkaCluster,
     assert {row["principal"] for row in rows if row["api"] == "Produce"} == {logins.BEARER_USER}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", mostly_long([logins.OAUTHBEARER, logins.PLAIN], usual=1))
 @pytest.mark.parametrize("client", mostly_long(["confluent", "java"], usual=1))
 def test_logging_in_again_passes_on_the_same_connection(

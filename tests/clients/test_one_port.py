@@ -53,6 +53,7 @@ def test_python_clients_find_every_node_behind_one_port(
         consumer.close()
 
 
+@pytest.mark.long
 def test_java_clients_find_every_node_behind_one_port(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     names = [DOMAIN, *(f"broker-{node}.{DOMAIN}" for node in NODES)]
     hosts = tmp_path / "hosts"

@@ -11,6 +11,7 @@ from tests.clients.workloads import programs
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.long
 def test_performance_programs_receive_all_that_was_sent(kafka_three: KafkaCluster, tmp_path: Path) -> None:
     with proxied(kafka_three, tmp_path) as proxy:
         programs.measure(kafka_three, proxy.bootstrap)

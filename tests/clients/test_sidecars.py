@@ -68,6 +68,7 @@ def test_clients_reach_every_node_by_the_name_that_its_proxy_is_known_by(
     assert reached.keys() == {*tapped.values()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("work", mostly_long([with_librdkafka, with_java], usual=1))
 def test_brokers_may_advertise_the_proxies_themselves(
     kafka_three: KafkaCluster, tmp_path: Path, work: Workload

@@ -46,8 +46,9 @@ TALK = {
     VERSION: ("own", *PYTHON),
     NEWEST: ("own", *TODAY),
 }
-# the oldest and the newest; the releases between differ in the format of records, or in their setup
-ENDS = ("0.8.2.2", NEWEST)
+# Differs most from the release of all other tests. The releases between differ in the format of records, or in their
+# setup.
+OLDEST = "0.8.2.2"
 # Java clients older or newer than the broker; those before 2.1 support brokers up to 3.9, which convert their records
 ACROSS = {
     "2.8.2": ("0.10.2.2", NEWEST),
@@ -95,7 +96,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             yield Broker(cluster, release)
 
 
-@pytest.mark.parametrize("broker", mostly_long(TALK, usual=lambda release: release in ENDS), indirect=True)
+@pytest.mark.parametrize("broker", mostly_long(TALK, usual=OLDEST.__eq__), indirect=True)
 def test_clients_of_its_time_and_of_today_pass(broker: Broker, tmp_path: Path) -> None:
     passes(broker, TALK[broker.release], tmp_path)
 
@@ -119,6 +120,7 @@ def passes(broker: Broker, clients: Sequence[str], folder: Path) -> None:
     assert notes == {None}
 
 
+@pytest.mark.long
 def test_brokers_that_advertise_the_proxy_are_found_through_zookeeper(tmp_path: Path) -> None:
     """A sidecar: consumers of 0.8 and the controller get the brokers' addresses from ZooKeeper."""
     cluster = ZookeeperCluster("0.8.2.2", folder=tmp_path / "kafka")

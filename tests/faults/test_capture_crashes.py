@@ -114,6 +114,7 @@ def test_a_compactor_killed_at_any_step_makes_no_row_twice_and_loses_none(
         assert_exactly_once(folder, talks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", mostly_long(range(4), usual=1))
 def test_a_compactor_killed_again_and_again_gets_there(compactions: Compactions, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)

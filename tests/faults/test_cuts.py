@@ -42,7 +42,7 @@ from tests.faults.cuts import (
 from tests.proxy.rewrite.responses import replaced_slowly
 from tests.recorder.capture.looks import event_rows, frame_rows, log_bytes, session_folder
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.sweep]
 
 ENDINGS = pytest.mark.parametrize("ending", Ending, ids=lambda ending: ending.value)
 CLIENT_GONE = {Ending.FIN: Cause.CLIENT_CLOSED, Ending.RESET: Cause.CLIENT_RESET}

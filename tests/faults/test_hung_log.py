@@ -20,6 +20,7 @@ from tests.proxy.net.frames import ping, pong
 from tests.proxy.net.peers import HOST, Peer
 from tests.proxy.net.relays import listens
 from tests.proxy.unread import full_pipe
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -41,7 +42,7 @@ async def running(*arguments: object) -> AsyncIterator[trio.Process]:
             await process.wait()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", mostly_long([2, 1], usual=1))
 async def test_an_unread_log_delays_neither_traffic_nor_the_end(workers, nursery, tmp_path):
     broker = Broker()
     await broker.start(nursery)

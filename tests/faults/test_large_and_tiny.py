@@ -41,6 +41,7 @@ from tests.faults.live import (
 )
 from tests.recorder.capture import looks
 from tests.recorder.capture.looks import event_rows
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -71,7 +72,7 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data).hexdigest()
 
 
-@pytest.mark.parametrize("when_full", ["drop", "wait"])
+@pytest.mark.parametrize("when_full", mostly_long(["wait", "drop"], usual=1))
 def test_frames_of_100_megabytes_pass_in_little_memory(when_full: str, tmp_path: Path) -> None:
     arrived: list[str] = []
 

@@ -16,10 +16,11 @@ from proxy.wire.keys import HEARTBEAT
 from tests.brokers.ports import Reserved, reserved_range
 from tests.brokers.waiting import wait_for
 from tests.faults.live import HOST, PATIENCE, Client, LiveProxy, Where, answer, broker
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 
-WORKERS = pytest.mark.parametrize("workers", [1, 2])
+WORKERS = pytest.mark.parametrize("workers", mostly_long([2, 1], usual=1))
 MANY = 20_000
 
 

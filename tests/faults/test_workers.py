@@ -112,6 +112,7 @@ def test_a_killed_worker_takes_only_its_own_connections_and_nothing_is_lost_or_d
     assert event_rows(folder, "gap") == []
 
 
+@pytest.mark.long
 def test_no_counter_of_the_page_falls_while_workers_are_killed(tmp_path: Path) -> None:
     with running(tmp_path) as proxy:
         nodes = [*proxy.nodes().values()]
@@ -221,6 +222,7 @@ def test_the_exit_code_is_1_if_the_drain_deadline_cuts_a_connection(tmp_path: Pa
         client.close()
 
 
+@pytest.mark.long
 def test_a_second_signal_hurries_all(tmp_path: Path) -> None:
     with silent_broker() as upstream, running(tmp_path, "--drain", "600", upstream=upstream) as proxy:
         client = asking(proxy)
@@ -254,6 +256,7 @@ def test_a_ctrl_c_at_the_terminal_stops_all_of_them(tmp_path: Path) -> None:
         closed(*clients)
 
 
+@pytest.mark.long
 def test_a_signal_to_every_process_at_once_is_one_stop(tmp_path: Path) -> None:
     with silent_broker() as upstream, running(tmp_path, "--drain", "0.5", upstream=upstream) as proxy:
         client = asking(proxy)

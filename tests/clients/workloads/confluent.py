@@ -167,9 +167,14 @@ def uses_many_topics(bootstrap: str, count: int = 200) -> None:
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int = -1, **config: str) -> str:
     """Creates a topic; returns its name. Brokers may learn of it a moment later."""
-    topic, admin = fresh(name), AdminClient(_settings(bootstrap))
-    _all_done(admin.create_topics([NewTopic(topic, partitions, replicas, config=config)]))
+    topic = fresh(name)
+    create_named_topic(bootstrap, topic, partitions, replicas, **config)
     return topic
+
+
+def create_named_topic(bootstrap: str, topic: str, partitions: int = 1, replicas: int = -1, **config: str) -> None:
+    admin = AdminClient(_settings(bootstrap))
+    _all_done(admin.create_topics([NewTopic(topic, partitions, replicas, config=config)]))
 
 
 def produce(bootstrap: str, topic: str, sent: Iterable[bytes], partitions: int = 1, **settings: Any) -> None:

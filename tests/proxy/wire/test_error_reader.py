@@ -39,11 +39,11 @@ from proxy.wire.kafka07.responses import CODE_COST
 from proxy.wire.keys import API_VERSIONS, DESCRIBE_CONFIGS, FETCH, HEARTBEAT, METADATA, PRODUCE, SASL_AUTHENTICATE
 from tests.proxy.wire.interpreter import Writer
 from tests.proxy.wire.probing import cut, found_whole, frame_of, in_pieces, probe_of, randoms
+from tests.proxy.wire.sweeping import every_shape
 from tests.strategies import Values, must_codec, swept_versions, values_of
 
 RESPONSES = [(key, version) for key in apis.api_keys() for version in apis.versions(key)]
 FIXED = [one for one in RESPONSES if isinstance(error_reader(*one), FixedReader)]
-every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 any_response = st.sampled_from(RESPONSES)
 
 
@@ -90,7 +90,7 @@ def by_projection(frame: bytes, key: int, version: int) -> list[int] | Unread:
     return [code for path in found.values() for code, _, _ in path if code]
 
 
-@every_api
+@every_shape
 def test_each_version_says_what_a_full_decode_holds_whole_and_byte_by_byte(key: int) -> None:
     for version in swept_versions(key):
         codec, probe = must_codec("response", key, version), probe_of(key, version)

@@ -24,10 +24,10 @@ from proxy.wire.keys import PRODUCE
 from proxy.wire.language import Field
 from proxy.wire.pieces import LARGE
 from tests.proxy.wire.interpreter import Reader, Writer
+from tests.proxy.wire.sweeping import every_api, every_shape
 from tests.strategies import KINDS, at_path, field_paths, messages, must_codec, swept_versions, values_of
 from tests.sweeps import examples
 
-every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 FEW, MANY = 2, 40
 FEW_BYTES, MANY_BYTES = 80, 3000
 
@@ -67,7 +67,7 @@ def test_bytes_are_those_of_the_twin(key: int) -> None:
         assert codec.encode(values) == Writer(codec.message, codec.version).write(values), codec
 
 
-@every_api
+@every_shape
 def test_with_records_as_views_of_the_buffer_and_in_pieces_all_is_the_same(key: int) -> None:
     for codec, values in samples(key):
         data = codec.encode(values)
@@ -92,7 +92,7 @@ def test_large_records_are_neither_copied_when_they_are_read_nor_when_they_are_w
     assert b"".join((head, written, tail)) == data
 
 
-@every_api
+@every_shape
 def test_long_varints_and_tags_with_their_default_are_read_too(key: int) -> None:
     for codec, values in samples(key):
         if codec.version in codec.message.flexible:
@@ -103,7 +103,7 @@ def test_long_varints_and_tags_with_their_default_are_read_too(key: int) -> None
             assert fed(codec.walk("tags"), [bytes([byte]) for byte in data]) == start, codec
 
 
-@every_api
+@every_shape
 def test_all_paths_at_once_are_projected_as_the_twin_finds_them(key: int) -> None:
     """Compares value and span."""
     for codec, values in samples(key, 1):
@@ -113,7 +113,7 @@ def test_all_paths_at_once_are_projected_as_the_twin_finds_them(key: int) -> Non
         assert codec.project(paths)(data, 0) == {path: expected[path] for path in paths}, codec
 
 
-@every_api
+@every_shape
 def test_each_path_of_the_newest_version_is_projected_alone(key: int) -> None:
     for codec, values in list(samples(key, 1))[-2:]:
         each_path_alone(codec, values)
@@ -133,7 +133,7 @@ def each_path_alone(codec: Codec, values: dict[str, Any]) -> None:
         assert codec.project((path,))(memoryview(data), 0) == {path: expected[path]}, (codec, path)
 
 
-@every_api
+@every_shape
 def test_the_span_of_every_path_is_what_its_value_encodes_to(key: int) -> None:
     for codec, values in samples(key):
         data, writer = codec.encode(values), Writer(codec.message, codec.version)
@@ -155,7 +155,7 @@ def field_at(codec: Codec, path: str) -> Field:
     return found
 
 
-@every_api
+@every_shape
 def test_unknown_tags_of_every_struct_survive_byte_for_byte(key: int) -> None:
     for codec, values in samples(key):
         struct = layout(codec.message, codec.version)
@@ -187,7 +187,7 @@ def inside(slot: Slot, value: Any) -> Any:
     return tagged_everywhere(slot.struct, value)
 
 
-@every_api
+@every_shape
 def test_a_walk_stops_where_the_projection_says(key: int) -> None:
     """Feeds the body whole, and byte by byte."""
     for codec, values in samples(key, 1):
@@ -210,7 +210,7 @@ def fed(walk: Walk, chunks: list[bytes]) -> int | None:
     return None
 
 
-@every_api
+@every_shape
 def test_every_prefix_of_a_body_is_truncated(key: int) -> None:
     """Reads it whole, and projects it, up to the size from which all prefixes are alike."""
     for codec, values in samples(key, 1):
@@ -239,7 +239,7 @@ def cut_short(codec: Codec, prefix: bytes) -> None:
         assert 0 <= caught.value.offset <= len(prefix)
 
 
-@every_api
+@every_shape
 def test_every_prefix_of_a_frame_is_truncated(key: int) -> None:
     for codec, values in list(samples(key, 1))[-2:]:
         for size in range(len(frame := whole_frame(codec, values))):

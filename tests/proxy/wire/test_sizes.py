@@ -14,10 +14,9 @@ from proxy.wire.integers import Encoding
 from proxy.wire.keys import METADATA
 from proxy.wire.language import parse
 from proxy.wire.sizes import BEST, Sizes, reencoded, sizes
+from tests.proxy.wire.sweeping import every_api, every_shape
 from tests.strategies import EVERY_MESSAGE, field_paths, messages, must_codec, swept_versions, values_of
 from tests.sweeps import examples
-
-every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 
 
 def written(codec: Codec, values: Mapping[str, Any]) -> tuple[int, dict[str, int]]:
@@ -42,7 +41,7 @@ def agree(codec: Codec, values: Mapping[str, Any]) -> None:
     assert reckoned(best) == written(Codec(reencoded(message, best.encodings), version), values), codec
 
 
-@every_api
+@every_shape
 def test_the_fixed_size_is_what_every_message_has_today(key: int) -> None:
     for version in swept_versions(key):
         for kind in ("request", "response"):
@@ -51,7 +50,7 @@ def test_the_fixed_size_is_what_every_message_has_today(key: int) -> None:
             assert reckoned(sizes(codec.message, version, values, "fixed")) == written(codec, values), codec
 
 
-@every_api
+@every_shape
 def test_each_encoding_is_what_the_newest_message_takes_with_those_types(key: int) -> None:
     for kind in ("request", "response"):
         codec = must_codec(kind, key, apis.versions(key)[-1])

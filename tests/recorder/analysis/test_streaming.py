@@ -213,6 +213,7 @@ def test_a_query_of_another_form_has_another_number(spark: SparkSession, tmp_pat
     assert max(FORMS) == FORM
 
 
+@pytest.mark.long
 def test_a_batch_that_finished_before_a_stop_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stopped(Query):
         isActive = True  # noqa: N815 - Spark's name

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recorder.capture.frames import DamagedFileError, frames_schema
-from recorder.capture.pages import check_pages
+from recorder.capture.pages import check_pages, pages
 
 TABLE = pa.table(
     {
@@ -42,6 +42,17 @@ def test_pages_written_by_pyarrow_agree_with_their_footer(version: str, codec: s
     pq.write_table(TABLE, file, row_group_size=5000, data_page_size=4096, write_page_checksum=True, **how)
     for column in columns(file):
         check_pages(file, column)
+
+
+@pytest.mark.parametrize("longest", [1, 1000], ids=["short", "long"])
+def test_a_header_is_read_whole_however_long_its_smallest_and_largest_values_are(longest: int) -> None:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"texts": ["a" * longest, "b" * longest]}), file, use_dictionary=False, compression="none")
+    (column,) = columns(file)
+    (page,) = pages(file, column)
+    # a text stands behind its length
+    assert (page.values, page.unfolded) == (2, file.getvalue()[page.at :].index(b"b") + longest)
+    assert page.stored == page.unfolded
 
 
 FACTS = ("path_in_schema", "dictionary_page_offset", "data_page_offset", "total_compressed_size")

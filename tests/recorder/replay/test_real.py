@@ -36,10 +36,10 @@ Work = Callable[[KafkaCluster, str], None]
 EVERY: dict[str, Work] = {
     "every codec and acks": lambda cluster, bootstrap: confluent.produces_and_consumes(bootstrap),
     "transactions v2": java.keeps_its_transactions,
-    "classic group": lambda cluster, bootstrap: confluent.rebalances_a_group(bootstrap, "classic"),
     "newer group": lambda cluster, bootstrap: confluent.rebalances_a_group(bootstrap, "consumer"),
 }
 OTHERS: dict[str, Work] = {
+    "classic group": lambda cluster, bootstrap: confluent.rebalances_a_group(bootstrap, "classic"),
     "transactions v1": lambda cluster, bootstrap: confluent.keeps_its_transactions(bootstrap),
     "exactly-once copy": lambda cluster, bootstrap: exactly_once.confluent_copies(bootstrap),
     "java, every codec": java.produces_and_consumes,

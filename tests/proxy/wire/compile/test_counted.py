@@ -20,6 +20,7 @@ from proxy.wire.embedded import schemas
 from proxy.wire.errors import Malformed, OverBudget, Truncated, WireError
 from proxy.wire.language import parse
 from proxy.wire.primitives import uvarint
+from tests.proxy.wire.sweeping import every_shape
 from tests.strategies import (
     EVERY_MESSAGE,
     KINDS,
@@ -32,7 +33,6 @@ from tests.strategies import (
 )
 
 METADATA = must_codec("response", 3, 12)
-every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 
 
 def tagged_names(struct: Struct, within: bool = False) -> Iterator[str]:
@@ -56,7 +56,7 @@ def spent(codec: Codec, data: bytes) -> int:
     return budget.size - budget.values.left
 
 
-@every_api
+@every_shape
 def test_values_are_those_of_the_quick_way(key: int) -> None:
     for codec in of_api(key):
         for data in (codec.encode(values_of(codec, 1)), codec.encode(extremes(codec))):
@@ -215,7 +215,7 @@ def test_an_element_that_is_not_counted_costs_a_bounded_multiple_of_its_bytes() 
 MANY = 400
 
 
-@every_api
+@every_shape
 def test_values_take_no_more_than_is_charged_for_them(key: int) -> None:
     """Takes the newest version, with every array full of the smallest elements."""
     for kind in ("request", "response"):

@@ -144,12 +144,14 @@ def test_a_nodes_even_share_is_that_of_its_own_cluster(tables: Any, spark: Spark
     assert [(one.subject, one.measure) for one in judged.found] == [("node 1", pytest.approx(0.8 * 3))]
 
 
+@pytest.mark.long
 def test_two_clusters_of_two_nodes_are_left_out(tables: Any, spark: SparkSession) -> None:
     rows = [*produced(1, "east", 90_000), *produced(2, "east", 10_000), *produced(3, "west", 90_000)]
     judged = uneven(tables, spark, rows, {"east": [1, 2], "west": [3, 4]}, [])
     assert judged.quiet == ("uneven_nodes",)
 
 
+@pytest.mark.long
 def test_sessions_of_two_clusters_of_the_same_name_have_their_own_even_shares(tables: Any, spark: SparkSession) -> None:
     ids = [{"session": name, "cluster": "main", "cluster_id": f"id of {name}"} for name in ("s1", "s2")]
     rows = [*produced(1, "main", 80_000, "s1"), *produced(2, "main", 20_000, "s1")]

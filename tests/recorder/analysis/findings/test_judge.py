@@ -15,6 +15,7 @@ from recorder.analysis.findings.rule import Rule
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.summary.finding import Finding, Unit
 from tests.recorder.analysis.by_hand import EVENT, NOON, each_second
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 SOME = [rule for rule in RULES if rule.name in ("gaps", "errors", "churn", "login_breaks")]
@@ -160,7 +161,9 @@ def test_a_capture_that_is_too_short_is_not_judged_where_time_is_needed(tables: 
     )
 
 
-@pytest.mark.parametrize("seconds", [0, 1, 6], ids=["nothing", "one-window", "two-windows"])
+@pytest.mark.parametrize(
+    "seconds", mostly_long([0, 1, 6], usual=[6].__contains__), ids=["nothing", "one-window", "two-windows"]
+)
 def test_rules_that_need_no_time_judge_even_a_capture_of_a_moment(tables: Any, seconds: int) -> None:
     gap = EVENT | {"kind": "gap", "connection": 1, "at": NOON, "cause": "queue_full", "frames": 90, "bytes": 4000}
     found = judge(tables(each_second(20, (0, seconds)), [gap]), SOME)
@@ -195,6 +198,7 @@ def test_gaps_stand_first_and_make_all_other_measures_lower_bounds(tables: Any) 
     assert second.sentence.startswith("at least 100 % of the answers to Heartbeat hold MESSAGE_TOO_LARGE (at worst: ")
 
 
+@pytest.mark.long
 def test_thresholds_of_the_users_own_replace_the_default_ones(tables: Any) -> None:
     rows = tables(each_second(20, error_codes=lambda at: [10] if at % 4 == 0 else []))
     assert [one.threshold for one in judge(rows, SOME, {"errors": 0.2}).found] == [0.2]

@@ -196,6 +196,7 @@ def test_large_compressible_topics_are_found_and_small_or_random_ones_are_not(fo
     assert one.sentence.startswith("plain is 32 % of what is written, without compression")
 
 
+@pytest.mark.long
 def test_a_topic_that_is_all_there_is_but_hardly_anything_needs_no_codec(tables: Any, spark: SparkSession) -> None:
     """Like the topics of consumers' tests: 236 bytes a batch, a kilobyte a second."""
     rows = minute(sent, 4, topic="small", codec="none", bytes=236, sampled_bytes=236, folded_bytes=110)

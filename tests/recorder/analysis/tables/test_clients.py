@@ -9,6 +9,7 @@ import pytest
 
 from recorder.analysis.tables.clients import CLIENTS, CONNECTIONS, clients, connections_with_software
 from tests.recorder.analysis.decode.frames import request, response
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -91,6 +92,8 @@ def test_requests_of_a_replicating_broker_have_no_fate(captured: Build, made: Bu
     }
 
 
-@pytest.mark.parametrize("key", [23, 27, 56], ids=["OffsetForLeaderEpoch", "WriteTxnMarkers", "AlterPartition"])
+@pytest.mark.parametrize(
+    "key", mostly_long([23, 27, 56], usual=1), ids=["OffsetForLeaderEpoch", "WriteTxnMarkers", "AlterPartition"]
+)
 def test_old_versions_that_brokers_alone_send_have_no_fate(captured: Build, made: Build, key: int) -> None:
     assert set(fates(captured, made(request(key, 0, {}))).values()) == {None}

@@ -17,6 +17,7 @@ from tests.recorder.replay.engine.group_life import Life, lived
 from tests.recorder.replay.group_clients import recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, joined
 from tests.recorder.replay.simulation import MS, Recording
+from tests.sweeps import mostly_long
 
 VALUES = {
     JOIN_GROUP: JOIN,
@@ -154,7 +155,7 @@ def test_a_member_without_a_recorded_assignment_commits_and_rejoins_without_one(
     assert life.result.totals.lost == 0
 
 
-@pytest.mark.parametrize("seed", range(70))
+@pytest.mark.parametrize("seed", mostly_long(range(70), usual=25))
 @pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
 def test_no_member_waits_for_ever_whatever_the_others_do_at_one_time(speed, seed):
     random = Random(seed)

@@ -18,6 +18,7 @@ from recorder.replay.versions.choosing import (
     request,
     response,
 )
+from tests.proxy.wire.sweeping import every_shape
 from tests.recorder.replay.crossing import (
     EVERY_TOPIC,
     LAID_OUT_ANEW,
@@ -106,7 +107,7 @@ def test_topics_are_never_requested_in_a_version_that_may_create_them() -> None:
     assert choose(METADATA, 1, range(4)) is None
 
 
-@every_api
+@every_shape
 def test_a_request_in_its_own_version_is_itself(key: int) -> None:
     for version in apis.versions(key):
         values = values_of(must_codec("request", key, version), 1)
@@ -139,7 +140,7 @@ def test_any_values_become_a_request_of_the_chosen_version_or_are_withheld(key: 
             through(codec, one)
 
 
-@every_api
+@every_shape
 def test_nothing_is_changed_in_place(key: int) -> None:
     for recorded, chosen in permutations(apis.versions(key), 2):
         codec = must_codec("request", key, recorded)
@@ -160,7 +161,7 @@ def test_any_answer_becomes_one_of_the_recorded_version_with_all_its_fields(key:
         assert through(must_codec("response", key, recorded), partial) == partial
 
 
-@every_api
+@every_shape
 def test_an_answer_of_the_recorded_version_is_itself(key: int) -> None:
     for version in apis.versions(key):
         values = values_of(must_codec("response", key, version), 1)
