@@ -65,10 +65,8 @@ def pages(file: BinaryIO, column: Any) -> Iterator[Page]:
         values = sum(_number(header[field], NUM_VALUES) for field in DATA_PAGE_HEADERS if field in header)
         data = header.get(DATA_PAGE)
         encoding = data.get(ENCODING) if isinstance(data, dict) else None
-        crc = header.get(CRC)
-        yield Page(
-            at + size, stored, _number(header, UNFOLDED), values, encoding, None if crc is None else crc & 0xFFFFFFFF
-        )
+        crc = header[CRC] & 0xFFFFFFFF if isinstance(header.get(CRC), int) else None
+        yield Page(at + size, stored, _number(header, UNFOLDED), values, encoding, crc)
         at += size + stored
 
 

@@ -74,6 +74,7 @@ def test_a_footer_that_says_less_than_the_pages_is_found_out(claim: str) -> None
     st.binary(max_size=60) | st.lists(st.sampled_from([0x15, 0x1C, 0x19, 0x18, 0, 2, 255, 128]), max_size=60).map(bytes)
 )
 @example(b"\x11\x11\x11\0")  # sizes that are booleans
+@example(b"\x25\x00\x15\x00\x1c\0\0")  # a checksum that is a struct
 def test_any_bytes_are_pages_or_damaged(data: bytes) -> None:
     huge = SimpleNamespace(
         path_in_schema="x", dictionary_page_offset=None, data_page_offset=0, total_compressed_size=len(data)
