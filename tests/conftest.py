@@ -38,6 +38,12 @@ gc.disable()
 hypothesis.settings.register_profile("usual", deadline=None, max_examples=sweeps.USUAL)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=sweeps.THOROUGH)
 hypothesis.settings.load_profile("usual")
+# a run under nohup, or in the background of a script, ignores signals, and so would all programs that tests start
+for _signal in (signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # tests set the terminal's properties themselves, whatever the environment of the run says
 for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(_name, None)
