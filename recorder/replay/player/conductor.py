@@ -162,6 +162,9 @@ class Conductor:
     def _cut(self, why: str) -> None:
         """Ends the replay at once: connections that were the target's are so no more."""
         self._is_cut = True
+        for wire in self._connections.values():
+            if wire is not None:
+                wire.cut()
         self._end_forbidden(why)
         self._changed.set()
 

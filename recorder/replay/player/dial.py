@@ -93,6 +93,7 @@ class Connection:
         self._more = trio.Event()
         self._is_closing = False
         self._is_full = False
+        self._running = trio.CancelScope()
         # requests that wait behind those that the socket is taking
         self._behind = 0
 
@@ -115,11 +116,19 @@ class Connection:
         self._is_closing = True
         self._more.set()
 
+    def cut(self) -> None:
+        """Ends the connection. What has not left never does."""
+        self._running.cancel()
+
     async def run(self, received: Callable[[list[bytes]], None], begun: Callable[[int], None]) -> None:
         """Reads and writes until the connection has ended.
 
         `begun`: called with how many more requests begin to leave.
         """
+        with self._running:
+            await self._run(received, begun)
+
+    async def _run(self, received: Callable[[list[bytes]], None], begun: Callable[[int], None]) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._run_writer, begun)
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError, WireError):

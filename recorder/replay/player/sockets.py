@@ -34,6 +34,9 @@ class Wire(Protocol):
     def close(self) -> None:
         """Ends the connection once everything has left."""
 
+    def cut(self) -> None:
+        """Ends the connection. What has not left never does."""
+
 
 class Sockets:
     """The sockets of a replay. `batch`: called after all sockets with events were served."""
@@ -140,6 +143,14 @@ class PlainWire:
         self._is_closing = True
         if not self._out:
             self._ended.set()
+
+    def cut(self) -> None:
+        """Ends the connection: see `Wire`."""
+        if self._out:
+            self._out.clear()
+            self._starts.clear()
+            self._sockets.watch_room(self._number, is_full=False)
+        self.close()
 
     def serve(self, events: int) -> None:
         """Reads, and writes what is left, by the socket's events."""

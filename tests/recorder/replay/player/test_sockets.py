@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import trio
+import trio.testing
 
 from proxy.wire.pieces import Pieces
 from recorder.replay.engine.channels import Send
 from recorder.replay.player.dial import Connection
 from recorder.replay.player.frames import Frames
-from recorder.replay.player.sockets import PlainWire, Sockets
+from recorder.replay.player.sockets import PlainWire, Sockets, Wire
 
 
 def framed(*contents: bytes) -> bytes:
@@ -53,24 +55,24 @@ def test_pieces_leave_in_order_and_none_amid_another(size: int, is_alone: bool) 
     assert sum(begun) == 100
 
 
-def _plain(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nursery) -> Callable[[list[Send]], int]:
-    """The `write` of a running PlainWire."""
+def _plain(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nursery) -> Wire:
+    """A running PlainWire."""
     near.setblocking(False)
     sockets = Sockets(lambda: None)
     nursery.start_soon(sockets.run)
-    return PlainWire(sockets, near, Frames(), lambda frames: None, begun).write
+    return PlainWire(sockets, near, Frames(), lambda frames: None, begun)
 
 
-def _streamed(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nursery) -> Callable[[list[Send]], int]:
-    """The `write` used with TLS, or with a tape."""
+def _streamed(near: socket.socket, begun: Callable[[int], None], nursery: trio.Nursery) -> Wire:
+    """What is used with TLS, or with a tape."""
     connection = Connection(trio.SocketStream(trio.socket.from_stdlib_socket(near)), ("127.0.0.1", 1), None, None)
     nursery.start_soon(connection.run, lambda frames: None, begun)
-    return connection.write
+    return connection
 
 
 @pytest.mark.parametrize("wire", [_plain, _streamed], ids=["plain", "streamed"])
 def test_a_request_has_begun_although_the_socket_is_never_empty(
-    wire: Callable[..., Callable[[list[Send]], int]],
+    wire: Callable[..., Wire],
 ) -> None:
     """A request keeps its bytes until it has begun. If that took an empty socket, busy connections would keep all."""
     size = 1 << 20
@@ -80,7 +82,7 @@ def test_a_request_has_begun_although_the_socket_is_never_empty(
         near, far = socket.socketpair()
         with near, trio.socket.from_stdlib_socket(far) as other:
             async with trio.open_nursery() as nursery:
-                write = wire(near, begun.append, nursery)
+                write = wire(near, begun.append, nursery).write
                 given, taken = 0, 0
                 while given < 20:
                     while given * size - taken < 3 * size:
@@ -90,6 +92,31 @@ def test_a_request_has_begun_although_the_socket_is_never_empty(
                     # the bytes in the socket, and the piece that it is about to take
                     assert sum(begun) * size > taken - size
                 assert sum(begun) >= given - 3
+                nursery.cancel_scope.cancel()
+
+    trio.run(play)
+
+
+@pytest.mark.parametrize("wire", [_plain, _streamed], ids=["plain", "streamed"])
+def test_what_waits_for_a_full_socket_never_leaves_a_connection_that_was_cut(wire: Callable[..., Wire]) -> None:
+    async def play() -> None:
+        near, far = socket.socketpair()
+        far.setblocking(False)
+        with near, far:
+            async with trio.open_nursery() as nursery:
+                written = wire(near, lambda count: None, nursery)
+                written.write([Send(1, Pieces([bytes(1 << 22)]))])
+                await trio.testing.wait_all_tasks_blocked()
+                written.cut()
+                left = 0
+                with suppress(BlockingIOError):
+                    while more := len(far.recv(1 << 16)):
+                        left += more
+                # the socket has room again
+                await trio.testing.wait_all_tasks_blocked()
+                with suppress(BlockingIOError):
+                    assert not far.recv(1)
+                assert 0 < left < 1 << 22
                 nursery.cancel_scope.cancel()
 
     trio.run(play)
