@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ def _cost(way: Callable[[Any], Any], cores: int) -> Cost:
     return spent, max(most)
 
 
-def _written_off(found: Any) -> None:
-    found.write.format("noop").mode("overwrite").save()
+def _written_off(made: Callable[[Any], Any], spark: Any) -> None:
+    made(spark).write.format("noop").mode("overwrite").save()
 
 
 def reading(folder: Path, cores: int) -> dict[str, Cost]:
@@ -57,7 +58,7 @@ def reading(folder: Path, cores: int) -> dict[str, Cost]:
         "frames, format": lambda spark: spark.read.format(NAME).load(str(folder)),
         "frames, plain Parquet": lambda spark: spark.read.parquet(str(folder / "frames")),
     }
-    return _each({name: lambda spark, made=way: _written_off(made(spark)) for name, way in ways.items()}, cores)
+    return _each({name: partial(_written_off, way) for name, way in ways.items()}, cores)
 
 
 def pushing(folder: Path, cores: int, api: str) -> dict[str, Cost]:

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.protocol.consumer import FetchResponse  # type: ignore[import-untyped]
+from kafka.protocol.consumer import FetchResponse
 
 from proxy.mapping.nodes import Node
 from proxy.rewrite.equal_length import UNASSIGNED_TAG, nodes_in_tail, rewrite_tail, tail_field
