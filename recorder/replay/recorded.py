@@ -95,14 +95,15 @@ class Recorded:
         same = [each for each in self.ids.keys() | self.covered.keys() if self._is_same(part, each)]
         if part[0] not in self.told:
             return any(self.ids.get(each) for each in same)
-        # a proxy may have recorded for some time before it had asked for the id
         near = {
             at: tells_ids
             for each in same
             for at, tells_ids in self.covered.get(each, {}).items()
             if (at.date, at.hour) == (file.date, file.hour)
         }
-        return any(near.values()) and covers(near, file)
+        # a proxy may have recorded for some time before it had asked for the id; from then on each file tells it
+        told = [near[at] for at in sorted(near, key=lambda at: at.first)]
+        return any(told) and told == sorted(told) and covers(near, file)
 
     def _is_same(self, one: Part, other: Part) -> bool:
         """True for one cluster, also if rows leave its name out and the session has no other."""
@@ -170,6 +171,8 @@ def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
             elif kind == c.EVENT_CLUSTER:
                 found.told.add(file.session)
                 found.add_known((file.session, cluster), facts, file)
+                if not _tells_all(facts):
+                    found.unreadable.add(file.session)
             elif kind in (c.EVENT_NODE, c.EVENT_OPENED):
                 found.add_addresses(file.session, facts.get("upstream"), facts.get("listener"))
     for file in found.listing.frames:
@@ -240,6 +243,12 @@ def facts_of(detail: str | None) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _tells_all(facts: dict[str, Any]) -> bool:
+    """False for an event of a cluster that no program of this format has written."""
+    lists = [facts.get(name) for name in (c.CLUSTER_IDS, c.UPSTREAMS, c.LISTENERS)]
+    return all(isinstance(each, list) and all(isinstance(one, str) for one in each) for each in lists)
 
 
 def _list(facts: dict[str, Any], name: str) -> list[Any]:

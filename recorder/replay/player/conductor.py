@@ -44,6 +44,8 @@ class Conductor:
         self._is_timed = world.options.speed is not None
         self.engine = Engine(world, time.monotonic_ns() + _LEAD * self._is_timed, self._look_at)
         self._connections: dict[int, Wire | None] = {}
+        # channel -> the address that was dialled, for open connections
+        self._reached: dict[int, tuple[str, int]] = {}
         self._places = RereadFrames()
         self._sockets = Sockets(self._notice)
         self._changed, self._room = trio.Event(), trio.Event()
@@ -203,13 +205,17 @@ class Conductor:
             self._connections.pop(channel, None)
             self.engine.closed(channel, time.monotonic_ns())
             if isinstance(error, Forbidden):
-                self._end_forbidden(str(error))
+                # connections that were made to this address may lead where it leads now
+                reached = (action.host, action.port) in self._reached.values()
+                (self._cut if reached else self._end_forbidden)(str(error))
             self._notice()
             return
+        self._reached[channel] = action.host, action.port
         try:
             if channel in self._connections:
                 await self._exchange_frames(channel, connection, said.offered)
         finally:
+            del self._reached[channel]
             await connection.aclose()
 
     def _end_forbidden(self, why: str) -> None:

@@ -32,6 +32,7 @@ from recorder.replay.plan import CLIENT_ID, OfferedVersions
 from recorder.replay.player.frames import READ, Frames
 from recorder.replay.player.guard import Guard
 from recorder.replay.player.recording import Recording, Tape
+from recorder.replay.player.sockets import discard_on_close
 
 _VERSIONS_NEWEST, _VERSIONS_OLDEST = 3, 0
 _UNSUPPORTED_VERSION = 35
@@ -118,6 +119,10 @@ class Connection:
 
     def cut(self) -> None:
         """Ends the connection. What has not left never does."""
+        inner = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
+        if isinstance(inner, trio.SocketStream):
+            with suppress(OSError):
+                discard_on_close(inner.socket)
         self._running.cancel()
 
     async def run(self, received: Callable[[list[bytes]], None], begun: Callable[[int], None]) -> None:

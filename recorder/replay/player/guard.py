@@ -107,8 +107,11 @@ class Guard:
 
     def check_answer(self, host: str, port: int, api_key: int, answer: Values) -> None:
         """Looks at the cluster's id in an answer, if it tells one. Errors: Forbidden."""
-        if api_key in TELLS_CLUSTER and "cluster_id" in answer and not answer.get("error_code"):
-            self.check_id(host, port, answer["cluster_id"] or None)
+        if api_key in TELLS_CLUSTER and "cluster_id" in answer:
+            told = answer["cluster_id"] or None
+            # a node that refuses to tell an id does not say that there is none
+            if told or not answer.get("error_code"):
+                self.check_id(host, port, told)
 
     @property
     def question(self) -> str:

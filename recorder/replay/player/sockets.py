@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import select
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import trio
@@ -23,6 +25,11 @@ from recorder.replay.player.frames import READ, Frames
 _PIECES = 256
 # bytes from which several pieces are written without being copied together
 _LARGE = 64 << 10
+
+
+def discard_on_close(sock: socket.socket | trio.socket.SocketType) -> None:
+    """Makes the kernel discard what waits in a socket when that is closed, instead of sending it."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 class Wire(Protocol):
@@ -146,6 +153,8 @@ class PlainWire:
 
     def cut(self) -> None:
         """Ends the connection: see `Wire`."""
+        with suppress(OSError):
+            discard_on_close(self._plain)
         if self._out:
             self._out.clear()
             self._starts.clear()

@@ -15,7 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from proxy.wire.keys import FETCH, METADATA, OFFSET_COMMIT, PRODUCE
+from proxy.wire.keys import (
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    FETCH,
+    INIT_PRODUCER_ID,
+    METADATA,
+    OFFSET_COMMIT,
+    PRODUCE,
+)
 from recorder.capture.compactor import compact
 from recorder.capture.frames import frames_schema
 from recorder.capture.session import RecordSettings
@@ -26,12 +34,13 @@ from recorder.replay.options import Options
 from recorder.replay.player import guard
 from recorder.replay.player import run as module
 from recorder.replay.player.run import Job, run
+from recorder.replay.recorded import Recorded
 from recorder.replay.recorded import recorded as recorded_at
 from recorder.replay.refused import Refused
 from recorder.replay.stream import RequestRecorded, happenings
 from tests.recorder.replay.captures import SESSION, Row, event, request, response, write
-from tests.recorder.replay.player.kafka_node import NOT_LEADER, TOPIC, Node
-from tests.recorder.replay.simple import produce, produced
+from tests.recorder.replay.player.kafka_node import NOT_LEADER, OFFERS, TOPIC, Node
+from tests.recorder.replay.simple import batch, produce, produced
 
 OTHER_SESSION = "20261121T130000Z-def"
 COMMIT = {
@@ -537,6 +546,63 @@ def test_an_id_that_a_connection_tells_later_ends_the_replay_at_once(
     assert target.asked["Produce"] <= 2
 
 
+class Transactions(Node):
+    """A node that takes one transaction. Once it has the Produce, it tells new connections the recorded id."""
+
+    def _values(self, key: int) -> dict[str, Any]:
+        if key == INIT_PRODUCER_ID:
+            return {"error_code": 0, "producer_id": 77, "producer_epoch": 0}
+        if key == ADD_PARTITIONS_TO_TXN:
+            partition = {"partition_index": 0, "partition_error_code": 0}
+            return {"results_by_topic_v3_and_below": [{"name": TOPIC, "results_by_partition": [partition]}]}
+        return {"error_code": 0} if key == END_TXN else super()._values(key)
+
+
+@pytest.mark.real
+def test_no_transaction_ends_at_an_address_where_a_new_connection_was_refused(
+    job: Callable[..., Job],
+    started: Callable[[Node], Node],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for key, newest in ((INIT_PRODUCER_ID, 4), (ADD_PARTITIONS_TO_TXN, 3), (END_TXN, 3)):
+        monkeypatch.setitem(OFFERS, key, newest)
+    begun = {"transactional_id": "tx", "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+    of_tx = {"v3_and_below_transactional_id": "tx", "v3_and_below_producer_id": 5, "v3_and_below_producer_epoch": 0}
+    topics = [{"name": TOPIC, "partitions": [0]}]
+    added = {"name": TOPIC, "results_by_partition": [{"partition_index": 0, "partition_error_code": 0}]}
+    data = batch(b"v", producer_id=5, producer_epoch=0, base_sequence=0)
+    talk = [
+        (INIT_PRODUCER_ID, 4, begun, {"error_code": 0, "producer_id": 5, "producer_epoch": 0}),
+        (
+            ADD_PARTITIONS_TO_TXN,
+            3,
+            {**of_tx, "v3_and_below_topics": topics},
+            {"results_by_topic_v3_and_below": [added]},
+        ),
+        (PRODUCE, 9, produce(topic=TOPIC, data=data) | {"transactional_id": "tx"}, produced(topic=TOPIC)),
+    ]
+    rows = []
+    for number, (key, version, asked, answer) in enumerate(talk):
+        rows.append(request(2 * number, 1, number, key, version, asked))
+        rows.append(response(2 * number + 1, 1, number, key, version, answer))
+    # a connection that is dialled once the Produce is answered
+    rows.append(request(2 * SECOND, 2, 0, PRODUCE, 9, produce(topic=TOPIC)))
+    rows.append(response(2 * SECOND + 1, 2, 0, PRODUCE, 9, produced(base=1, topic=TOPIC)))
+    target = started(Transactions("target"))
+
+    def moved() -> int:
+        if target.asked["Produce"] > 1:
+            target.cluster_id = "recorded"
+            return 0
+        # the replay asks for the leader on a connection of its own, where it would also end the transaction
+        return NOT_LEADER
+
+    target.on_produce = moved
+    assert "(cluster recorded)" in ending(job(target, rows=rows, speed=1), capsys)
+    assert (target.asked["Produce"], target.asked["EndTxn"]) == (2, 0)
+
+
 def test_an_unplayed_session_of_an_earlier_version_tells_its_id_and_addresses(
     job: Callable[..., Job], started: Callable[[Node], Node]
 ) -> None:
@@ -655,6 +721,30 @@ def test_each_cluster_of_a_session_that_is_not_compacted_yet_counts(
     finally:
         tap.close()
     assert f"{NO_ID} (session {tap.session})" in refusal(played)
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [None, "", "[1]", '{"ids": ["sec', '{"ids": "second", "upstreams": [], "listeners": []}', '{"ids": [2]}', "{}"],
+)
+def test_an_event_of_a_cluster_that_cannot_be_read_may_hide_its_id(job: Callable[..., Job], detail: str | None) -> None:
+    told = [known_by("first", upstreams=("192.0.2.1:9092",)), event(9, None, "cluster", detail=detail)]
+    assert recorded_at(job("127.0.0.1:1", events=told).folder).unreadable == {SESSION}
+
+
+def test_a_later_segment_that_tells_no_id_is_of_an_unknown_cluster(job: Callable[..., Job]) -> None:
+    folder = job("127.0.0.1:1", events=[known_by("first")]).folder
+    write(folder, frames(connection=2), [known_by(listeners=("192.0.2.1:9092",))], segment=2)
+    assert recorded_at(folder).without_id == [SESSION]
+
+
+@pytest.mark.parametrize("error", [0, 129])
+def test_an_id_counts_whatever_error_stands_beside_it(error: int) -> None:
+    known = Recorded(ids={("s", None): {"recorded"}})
+    with pytest.raises(guard.Forbidden, match="cluster recorded"):
+        guard.Guard(known).check_answer("h", 1, METADATA, {"cluster_id": "recorded", "error_code": error})
+    # a node that refuses to tell an id has told none
+    guard.Guard(known).check_answer("h", 1, METADATA, {"cluster_id": "", "error_code": 129})
 
 
 def damaged(log: Path, what: bytes) -> None:
