@@ -271,6 +271,12 @@ class Stage:
                 await trio.sleep(0)
 
 
+async def has_unread(peer: Peer) -> None:
+    """Waits until bytes are in the peer's socket that it has not read: it resets the connection when it closes."""
+    while not struct.unpack("i", fcntl.ioctl(peer.stream.socket.fileno(), termios.FIONREAD, bytes(4)))[0]:
+        await trio.sleep(0)
+
+
 async def go(peer: Peer, ending: Ending) -> None:
     """The peer ends, after its bytes have arrived: a reset overtakes bytes in flight."""
     if ending is Ending.RESET:

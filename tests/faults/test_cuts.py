@@ -37,6 +37,7 @@ from tests.faults.cuts import (
     Turn,
     cuts,
     go,
+    has_unread,
     stage,
 )
 from tests.proxy.rewrite.responses import replaced_slowly
@@ -161,6 +162,8 @@ async def test_a_broker_killed_at_any_byte_of_a_request(dialogue: Dialogue, endi
             await play.talk(client, broker, told, before)
             await client.say(turn.request)
             await broker.hears(turn.request[:cut])
+            if cut < len(turn.request):
+                await has_unread(broker)
             await go(broker, ending)
             await client.hears_the_end()
             client.close()
@@ -206,6 +209,8 @@ async def test_a_client_killed_at_any_byte_of_a_response(dialogue: Dialogue, end
             await broker.hears(turn.request)
             await broker.say(turn.response)
             await client.hear(cut)
+            if cut < len(turn.response):
+                await has_unread(client)
             await go(client, ending)
             await broker.hears_the_end()
             broker.close()
