@@ -33,11 +33,11 @@ setup:  ## the virtual environment and the system packages that are missing
 demo: setup  ## an embedded cluster, the proxy, real clients, the capture, its analysis, replay and report, in about two minutes
 	@$(BIN)/kafka-wiretap demo $(ARGS)
 
-test: check  ## the checks and the whole suite, the fast tests first (under 20 minutes on 2 cores)
+test: check  ## the checks and the whole suite, the fast tests first (about half an hour on 2 cores)
 	$(PYTEST) $(FAST) $(ARGS)
 	$(PYTEST) $(REAL) $(ARGS)
 
-test-fast: setup  ## the tests that need no broker and no JVM, and take less than half a second each (under 2 minutes)
+test-fast: setup  ## the tests that need no broker and no JVM, and take less than half a second each (about 4 minutes)
 	$(PYTEST) $(FAST) $(ARGS)
 
 test-long: setup  ## soaks, full sweeps, and properties with all their examples
