@@ -54,6 +54,11 @@ def errors(api_key: int, answer: Values | None, name: Callable[[Topic], str | No
     return found
 
 
+def codes(exchange: Exchange, answer: Values | None) -> set[int]:
+    """All error codes in an answer to an exchange other than 0, also those of no partition; none without an answer."""
+    return set() if answer is None else {code for _, code in places.errors(exchange.api_key, answer)}
+
+
 def drop(exchange: Exchange, values: Values, reason: Callable[[Partition], Reason | None]) -> bool:
     """Leaves partitions out of a request, and topics that have none left. False if all that it had are left out."""
 

@@ -19,7 +19,6 @@ from recorder.replay.mapping import Pairs
 from recorder.replay.outcome import Plan
 from recorder.replay.plan import AskFirst, Exchange, Origin, Reason, Values, Withheld
 from recorder.replay.requests import apis, refused_parts
-from recorder.replay.requests.apis import OF_SESSIONS
 from recorder.replay.requests.translate_names import NamesTranslator
 from recorder.replay.stream import AnswerRecorded, Happening, RequestRecorded
 from recorder.replay.versions import choosing as versions
@@ -113,7 +112,7 @@ class _Rehearsal:
             if withheld := self._unwritable(exchange, part.node, part.values):
                 return withheld
         # within a session, a request without topics asks for those of the session
-        if len(nodes) > 1 and exchange.api_key in OF_SESSIONS and not values["topics"]:
+        if len(nodes) > 1 and exchange.api_key in apis.OF_SESSIONS and not values["topics"]:
             return {None}
         return {part.node for part in parts}
 

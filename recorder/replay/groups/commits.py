@@ -6,8 +6,8 @@ as requests of no member. So does an OffsetCommit to an empty group; Kafka refus
 
 from __future__ import annotations
 
-from proxy.wire import places
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
+from recorder.replay import partitions
 from recorder.replay.groups.classic import REFUSALS as CLASSIC_REFUSALS
 from recorder.replay.groups.members import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, Group, Member, Memberships
 from recorder.replay.groups.modern_groups import REFUSALS as MODERN_REFUSALS
@@ -73,7 +73,7 @@ class Commits:
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Sends the request again after a refusal of its member that can be mended."""
         self._state.request_ended(exchange)
-        recorded, told = _codes(exchange, exchange.answer), _codes(exchange, answer)
+        recorded, told = partitions.codes(exchange, exchange.answer), partitions.codes(exchange, answer)
         for part in _parts(exchange.request):
             member = self._state.known(part.get("group_id"), part.get("member_id"))
             if member:
@@ -99,8 +99,3 @@ def _parts(values: Values) -> list[Values]:
     """The structs of a request that name a group each."""
     parts: list[Values] = values.get("groups", [values])
     return parts
-
-
-def _codes(exchange: Exchange, answer: Values | None) -> set[int]:
-    """The error codes in an answer."""
-    return set() if answer is None else {code for _, code in places.errors(exchange.api_key, answer)}

@@ -15,7 +15,7 @@ target tells batches with a sequence apart. Other records are counted by topic: 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -135,7 +135,8 @@ class ProduceTranslator:
             if self._goes_again(exchange.origin, sent, target_codes.get(place), recorded_codes.get(place, 0), may_renew)
         }
         if not again:
-            self._count_unknown(exchange, [place for place, code in target_codes.items() if code in TAKEN])
+            taken = [place for place, code in target_codes.items() if code in TAKEN]
+            self._count_unknown(exchange, recorded_codes, taken)
             return None
         flight.sent, flight.rounds = again, flight.rounds + 1
         flight.written.clear()
@@ -145,16 +146,18 @@ class ProduceTranslator:
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. `values`: as sent; None: it was not sent."""
         flight = self._flights.pop(exchange.origin, _Flight())
-        self._count_unknown(exchange, self._target_places(partitions.in_request(PRODUCE, values or {})))
+        recorded_codes = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
+        self._count_unknown(exchange, recorded_codes, self._target_places(partitions.in_request(PRODUCE, values or {})))
         for sent in [*flight.written.values(), *flight.sent.values()]:
             sent.numbered.sequences.lost(exchange.origin)
 
-    def _count_unknown(self, exchange: Exchange, places: Container[TopicPartition]) -> None:
+    def _count_unknown(
+        self, exchange: Exchange, codes: Mapping[TopicPartition, int], places: Container[TopicPartition]
+    ) -> None:
         """Counts records without a sequence of which no recorded answer tells whether they are in the recorded log.
 
-        `places`: the partitions that the target may have them in.
+        `codes`: of the recorded answer. `places`: the partitions that the target may have them in.
         """
-        codes = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
         if not (exchange.was_cut or MAYBE_WRITTEN & {*codes.values()}):
             return
         for each in partitions.in_request(PRODUCE, exchange.request):

@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from proxy.wire import WireError, places
+from proxy.wire import WireError
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
@@ -287,7 +287,7 @@ class Producers(Translator):
     def _checked(self, exchange: Exchange, answer: Values) -> Producer | None:
         """The producer of a request. Its transaction has failed if the target alone fences it."""
         producer = self._producer_of(exchange)
-        target_codes, recorded_codes = (_codes(exchange, each) & _FATAL for each in (answer, exchange.answer))
+        target_codes, recorded_codes = (partitions.codes(exchange, each) & _FATAL for each in (answer, exchange.answer))
         if producer is not None and target_codes and not recorded_codes:
             self._known.fail(producer, _quoted(exchange))
         return producer
@@ -348,8 +348,3 @@ def _described(exchange: Exchange, answer: Values) -> Resend | None:
 def _quoted(exchange: Exchange) -> Pair:
     prefix = _BELOW_4 if exchange.api_key == ADD_PARTITIONS_TO_TXN else ""
     return pair_of(exchange.request, f"{prefix}producer")
-
-
-def _codes(exchange: Exchange, answer: Values | None) -> set[int]:
-    """All error codes in an answer about a transaction."""
-    return set() if answer is None else {code for _, code in places.errors(exchange.api_key, answer)}

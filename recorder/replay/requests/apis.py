@@ -230,6 +230,7 @@ DESCRIBES_GROUPS = those(Trait.DESCRIBES_GROUPS)
 CONFIG_APIS = those(Trait.SETTINGS)
 TELLS_CLUSTER = those(Trait.TELLS_CLUSTER)
 
+_READS = READ_ONLY | LONG_POLLS
 # the topics of requests that write records or markers; brokers alone write those of Kafka's own
 _WRITTEN = {PRODUCE: "topic_data", ADD_PARTITIONS_TO_TXN: "v3_and_below_topics"}
 _NO_REPLICA: Values = {}
@@ -242,7 +243,7 @@ def treatment(api_key: int) -> Treatment:
 
 def writes(api_key: int) -> bool:
     """True for APIs that change something on the cluster. A ShareFetch reads, though it acquires what it reads."""
-    return api_key not in READ_ONLY | LONG_POLLS
+    return api_key not in _READS
 
 
 def destination(api_key: int) -> Destination:
