@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -24,12 +24,17 @@ CONNECTIONS, THREADS = 5_000, 4
 LIMIT = 50
 # thousands of connections take seconds, and on a busy machine minutes
 MUCH_PATIENCE = 240
+# a kernel whose queue is full may drop a connection that its client took for open and has closed
+LEAST_SEEN = CONNECTIONS * 9 // 10
 # what some hundreds of simultaneous connections take; ended ones may leave nothing behind
 MEMORY = 48 * 1024 * 1024
 
 
 def flood(where: Where) -> None:
-    """Opens and closes the connections; every second one sends a byte, two of four end with a reset."""
+    """Opens and closes the connections; every second one sends a byte, two of four end with a reset.
+
+    Connections are accepted in their order: when the last one has been closed by the proxy, it has seen all that came.
+    """
 
     def some() -> None:
         for number in range(CONNECTIONS // THREADS):
@@ -44,6 +49,9 @@ def flood(where: Where) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    with suppress(ConnectionError), socket.create_connection(where, MUCH_PATIENCE) as last:
+        last.shutdown(socket.SHUT_WR)
+        last.recv(1)
 
 
 @contextmanager
@@ -93,11 +101,11 @@ def test_a_flood_leaves_nothing_behind_and_delays_no_answers(tmp_path: Path) -> 
         before = proxy.resident
         served = Served(neighbour)
         flood(proxy.listening)
-        opened, closed = "connections_opened_total", "connections_closed_total"
-        wait_for(lambda: proxy.metric(closed) == CONNECTIONS, "the connections' ends", seconds=MUCH_PATIENCE)
+        wait_for(lambda: proxy.metric("connections") == 1, "the connections' ends", seconds=MUCH_PATIENCE)
         served.stop()
-        assert proxy.metric(opened) == CONNECTIONS + 1
-        assert proxy.metric("connections") == 1
+        opened, closed = "connections_opened_total", "connections_closed_total"
+        assert proxy.metric(opened) == proxy.metric(closed) + 1
+        assert LEAST_SEEN < proxy.metric(closed) <= CONNECTIONS + 1
         wait_for(lambda: proxy.files <= files, "files to be closed")
         assert proxy.most_resident - before < MEMORY
         assert proxy.metric(closed, 'cause="proxy_fault"') == 0
@@ -115,11 +123,11 @@ def test_a_limit_of_connections_holds_in_a_flood_and_admitted_clients_stay(tmp_p
         files = settled_files(proxy)
         served = Served(inside[0])
         flood(proxy.listening)
-        closed = "connections_closed_total"
-        wait_for(lambda: proxy.metric(closed) == CONNECTIONS, "the connections' ends", seconds=MUCH_PATIENCE)
+        wait_for(lambda: proxy.metric("connections") == LIMIT, "the connections' ends", seconds=MUCH_PATIENCE)
         served.stop()
-        assert proxy.metric(closed, 'cause="too_many_connections"') == CONNECTIONS
-        assert proxy.metric("connections") == LIMIT
+        closed = "connections_closed_total"
+        assert LEAST_SEEN < proxy.metric(closed) <= CONNECTIONS + 1
+        assert proxy.metric(closed, 'cause="too_many_connections"') == proxy.metric(closed)
         wait_for(lambda: proxy.files <= files, "files to be closed")
         # it is logged once, not five thousand times
         assert (tmp_path / "proxy.log").read_text().count("too many connections") == 1
