@@ -71,7 +71,8 @@ class Observer(Protocol):
     ) -> None:
         """More by which a cluster can be known again, whatever is recorded of it.
 
-        Its id; the addresses of its brokers and of the proxy's listeners, as named and as resolved.
+        Its id, or "" for brokers that did not tell theirs; the addresses of its brokers and of the proxy's listeners,
+        as named and as resolved.
         """
 
     def selection_change(self, recording: Any) -> tuple[Callable[[], None], Callable[[], None]]:

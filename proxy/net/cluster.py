@@ -239,8 +239,9 @@ class Cluster:
         return listening
 
     def watch(self) -> None:
-        """Starts to look names up for the recorder, and to end idle connections if the settings have an idle time."""
+        """Starts to ask who the brokers are, for the recorder, and to end idle connections if there is an idle time."""
         self._context.accepting.start_soon(self.nodes.identity.keep_looking_up)
+        self._context.accepting.start_soon(self.upstreams.keep_asking_for_ids)
         if self._settings.idle_seconds is not None:
             self._context.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
 

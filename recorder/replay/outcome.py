@@ -57,6 +57,7 @@ class Verdict(StrEnum):
     MISMATCHED = "mismatched"
     WITHHELD = "too much withheld"
     NOTHING = "nothing sent"
+    UNCOMPARED = "nothing compared"
     UNFINISHED = "unfinished"
 
 
@@ -204,6 +205,7 @@ class ApiCounts:
     Attributes:
         recorded: those that the options choose: sent, withheld, and what a replay that ended early left over.
         answered: of those sent; `retried`: sent once more, not counted in `sent`.
+        uncompared: of those answered: the recorded answer is not in the capture, or not whole.
         lost: sent requests whose answer never came, or that never left though they need none.
         silent: sent requests that need no answer.
         withheld: by reason; `partitions`: parts withheld of requests that were sent, by reason.
@@ -213,6 +215,7 @@ class ApiCounts:
     recorded: int = 0
     sent: int = 0
     answered: int = 0
+    uncompared: int = 0
     lost: int = 0
     silent: int = 0
     retried: int = 0
@@ -222,11 +225,16 @@ class ApiCounts:
 
     def add(self, other: ApiCounts) -> None:
         """Adds the counts of another API."""
-        for name in ("recorded", "sent", "answered", "lost", "silent", "retried"):
+        for name in ("recorded", "sent", "answered", "uncompared", "lost", "silent", "retried"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.withheld += other.withheld
         self.partitions += other.partitions
         self.mismatches += other.mismatches
+
+    @property
+    def compared(self) -> int:
+        """Answers that were compared."""
+        return self.answered - self.uncompared
 
     @property
     def unanswered(self) -> Counter[str]:
@@ -471,6 +479,8 @@ class Result:
             return Verdict.WITHHELD
         if not self.totals.sent:
             return Verdict.NOTHING
+        if not self.totals.compared and not self.streams:
+            return Verdict.UNCOMPARED
         return Verdict.TOLERATED if self.differences else Verdict.EQUAL
 
     @property

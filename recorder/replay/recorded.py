@@ -61,6 +61,7 @@ class Recorded:
         told: the sessions that have events of clusters.
         frames: session and cluster of all frames, with the files.
         covered: session and cluster -> the files of events that tell of it; True for those that tell its ids.
+        nameless: session and cluster where the proxy reached brokers that did not tell their id.
         unreadable: sessions of which something can't be read.
         running: session and cluster of those that are not compacted yet; None: no cluster is told.
         listing: the files that were looked at. No others may be played.
@@ -72,6 +73,7 @@ class Recorded:
     told: set[str] = field(default_factory=set)
     frames: dict[Part, list[CaptureFile]] = field(default_factory=lambda: defaultdict(list))
     covered: dict[Part, dict[CaptureFile, bool]] = field(default_factory=lambda: defaultdict(dict))
+    nameless: set[Part] = field(default_factory=set)
     unreadable: set[str] = field(default_factory=set)
     running: set[Part] = field(default_factory=set)
     listing: Listing = field(default_factory=lambda: Listing([], []))
@@ -89,7 +91,7 @@ class Recorded:
             for part in self.running
             if not any(ids and self._is_same(part, each) for each, ids in self.ids.items())
         }
-        return sorted({session for session, _ in parts | unknown})
+        return sorted({session for session, _ in parts | unknown | self.nameless})
 
     def _is_known(self, part: Part, file: CaptureFile) -> bool:
         same = [each for each in self.ids.keys() | self.covered.keys() if self._is_same(part, each)]
@@ -114,7 +116,10 @@ class Recorded:
 
     def add_ids(self, part: Part, ids: Iterable[object], file: CaptureFile | None = None) -> None:
         """Adds ids of a session's cluster, if there are any. `file`: of events that tell of the cluster."""
-        found = {name for each in ids if isinstance(each, str) and (name := short_name(each))}
+        names = {short_name(each) for each in ids if isinstance(each, str)}
+        found = {name for name in names if name}
+        if found < names:
+            self.nameless.add(part)
         self.ids.setdefault(part, set()).update(found)
         if file is not None:
             covered = self.covered[part]

@@ -57,7 +57,8 @@ def _figures(result: Result) -> Iterator[Figure]:
     totals, streams = result.totals, result.streams
     differ, unlike = totals.mismatches.total(), sum(1 for _ in result.differing_streams())
     yield Figure("sent", count(totals.sent), f"of {count(totals.recorded)} recorded")
-    beside = f"{count(totals.lost)} lost" if totals.lost else ""
+    others = ((totals.lost, "lost"), (totals.uncompared, "not compared"))
+    beside = ", ".join(f"{count(number)} {what}" for number, what in others if number)
     yield Figure("answered", count(totals.answered), beside, _bad(totals.lost))
     yield Figure("answers differ", count(differ), words.kinds(result), _bad(differ))
     withheld = totals.withheld.total()

@@ -4,6 +4,9 @@ A reader of the recording must know the recorded cluster again under any spellin
 So each address is reported as it is named, and as sockets and look-ups resolve it. A listener on every interface is
 reported at each address of this machine. Names are looked up beside the traffic, one at a time, and again and again:
 a name may lead elsewhere later.
+
+An address may lead elsewhere, too: to another cluster, behind a name or a load balancer that has moved. So the proxy asks
+for the id itself wherever clients are connected (`Upstreams.keep_asking_for_ids`), and says when it can't know it.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ ROUND_SECONDS = 600.0
 MOST_REPORTED = 1 << 12
 # ids that are reported: a cluster has one, and another one if another cluster takes its place
 MOST_IDS = 1000
+# what is reported among the ids if brokers were reached that did not tell theirs, or told more ids than are reported
+UNTOLD = ""
 
 
 class Identity:
@@ -36,6 +41,7 @@ class Identity:
     def __init__(self, cluster: str, observer: Observer | None) -> None:
         self._cluster, self._observer = cluster, observer
         self._ids: set[str] = set()
+        self._lists_without_id = self._is_unanswered = False
         self._upstreams: set[Address] = set()
         self._listeners: set[Address] = set()
         self._interfaces = of_this_machine() if observer is not None else []
@@ -43,11 +49,36 @@ class Identity:
         self._new_names: dict[Address, None] = {}
         self._more_names = trio.Event()
 
+    @property
+    def is_recorded(self) -> bool:
+        """True if anybody wants to know."""
+        return self._observer is not None
+
     def add_id(self, cluster_id: str | None) -> None:
-        """The cluster has this id. None: it is not known."""
-        if self._observer is None or not cluster_id or len(self._ids) >= MOST_IDS:
-            return
-        if cluster_id not in self._ids:
+        """An answer to a client tells this id of the cluster. None: it tells none."""
+        if cluster_id:
+            self._report(cluster_id if len(self._ids) < MOST_IDS else UNTOLD)
+
+    def answered(self, cluster_id: str | None) -> None:
+        """A broker has answered the proxy's own question for the id. None: it is older than ids."""
+        self._report(cluster_id or UNTOLD)
+
+    def not_answered(self) -> None:
+        """A broker does not answer the proxy's questions: it demands a login. So clients' answers must tell the id."""
+        self._is_unanswered = True
+        self._report_unknown()
+
+    def listed_without_id(self) -> None:
+        """An answer lists the nodes for a client, in a version without the id. So the proxy has to ask itself."""
+        self._lists_without_id = True
+        self._report_unknown()
+
+    def _report_unknown(self) -> None:
+        if self._lists_without_id and self._is_unanswered:
+            self._report(UNTOLD)
+
+    def _report(self, cluster_id: str) -> None:
+        if self._observer is not None and cluster_id not in self._ids:
             self._ids.add(cluster_id)
             self._observer.identified(self._cluster, ids=[cluster_id])
 

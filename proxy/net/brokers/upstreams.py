@@ -7,6 +7,9 @@ An address that leads back to the proxy must not be dialled again and again. If 
 proxy, the remote address of each new connection shows that. If it leads there through other proxies or load balancers,
 a discovery query comes back. The query is sent at each discovery, and whenever the connections to an address have
 doubled.
+
+While traffic is recorded, each address to which clients are connected is asked for the cluster's id again: another
+cluster may have taken its place.
 """
 
 from __future__ import annotations
@@ -57,6 +60,11 @@ LOOP_TTL = 60.0
 # the number of open connections to an address at which it is first checked for a loop; each check after that needs
 # twice as many. A loop of so many connections costs little, and most addresses never have so many
 LOOP_CHECK_FROM = 128
+# the shortest time between two rounds of questions for the cluster's id, in seconds, and how many are asked at once
+ID_ROUND_SECONDS, IDS_AT_ONCE = 10.0, 8
+# seconds for which an address is not asked for the id after it has left a question unanswered: it may count as a failed
+# login
+UNANSWERED_TTL = 600.0
 
 
 class Upstreams:
@@ -89,6 +97,10 @@ class Upstreams:
         # address -> the number of open connections: now, and when the address was last checked for a loop
         self._open: Counter[str] = Counter()
         self._open_when_checked: dict[str, int] = {}
+        # address that clients have reached since it was last asked for the cluster's id -> the name that led there
+        self._to_identify: dict[str, Address] = {}
+        self._more_to_identify = trio.Event()
+        self._unanswered: ExpiringSet[str] = ExpiringSet(UNANSWERED_TTL)
         # for the log event of unknown nodes: with `sni`, clients can make up any number of them
         self._unknown_throttle = LogThrottle()
         # for the log event of clients that got no broker
@@ -189,6 +201,40 @@ class Upstreams:
             if self._answers_queries and not naming.was_listed:
                 return
 
+    async def keep_asking_for_ids(self) -> None:
+        """Asks the brokers that clients have reached for the cluster's id, until cancelled; not if nobody records."""
+        # a broker of 0.7 answers no query
+        while self._nodes.identity.is_recorded and self._settings.dialect is not Dialect.KAFKA_07:
+            await self._more_to_identify.wait()
+            self._more_to_identify = trio.Event()
+            reached, self._to_identify = self._to_identify, {}
+            limiter = trio.CapacityLimiter(IDS_AT_ONCE)
+            async with trio.open_nursery() as nursery:
+                for peer, name in reached.items():
+                    nursery.start_soon(self._ask_for_id, peer, name, limiter)
+            await trio.sleep(ID_ROUND_SECONDS)
+
+    async def _ask_for_id(self, peer: str, name: Address, limiter: trio.CapacityLimiter) -> None:
+        identity = self._nodes.identity
+        if peer in self._unanswered:
+            identity.not_answered()
+            return
+        async with limiter:
+            try:
+                found = await ask_for_nodes(
+                    partial(self._connection, Address.parse(peer), tls_name=name.host), self._loop_probe
+                )
+            except NotAnswered:
+                self._unanswered.add(peer)
+                identity.not_answered()
+            except PeerLost as error:
+                log(DEBUG, "upstream was not reached to ask for its id", upstream=peer, reason=error)
+            except Exception:
+                # an answer that causes a fault must not end the proxy
+                log(ERROR, "fault in a question for the id", trace=True, upstream=peer)
+            else:
+                identity.answered(found.cluster_id)
+
     async def discover(self) -> bool:
         """Learns the cluster's nodes from a bootstrap server.
 
@@ -259,6 +305,7 @@ class Upstreams:
             self._indirect_loops.add(address)
             raise
         self._indirect_loops.discard(address)
+        self._nodes.identity.answered(discovered.cluster_id)
         return discovered
 
     async def _can_connect(self) -> bool:
@@ -301,7 +348,10 @@ class Upstreams:
     async def _dial_for_client(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:
         if address in self._indirect_loops:
             raise PeerLost(f"{address} leads back to this proxy by way of others")
-        return await self._dial(address, endpoints)
+        broker = await self._dial(address, endpoints)
+        self._to_identify[broker.peer] = address
+        self._more_to_identify.set()
+        return broker
 
     async def _dial(self, address: Address, endpoints: ClientEndpoints | None = None) -> Stream:
         """Returns a connection to the broker at this address, for a client or the proxy itself. Raises PeerLost."""
@@ -329,7 +379,10 @@ class Upstreams:
         self._nodes.identity.reached(sock)
         return False
 
-    async def _connection(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:
+    async def _connection(
+        self, address: Address, endpoints: ClientEndpoints | None = None, *, tls_name: str = ""
+    ) -> Stream:
+        """Returns a connection to the broker at this address. `tls_name`: the name in its certificate; "": its host."""
         if self._leads_back(address):
             raise LeadsBack(address)
         settings = self._settings
@@ -345,7 +398,7 @@ class Upstreams:
             self._direct_loops.add(address)
             raise
         name = settings.upstream_tls and settings.upstream_tls.server_name
-        return await towards_broker(plain, self._credentials, name or address.host, settings.tls_seconds)
+        return await towards_broker(plain, self._credentials, name or tls_name or address.host, settings.tls_seconds)
 
 
 def _keys(number: int, node_id: int | None, endpoints: ClientEndpoints | None) -> dict[str, Any]:

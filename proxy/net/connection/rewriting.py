@@ -183,6 +183,8 @@ def _wait_for_listeners(
 ) -> MayWait[None]:
     if named:
         nodes.note((node.node_id for node in named), is_list=api_key in addresses.LISTING)
+        if cluster_id is None and api_key in addresses.LISTING:
+            nodes.identity.listed_without_id()
     if nodes.needs_ensure(named, cluster_id):
         yield partial(nodes.ensure, named, cluster_id)
 

@@ -21,7 +21,7 @@ from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, PRODUCE, SHARE_ACKNOWL
 from proxy.wire.places import WHOLE
 from recorder.replay.cluster import Cluster
 from recorder.replay.comparison.assigned import Assignments
-from recorder.replay.comparison.compare import verdict
+from recorder.replay.comparison.compare import DifferenceKind, verdict
 from recorder.replay.comparison.expectations import Expectations, same_names
 from recorder.replay.comparison.from_before import BeforeRecording
 from recorder.replay.comparison.latency import reason_apart
@@ -402,6 +402,7 @@ class World:
             before=not_expected.whole,
         )
         is_mismatch = found.kind.is_mismatch
+        route.counts.uncompared += found.kind is DifferenceKind.UNCOMPARED
         if is_mismatch:
             self.result.add_mismatch(
                 mismatches.of_exchange(

@@ -36,7 +36,9 @@ def prefix_rule(
     kind, name = rule[type_field], rule[name_field]
     if changes and not _is_within(kind, name, rule.get(pattern_field, LITERAL), names):
         raise BeyondPrefix(f"a rule for {printable(name or 'any name')}")
-    if name is None or kind not in PREFIXED_TYPES | {ANY_TYPE} or name == _CLUSTER:
+    # only of the type of topics, groups or transactional ids is it surely one of those
+    is_named = kind in PREFIXED_TYPES or (kind == ANY_TYPE and name != _CLUSTER)
+    if name is None or not is_named:
         return
     if name == ALL and rule.get(pattern_field) != MATCH:
         rule[name_field], rule[pattern_field] = names.prefix, PREFIXED

@@ -11,8 +11,8 @@
     source, target        the capture and the cluster it was played to; options: in words
     started_at_ns,        times since 1970; position_ns: how far in the recording; ending: why it ended there,
     ended_at_ns           and ended_why: in a sentence, if there is more to say
-    apis                  by name: recorded, sent, answered, lost, silent (acks=0), retried; by reason: withheld,
-                          partitions, mismatches
+    apis                  by name: recorded, sent, answered, uncompared (the capture lacks the recorded answer), lost,
+                          silent (acks=0), retried; by reason: withheld, partitions, mismatches
     made                  the replay's own requests by purpose
     late, lateness        how late requests left, and each cause's part of that: durations
     stood_still_ns        how long nothing moved, by what the replay waited for

@@ -75,15 +75,16 @@ def verdict(result: Result) -> str:
     """The verdict and its figures, in a sentence."""
     differs = (
         f"{differing(result)}; --max-mismatches allows {count(result.max_mismatches)}{had_before(result)}"
-        f"{not_expected(result)}"
+        f"{not_compared(result)}{not_expected(result)}"
     )
     found = {
-        Verdict.EQUAL: f"{equal(result)}{not_expected(result)}",
+        Verdict.EQUAL: f"{equal(result)}{not_compared(result)}{not_expected(result)}",
         Verdict.TOLERATED: differs,
         Verdict.MISMATCHED: differs,
         Verdict.WITHHELD: f"{percent(result.withheld_percent)} of the requests were withheld; "
         f"--partial allows {percent(result.partial)}",
         Verdict.NOTHING: "no request of the recording was sent",
+        Verdict.UNCOMPARED: f"{count(result.totals.sent, 'request')} sent, no answer compared{not_compared(result)}",
         Verdict.UNFINISHED: f"{_ending(result)}; {differing(result)}{had_before(result)}",
     }
     return found[result.verdict]
@@ -95,7 +96,7 @@ def _ending(result: Result) -> str:
 
 def equal(result: Result) -> str:
     """The numbers of answers and records that are as recorded, in a sentence."""
-    number = result.totals.answered - result.totals.mismatches.total()
+    number = result.totals.compared - result.totals.mismatches.total()
     if result.streams:
         return f"{count(number, 'answer')} and {streams_total(result)} are as recorded"
     return f"{count(number, 'answer')} {'is' if number == 1 else 'are'} as recorded"
@@ -124,6 +125,16 @@ def _unlike(result: Result) -> str:
     *others, last = parts
     subject = f"{', '.join(others)} and {last}" if others else last
     return f"{subject} {'differs' if answers + streams == 1 and not groups else 'differ'}"
+
+
+def not_compared(result: Result) -> str:
+    """The answers that could not be compared; empty if there are none."""
+    number = result.totals.uncompared
+    return (
+        f"; the capture lacks the recorded {'answer' if number == 1 else 'answers'} to {count(number)}"
+        if number
+        else ""
+    )
 
 
 def not_expected(result: Result) -> str:

@@ -86,4 +86,5 @@ async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
         await ping(client)
         own = ClientEndpoints(Address(*client.stream.socket.getsockname()), proxy.listening)
         assert came[0] is None
-        assert came[-1] == own
+        # the proxy's own questions come from no client
+        assert [each for each in came if each is not None] == [own]

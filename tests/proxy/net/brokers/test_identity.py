@@ -11,12 +11,15 @@ from trio.testing import wait_all_tasks_blocked
 from proxy import ips
 from proxy.config import MappingKind
 from proxy.mapping.nodes import Node
-from proxy.net.brokers.identity import MOST_IDS, ROUND_SECONDS, Identity
+from proxy.net.brokers.identity import MOST_IDS, ROUND_SECONDS, UNTOLD, Identity
 from proxy.net.brokers.node_ports import bind
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.state.file import SavedState
 from proxy.schema.addresses import Address
+from proxy.wire import catalog
 from proxy.wire.dialects import Dialect
+from proxy.wire.framing import framed
+from proxy.wire.keys import METADATA
 from tests.proxy.net.brokers.node_tables import ONE, TWO, one_port
 from tests.proxy.net.cluster import ASK_METADATA, Broker, ping
 from tests.proxy.net.peers import HOST, Peer
@@ -115,7 +118,7 @@ def test_ids_that_a_broker_makes_up_are_limited() -> None:
     identity = Identity(MAIN, watcher)
     for number in range(MOST_IDS + 2):
         identity.add_id(f"id-{number}")
-    assert len(told(watcher, "ids")) == MOST_IDS
+    assert told(watcher, "ids") == [*(f"id-{number}" for number in range(MOST_IDS)), UNTOLD]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "*"])
@@ -172,6 +175,62 @@ async def test_an_id_that_only_a_clients_response_tells_is_reported(broker):
         client = await proxy.client()
         await client.say(ASK_METADATA)
         await client.hear_frame()
+        assert told(proxy.watcher, "ids") == ["an-id"]
+
+
+async def test_another_cluster_in_the_place_of_the_first_is_reported_though_no_client_asks_it(broker, monkeypatch):
+    monkeypatch.setattr("proxy.net.brokers.upstreams.ID_ROUND_SECONDS", 0)
+    broker.cluster_id = "one"
+    async with proxying(settings(broker.address)) as proxy:
+        await proxy.nodes(1)
+        await ping(await proxy.client())
+        await wait_all_tasks_blocked(0.01)
+        assert told(proxy.watcher, "ids") == ["one"]
+        broker.cluster_id = "two"
+        await ping(await proxy.client())
+        await wait_all_tasks_blocked(0.01)
+        assert told(proxy.watcher, "ids") == ["one", "two"]
+
+
+async def test_brokers_are_asked_for_the_id_once_a_round_however_many_clients_come(broker):
+    async with proxying(settings(broker.address)) as proxy:
+        await proxy.nodes(1)
+        await ping(await proxy.client())
+        await wait_all_tasks_blocked(0.01)
+        asked = broker.asked.count((METADATA, broker.newest_metadata))
+        for _ in range(20):
+            await ping(await proxy.client())
+        await wait_all_tasks_blocked(0.01)
+        assert broker.asked.count((METADATA, broker.newest_metadata)) == asked
+
+
+async def test_brokers_that_tell_no_id_are_reported_as_such(broker):
+    broker.newest_metadata, broker.cluster_id = 1, "an-id"
+    async with proxying(settings(broker.address)) as proxy:
+        await proxy.nodes(1)
+        assert told(proxy.watcher, "ids") == [UNTOLD]
+
+
+async def test_an_old_clients_list_tells_no_id_where_brokers_answer_no_question_of_the_proxys(broker):
+    broker.is_reticent, broker.cluster_id = True, "an-id"
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await ping(client)
+        await wait_all_tasks_blocked(0.01)
+        assert not told(proxy.watcher, "ids")
+        broker.is_reticent = False
+        await client.say(framed(catalog.encode_request(METADATA, 1, 77, "tests", {})))
+        await client.hear_frame()
+        assert told(proxy.watcher, "ids") == [UNTOLD]
+
+
+async def test_an_old_clients_list_tells_nothing_where_the_proxys_own_question_told_the_id(broker):
+    broker.cluster_id = "an-id"
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await client.say(framed(catalog.encode_request(METADATA, 1, 77, "tests", {})))
+        await client.hear_frame()
+        await wait_all_tasks_blocked(0.01)
         assert told(proxy.watcher, "ids") == ["an-id"]
 
 

@@ -262,6 +262,16 @@ def test_requests_outside_the_options_are_neither_sent_nor_counted() -> None:
     assert found.world.result.totals.recorded == 1
 
 
+def test_an_answer_is_not_compared_where_the_recorded_one_is_not_whole() -> None:
+    recording = Recording()
+    reads(recording, 0, 1)
+    reads(recording, 5, 1)
+    *others, told = recording.happenings
+    recording.happenings = [*others, told._replace(frame=None)]
+    totals = played(recording).world.result.totals
+    assert (totals.answered, totals.compared, totals.uncompared) == (2, 1, 1)
+
+
 @pytest.mark.real
 def test_thousands_of_requests_of_a_connection_that_wait_cost_as_much_each_as_few() -> None:
     steps = {number: _steps(number) for number in (100, 1000)}

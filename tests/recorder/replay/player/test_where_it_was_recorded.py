@@ -807,6 +807,11 @@ def test_a_row_without_a_clusters_name_is_of_any_of_them(job: Callable[..., Job]
     assert recorded_at(job("127.0.0.1:1", rows=frames(cluster=None), events=told).folder).without_id == [SESSION]
 
 
+def test_brokers_that_told_no_id_may_be_of_another_cluster_than_those_that_did(job: Callable[..., Job]) -> None:
+    assert recorded_at(job("127.0.0.1:1", events=[known_by("first")]).folder).without_id == []
+    assert recorded_at(job("127.0.0.1:1", events=[known_by("first", "")]).folder).without_id == [SESSION]
+
+
 def test_a_spool_that_is_a_link_is_refused_in_a_sentence(job: Callable[..., Job], tmp_path: Path) -> None:
     played = job("127.0.0.1:1", events=[known_by("first")])
     (played.folder / "_spool").symlink_to(tmp_path)

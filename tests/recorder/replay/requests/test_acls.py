@@ -21,6 +21,7 @@ def ruled(name: str | None, kind: int = 2, pattern: int | None = 3, *, changes: 
 def test_a_rule_names_what_is_behind_the_prefix(kind: int, changes: bool) -> None:
     assert ruled("orders", kind, changes=changes)["name"] == "p-orders"
     assert ruled("__team-billing", kind, changes=changes)["name"] == "p-__team-billing"
+    assert ruled("kafka-cluster", kind, changes=changes)["name"] == "p-kafka-cluster"
 
 
 def test_only_topics_are_kafkas_own() -> None:

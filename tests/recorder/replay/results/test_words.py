@@ -157,3 +157,22 @@ def test_partitions_assigned_on_one_side_alone_are_named() -> None:
     assert words.assigned(Assigned("g", ("a 0", "a 1"), ("b 2",))) == "only recorded: a 0, a 1; only replayed: b 2"
     result = replace(results.equal(), max_mismatches=0, assigned=[Assigned("g", ("a 0",))])
     assert "the assignments of 1 group differ; --max-mismatches allows 0" in words.verdict(result)
+
+
+@pytest.mark.parametrize(
+    ("answered", "uncompared", "verdict", "told"),
+    [
+        (21, 0, Verdict.EQUAL, "21 answers are as recorded"),
+        (21, 20, Verdict.EQUAL, "1 answer is as recorded; the capture lacks the recorded answers to 20"),
+        (21, 21, Verdict.UNCOMPARED, "21 requests sent, no answer compared; the capture lacks the recorded answers to 21"),
+        (0, 0, Verdict.UNCOMPARED, "21 requests sent, no answer compared"),
+    ],
+)
+def test_answers_that_were_not_compared_are_not_said_to_be_as_recorded(
+    answered: int, uncompared: int, verdict: Verdict, told: str
+) -> None:
+    counts = ApiCounts(recorded=21, sent=21, answered=answered, uncompared=uncompared, silent=21 - answered)
+    found = Result(results.SOURCE, results.TARGET, apis={"Metadata": counts})
+    assert found.verdict is verdict
+    assert found.exit_code == (verdict is Verdict.UNCOMPARED)
+    assert words.verdict(found) == told
