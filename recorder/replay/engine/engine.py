@@ -108,7 +108,7 @@ class Engine:
         if self._sending.unread:
             self._sending.release_unread(now)
         # most recorded answers change nothing yet
-        if self._play.ready or self._play.recheck_held:
+        if self._play.ready or self._play.held.has_changed:
             self._run(now)
 
     def end(self, now: int) -> None:
@@ -133,7 +133,7 @@ class Engine:
             for node in [*lane.channels]:
                 self._play.own.opened(lane, node, now)
             self._play.ready[lane] = None
-            self._play.recheck_held = True
+            self._play.held.all_changed()
         self._run(now)
 
     def wrote(self, channel: int, count: int, now: int) -> None:
@@ -161,7 +161,7 @@ class Engine:
     def wake(self, now: int) -> None:
         """Time went by."""
         self._play.timers.run(now)
-        self._play.recheck_held = True
+        self._play.held.all_changed()
         self._run(now)
 
     def stop(self, ending: Ending, now: int) -> None:
@@ -176,12 +176,10 @@ class Engine:
         play = self._play
         if self._finishing.is_due(now):
             self._finishing.tick(now)
-        while play.ready or (play.held and play.recheck_held):
-            if play.recheck_held:
-                play.recheck_held = False
-                if play.held:
-                    play.ready.update(play.held)
-                    play.held.clear()
+        while True:
+            play.free(play.held.freed())
+            if not play.ready:
+                break
             ready, play.ready = play.ready, {}
             for lane in ready:
                 self._sending.advance(lane, now)

@@ -55,7 +55,7 @@ class Finishing:
         return self._play.own.lane if made.lane is None else self._made_lanes.setdefault(made.lane, Lane(None))
 
     def _ticked(self, _: int) -> None:
-        self._play.recheck_held = True
+        self._play.held.all_changed()
 
     def drain(self, now: int) -> None:
         """Polls for records that consumers lack, for `--drain` at most; then finishes."""

@@ -1,7 +1,7 @@
 """The state of one replay that all parts of the engine share, and the ends of an exchange.
 
 A lane is *ready* when something happened that may let its head leave: the engine looks at it next. A lane whose head a
-room holds back is looked at again when an item was settled or time went by.
+room holds back is looked at again when an item was settled that may have changed the room's mind, or time went by.
 """
 
 from __future__ import annotations
@@ -30,6 +30,45 @@ class Phase(Enum):
     FINISHED = auto()
 
 
+class HeldLanes:
+    """Lanes whose heads a room holds back, and which of them may go on.
+
+    Only members' requests and commits of its group change what a room says of a member's request. Any settled item may
+    free the others.
+    """
+
+    def __init__(self) -> None:
+        self._lanes: dict[str | None, dict[Lane, None]] = {}
+        self._changed: set[str | None] = set()
+        self._all_changed = False
+
+    def hold(self, item: Item) -> None:
+        """A room holds an item back."""
+        self._lanes.setdefault(item.keys.member_of, {})[item.lane] = None
+
+    def settled(self, item: Item) -> None:
+        """An item was settled."""
+        if self._lanes:
+            self._changed.update((None, item.keys.member_of, item.keys.commits_to))
+
+    def all_changed(self) -> None:
+        """Something else happened: time went by, or a request that the replay made was answered."""
+        self._all_changed = bool(self._lanes)
+
+    @property
+    def has_changed(self) -> bool:
+        """True if lanes may go on."""
+        return self._all_changed or bool(self._changed)
+
+    def freed(self) -> list[Lane]:
+        """The lanes that may go on. Each is returned once, unless it is held back again."""
+        if not self.has_changed:
+            return []
+        groups = [*self._lanes] if self._all_changed else [group for group in self._changed if group in self._lanes]
+        self._changed, self._all_changed = set(), False
+        return [lane for group in groups for lane in self._lanes.pop(group)]
+
+
 class Play:
     """The state that the parts of one engine share.
 
@@ -37,7 +76,7 @@ class Play:
         progress: how far the replay is, for the line on the terminal.
         lanes: recorded connections that are not played to their end.
         ready: lanes to look at.
-        held: lanes whose head a room holds back; `recheck_held`: look at them too.
+        held: lanes whose head a room holds back.
         carrying: lanes that are played, whose channels still carry requests of others.
         awaiting_joins: lanes that are played except for joins without a recorded answer. The target's answers tell
             which members have to leave.
@@ -66,10 +105,9 @@ class Play:
         self.memory = Memory(options.memory, self.timers)
         self.lanes: dict[Connection, Lane] = {}
         self.ready: dict[Lane, None] = {}
-        self.held: dict[Lane, None] = {}
+        self.held = HeldLanes()
         self.carrying: dict[Lane, None] = {}
         self.awaiting_joins: dict[Lane, None] = {}
-        self.recheck_held = False
         self.members_changed = False
 
     def _gone(self, lane: Lane, node: int) -> None:
@@ -133,7 +171,7 @@ class Play:
         def answered(_: int) -> None:
             item.needed -= 1
             self.ready[item.lane] = None
-            self.recheck_held = True
+            self.held.all_changed()
 
         item.needed += len(needed)
         for made in needed:
@@ -164,7 +202,7 @@ class Play:
     def settle(self, item: Item) -> None:
         """Settles an item: no other item waits for it any more."""
         item.state, lane = State.SETTLED, item.lane
-        self.recheck_held = True
+        self.held.settled(item)
         lane.in_play.pop(item, None)
         # a lane without requests is looked at when the next one is read
         if lane.queue or lane.closes_at is not None:

@@ -188,7 +188,7 @@ class Sending:
         item.ready_at, item.cause = None, Cause.OTHER_ANSWERS
         if isinstance(refused, Hold):
             item.hold = refused
-            self._play.held[item.lane] = None
+            self._play.held.hold(item)
             # a SyncGroup waits for an earlier one only as long as that one may leave first
             self._play.free(self._play.waiting.left(item))
             self._play.look_again(item.lane, min(item.deadline or now, refused.until or item.deadline or now))
