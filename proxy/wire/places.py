@@ -7,6 +7,7 @@ once: decoded values show which fields they have. So a new API is known here as 
     key         what an element stands for: the name or id of a topic, a group or a transactional id, with WHOLE; a
                 partition's index with the topic around it
     topics      each topic that a message names; `partitions`: each partition, with its topic
+    named       the values of all fields with a mark: groups, members, producers, transactional ids
     errors      each error code of a response, with what it is about (`error_reader` finds them in bytes)
 """
 
@@ -287,6 +288,30 @@ def partitions(kind: MessageKind, api_key: int, values: Struct, *, forgotten: bo
     return found
 
 
+def named(kind: MessageKind, api_key: int, values: Struct, mark: str) -> Iterator[Any]:
+    """The values of a decoded message's fields with a mark ("group_id"), one by one, without nulls."""
+    for above, name in _paths(kind, api_key, mark):
+        for around in _holders(above, values):
+            value = around[-1].get(name)
+            for each in value if isinstance(value, list) else (value,):
+                if each is not None:
+                    yield each
+
+
+@lru_cache(_CACHE_SIZE)
+def _paths(kind: MessageKind, api_key: int, mark: str) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """The fields with a mark, each behind the names that lead to it."""
+    found = apis.message(kind, api_key)
+    return tuple(_paths_in(found.fields if found else (), mark, ()))
+
+
+def _paths_in(fields: Sequence[Field], mark: str, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    for field in fields:
+        if mark in field.marks:
+            yield above, field.name
+        yield from _paths_in(field.fields, mark, (*above, field.name))
+
+
 @lru_cache(_CACHE_SIZE)
 def _only_route(
     kind: MessageKind, api_key: int, forgotten: bool
@@ -328,7 +353,7 @@ def leave_out(kind: MessageKind, api_key: int, values: Struct, drops: Callable[[
     """
     had_topics = is_left = False
     for route in _routes(kind, api_key, False):
-        for around in _holders(route, values) if route.partitions else ():
+        for around in _holders(route.above, values) if route.partitions else ():
             found = [route.topic(element, around) for element in around[-1].get(route.array) or ()]
             for topic, array in product(found, route.partitions):
                 elements = topic.values.get(array.array) or ()
@@ -341,14 +366,14 @@ def leave_out(kind: MessageKind, api_key: int, values: Struct, drops: Callable[[
 
 
 def _topics(route: _Route, values: Struct) -> list[Topic]:
-    holders = _holders(route, values)
+    holders = _holders(route.above, values)
     return [route.topic(element, around) for around in holders for element in around[-1].get(route.array) or ()]
 
 
-def _holders(route: _Route, values: Struct) -> list[tuple[Struct, ...]]:
-    """The structs that hold the route's array, each behind those around it."""
+def _holders(above: tuple[str, ...], values: Struct) -> list[tuple[Struct, ...]]:
+    """The structs to which these names lead, each behind those around it."""
     holders: list[tuple[Struct, ...]] = [(values,)]
-    for step in route.above:
+    for step in above:
         holders = [(*around, each) for around in holders for each in _structs(around[-1].get(step))]
     return holders
 

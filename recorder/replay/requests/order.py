@@ -33,12 +33,13 @@ group's offsets leave behind them too, since a rebalance that had begun may refu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from proxy.wire import places
 from proxy.wire.errors import WireError
-from proxy.wire.keys import DELETE_RECORDS, END_TXN, INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FETCH, PRODUCE, SYNC_GROUP
+from proxy.wire.keys import DELETE_RECORDS, END_TXN, INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FETCH, SYNC_GROUP
+from recorder.replay import partitions
 from recorder.replay.messages import RememberedRequest, batches
 from recorder.replay.plan import Exchange, Values
 from recorder.replay.requests.apis import (
@@ -55,10 +56,6 @@ from recorder.replay.requests.apis import (
 Key = tuple[Hashable, ...]
 # an EndTxn doesn't say which groups and partitions its transaction has
 _ENDED: Key = ("end of transactions",)
-# AddPartitionsToTxn has its own field names in clients' versions
-_PRODUCER_FIELDS = tuple(
-    f"{prefix}{name}" for prefix in ("", "v3_and_below_") for name in ("transactional_id", "producer_id")
-)
 # what the table of APIs says of keys
 _OF_ONE_GROUP = those(Trait.OF_GROUP, Trait.MOVES_STARTS)
 _OF_GROUPS, _OF_PRODUCER = those(Trait.LOOKS_AT_GROUP), those(Trait.OF_PRODUCER)
@@ -133,33 +130,34 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
     """
     found = Keys()
     found.add_both(("connection", *exchange.connection))
+    api_key = exchange.api_key
     try:
         values = exchange.request
     except WireError:
         return found
-    if exchange.api_key in _OF_ONE_GROUP:
-        _add_groups(found, exchange.api_key, values)
-    if exchange.api_key in _OF_GROUPS:
-        _add_looks_at_groups(found, exchange.api_key, values)
-    if exchange.api_key in _OF_PRODUCER:
-        _add_producers(found, values)
-    if exchange.api_key == END_TXN:
+    if api_key in _OF_ONE_GROUP:
+        _add_groups(found, api_key, values)
+    if api_key in _OF_GROUPS:
+        _add_looks_at_groups(found, api_key, values)
+    if api_key in _OF_PRODUCER:
+        _add_producers(found, api_key, values)
+    if api_key == END_TXN:
         found.blocks.append(_ENDED)
-    if exchange.api_key == OFFSET_FETCH or (exchange.api_key == LIST_OFFSETS and values.get("isolation_level")):
+    if api_key == OFFSET_FETCH or (api_key == LIST_OFFSETS and values.get("isolation_level")):
         found.waits_for.append(_ENDED)
-    if exchange.api_key in _CHANGES_LOG:
-        _add_partitions(found, exchange.api_key, values, topic)
-    if exchange.api_key in CHANGES_TOPICS:
-        _add_topics(found, values, topic)
-    if exchange.api_key in _READING:
-        _add_reading(found, exchange.api_key, values, topic)
-    if exchange.api_key in CONFIG_APIS:
+    if api_key in _CHANGES_LOG:
+        _add_partitions(found, api_key, values, topic)
+    if api_key in CHANGES_TOPICS:
+        _add_topics(found, api_key, values, topic)
+    if api_key in _READING:
+        _add_reading(found, api_key, values, topic)
+    if api_key in CONFIG_APIS:
         for resource in values["resources"]:
             found.add_both(("settings", resource["resource_type"], resource["resource_name"]))
             if resource["resource_type"] == _TOPIC:
                 _use_topic(found, resource["resource_name"])
     # the answer to any heartbeat may assign a topic that an earlier one subscribed to
-    if values.get("topics", ()) is None or exchange.api_key in HEARTBEATS:
+    if values.get("topics", ()) is None or api_key in HEARTBEATS:
         found.waits_for.append(_ANY_TOPIC)
         found.blocks.append(_ALL_TOPICS)
     return found
@@ -176,73 +174,63 @@ def keys_of_writing(topic: str, partition: int) -> tuple[Key, ...]:
     return ("partition", topic, partition), _ENDED
 
 
+def _groups(api_key: int, values: Values) -> dict[str, None]:
+    return dict.fromkeys(places.named("request", api_key, values, "group_id"))
+
+
 def _add_groups(found: Keys, api_key: int, values: Values) -> None:
-    names = [values.get("group_id"), *(group.get("group_id") for group in values.get("groups") or ())]
-    names += values.get("groups_names") or ()
-    for name in dict.fromkeys(names):
-        if isinstance(name, str):
-            found.waits_for.append(("group", name))
-            if api_key != SYNC_GROUP:
-                found.blocks.append(("group", name))
-            if api_key in MEMBERSHIP:
-                found.member_of = name
-            if api_key in COMMITS:
-                found.commits_to = name
+    for name in _groups(api_key, values):
+        found.waits_for.append(("group", name))
+        if api_key != SYNC_GROUP:
+            found.blocks.append(("group", name))
+        if api_key in MEMBERSHIP:
+            found.member_of = name
+        if api_key in COMMITS:
+            found.commits_to = name
 
 
 def _add_looks_at_groups(found: Keys, api_key: int, values: Values) -> None:
-    names = [values.get("group_id"), *(values.get("group_ids") or ()), *(values.get("groups") or ())]
-    for name in names:
-        name = name.get("group_id") if isinstance(name, dict) else name
-        if isinstance(name, str):
-            found.waits_for.append(("group", name))
-            shares = found.blocks if api_key in SHARES else found.waits_for
-            shares.append(("shares of group", name))
+    for name in _groups(api_key, values):
+        found.waits_for.append(("group", name))
+        shares = found.blocks if api_key in SHARES else found.waits_for
+        shares.append(("shares of group", name))
 
 
-def _add_producers(found: Keys, values: Values) -> None:
-    quoted = [each.get(name) for each in (values.get("transactions") or [values]) for name in _PRODUCER_FIELDS]
-    for value in [*quoted, *(values.get("transactional_ids") or ())]:
-        if value not in (None, "", -1):
-            found.add_both(("producer", value))
-            found.waits_for.append(("data of producer", value))
+def _add_producers(found: Keys, api_key: int, values: Values) -> None:
+    for mark in ("transactional_id", "producer_id"):
+        for value in places.named("request", api_key, values, mark):
+            if value not in ("", -1):
+                found.add_both(("producer", value))
+                found.waits_for.append(("data of producer", value))
 
 
 def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
-    for entry, partition in _partitions(api_key, values):
-        name = topic(_named(entry))
-        found.add_both(("partition", name, partition.get("index", partition.get("partition_index"))))
+    for each in partitions.in_request(api_key, values):
+        name = topic(each.topic)
+        found.add_both(("partition", name, each.partition))
         _use_topic(found, name)
         if api_key == DELETE_RECORDS:
-            found.waits_for.append(("look at partition", name, partition["partition_index"]))
-        for producer in producers(partition.get("records")):
+            found.waits_for.append(("look at partition", name, each.partition))
+        for producer in producers(each.values.get("records")):
             found.waits_for.append(("producer", producer))
             found.blocks.append(("data of producer", producer))
-    if isinstance(values.get("transactional_id"), str):
-        found.waits_for.append(("producer", values["transactional_id"]))
-        found.blocks.append(("data of producer", values["transactional_id"]))
+    for transactional_id in places.named("request", api_key, values, "transactional_id"):
+        found.waits_for.append(("producer", transactional_id))
+        found.blocks.append(("data of producer", transactional_id))
 
 
 def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
-    outer = values.get("groups") or values.get("transactions") or ()
-    inner = [entry for each in outer for entry in each.get("topics") or ()]
-    for entry in values.get("topics") or values.get("topic_partitions") or values.get("v3_and_below_topics") or inner:
-        name = topic(_named(entry))
-        _use_topic(found, name)
-        for each in entry.get("partitions") or () if api_key in _LOOKS | SHARES else ():
-            where = name, each.get("partition", each.get("partition_index"))
-            # where records stand on the target is known once the target has answered what wrote them
-            if api_key in _LOOKS or each["acknowledgement_batches"]:
-                found.waits_for.append(("partition", *where))
-            if api_key in _LOOKS:
-                found.blocks.append(("look at partition", *where))
-
-
-def _partitions(api_key: int, values: Values) -> Iterator[tuple[Values, Values]]:
-    topics, partitions = ("topic_data", "partition_data") if api_key == PRODUCE else ("topics", "partitions")
-    for entry in values.get(topics) or ():
-        for partition in entry.get(partitions) or ():
-            yield entry, partition
+    for each in places.topics("request", api_key, values):
+        _use_topic(found, topic(each.key))
+    if api_key not in _LOOKS | SHARES:
+        return
+    for partition in partitions.in_request(api_key, values):
+        where = topic(partition.topic), partition.partition
+        # where records stand on the target is known once the target has answered what wrote them
+        if api_key in _LOOKS or partition.values["acknowledgement_batches"]:
+            found.waits_for.append(("partition", *where))
+        if api_key in _LOOKS:
+            found.blocks.append(("look at partition", *where))
 
 
 def producers(data: bytes | None) -> set[int]:
@@ -253,10 +241,9 @@ def producers(data: bytes | None) -> set[int]:
         return set()
 
 
-def _add_topics(found: Keys, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
-    entries: list[Any] = [*(values.get("topics") or ()), *(values.get("topic_names") or ())]
-    for entry in entries:
-        name = topic(entry if isinstance(entry, str) else _named(entry))
+def _add_topics(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
+    for each in places.topics("request", api_key, values):
+        name = topic(each.key)
         found.add_both(("topic", name))
         found.waits_for += [("use of topic", name), _ALL_TOPICS]
         found.blocks.append(_ANY_TOPIC)
@@ -265,9 +252,3 @@ def _add_topics(found: Keys, values: Values, topic: Callable[[str | bytes], str 
 def _use_topic(found: Keys, name: str | None) -> None:
     found.waits_for.append(("topic", name))
     found.blocks.append(("use of topic", name))
-
-
-def _named(entry: Values) -> str | bytes:
-    name = entry.get("name") or entry.get("topic") or entry.get("topic_name")
-    found: str | bytes = name or entry.get("topic_id", b"")
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from proxy.wire import catalog
 from proxy.wire.apis import MessageKind, versions
 from proxy.wire.keys import DELETE_RECORDS, DELETE_TOPICS, FETCH, METADATA, OFFSET_FETCH, PRODUCE, SHARE_GROUP_DESCRIBE
-from proxy.wire.places import FORGOTTEN, Level, at, leave_out, partitions, topics
-from tests.strategies import EVERY_MESSAGE, must_codec, values_of
+from proxy.wire.places import FORGOTTEN, Level, at, leave_out, named, partitions, topics
+from tests.strategies import EVERY_MESSAGE, at_path, must_codec, values_of
 
 ID = b"i" * 16
 MESSAGES = sorted({(kind, key) for kind, key, _ in EVERY_MESSAGE})
@@ -97,3 +98,14 @@ def test_elements_are_found_by_their_path_in_arrays_and_structs() -> None:
     assert at("response", SHARE_GROUP_DESCRIBE, "groups.members.assignment.topic_partitions") is not None
     assert at("response", METADATA, "topics.nothing") is None
     assert at("response", METADATA, "nothing.partitions") is None
+
+
+@pytest.mark.parametrize("mark", ["group_id", "transactional_id", "producer_id", "member_id", "topic_name"])
+def test_the_values_of_a_mark_are_those_of_all_its_fields(mark: str) -> None:
+    for kind, key, version in EVERY_MESSAGE:
+        if paths := catalog.marked(kind, key, version, mark):
+            values = values_of(must_codec(kind, key, version), mark)
+            flat = [value for path in paths for value in at_path(values, path)]
+            wanted = [one for value in flat for one in (value if isinstance(value, list) else [value])]
+            found = named(kind, key, values, mark)
+            assert Counter(found) == Counter(one for one in wanted if one is not None), (kind, key, version)
