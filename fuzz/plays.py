@@ -22,6 +22,7 @@ from proxy.conversation import Cause, Conversation, Direction
 from proxy.files import Folder
 from proxy.mapping.nodes import Node
 from proxy.metrics.traffic import Traffic
+from proxy.net.brokers.identity import Identity
 from proxy.net.cluster import routes
 from proxy.net.connection import rewriting
 from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
@@ -192,6 +193,7 @@ class PlayedNodes:
 
     def __init__(self) -> None:
         self.ensured: set[int] = set()
+        self.identity = Identity("main", None)
 
     def note(self, node_ids: Iterable[int], *, is_list: bool) -> None:
         """Forgets no node."""

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from fuzz import replays
 from fuzz.checks import run
 from fuzz.findings import Finding
-from recorder.replay.engine.engine import Engine
-from recorder.replay.engine.finishing import Finishing
+from recorder.replay.engine.engine import Engine, Finishing
 from recorder.replay.engine.world import World
 from tests.sweeps import examples
 

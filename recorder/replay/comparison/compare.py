@@ -29,6 +29,8 @@ from typing import Any, NamedTuple
 from proxy.wire.embedded import expand
 from proxy.wire.keys import (
     DESCRIBE_SHARE_GROUP_OFFSETS,
+    JOIN_GROUP,
+    SYNC_GROUP,
 )
 from proxy.wire.places import Level
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
@@ -43,7 +45,7 @@ from recorder.replay.comparison.unions import AssignmentParts, together
 from recorder.replay.mapping import ValueKind
 from recorder.replay.outcome import Difference
 from recorder.replay.plan import Dropped, Values
-from recorder.replay.requests.apis import OF_SESSIONS
+from recorder.replay.requests.apis import LONG_POLLS, OF_SESSIONS
 from recorder.replay.requests.fields import ComparisonRule, Fields
 from recorder.replay.requests.refused_parts import REFUSALS
 
@@ -303,3 +305,28 @@ def _parts(given: AssignmentParts) -> str:
 def _is_masked(value: object) -> bool:
     """True for the zeros that replace a secret in a capture."""
     return isinstance(value, str) and bool(value) and not value.strip("\0")
+
+
+# Why the latencies of an exchange count apart, as reports say it. A joining member waits for the others, a follower for
+# the leader's assignment, a poll at a log's end for records: an API's percentiles are those of the cluster's work.
+JOINS, SYNCS, EMPTY_POLLS = "joins", "syncs", "empty polls"
+_OF_GROUPS = {JOIN_GROUP: JOINS, SYNC_GROUP: SYNCS}
+
+
+def reason_apart(api_key: int, recorded: Values | None, replayed: Values | None) -> str:
+    """Why the latencies of an exchange count apart; empty if they don't.
+
+    A poll counts apart if either side had no records: then its two latencies aren't of the same work.
+    """
+    if api_key in LONG_POLLS:
+        has_both = _has_records(recorded) and (replayed is recorded or _has_records(replayed))
+        return "" if has_both else EMPTY_POLLS
+    return _OF_GROUPS.get(api_key, "")
+
+
+def _has_records(answer: Values | None) -> bool:
+    for topic in (answer or {}).get("responses") or ():
+        for partition in topic["partitions"]:
+            if partition.get("records"):
+                return True
+    return False

@@ -21,10 +21,9 @@ from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, PRODUCE, SHARE_ACKNOWL
 from proxy.wire.places import WHOLE
 from recorder.replay.cluster import Cluster
 from recorder.replay.comparison.assigned import Assignments
-from recorder.replay.comparison.compare import DifferenceKind, verdict
+from recorder.replay.comparison.compare import DifferenceKind, reason_apart, verdict
 from recorder.replay.comparison.expectations import Expectations, same_names
 from recorder.replay.comparison.from_before import BeforeRecording
-from recorder.replay.comparison.latency import reason_apart
 from recorder.replay.comparison.one_sided import OneSidedCommits
 from recorder.replay.consumers.fetched_records import FetchedRecords, counted_as, stream_results
 from recorder.replay.consumers.offsets import Offsets

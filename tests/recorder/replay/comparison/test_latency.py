@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.keys import FETCH, HEARTBEAT, JOIN_GROUP, PRODUCE, SHARE_FETCH, SYNC_GROUP
-from recorder.replay.comparison.latency import EMPTY_POLLS, JOINS, SYNCS, reason_apart
+from recorder.replay.comparison.compare import EMPTY_POLLS, JOINS, SYNCS, reason_apart
 from recorder.replay.plan import Values
 
 

@@ -164,7 +164,12 @@ def test_partitions_assigned_on_one_side_alone_are_named() -> None:
     [
         (21, 0, Verdict.EQUAL, "21 answers are as recorded"),
         (21, 20, Verdict.EQUAL, "1 answer is as recorded; the capture lacks the recorded answers to 20"),
-        (21, 21, Verdict.UNCOMPARED, "21 requests sent, no answer compared; the capture lacks the recorded answers to 21"),
+        (
+            21,
+            21,
+            Verdict.UNCOMPARED,
+            "21 requests sent, no answer compared; the capture lacks the recorded answers to 21",
+        ),
         (0, 0, Verdict.UNCOMPARED, "21 requests sent, no answer compared"),
     ],
 )
