@@ -5,8 +5,8 @@ So each address is reported as it is named, and as sockets and look-ups resolve 
 reported at each address of this machine. Names are looked up beside the traffic, one at a time, and again and again:
 a name may lead elsewhere later.
 
-An address may lead elsewhere, too: to another cluster, behind a name or a load balancer that has moved. So the proxy asks
-for the id itself wherever clients are connected (`Upstreams.keep_asking_for_ids`), and says when it can't know it.
+An address may lead elsewhere, too: to another cluster, behind a name or a load balancer that has moved. So the proxy
+asks for the id itself wherever clients are connected (`Upstreams.keep_asking_for_ids`), and says when it can't know it.
 """
 
 from __future__ import annotations

@@ -61,7 +61,9 @@ LOOP_TTL = 60.0
 # twice as many. A loop of so many connections costs little, and most addresses never have so many
 LOOP_CHECK_FROM = 128
 # the shortest time between two rounds of questions for the cluster's id, in seconds, and how many are asked at once
-ID_ROUND_SECONDS, IDS_AT_ONCE = 10.0, 8
+ID_ROUND_SECONDS, IDS_AT_ONCE = 1.0, 8
+# seconds that the last round may take, while the proxy stops
+LAST_ROUND_SECONDS = 2.0
 # seconds for which an address is not asked for the id after it has left a question unanswered: it may count as a failed
 # login
 UNANSWERED_TTL = 600.0
@@ -204,15 +206,24 @@ class Upstreams:
     async def keep_asking_for_ids(self) -> None:
         """Asks the brokers that clients have reached for the cluster's id, until cancelled; not if nobody records."""
         # a broker of 0.7 answers no query
-        while self._nodes.identity.is_recorded and self._settings.dialect is not Dialect.KAFKA_07:
-            await self._more_to_identify.wait()
-            self._more_to_identify = trio.Event()
-            reached, self._to_identify = self._to_identify, {}
-            limiter = trio.CapacityLimiter(IDS_AT_ONCE)
-            async with trio.open_nursery() as nursery:
-                for peer, name in reached.items():
-                    nursery.start_soon(self._ask_for_id, peer, name, limiter)
-            await trio.sleep(ID_ROUND_SECONDS)
+        if not self._nodes.identity.is_recorded or self._settings.dialect is Dialect.KAFKA_07:
+            return
+        try:
+            while True:
+                await self._more_to_identify.wait()
+                await self._ask_for_ids()
+                await trio.sleep(ID_ROUND_SECONDS)
+        finally:
+            with trio.move_on_after(LAST_ROUND_SECONDS, shield=True):
+                await self._ask_for_ids()
+
+    async def _ask_for_ids(self) -> None:
+        self._more_to_identify = trio.Event()
+        reached, self._to_identify = self._to_identify, {}
+        limiter = trio.CapacityLimiter(IDS_AT_ONCE)
+        async with trio.open_nursery() as nursery:
+            for peer, name in reached.items():
+                nursery.start_soon(self._ask_for_id, peer, name, limiter)
 
     async def _ask_for_id(self, peer: str, name: Address, limiter: trio.CapacityLimiter) -> None:
         identity = self._nodes.identity

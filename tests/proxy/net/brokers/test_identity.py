@@ -192,7 +192,21 @@ async def test_another_cluster_in_the_place_of_the_first_is_reported_though_no_c
         assert told(proxy.watcher, "ids") == ["one", "two"]
 
 
-async def test_brokers_are_asked_for_the_id_once_a_round_however_many_clients_come(broker):
+async def test_brokers_that_clients_have_just_reached_are_asked_when_the_proxy_stops(broker):
+    broker.cluster_id = "one"
+    async with proxying(settings(broker.address)) as proxy:
+        await proxy.nodes(1)
+        await ping(await proxy.client())
+        await wait_all_tasks_blocked(0.01)
+        broker.cluster_id = "two"
+        await ping(await proxy.client())
+        proxy.stop()
+        await proxy.finished.wait()
+        assert told(proxy.watcher, "ids") == ["one", "two"]
+
+
+async def test_brokers_are_asked_for_the_id_once_a_round_however_many_clients_come(broker, monkeypatch):
+    monkeypatch.setattr("proxy.net.brokers.upstreams.ID_ROUND_SECONDS", 3600)
     async with proxying(settings(broker.address)) as proxy:
         await proxy.nodes(1)
         await ping(await proxy.client())
