@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recorder.analysis.summary.finding import Findings
+from recorder.analysis.summary.sections.findings import Findings
 from recorder.analysis.summary.whole import Summary
 from recorder.report.figure import Figure
 from recorder.report.listings import short

@@ -12,8 +12,10 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from recorder.analysis.summary.bounds import Series, Timeline
-from recorder.analysis.summary.cluster import Group, Partition, Rebalance, TopicTotals
-from recorder.analysis.summary.traffic import LONG_MS, LatencyOfApi
+from recorder.analysis.summary.sections.groups import Group, Rebalance
+from recorder.analysis.summary.sections.latency import LONG_MS, LatencyOfApi
+from recorder.analysis.summary.sections.partitions import Partition
+from recorder.analysis.summary.sections.topics import TopicTotals
 from recorder.analysis.summary.whole import Summary
 from recorder.report.listings import clock, milliseconds, share, short, times
 from recorder.report.plots import lanes, over_time

@@ -14,7 +14,7 @@ from typing import Any
 import altair as alt
 
 from recorder.analysis.summary.bounds import Series, Timeline
-from recorder.analysis.summary.traffic import HeatCell
+from recorder.analysis.summary.sections.latency import HeatCell
 from recorder.report.plots.dumbbells import decades
 from recorder.report.plots.style import BAD, HEAT, Layer, Spec, layered
 

@@ -12,7 +12,7 @@ from recorder.analysis.change.pairs import shares
 from recorder.analysis.change.rows import FindingChange, LatencyChange
 from recorder.analysis.change.whole import Changes, Verdict
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.sections.findings import Finding
 from recorder.analysis.summary.words import measure
 from recorder.report.listings import Listing, ListingColumn, bytes_of, listing, name, number, share, short, time_of
 from recorder.report.sections.section import SectionText

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.cluster import BEHIND_MS, NO_LEADER, Group, TopicTotals, TopicUse
+from recorder.analysis.summary.sections.groups import BEHIND_MS, Group
+from recorder.analysis.summary.sections.partitions import NO_LEADER
+from recorder.analysis.summary.sections.topics import TopicTotals, TopicUse
 from recorder.analysis.summary.whole import Summary
 from recorder.report.listings import (
     UNKNOWN,

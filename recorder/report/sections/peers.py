@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recorder.analysis.summary.finding import LASTING, MIN_CASES, MIN_OF, NEAR
-from recorder.analysis.summary.peers import Client
+from recorder.analysis.summary.sections.clients import Client
+from recorder.analysis.summary.sections.findings import LASTING, MIN_CASES, MIN_OF, NEAR
 from recorder.analysis.summary.whole import Summary
 from recorder.analysis.summary.words import measure
 from recorder.report.listings import bytes_of, clock, listing, moment_of, name, number, short, time_of

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from recorder.analysis.change.judged import ENOUGH
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.traffic import Coverage, ErrorOfApi, LatencyOfApi
+from recorder.analysis.summary.sections.coverage import Coverage
+from recorder.analysis.summary.sections.errors import ErrorOfApi
+from recorder.analysis.summary.sections.latency import LatencyOfApi
 from recorder.analysis.summary.whole import Summary
 from recorder.capture.frames import GAP_DAMAGE
 from recorder.missing import Missing

@@ -11,10 +11,13 @@ from hashlib import sha256
 import pytest
 
 from recorder.analysis.summary.bounds import Marks, Series, Table, Timeline, Top
-from recorder.analysis.summary.cluster import Group, Groups, Partition, Partitions, Topics, TopicTotals
-from recorder.analysis.summary.finding import Finding, Findings, Severity, Unit
-from recorder.analysis.summary.peers import Method, Threshold
-from recorder.analysis.summary.traffic import Errors, HeatCell, Latency, LatencyOfApi
+from recorder.analysis.summary.sections.errors import Errors
+from recorder.analysis.summary.sections.findings import Finding, Findings, Severity, Unit
+from recorder.analysis.summary.sections.groups import Group, Groups
+from recorder.analysis.summary.sections.latency import HeatCell, Latency, LatencyOfApi
+from recorder.analysis.summary.sections.method import Method, Threshold
+from recorder.analysis.summary.sections.partitions import Partition, Partitions
+from recorder.analysis.summary.sections.topics import Topics, TopicTotals
 from recorder.analysis.summary.whole import Summary
 from recorder.report.capture import MAX_BYTES, html, markdown
 from recorder.report.capture_plots import plots

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from recorder.analysis.summary.bounds import Series, Table
-from recorder.analysis.summary.traffic import Delivery, DeliveryOfTopic
+from recorder.analysis.summary.sections.delivery import Delivery, DeliveryOfTopic
 from recorder.analysis.summary.whole import NoSummary, Summary, of_json
 from tests.recorder.report import some_summaries as summaries
 
