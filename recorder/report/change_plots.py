@@ -6,9 +6,10 @@ from markupsafe import Markup
 
 from recorder.analysis.change.judged import ENOUGH
 from recorder.analysis.change.whole import Changes
+from recorder.report.change_sections import compared
 from recorder.report.plots.drawing import svg
-from recorder.report.plots.dumbbells import MOST_ROWS, Pair, domain, dumbbells
-from recorder.report.sections.changes import compared
+from recorder.report.plots.dumbbells import MOST_ROWS, Pair, dumbbells
+from recorder.report.plots.log_axis import domain
 from recorder.terminal import milliseconds
 
 

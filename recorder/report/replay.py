@@ -17,6 +17,7 @@ from recorder.report.figure import Figure
 from recorder.report.page import page
 from recorder.report.plots import dumbbells as plots
 from recorder.report.plots.drawing import svg
+from recorder.report.plots.log_axis import domain
 from recorder.terminal import count, duration, milliseconds, moment, percent
 
 # The most rows of a table of foreign names.
@@ -92,9 +93,9 @@ def latency_plots(result: Result) -> list[Markup]:
     values = [value for pairs in of_percentile.values() for pair in pairs for value in pair[1:]]
     if not values:
         return []
-    domain = plots.domain(values)
+    over = domain(values)
     drawn = {name: pairs for name, pairs in of_percentile.items() if pairs}
-    return [svg(plots.dumbbells(name, pairs, domain), said(name, pairs)) for name, pairs in drawn.items()]
+    return [svg(plots.dumbbells(name, pairs, over), said(name, pairs)) for name, pairs in drawn.items()]
 
 
 def _pairs(rows: list[tuple[str, Latency]], share: float) -> list[plots.Pair]:

@@ -15,8 +15,8 @@ from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.sections.findings import Finding
 from recorder.analysis.summary.words import measure
 from recorder.report.listings import Listing, ListingColumn, bytes_of, listing, name, number, share, short, time_of
-from recorder.report.sections.section import SectionText
-from recorder.report.sections.traffic import lacking
+from recorder.report.section import SectionText
+from recorder.report.sections.coverage import lacking
 from recorder.terminal import count, duration, moment, percent, size
 
 # the most names of software and versions that a cell has room for
