@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import altair as alt
+from markupsafe import Markup
 
-from recorder.report.plots.log_axis import decades
+from recorder.report.plots.drawing import svg
+from recorder.report.plots.log_axis import decades, domain
 from recorder.report.plots.shapes import MUTED
 from recorder.report.plots.style import Spec, dressed, label
+from recorder.terminal import milliseconds
 
 # of a recording and its replay; of the capture before and the one after
 FIRST, SECOND = "var(--recorded)", "var(--replayed)"
@@ -27,6 +30,24 @@ class Pair(NamedTuple):
     label: str
     first_ms: float
     second_ms: float
+
+
+def drawings(percentiles: Mapping[str, Iterable[Pair]], sides: str) -> list[Markup]:
+    """A drawing for each percentile that has pairs; all share one domain. `sides`: what the two values are, in words.
+
+    Zeros are left out: a logarithmic axis can't show them, and no real latency is 0.
+    """
+    known = {name: [one for one in pairs if one.first_ms > 0 < one.second_ms] for name, pairs in percentiles.items()}
+    shown = {name: pairs[:MOST_ROWS] for name, pairs in known.items() if pairs}
+    if not shown:
+        return []
+    over = domain([value for pairs in shown.values() for _, *values in pairs for value in values])
+    return [svg(dumbbells(name, pairs, over), _words(name, pairs, sides)) for name, pairs in shown.items()]
+
+
+def _words(percentile: str, pairs: Iterable[Pair], sides: str) -> str:
+    each = (f"{pair.label} {milliseconds(pair.first_ms)} to {milliseconds(pair.second_ms)} ms" for pair in pairs)
+    return f"{percentile} of the latency, {sides}: {', '.join(each)}"
 
 
 def dumbbells(title: str, pairs: Sequence[Pair], domain: tuple[float, float]) -> Spec:

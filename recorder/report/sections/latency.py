@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recorder.analysis.change.judged import ENOUGH
+from recorder.analysis.change.rows import LatencyChange
 from recorder.analysis.summary.bounds import Timeline
 from recorder.analysis.summary.sections.latency import LONG_MS, LatencyOfApi
 from recorder.analysis.summary.whole import Summary
@@ -47,7 +48,7 @@ def latency(summary: Summary) -> SectionText:
     )
 
 
-def label_of(row: LatencyOfApi) -> str:
+def label_of(row: LatencyOfApi | LatencyChange) -> str:
     """The API's name, with a remark if its answers may include a wait."""
     return f"{row.api}, {_WAITS.get(row.wait, row.wait)}" if row.wait else row.api
 
