@@ -126,7 +126,7 @@ def _rendered(found: Any, form: str) -> str:
 
 def _show(found: Any) -> None:
     """Prints the verdict, both captures, and what changed."""
-    from recorder.report.sections import changes as words
+    from recorder.report import change_sections as words
 
     screen = console()
     tone = _STYLES.get(words.TONES.get(found.verdict, "warn"), "bold")
@@ -183,7 +183,7 @@ def _cell(cells: list[Cell]) -> Text:
 
 
 def _tell(found: Any, output: Path) -> None:
-    from recorder.report.sections import changes as words
+    from recorder.report import change_sections as words
 
     say(f"{words.verdict(found)}. {words.lead(found)}")
     echo(f"comparison written to {printable(output)}")

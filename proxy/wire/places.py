@@ -265,26 +265,18 @@ def partitions(kind: MessageKind, api_key: int, values: Struct, *, forgotten: bo
 
     `forgotten`: those that a request takes out of its session, and no others.
     """
-    only = _only_route(kind, api_key, forgotten)
-    if only is None:
-        return [
-            array.partition(element, topic)
-            for route in _routes(kind, api_key, forgotten)
-            for array in route.partitions
-            for topic in _topics(route, values)
-            for element in topic.values.get(array.array) or ()
-        ]
-    # the same for the shape of nearly all messages
-    topics_in, topic_of, array = only
-    found, number, code, around = [], array.number, array.code, (values,)
-    for each in values.get(topics_in) or ():
-        topic = topic_of(each, around)
-        key = topic[0]
-        for element in each.get(array.array) or ():
-            if number is None:
-                found.append(_partition(Partition, (key, element, _NOTHING, None, topic)))
-            else:
-                found.append(_partition(Partition, (key, element[number], element, element.get(code), topic)))
+    found = []
+    for above, topics_in, topic_of, (array, number, code) in _arrays(kind, api_key, forgotten):
+        for around in _holders(above, values):
+            for each in around[-1].get(topics_in) or ():
+                topic = topic_of(each, around)
+                key = topic[0]
+                # as `_Partitions.partition` does, without a call for each of a capture's millions
+                for element in each.get(array) or ():
+                    if number is None:
+                        found.append(_partition(Partition, (key, element, _NOTHING, None, topic)))
+                    else:
+                        found.append(_partition(Partition, (key, element[number], element, element.get(code), topic)))
     return found
 
 
@@ -313,15 +305,12 @@ def _paths_in(fields: Sequence[Field], mark: str, above: tuple[str, ...]) -> Ite
 
 
 @lru_cache(_CACHE_SIZE)
-def _only_route(
+def _arrays(
     kind: MessageKind, api_key: int, forgotten: bool
-) -> tuple[str, Callable[[Any, tuple[Struct, ...]], Topic], _Partitions] | None:
-    """The array of topics in the body, and the array of partitions in each topic; None if there is more, or less."""
+) -> tuple[tuple[tuple[str, ...], str, Callable[[Any, tuple[Struct, ...]], Topic], _Partitions], ...]:
+    """Each array of partitions: the way to the array of topics that holds it, and what reads a topic of that."""
     routes = _routes(kind, api_key, forgotten)
-    if len(routes) != 1 or routes[0].above or len(routes[0].partitions) != 1:
-        return None
-    (route,) = routes
-    return route.array, route.topic, route.partitions[0]
+    return tuple((route.above, route.array, route.topic, array) for route in routes for array in route.partitions)
 
 
 def errors(api_key: int, response: Struct) -> list[tuple[ElementKey | None, int]]:

@@ -27,16 +27,16 @@ from recorder.analysis.expressions import api, ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import Tables, family
 from recorder.analysis.parallel_questions import ask_all
+from recorder.analysis.questions.bins import firsts, span
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.latency import latency_by_api
-from recorder.analysis.questions.sections import cluster, groups
-from recorder.analysis.questions.sections.bins import firsts
 from recorder.analysis.questions.sections.delivery import delivery
-from recorder.analysis.questions.sections.traffic import span
+from recorder.analysis.questions.sections.groups import groups
+from recorder.analysis.questions.sections.partitions import partitions
 from recorder.analysis.report import missing
 from recorder.analysis.report_decoders import OF_FINDINGS
 from recorder.analysis.summary.bounds import Table, Timeline
-from recorder.analysis.summary.finding import Findings
+from recorder.analysis.summary.sections.findings import Findings
 from recorder.analysis.table_cache import TableCache
 from recorder.analysis.tables.deliveries import delivered
 from recorder.analysis.tables.errors import errors
@@ -72,8 +72,8 @@ def facts(
         "clients": lambda: _clients(tables.clients),
         "topics": lambda: _topics(tables),
         "deliveries": lambda: delivery(delivered(tables.checked_batches), line).topics,
-        "groups": lambda: groups.groups(tables.of_groups(line.bin_ns), line).groups,
-        "nodes": lambda: cluster.partitions(within, tables.changes).nodes,
+        "groups": lambda: groups(tables.of_groups(line.bin_ns), line).groups,
+        "nodes": lambda: partitions(within, tables.changes).nodes,
     }
     found = dict(zip(questions, ask_all([*questions.values()]), strict=True))
     say(f"rules on {folder}")

@@ -1,7 +1,7 @@
 """A capture's report as values: all sections, each reduced by Spark, and the findings.
 
-Tables that several sections or rules read are computed once (`cache`). A section is an entry of SECTIONS, a rule one of
-RULES. They don't depend on each other, and several run at a time (`at_once`).
+Tables that several sections or rules read are computed once (`cache`). A section is an entry of QUESTIONS, a rule one
+of RULES. They don't depend on each other, and several run at a time (`at_once`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,25 @@ from recorder.analysis.findings.rule import Rule
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.tables import Tables
 from recorder.analysis.parallel_questions import ask_all
-from recorder.analysis.questions.sections import cluster, groups, peers, traffic
+from recorder.analysis.questions.bins import span
+from recorder.analysis.questions.sections.clients import clients
+from recorder.analysis.questions.sections.connections import connections
+from recorder.analysis.questions.sections.coverage import coverage
 from recorder.analysis.questions.sections.delivery import delivery
+from recorder.analysis.questions.sections.errors import errors
+from recorder.analysis.questions.sections.events import events
+from recorder.analysis.questions.sections.groups import groups
+from recorder.analysis.questions.sections.latency import latency
 from recorder.analysis.questions.sections.metadata import metadata
+from recorder.analysis.questions.sections.partitions import partitions
+from recorder.analysis.questions.sections.topics import topics
+from recorder.analysis.questions.sections.traffic import traffic
 from recorder.analysis.report import missing
 from recorder.analysis.report_decoders import OF_FINDINGS, OF_REPORT
 from recorder.analysis.summary.bounds import Table, Timeline
-from recorder.analysis.summary.finding import Findings
-from recorder.analysis.summary.peers import Method, Threshold
-from recorder.analysis.summary.traffic import Coverage
+from recorder.analysis.summary.sections.coverage import Coverage
+from recorder.analysis.summary.sections.findings import Findings
+from recorder.analysis.summary.sections.method import Method, Threshold
 from recorder.analysis.summary.whole import Summary
 from recorder.analysis.table_cache import TableCache
 from recorder.analysis.tables.deliveries import delivered
@@ -48,21 +58,22 @@ class SectionInput(NamedTuple):
     folder: str
 
 
-# The sections by their names in a `Summary`. Those that read bodies alternate with those that don't.
-SECTIONS: Mapping[str, Callable[[SectionInput], Any]] = {
-    "topics": lambda of: cluster.topics(of.captured),
-    "coverage": lambda of: traffic.coverage(
+# The sections that Spark fills, by their names in `whole.SECTIONS`. Those that read bodies alternate with those that
+# don't.
+QUESTIONS: Mapping[str, Callable[[SectionInput], Any]] = {
+    "topics": lambda of: topics(of.captured),
+    "coverage": lambda of: coverage(
         of.captured, of.tables.kept, of.line, folder=of.folder, lost=missing(of.captured.frames, of.captured.events)
     ),
-    "clients": lambda of: peers.software_and_clients(of.captured, of.tables.kept),
-    "latency": lambda of: traffic.latency(of.tables.kept, of.line),
-    "partitions": lambda of: cluster.partitions(of.captured, of.tables.changes),
-    "errors": lambda of: traffic.failures(of.tables.kept, of.tables.kept_errors, of.line),
-    "traffic": lambda of: traffic.traffic(of.tables.kept, of.line),
-    "connections": lambda of: peers.sockets(of.captured, of.tables.kept, of.line),
-    "events": lambda of: peers.happenings(of.captured),
+    "clients": lambda of: clients(of.captured, of.tables.kept),
+    "latency": lambda of: latency(of.tables.kept, of.line),
+    "partitions": lambda of: partitions(of.captured, of.tables.changes),
+    "errors": lambda of: errors(of.tables.kept, of.tables.kept_errors, of.line),
+    "traffic": lambda of: traffic(of.tables.kept, of.line),
+    "connections": lambda of: connections(of.captured, of.tables.kept, of.line),
+    "events": lambda of: events(of.captured),
     "delivery": lambda of: delivery(delivered(of.tables.checked_batches), of.line),
-    "groups": lambda of: groups.groups(of.tables.of_groups(of.line.bin_ns), of.line),
+    "groups": lambda of: groups(of.tables.of_groups(of.line.bin_ns), of.line),
     "metadata": lambda of: metadata(of.tables.changes, of.line),
 }
 
@@ -81,7 +92,7 @@ def summary(
     began = time.time_ns()
     within = _within(captured, since_ns, until_ns, OF_REPORT)
     say("looking at the time that the capture spans")
-    line = traffic.span(within)
+    line = span(within)
     if line is None:
         return Summary(coverage=Coverage(not_judged=_NO_FRAMES), findings=Findings(not_judged=_NO_FRAMES))
     tables = Tables(within)
@@ -100,19 +111,19 @@ def findings(
 ) -> Findings:
     """Returns the findings alone: those of a report with the same time and thresholds."""
     within = _within(captured, since_ns, until_ns, OF_FINDINGS)
-    if traffic.span(within) is None:
+    if span(within) is None:
         return Findings(not_judged=_NO_FRAMES)
     return judge(Tables(within), own=own or {})
 
 
 def _sections(of: SectionInput, say: Say) -> dict[str, Any]:
     """Returns the sections by their names."""
-    return dict(zip(SECTIONS, ask_all([partial(_section, of, name, say) for name in SECTIONS]), strict=True))
+    return dict(zip(QUESTIONS, ask_all([partial(_section, of, name, say) for name in QUESTIONS]), strict=True))
 
 
 def _section(of: SectionInput, name: str, say: Say) -> Any:
     say(name)
-    return SECTIONS[name](of)
+    return QUESTIONS[name](of)
 
 
 def _within(captured: Captured, since_ns: int | None, until_ns: int | None, together: tuple[Decoder, ...]) -> Captured:

@@ -24,7 +24,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from proxy.terminal import printable
 from recorder.analysis.decode.cloudevents import PARTITION_KEY
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.sections.findings import Finding
 from recorder.export.message import Message, Mode
 
 TYPE = "kafka-wiretap.finding."

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recorder.analysis.summary.finding import Findings
+from recorder.analysis.summary.sections.findings import Findings
 from recorder.analysis.summary.whole import Summary
+from recorder.report.every_section import sections
 from recorder.report.figure import Figure
 from recorder.report.listings import short
+from recorder.report.section import SectionText
 from recorder.report.sections import findings as words
-from recorder.report.sections.cluster import LATE_IN_SHORT
-from recorder.report.sections.every import sections
+from recorder.report.sections.groups import LATE_IN_SHORT
 from recorder.terminal import count, duration, moment, size
 
 # A browser opens a page of this size at once, and a mail can carry it. Foreign names decide how long a row is, so a
@@ -27,10 +28,10 @@ _ROWS = (200, 100, 50, 25)
 def html(summary: Summary, path: str | None = None) -> str:
     """The page. `path`: the capture's folder in the page's commands; None: as the summary names it."""
     # packages of an extra, which Markdown does without
-    from recorder.report.capture_plots import plots
     from recorder.report.page import hashed, page, script
+    from recorder.report.plots.drawn import drawn
 
-    sort = script("sort.js")
+    every, sort = sections(summary), script("sort.js")
     values = {
         "title": f"Capture: {words.verdict(summary.findings)}",
         "verdict": words.verdict(summary.findings),
@@ -38,26 +39,26 @@ def html(summary: Summary, path: str | None = None) -> str:
         "lead": lead(summary),
         "figures": [*_figures(summary)],
         "judged": words.judged(summary.findings),
-        "plots": plots(summary),
+        "plots": {one.id: [*map(drawn, one.plots)] for one in every},
         "script": sort,
         "script_hash": hashed(sort),
     }
     folder = path if path is not None else summary.coverage.capture
     for most in _ROWS:
-        found = page("capture.html", **values, **_rows(summary, folder, most))
+        found = page("capture.html", **values, **_rows(summary, every, folder, most))
         if len(found.encode()) <= MAX_BYTES:
             break
     return found
 
 
-def _rows(summary: Summary, folder: str, most: int) -> dict[str, Any]:
+def _rows(summary: Summary, every: list[SectionText], folder: str, most: int) -> dict[str, Any]:
     """The values of the page that have rows, with at most `most` rows each."""
     found = words.findings(summary, folder)[:most]
     left_out = summary.findings.found.total - len(found)
     return {
         "findings": found,
         "more": count(left_out, "further finding") if left_out else "",
-        "sections": [one.with_rows(most) for one in sections(summary)],
+        "sections": [one.with_rows(most) for one in every],
     }
 
 

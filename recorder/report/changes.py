@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from recorder.analysis.change.judged import Change
 from recorder.analysis.change.whole import Changes
+from recorder.report import change_sections as words
 from recorder.report.figure import Figure
 from recorder.report.listings import short
-from recorder.report.sections import changes as words
 from recorder.report.sections.findings import FindingText, finding
 from recorder.terminal import count, percent, size
 

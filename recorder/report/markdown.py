@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from proxy.terminal import printable
 from recorder.analysis.summary.whole import Summary
+from recorder.report.every_section import sections
 from recorder.report.listings import Listing
+from recorder.report.section import NOT_JUDGED
 from recorder.report.sections import findings as words
-from recorder.report.sections.every import sections
 from recorder.report.sections.findings import FindingText
-from recorder.report.sections.section import NOT_JUDGED
 
 # The most rows of a table in a chat.
 MOST_ROWS = 10

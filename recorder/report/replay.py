@@ -16,8 +16,7 @@ from recorder.replay.results import report, words
 from recorder.report.figure import Figure
 from recorder.report.page import page
 from recorder.report.plots import dumbbells as plots
-from recorder.report.plots.drawing import svg
-from recorder.terminal import count, duration, milliseconds, moment, percent
+from recorder.terminal import count, duration, moment, percent
 
 # The most rows of a table of foreign names.
 MOST_ROWS = 200
@@ -87,27 +86,13 @@ def _busiest(result: Result) -> list[tuple[str, Latency]]:
 
 
 def latency_plots(result: Result) -> list[Markup]:
-    """A drawing for each percentile; all share one domain. Answers that wait on purpose (`is_apart`) are left out."""
+    """A drawing for each percentile. Answers that wait on purpose (`is_apart`) are left out."""
     rows = [(label, both) for label, both in _busiest(result) if not both.is_apart][: plots.MOST_ROWS]
-    of_percentile = {name: _pairs(rows, share) for name, share in PERCENTILES}
-    values = [value for pairs in of_percentile.values() for pair in pairs for value in pair[1:]]
-    if not values:
-        return []
-    domain = plots.domain(values)
-    drawn = {name: pairs for name, pairs in of_percentile.items() if pairs}
-    return [svg(plots.dumbbells(name, pairs, domain), said(name, pairs)) for name, pairs in drawn.items()]
+    return plots.drawings({name: _pairs(rows, share) for name, share in PERCENTILES}, "recorded and replayed")
 
 
 def _pairs(rows: list[tuple[str, Latency]], share: float) -> list[plots.Pair]:
-    """The pairs of one percentile, without zeros, which a logarithmic axis can't show; no real latency is 0."""
-    pairs = [plots.Pair(label, _at(share, both.recorded), _at(share, both.replayed)) for label, both in rows]
-    return [pair for pair in pairs if pair.first_ms and pair.second_ms]
-
-
-def said(percentile: str, pairs: list[plots.Pair]) -> str:
-    """A plot's content in words."""
-    each = (f"{pair.label} {milliseconds(pair.first_ms)} to {milliseconds(pair.second_ms)} ms" for pair in pairs)
-    return f"{percentile} of the latency, recorded and replayed: {', '.join(each)}"
+    return [plots.Pair(label, _at(share, both.recorded), _at(share, both.replayed)) for label, both in rows]
 
 
 def _at(share: float, found: Durations) -> float:

@@ -28,7 +28,7 @@ from proxy.wire.keys import FETCH, PRODUCE
 from recorder import spark_options
 from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import Finding, Findings, Severity
+from recorder.analysis.summary.sections.findings import Finding, Findings, Severity
 from recorder.capture.frames import events_schema
 from recorder.export import commands
 from recorder.export.events import event_id

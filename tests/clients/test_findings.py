@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.sections.findings import Finding
 from recorder.analysis.summary.whole import Summary
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from proxy import cli
 from recorder.analysis.change.facts import Facts
 from recorder.analysis.report import Report
-from recorder.analysis.summary.finding import Findings
+from recorder.analysis.summary.sections.findings import Findings
 from recorder.analysis.summary.whole import Summary
 from recorder.encodings.study import study
 from recorder.missing import Missing

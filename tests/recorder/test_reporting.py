@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from recorder import reporting, spark_options
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import Finding, Findings, Severity
+from recorder.analysis.summary.sections.findings import Finding, Findings, Severity
 from recorder.analysis.summary.whole import Summary, of_json
 from recorder.reporting import report
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from recorder.analysis.summary.bounds import Bounded, Table, Top
-from recorder.analysis.summary.cluster import Group, LoadOfNode
-from recorder.analysis.summary.finding import Findings
-from recorder.analysis.summary.traffic import DeliveryOfTopic
+from recorder.analysis.summary.sections.delivery import DeliveryOfTopic
+from recorder.analysis.summary.sections.findings import Findings
+from recorder.analysis.summary.sections.groups import Group
+from recorder.analysis.summary.sections.partitions import LoadOfNode
 from recorder.missing import Missing
 
 

@@ -31,8 +31,8 @@ from recorder.analysis.change.rows import (
     VersionChange,
 )
 from recorder.analysis.summary.bounds import Bounded
-from recorder.analysis.summary.cluster import LoadOfNode
-from recorder.analysis.summary.finding import MAX_SUBJECTS, Finding, Findings, Unit
+from recorder.analysis.summary.sections.findings import MAX_SUBJECTS, Finding, Findings, Unit
+from recorder.analysis.summary.sections.partitions import LoadOfNode
 
 # The name of an unanswered request among the errors.
 UNANSWERED = "no answer"

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from recorder.analysis.change.facts import ApiFacts, TopicFacts
 from recorder.analysis.change.judged import Cases, Change
-from recorder.analysis.summary.cluster import Group, LoadOfNode
-from recorder.analysis.summary.finding import Finding
-from recorder.analysis.summary.traffic import DeliveryOfTopic
+from recorder.analysis.summary.sections.delivery import DeliveryOfTopic
+from recorder.analysis.summary.sections.findings import Finding
+from recorder.analysis.summary.sections.groups import Group
+from recorder.analysis.summary.sections.partitions import LoadOfNode
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from proxy.wire import keys
 from proxy.wire.budget import Budget
+from proxy.wire.places import Partition
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
 from recorder.analysis.decode.group_rows import (
     COLUMNS,
@@ -24,42 +25,40 @@ from recorder.analysis.decode.group_rows import (
 from recorder.analysis.decode.memberships import CLASSIC_STEPS
 from recorder.analysis.decode.memberships import read as read_membership
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import id_text, topic_name
+from recorder.analysis.decode.topics import by_topic, named
 
 Rows = Iterator[GroupRow]
 
 
-def _placed(values: Values) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """Each partition: its topic and number as columns, and its struct."""
-    for topic in values.get("topics") or ():
-        name, topic_id = topic_name(topic), id_text(topic.get("topic_id"))
-        for one in topic["partitions"]:
-            index = one["partition_index"]
-            yield {"topic": name, "topic_id": topic_id, "partition": index, "part": f"{name or topic_id}/{index}"}, one
+def _placed(frame: Frame, values: Values) -> Iterator[tuple[dict[str, Any], Partition]]:
+    """Each partition, behind its topic and number as columns."""
+    for topic, found in by_topic(frame, values):
+        name, topic_id = named(topic)
+        for one in found:
+            part = f"{name or topic_id}/{one.partition}"
+            yield {"topic": name, "topic_id": topic_id, "partition": one.partition, "part": part}, one
 
 
-def _commits(values: Values) -> Rows:
-    generation = values.get("generation_id_or_member_epoch", -1)
-    for place, one in _placed(values):
-        yield GroupRow(
-            **place,
-            step=COMMIT,
-            group_id=values["group_id"],
-            member_id=text(values.get("member_id")),
-            instance_id=values.get("group_instance_id"),
-            generation=none_if_negative(generation),
-            committed_offset=none_if_negative(one["committed_offset"]),
-            transactional_id=values.get("transactional_id"),
-        )
+def _commits(frame: Frame, values: Values) -> Rows:
+    commit = {
+        "step": COMMIT,
+        "group_id": values["group_id"],
+        "member_id": text(values.get("member_id")),
+        "instance_id": values.get("group_instance_id"),
+        "generation": none_if_negative(values.get("generation_id_or_member_epoch")),
+        "transactional_id": values.get("transactional_id"),
+    }
+    for place, one in _placed(frame, values):
+        yield GroupRow(**place, **commit, committed_offset=none_if_negative(one.values["committed_offset"]))
 
 
-def _committed(values: Values) -> Rows:
+def _committed(frame: Frame, values: Values) -> Rows:
     overall = values.get("error_code", 0)
-    for place, one in _placed(values):
-        yield GroupRow(part=place["part"], error_code=overall or one["error_code"])
+    for place, one in _placed(frame, values):
+        yield GroupRow(part=place["part"], error_code=overall or one.code)
 
 
-def _asks_for_offsets(values: Values) -> Rows:
+def _asks_for_offsets(_: Frame, values: Values) -> Rows:
     """A row for each group: from version 8 on, a request may name several."""
     for one in values.get("groups") or ():
         yield GroupRow(part=one["group_id"], step=FETCH_OFFSETS, group_id=one["group_id"])
@@ -67,40 +66,41 @@ def _asks_for_offsets(values: Values) -> Rows:
         yield GroupRow(step=FETCH_OFFSETS, group_id=values["group_id"])
 
 
-def _told_offsets(values: Values) -> Rows:
-    for group in values.get("groups", [values]):
-        for place, one in _placed(group):
-            described = place | {
-                "part": group.get("group_id", ""),
-                "committed_offset": none_if_negative(one["committed_offset"]),
-            }
-            yield GroupRow(**described, error_code=group.get("error_code", 0) or one["error_code"])
+def _told_offsets(frame: Frame, values: Values) -> Rows:
+    for place, one in _placed(frame, values):
+        # before version 8 the body is the group
+        group = one.around.around[-1]
+        described = place | {
+            "part": group.get("group_id", ""),
+            "committed_offset": none_if_negative(one.values["committed_offset"]),
+        }
+        yield GroupRow(**described, error_code=group.get("error_code", 0) or one.code)
 
 
-def _deletes_offsets(values: Values) -> Rows:
-    for place, _ in _placed(values):
+def _deletes_offsets(frame: Frame, values: Values) -> Rows:
+    for place, _ in _placed(frame, values):
         yield GroupRow(**place, step=DELETE, group_id=values["group_id"])
 
 
-def _deletes_groups(values: Values) -> Rows:
+def _deletes_groups(_: Frame, values: Values) -> Rows:
     for name in values["groups_names"]:
         yield GroupRow(part=name, step=DELETE, group_id=name)
 
 
-def _deleted_groups(values: Values) -> Rows:
+def _deleted_groups(_: Frame, values: Values) -> Rows:
     for one in values["results"]:
         yield GroupRow(part=one["group_id"], error_code=one["error_code"])
 
 
-def _ends(values: Values) -> Rows:
+def _ends(_: Frame, values: Values) -> Rows:
     yield GroupRow(step=END_TXN, transactional_id=values["transactional_id"], is_news=values["committed"])
 
 
-def _ended(values: Values) -> Rows:
+def _ended(_: Frame, values: Values) -> Rows:
     yield GroupRow(error_code=values["error_code"])
 
 
-_READERS: Mapping[tuple[str, int], Callable[[Values], Rows]] = {
+_READERS: Mapping[tuple[str, int], Callable[[Frame, Values], Rows]] = {
     (REQUEST, keys.OFFSET_COMMIT): _commits,
     (RESPONSE, keys.OFFSET_COMMIT): _committed,
     (REQUEST, keys.TXN_OFFSET_COMMIT): _commits,
@@ -123,7 +123,7 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     if found is None:
         yield from read_membership(frame, budget)
     else:
-        yield Group((), [*found(opened(frame, budget))])
+        yield Group((), [*found(frame, opened(frame, budget))])
 
 
 GROUP_STEPS = Decoder(

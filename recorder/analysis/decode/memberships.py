@@ -27,7 +27,7 @@ from recorder.analysis.decode.group_rows import (
     text,
 )
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import id_text, topic_name
+from recorder.analysis.decode.topics import id_text
 
 Rows = Iterator[GroupRow]
 _PROTOCOLS = {
@@ -183,7 +183,8 @@ def _told_of_beat(values: Values) -> Rows:
 
 
 def _partitions(topics: Iterable[Mapping[str, Any]]) -> list[str]:
-    named = ((topic_name(one) or id_text(one.get("topic_id")), one["partitions"]) for one in topics)
+    # what an assignor wrote has names, and is no message of an API; heartbeats have ids
+    named = ((one.get("topic") or id_text(one.get("topic_id")), one["partitions"]) for one in topics)
     return sorted(f"{topic}-{partition}" for topic, partitions in named for partition in partitions)
 
 

@@ -6,14 +6,15 @@ because their order means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from proxy.wire import keys
 from proxy.wire.budget import Budget
+from proxy.wire.places import Partition
 from recorder.analysis.decode.frame import RESPONSE, Frame, none_if_negative, opened
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PLACE, id_text, topic_name
+from recorder.analysis.decode.topics import PLACE, by_topic, named
 from recorder.analysis.schema import Column
 
 PARTITION = (
@@ -37,19 +38,20 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     values = opened(frame, budget)
     nodes = [(one["node_id"], one["host"], one["port"], one.get("rack")) for one in values.get("brokers") or ()]
     yield Group((), [(*_NO_PARTITION, *node) for node in nodes])
-    for topic in values["topics"]:
-        named = topic_name(topic), id_text(topic.get("topic_id"))
-        yield Group((), [(*named, *_partition(one), *_NO_NODE) for one in topic["partitions"]])
+    for topic, found in by_topic(frame, values):
+        names = named(topic)
+        yield Group((), [(*names, *_partition(one), *_NO_NODE) for one in found])
 
 
-def _partition(partition: Mapping[str, Any]) -> tuple[Any, ...]:
-    offline = partition.get("offline_replicas")
+def _partition(found: Partition) -> tuple[Any, ...]:
+    values = found.values
+    offline = values.get("offline_replicas")
     return (
-        partition["partition_index"],
-        none_if_negative(partition["leader_id"]),
-        none_if_negative(partition.get("leader_epoch")),
-        sorted(partition["isr_nodes"]),
-        partition["replica_nodes"],
+        found.partition,
+        none_if_negative(values["leader_id"]),
+        none_if_negative(values.get("leader_epoch")),
+        sorted(values["isr_nodes"]),
+        values["replica_nodes"],
         None if offline is None else sorted(offline),
     )
 

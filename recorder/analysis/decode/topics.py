@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from proxy.wire import keys, records
@@ -12,7 +15,7 @@ from proxy.wire.errors import WireError
 from proxy.wire.places import NO_ID, Partition, Topic, partitions
 from proxy.wire.primitives import uuid_text
 from proxy.wire.records import Batch
-from recorder.analysis.decode.frame import Frame, opened, shared
+from recorder.analysis.decode.frame import Frame, Values, opened, shared
 from recorder.analysis.schema import Column
 
 PLACE = (
@@ -20,7 +23,6 @@ PLACE = (
     Column("topic_id", "string", "its id as Kafka prints it; null if the version has only names"),
     Column("partition", "int", "its number"),
 )
-_NAMES = ("name", "topic", "topic_name")
 
 
 class Batches(NamedTuple):
@@ -81,6 +83,11 @@ def places(frame: Frame, budget: Budget) -> tuple[Place, ...]:
     return tuple(map(_place, partitions(frame.side, frame.api_key, opened(frame, budget))))
 
 
+def by_topic(frame: Frame, values: Values) -> Iterator[tuple[Topic, Iterator[Partition]]]:
+    """The partitions that the frame's values name, by topic, in the frame's order; no forgotten ones."""
+    return groupby(partitions(frame.side, frame.api_key, values), attrgetter("around"))
+
+
 def forgotten(frame: Frame, budget: Budget) -> list[Place]:
     """The partitions that a request takes out of its session. Errors: Unreadable."""
     return [*map(_place, partitions(frame.side, frame.api_key, opened(frame, budget), forgotten=True))]
@@ -105,11 +112,8 @@ def _batches_in(data: bytes) -> Batches:
     return Batches(found, None)
 
 
-def topic_name(topic: Mapping[str, Any]) -> str | None:
-    """The name in a topic's struct; null if its version has only ids."""
-    return next((topic[name] for name in _NAMES if name in topic), None) or None
-
-
+# a capture names few topics, each in many frames
+@lru_cache(4096)
 def id_text(topic_id: bytes | None) -> str | None:
     """A topic's id as Kafka prints it; null for None and for the id of all zeros."""
     return None if topic_id is None or topic_id == NO_ID else uuid_text(topic_id)

@@ -6,16 +6,19 @@ each transactional batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from proxy.wire import keys, records
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
+from proxy.wire.places import partitions
 from recorder.analysis.decode.batches import holders
 from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
 from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PARTITION_APIS, PLACE, id_text, places, topic_name
+from recorder.analysis.decode.topics import PARTITION_APIS, PLACE, named, places
 from recorder.analysis.schema import Column
 
 _KEYS = (
@@ -58,7 +61,7 @@ def read_steps(frame: Frame, budget: Budget) -> Iterator[Group]:
         return
     values = opened(frame, budget)
     if frame.api_key == keys.ADD_PARTITIONS_TO_TXN:
-        yield from _added(values)
+        yield from _added(frame, values)
         return
     yield Group(_producer(values), [*_rows(frame, values)])
 
@@ -79,19 +82,14 @@ def _produced(frame: Frame, budget: Budget) -> Iterator[Group]:
                 yield Group((name, batch.producer_id, batch.producer_epoch), [(*place.named, *facts)])
 
 
-def _added(values: Values) -> Iterator[Group]:
+def _added(frame: Frame, values: Values) -> Iterator[Group]:
     """The partitions of AddPartitionsToTxn. From version 4 on, brokers send it, for several transactions at once."""
-    for one in values.get("transactions") or ():
-        if not one["verify_only"]:
-            yield Group(_producer(one), [*_partitions(one["topics"])])
-    old = {key.removeprefix("v3_and_below_"): value for key, value in values.items()}
-    yield Group(_producer(old), [*_partitions(old.get("topics") or ())])
-
-
-def _partitions(topics: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
-    for topic in topics:
-        named = topic_name(topic), id_text(topic.get("topic_id"))
-        yield from ((*named, number, *_NO_FACTS) for number in topic["partitions"])
+    found = partitions(REQUEST, frame.api_key, values)
+    # before version 4 the body is the transaction
+    for (*_, transaction), added in groupby(found, attrgetter("around.around")):
+        if not transaction.get("verify_only"):
+            producer = {key.removeprefix("v3_and_below_"): value for key, value in transaction.items()}
+            yield Group(_producer(producer), [(*named(one.around), one.partition, *_NO_FACTS) for one in added])
 
 
 def _producer(values: Mapping[str, Any]) -> tuple[Any, ...]:

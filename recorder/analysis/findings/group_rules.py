@@ -6,7 +6,7 @@ from proxy.wire import keys
 from recorder.analysis.findings import groups, peers, speed
 from recorder.analysis.findings.rule import Need, Rule
 from recorder.analysis.findings.stale_leaders import stale_leaders
-from recorder.analysis.summary.finding import Severity, Unit
+from recorder.analysis.summary.sections.findings import Severity, Unit
 
 _ONCE_IN_BODIES = (Need.BODIES,)
 _LONG_IN_BODIES = (Need.LONG, Need.BODIES)

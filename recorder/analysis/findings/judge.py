@@ -43,7 +43,7 @@ from recorder.analysis.findings.tables import Tables
 from recorder.analysis.findings.windows import LONG
 from recorder.analysis.parallel_questions import ask_all
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import (
+from recorder.analysis.summary.sections.findings import (
     LASTING,
     MAX_CONCERNED,
     MAX_EVIDENCE,

@@ -9,7 +9,7 @@ from recorder.analysis.findings.causes import CAUSES, Joined
 from recorder.analysis.findings.judge import MUCH
 from recorder.analysis.findings.rule import Need, Otherwise, Rule
 from recorder.analysis.findings.rules import RULES
-from recorder.analysis.summary.finding import LASTING, MIN_CASES, MIN_OF, NEAR
+from recorder.analysis.summary.sections.findings import LASTING, MIN_CASES, MIN_OF, NEAR
 from recorder.analysis.summary.words import measure
 
 _HEAD = f"""\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from proxy.wire import keys
 from recorder.analysis.findings import answers, cluster, logs, topics, transactions
 from recorder.analysis.findings.rule import Need, Otherwise, Rule
-from recorder.analysis.summary.finding import Severity, Unit
+from recorder.analysis.summary.sections.findings import Severity, Unit
 
 _LASTS = (Need.TIME,)
 _LASTS_IN_BODIES = (Need.TIME, Need.BODIES)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 
 from recorder.analysis.findings.tables import Tables
-from recorder.analysis.summary.finding import Severity, Unit
+from recorder.analysis.summary.sections.findings import Severity, Unit
 
 
 class Need(StrEnum):

@@ -10,7 +10,7 @@ from recorder.analysis.findings import answers, peers, recording, speed, topics
 from recorder.analysis.findings.group_rules import GROUP_RULES
 from recorder.analysis.findings.log_rules import LOG_RULES
 from recorder.analysis.findings.rule import Need, Rule
-from recorder.analysis.summary.finding import MIN_CASES, Severity, Unit
+from recorder.analysis.summary.sections.findings import MIN_CASES, Severity, Unit
 
 _LASTS = (Need.TIME,)
 _LASTS_IN_BODIES = (Need.TIME, Need.BODIES)

@@ -20,7 +20,7 @@ from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.decode.software import OFFERS
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.windows import Windows
-from recorder.analysis.questions.sections.groups import Events
+from recorder.analysis.questions.sections.groups import GroupTables
 from recorder.analysis.tables.batches import with_offsets
 from recorder.analysis.tables.clients import HOST, clients, host
 from recorder.analysis.tables.errors import errors
@@ -244,9 +244,9 @@ class Tables:
         found, within = self.offsets, Span(self.span.last_ns, window_ns)
         return self.captured.once(f"lag by {window_ns} ns", lambda: lag_windows(found, within))
 
-    def of_groups(self, window_ns: int) -> Events:
+    def of_groups(self, window_ns: int) -> GroupTables:
         """The tables of a report's section on groups, with the lag by windows of this length."""
-        return Events(self.group_events, self.rebalances, self.offsets, self.lag_by(window_ns), self.span)
+        return GroupTables(self.group_events, self.rebalances, self.offsets, self.lag_by(window_ns), self.span)
 
 
 def kept_exchanges(captured: Captured) -> DataFrame:

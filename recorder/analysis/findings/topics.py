@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis.findings.counting import Words, counted, inside, rates, rule_rows, shares, tallied
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
-from recorder.analysis.summary.finding import NEAR
+from recorder.analysis.summary.sections.findings import NEAR
 
 # median bytes of a batch, with its header: smaller ones are mostly overhead
 SMALL_BATCH = 1024

@@ -7,5 +7,6 @@ coverage    how many responses have known errors
 losses      gaps, left-out frames, sessions that died
 encodings   the rows of the study of encodings
 groups      the columns by which answers are grouped
+bins        the timeline of the report's sections, and values along it
 sections/   the report's sections, reduced to what a page holds
 """

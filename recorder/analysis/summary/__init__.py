@@ -1,12 +1,9 @@
 """A capture's report as values of bounded size, which Spark fills. Nothing here knows Spark or HTML.
 
-    bounds.py       how much a report holds: time bins, rows, marks; the tables that keep to it
-    finding.py      a finding, its severity, its evidence; rules that could not be judged
-    traffic.py      sections of exchanges: coverage, latency, delivery, errors, APIs
-    cluster.py      sections on the cluster: topics, groups, partitions, metadata
-    peers.py        sections on clients, connections, events; the method of the report
-    words.py        a measure in words
-    whole.py        Summary: all sections, to JSON and back
+    bounds.py    how much a report holds: time bins, rows, marks; the tables that keep to it
+    sections/    the sections, a file for each
+    words.py     a measure in words
+    whole.py     Summary: all sections, to JSON and back; SECTIONS: their names
 
 Names carry units: `_ns`, `_ms`, `_bytes`. Times named `…_at_ns`, `from_ns` and `to_ns` count from 1970. None is an
 unknown value. A section that could not be made says why in `not_judged`. Names of topics, clients and groups are

@@ -10,16 +10,26 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgspec
 
 from recorder.analysis.summary.bounds import Timeline
-from recorder.analysis.summary.cluster import Groups, Metadata, Partitions, Topics
-from recorder.analysis.summary.finding import Findings
-from recorder.analysis.summary.peers import Clients, Connections, Events, Method
-from recorder.analysis.summary.traffic import Coverage, Delivery, Errors, Latency, Traffic
+from recorder.analysis.summary.sections.clients import Clients
+from recorder.analysis.summary.sections.connections import Connections
+from recorder.analysis.summary.sections.coverage import Coverage
+from recorder.analysis.summary.sections.delivery import Delivery
+from recorder.analysis.summary.sections.errors import Errors
+from recorder.analysis.summary.sections.events import Events
+from recorder.analysis.summary.sections.findings import Findings
+from recorder.analysis.summary.sections.groups import Groups
+from recorder.analysis.summary.sections.latency import Latency
+from recorder.analysis.summary.sections.metadata import Metadata
+from recorder.analysis.summary.sections.method import Method
+from recorder.analysis.summary.sections.partitions import Partitions
+from recorder.analysis.summary.sections.topics import Topics
+from recorder.analysis.summary.sections.traffic import Traffic
 
 FORMAT, VERSION = "kafka-wiretap capture report", 1
 
@@ -51,6 +61,11 @@ class Summary:
     def as_json(self) -> str:
         """Returns the report as indented JSON, ending with a line feed; ASCII, as a folder's name need not be UTF-8."""
         return as_document({"format": FORMAT, "version": VERSION, **msgspec.to_builtins(self)})
+
+
+# The sections' names, in the report's order but for the findings, which stand first there. A section's name is that of
+# its file in `sections/` here, in `questions/sections` and in `report/sections`, and its anchor in the page.
+SECTIONS = tuple(one.name for one in fields(Summary) if one.name != "timeline")
 
 
 def of_json(data: bytes | str) -> Summary:

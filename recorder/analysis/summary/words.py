@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.analysis.summary.finding import Unit
+from recorder.analysis.summary.sections.findings import Unit
 from recorder.terminal import count, duration, percent, size
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import altair as alt
+from markupsafe import Markup
 
-from recorder.report.plots.style import MUTED, Spec, dressed, label
+from recorder.report.plots.drawing import svg
+from recorder.report.plots.log_axis import decades, domain
+from recorder.report.plots.shapes import MUTED
+from recorder.report.plots.style import Spec, dressed, label
+from recorder.terminal import milliseconds
 
 # of a recording and its replay; of the capture before and the one after
 FIRST, SECOND = "var(--recorded)", "var(--replayed)"
@@ -17,8 +22,6 @@ WIDTH, ROW_HEIGHT = 215, 26
 PADDING = {"left": 24, "right": 6, "top": 4, "bottom": 4}
 # More rows would overlap.
 MOST_ROWS = 20
-# Milliseconds that an axis may label.
-_POWERS = [10.0**power for power in range(-7, 10)]
 
 
 class Pair(NamedTuple):
@@ -27,6 +30,24 @@ class Pair(NamedTuple):
     label: str
     first_ms: float
     second_ms: float
+
+
+def drawings(percentiles: Mapping[str, Iterable[Pair]], sides: str) -> list[Markup]:
+    """A drawing for each percentile that has pairs; all share one domain. `sides`: what the two values are, in words.
+
+    Zeros are left out: a logarithmic axis can't show them, and no real latency is 0.
+    """
+    known = {name: [one for one in pairs if one.first_ms > 0 < one.second_ms] for name, pairs in percentiles.items()}
+    shown = {name: pairs[:MOST_ROWS] for name, pairs in known.items() if pairs}
+    if not shown:
+        return []
+    over = domain([value for pairs in shown.values() for _, *values in pairs for value in values])
+    return [svg(dumbbells(name, pairs, over), _words(name, pairs, sides)) for name, pairs in shown.items()]
+
+
+def _words(percentile: str, pairs: Iterable[Pair], sides: str) -> str:
+    each = (f"{pair.label} {milliseconds(pair.first_ms)} to {milliseconds(pair.second_ms)} ms" for pair in pairs)
+    return f"{percentile} of the latency, {sides}: {', '.join(each)}"
 
 
 def dumbbells(title: str, pairs: Sequence[Pair], domain: tuple[float, float]) -> Spec:
@@ -45,24 +66,3 @@ def dumbbells(title: str, pairs: Sequence[Pair], domain: tuple[float, float]) ->
     # Vega reads a title such as "if" as an expression, unless a space follows
     sized = chart.properties(title=f"{label(title)} ", width=WIDTH, height=ROW_HEIGHT * len(shown))
     return dressed(sized, PADDING)
-
-
-def domain(values: Sequence[float]) -> tuple[float, float]:
-    """The first and last value of an axis that shows all values (above 0), with room for a point at either end."""
-    return min(values) / 1.3, max(values) * 1.3
-
-
-def stepped(values: Sequence[float]) -> tuple[float, float]:
-    """As `domain`, but from one labelled value to another, so that the axis has at least two labels."""
-    steps = [value * step for value in _POWERS for step in (1, 2, 5)]
-    first = max((step for step in steps if step <= min(values)), default=min(values))
-    return first, min((step for step in steps if step > max(values)), default=max(values))
-
-
-def decades(domain: tuple[float, float]) -> list[float]:
-    """The labelled values of a logarithmic axis: powers of ten; if fewer than three, also twice and five times them."""
-    first, last = domain
-    within = [value for value in _POWERS if first <= value <= last]
-    if len(within) < 3:
-        return [value * step for value in _POWERS for step in (1, 2, 5) if first <= value * step <= last]
-    return within

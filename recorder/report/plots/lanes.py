@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import altair as alt
 
 from recorder.analysis.summary.bounds import Timeline
-from recorder.report.plots.style import FONT_SIZE, HUES, INK, LINE, MUTED, Layer, Spec, label, layered
+from recorder.report.plots.shapes import HUES, INK, LINE, MUTED, Bar, Cells, Lane
+from recorder.report.plots.style import FONT_SIZE, Layer, Spec, label, layered
 
 PADDING = {"left": 2, "right": 8, "top": 2, "bottom": 2}
 # The height of a line of letters, and the room below a row.
@@ -34,51 +34,6 @@ _SECOND_NS = 10**9
 _FORMATS = ((3 * 86_400, "%d %b"), (600, "%H:%M"), (0, "%H:%M:%S"))
 # The average width of a letter in pixels, to know if two texts fit into one line.
 _LETTER = 6.2
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of a bar: its length, in a unit that all rows share, and its colour."""
-
-    length: float
-    colour: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A row: its name, the text to the right of it, its pieces."""
-
-    name: str
-    beside: str
-    pieces: tuple[Piece, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A marked stretch of time in a lane."""
-
-    from_ns: int
-    to_ns: int
-    colour: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """A row along time: its name, the text to the right of it, a value for each bin, and marked stretches."""
-
-    name: str
-    beside: str
-    values: tuple[float | None, ...]
-    spans: tuple[Span, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """A row of a map: its name, the text to the right of it, a colour for each cell."""
-
-    name: str
-    beside: str
-    colours: tuple[str, ...]
 
 
 def bars(shown: Sequence[Bar], width: int) -> Spec:

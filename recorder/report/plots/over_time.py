@@ -14,9 +14,10 @@ from typing import Any
 import altair as alt
 
 from recorder.analysis.summary.bounds import Series, Timeline
-from recorder.analysis.summary.traffic import HeatCell
-from recorder.report.plots.dumbbells import decades
-from recorder.report.plots.style import BAD, HEAT, Layer, Spec, layered
+from recorder.analysis.summary.sections.latency import HeatCell
+from recorder.report.plots.log_axis import decades
+from recorder.report.plots.shapes import BAD, HEAT, Line
+from recorder.report.plots.style import Layer, Spec, layered
 
 PADDING = {"left": 2, "right": 12, "top": 6, "bottom": 2}
 # A label of the time axis takes some 60 pixels, and needs room beside it.
@@ -28,15 +29,6 @@ _FORMATS = ((3 * 86_400_000, "%d %b"), (600_000, "%H:%M"), (0, "%H:%M:%S"))
 _GAP = 0.12
 # Cells of a heat map overlap with their neighbours, so that no background shows between them.
 _OVERLAP = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A series as a line. `is_thin`: the line is background for a more important one."""
-
-    series: Series
-    colour: str
-    is_thin: bool = False
 
 
 @dataclass(frozen=True, slots=True)

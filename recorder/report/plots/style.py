@@ -1,4 +1,4 @@
-"""The colours, letters and sizes of all plots; and labels, which are foreign text."""
+"""The letters and sizes of all plots; and labels, which are foreign text."""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ from typing import Any, NamedTuple
 import altair as alt
 
 from proxy.terminal import printable
+from recorder.report.plots.shapes import INK, LINE, MUTED
 
-INK, MUTED, LINE = "var(--ink)", "var(--muted)", "var(--line)"
-WARN, BAD = "var(--warn)", "var(--bad)"
-# The colours of things without an order, used one after the other; all remaining things share the last one.
-HUES = tuple(f"var(--{name})" for name in ("blue", "teal", "amber", "rose", "violet"))
-REST = "var(--grey)"
-# From few to many.
-HEAT = tuple(f"var(--heat{level})" for level in range(1, 7))
 # Letters of a label: the longest name of an API has 27.
 LONGEST_LABEL = 28
 FONT_SIZE = 11

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from recorder.analysis.summary.finding import Evidence, Finding, Findings, Severity, Unit
+from recorder.analysis.summary.sections.findings import Evidence, Finding, Findings, Severity, Unit
 from recorder.analysis.summary.whole import Summary
 from recorder.analysis.summary.words import measure
 from recorder.report.listings import Words, clock, short

@@ -15,9 +15,9 @@ from recorder.analysis import bodies
 from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.report_decoders import OF_FINDINGS, OF_REPORT
-from recorder.analysis.summarize import SECTIONS, findings, summary, threshold
-from recorder.analysis.summary.finding import Unit
-from recorder.analysis.summary.peers import Threshold
+from recorder.analysis.summarize import QUESTIONS, findings, summary, threshold
+from recorder.analysis.summary.sections.findings import Unit
+from recorder.analysis.summary.sections.method import Threshold
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -105,7 +105,7 @@ def test_a_report_opens_each_frame_once_and_takes_few_jobs(
     assert decoded["_by_workers"] == {"answers": 1}
     assert set(decoded["_of_pass"]) == names(OF_REPORT)
     assert [name for name, times in decoded["_of_pass"].items() if times > 1] == []
-    assert set(SECTIONS) < set(told)
+    assert set(QUESTIONS) < set(told)
     assert jobs_so_far(spark) - before <= MOST_JOBS
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 
 from recorder import extras, spark_options
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import Finding, Findings, Severity
+from recorder.analysis.summary.sections.findings import Finding, Findings, Severity
 from recorder.export import commands, publisher
 from recorder.export.message import Message
 from recorder.export.publisher import Publisher

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.records import Record
 from recorder.analysis.decode.cloudevents import event_in
-from recorder.analysis.summary.finding import Evidence, Finding, Severity, Unit
+from recorder.analysis.summary.sections.findings import Evidence, Finding, Severity, Unit
 from recorder.export.events import Form, event_id, source_of
 from recorder.export.message import Message, Mode
 from tests import hostile_text

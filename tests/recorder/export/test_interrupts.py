@@ -30,7 +30,7 @@ from proxy.cli import main
 from proxy.command_line import ending_signals, interrupt
 from recorder import spark_options
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import Finding, Findings, Severity
+from recorder.analysis.summary.sections.findings import Finding, Findings, Severity
 from recorder.export import commands
 from recorder.export.publisher import Publisher
 

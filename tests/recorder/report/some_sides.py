@@ -12,9 +12,10 @@ from recorder.analysis.change.facts import (
     VersionFacts,
 )
 from recorder.analysis.summary.bounds import Table, Top
-from recorder.analysis.summary.cluster import Group, LoadOfNode
-from recorder.analysis.summary.finding import Evidence, Finding, Findings, Severity, Unit
-from recorder.analysis.summary.traffic import DeliveryOfTopic
+from recorder.analysis.summary.sections.delivery import DeliveryOfTopic
+from recorder.analysis.summary.sections.findings import Evidence, Finding, Findings, Severity, Unit
+from recorder.analysis.summary.sections.groups import Group
+from recorder.analysis.summary.sections.partitions import LoadOfNode
 from recorder.missing import Gaps, Missing
 from tests.hostile_text import TEXT
 

@@ -11,48 +11,20 @@ from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from recorder.analysis.summary.bounds import MAX_ROWS, Bounded, Marks, Series, Table, Timeline, Top
-from recorder.analysis.summary.cluster import (
-    EventsOfTopic,
-    Group,
-    Groups,
-    LoadOfNode,
-    Metadata,
-    MetadataChange,
-    Partition,
-    Partitions,
-    Rebalance,
-    Side,
-    Topics,
-    TopicTotals,
-    TopicUse,
-)
-from recorder.analysis.summary.finding import Evidence, Finding, Findings, Severity, Unit, Unjudged
-from recorder.analysis.summary.peers import (
-    Client,
-    Clients,
-    CloseCause,
-    Connections,
-    ConnectionsOfClient,
-    Event,
-    Events,
-    Method,
-    SoftwareTotals,
-    Threshold,
-)
-from recorder.analysis.summary.traffic import (
-    Coverage,
-    Delivery,
-    DeliveryOfTopic,
-    ErrorOfApi,
-    Errors,
-    HeatCell,
-    Latency,
-    LatencyOfApi,
-    LatencyOfNode,
-    ReadOfApi,
-    Traffic,
-    TrafficOfApi,
-)
+from recorder.analysis.summary.sections.clients import Client, Clients, SoftwareTotals
+from recorder.analysis.summary.sections.connections import CloseCause, Connections, ConnectionsOfClient
+from recorder.analysis.summary.sections.coverage import Coverage, ReadOfApi
+from recorder.analysis.summary.sections.delivery import Delivery, DeliveryOfTopic
+from recorder.analysis.summary.sections.errors import ErrorOfApi, Errors
+from recorder.analysis.summary.sections.events import Event, Events
+from recorder.analysis.summary.sections.findings import Evidence, Finding, Findings, Severity, Unit, Unjudged
+from recorder.analysis.summary.sections.groups import Group, Groups, Rebalance
+from recorder.analysis.summary.sections.latency import HeatCell, Latency, LatencyOfApi, LatencyOfNode
+from recorder.analysis.summary.sections.metadata import Metadata, MetadataChange
+from recorder.analysis.summary.sections.method import Method, Threshold
+from recorder.analysis.summary.sections.partitions import LoadOfNode, Partition, Partitions
+from recorder.analysis.summary.sections.topics import EventsOfTopic, Side, Topics, TopicTotals, TopicUse
+from recorder.analysis.summary.sections.traffic import Traffic, TrafficOfApi
 from recorder.analysis.summary.whole import Summary
 from recorder.missing import Gaps, Missing
 from tests.hostile_text import TEXT

@@ -10,8 +10,8 @@ import pytest
 from recorder.analysis.change.facts import Facts
 from recorder.analysis.change.whole import Changes, changes
 from recorder.report.change_plots import latency_plots
+from recorder.report.change_sections import lead, sections, verdict
 from recorder.report.changes import html, markdown
-from recorder.report.sections.changes import lead, sections, verdict
 from tests import hostile_text
 from tests.recorder.report import some_sides as sides
 from tests.recorder.report.pages import Page, fetched, obeyed

@@ -10,7 +10,7 @@ import pytest
 
 from recorder.analysis.change.whole import changes
 from recorder.analysis.summary.bounds import Top
-from recorder.analysis.summary.traffic import Traffic, TrafficOfApi
+from recorder.analysis.summary.sections.traffic import Traffic, TrafficOfApi
 from recorder.analysis.summary.whole import Summary
 from recorder.report.capture import html
 from recorder.report.changes import html as compared_html

@@ -6,9 +6,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.expressions import percentile, percentiles
-from recorder.analysis.questions.sections.bins import BIN, bin_of, firsts, series
+from recorder.analysis.questions.bins import BIN, bin_of, firsts, series
 from recorder.analysis.summary.bounds import MAX_ROWS, Table, Timeline
-from recorder.analysis.summary.traffic import Delivery, DeliveryOfTopic
+from recorder.analysis.summary.sections.delivery import Delivery, DeliveryOfTopic
 from recorder.analysis.table_cache import persisted
 
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis import columns as t
 from recorder.analysis.decode import group_rows as g
 from recorder.analysis.expressions import ns
-from recorder.analysis.questions.sections.bins import firsts
+from recorder.analysis.questions.bins import firsts
 from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Series, Table, Timeline, Top
-from recorder.analysis.summary.cluster import Group, Groups, Rebalance
+from recorder.analysis.summary.sections.groups import Group, Groups, Rebalance
 from recorder.analysis.tables.lag import KEY, Offsets, Span, aged
 from recorder.analysis.tables.rebalances import SILENT_S, lives
 from recorder.capture import frames as c
@@ -31,7 +31,7 @@ _LONGEST_REASON = 200
 _GROUP = "group_id"
 
 
-class Events(NamedTuple):
+class GroupTables(NamedTuple):
     """The section's tables: `group_events`, `rebalances`, offsets, and lag by the timeline's bins (`lag_windows`).
 
     `within`: the capture's end, and the length of the rules' windows.
@@ -44,7 +44,7 @@ class Events(NamedTuple):
     within: Span
 
 
-def groups(found: Events, line: Timeline) -> Groups:
+def groups(found: GroupTables, line: Timeline) -> Groups:
     """Returns the section."""
     bins = found.lag.withColumn("bin", F.col("window") - line.first_at_ns // line.bin_ns)
     sums = _sums(bins)
@@ -65,7 +65,7 @@ def _unread(events: DataFrame) -> str | None:
     return f"none of the {count} requests of groups could be read ({reason})" if count else None
 
 
-def _people(found: Events) -> DataFrame:
+def _people(found: GroupTables) -> DataFrame:
     """Returns each group's protocol, its topics, and the number of its members at the end."""
     named = found.events.filter(F.col(_GROUP).isNotNull())
     told = F.when(F.col("topic").isNotNull(), F.array("topic")).otherwise(F.col("subscription"))
@@ -80,7 +80,7 @@ def _people(found: Events) -> DataFrame:
     return facts.join(there, _GROUP, "left")
 
 
-def _counts(found: Events) -> DataFrame:
+def _counts(found: GroupTables) -> DataFrame:
     counted = found.rebalances.groupBy(_GROUP).agg(
         F.count("*").alias("rebalances"), F.max(F.size("members")).alias("most_members")
     )
@@ -108,7 +108,7 @@ def _lanes(sums: DataFrame, names: Iterable[str]) -> dict[str, dict[int, int]]:
     return found
 
 
-def _ages(found: Events, bins: DataFrame, line: Timeline, names: Iterable[str]) -> dict[str, Any]:
+def _ages(found: GroupTables, bins: DataFrame, line: Timeline, names: Iterable[str]) -> dict[str, Any]:
     """Returns the age of each group's lag at the end (`lag_ms`), and the bin from which a partition is `stalled`."""
     order = Window.partitionBy(*KEY).orderBy("bin")
     moves = ~F.col("committed_offset").eqNullSafe(F.lag("committed_offset").over(order))

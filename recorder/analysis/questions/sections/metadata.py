@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.expressions import ns
-from recorder.analysis.questions.sections.bins import NAME, bin_of, by_name, firsts, series
+from recorder.analysis.questions.bins import NAME, bin_of, by_name, firsts, series
 from recorder.analysis.summary.bounds import MAX_ROWS, Table, Timeline, Top
-from recorder.analysis.summary.cluster import Contradiction, Metadata, MetadataChange, What
+from recorder.analysis.summary.sections.metadata import Contradiction, Metadata, MetadataChange, What
 from recorder.analysis.table_cache import persisted
 from recorder.capture import frames as c
 

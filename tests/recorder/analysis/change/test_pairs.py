@@ -21,9 +21,10 @@ from recorder.analysis.change.judged import Cases, Change
 from recorder.analysis.change.pairs import UNANSWERED
 from recorder.analysis.change.whole import Verdict, changes
 from recorder.analysis.summary.bounds import Table, Top
-from recorder.analysis.summary.cluster import Group, LoadOfNode
-from recorder.analysis.summary.finding import MAX_SUBJECTS, Finding, Findings, Unit, Unjudged
-from recorder.analysis.summary.traffic import DeliveryOfTopic
+from recorder.analysis.summary.sections.delivery import DeliveryOfTopic
+from recorder.analysis.summary.sections.findings import MAX_SUBJECTS, Finding, Findings, Unit, Unjudged
+from recorder.analysis.summary.sections.groups import Group
+from recorder.analysis.summary.sections.partitions import LoadOfNode
 from tests.recorder.report.some_sides import finding, work
 
 SECOND = 10**9

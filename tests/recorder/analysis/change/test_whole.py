@@ -13,7 +13,7 @@ from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, Fa
 from recorder.analysis.change.judged import Change
 from recorder.analysis.change.whole import Changes, Verdict, changes
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import Findings, Unit, Unjudged
+from recorder.analysis.summary.sections.findings import Findings, Unit, Unjudged
 from tests.recorder.analysis.change.test_judged import opposite
 from tests.recorder.report import some_sides as sides
 from tests.recorder.report.some_sides import finding

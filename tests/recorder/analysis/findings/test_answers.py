@@ -9,7 +9,7 @@ import pytest
 
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.sections.findings import Finding
 from tests.recorder.analysis.by_hand import EVENT, Row, each_second, life
 
 pytestmark = pytest.mark.real

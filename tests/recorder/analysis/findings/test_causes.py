@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from recorder.analysis.findings.causes import CAUSES, Cause, Joined, under_causes
 from recorder.analysis.findings.rules import RULES
-from recorder.analysis.summary.finding import Finding, Severity
+from recorder.analysis.summary.sections.findings import Finding, Severity
 
 EVERY = [rule.name for rule in RULES]
 OTHER = {Joined.BY_CLIENT: {"clients": ("b",)}, Joined.BY_NODE: {"nodes": (2,)}}

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
-from recorder.analysis.summary.finding import Finding, Findings
+from recorder.analysis.summary.sections.findings import Finding, Findings
 from recorder.analysis.tables.metadata_changes import METADATA_CHANGES
 from tests.recorder.analysis.by_hand import NOON, Row, each_second, frame, table_of
 

@@ -12,7 +12,7 @@ from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.group_rules import GROUP_RULES
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import with_peers
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.sections.findings import Finding
 from recorder.analysis.tables.group_events import GROUP_EVENTS
 from recorder.analysis.tables.lag import LAG
 from recorder.analysis.tables.rebalances import REBALANCES

@@ -13,7 +13,7 @@ from recorder.analysis.findings.judge import TERMS, finding, judge, lasting
 from recorder.analysis.findings.rows import ROWS
 from recorder.analysis.findings.rule import Rule
 from recorder.analysis.findings.rules import RULES
-from recorder.analysis.summary.finding import Finding, Unit
+from recorder.analysis.summary.sections.findings import Finding, Unit
 from tests.recorder.analysis.by_hand import EVENT, NOON, each_second
 from tests.sweeps import mostly_long
 

@@ -14,7 +14,7 @@ from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.windows import Windows
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.sections.findings import Finding
 from tests.recorder.analysis.by_hand import EVENT, EXCHANGE, NOON, Row, each_second, life, table_of
 
 pytestmark = pytest.mark.real

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.sections.findings import Finding
 from recorder.analysis.tables.rebalances import REBALANCES
 from tests.recorder.analysis.by_hand import NOON, Row, each_second, frame, life
 

@@ -8,7 +8,7 @@ import pytest
 
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
-from recorder.analysis.summary.finding import Finding, Findings
+from recorder.analysis.summary.sections.findings import Finding, Findings
 from tests.recorder.analysis.by_hand import Row, each_second
 
 pytestmark = pytest.mark.real

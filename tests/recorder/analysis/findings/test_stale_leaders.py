@@ -11,7 +11,7 @@ from proxy.wire import keys
 from recorder.analysis.findings.group_rules import GROUP_RULES
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import Tables
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.sections.findings import Finding
 from tests.recorder.analysis.by_hand import NOON, Row
 from tests.recorder.analysis.decode.frames import response
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from recorder.analysis.summary.bounds import Series, Table
-from recorder.analysis.summary.traffic import Delivery, DeliveryOfTopic
-from recorder.analysis.summary.whole import NoSummary, Summary, of_json
+from recorder.analysis.summary.sections.delivery import Delivery, DeliveryOfTopic
+from recorder.analysis.summary.whole import SECTIONS, NoSummary, Summary, of_json
 from tests.recorder.report import some_summaries as summaries
 
+PROJECT = Path(__file__).resolve().parents[4]
 NAMES = ["lively", "quiet", "nothing", "judged_nowhere", "hostile"]
 
 
@@ -59,3 +61,18 @@ def test_keys_of_later_versions_are_ignored() -> None:
 def test_json_that_is_no_report_is_refused_with_a_reason(text: str, why: str) -> None:
     with pytest.raises(NoSummary, match=why):
         of_json(text)
+
+
+@pytest.mark.parametrize(
+    ("layer", "made_elsewhere"),
+    [
+        ("recorder/analysis/summary/sections", set()),
+        # the rules find the findings, and who asks all questions knows the method
+        ("recorder/analysis/questions/sections", {"findings", "method"}),
+        ("recorder/report/sections", set()),
+    ],
+    ids=["values", "questions", "words"],
+)
+def test_each_layer_has_a_file_for_each_section_and_no_other(layer: str, made_elsewhere: set[str]) -> None:
+    files = {file.stem for file in (PROJECT / layer).glob("*.py")}
+    assert files - {"__init__"} == {*SECTIONS} - made_elsewhere

@@ -10,14 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recorder.report.plots.drawing import svg
-from recorder.report.plots.dumbbells import MOST_ROWS, Pair, decades, domain, dumbbells, stepped
+from recorder.report.plots.dumbbells import MOST_ROWS, Pair, dumbbells
 from tests.hostile_text import TEXT
 from tests.recorder.report.pages import Page, fetched, obeyed
 from tests.sweeps import examples
 
 PAIRS = [Pair("Produce", 2.0, 3.0), Pair("Fetch", 4.0, 3.5)]
 OVER = (0.5, 50.0)
-MILLISECONDS = st.floats(1e-6, 1e7)
 
 
 def layers(spec: dict[str, Any]) -> list[tuple[str, str, str | None]]:
@@ -55,22 +54,6 @@ def test_a_plot_has_no_more_rows_than_are_distinguishable() -> None:
     assert len(next(iter(spec["datasets"].values()))) == MOST_ROWS
 
 
-@given(st.lists(MILLISECONDS, min_size=1))
-def test_an_axis_shows_all_values_and_names_some(values: list[float]) -> None:
-    first, last = domain(values)
-    assert all(first < value < last for value in values)
-    assert all(first <= value <= last for value in decades((first, last)))
-
-
-@pytest.mark.parametrize(
-    ("over", "named"),
-    [((0.5, 50), [0.5, 1, 2, 5, 10, 20, 50]), ((0.4, 600), [1, 10, 100]), ((0.9, 1.1), [1])],
-    ids=["two powers", "three powers", "less than one"],
-)
-def test_an_axis_names_powers_of_ten_and_2_and_5_between_few(over: tuple[float, float], named: list[float]) -> None:
-    assert decades(over) == pytest.approx(named)
-
-
 @pytest.mark.real
 def test_a_drawing_is_in_the_pages_colours_and_says_what_it_shows() -> None:
     drawn = svg(dumbbells("p50", PAIRS, OVER), "Produce takes longer")
@@ -94,12 +77,3 @@ def test_names_in_a_drawing_are_text() -> None:
 def test_any_name_can_be_drawn(names: list[str]) -> None:
     """A character that XML lacks, or a lone surrogate, would end the process."""
     assert svg(dumbbells(names[0], [Pair(name, 1.0, 2.0) for name in names], OVER), names[0]).startswith("<svg")
-
-
-@given(st.lists(MILLISECONDS, min_size=1, max_size=5))
-def test_an_axis_of_steps_has_all_values_between_two_of_its_labels(values: list[float]) -> None:
-    first, last = stepped(values)
-    labels = decades((first, last))
-    assert first <= min(values) <= max(values) < last
-    assert len(labels) >= 2
-    assert (min(labels) <= min(values)) == (first in labels)

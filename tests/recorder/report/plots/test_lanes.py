@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from recorder.analysis.summary.bounds import Timeline
 from recorder.report.plots.drawing import svg
-from recorder.report.plots.lanes import Bar, Cells, Lane, Piece, Span, bars, cells, lanes
+from recorder.report.plots.lanes import bars, cells, lanes
+from recorder.report.plots.shapes import Bar, Cells, Lane, Piece, Span
 from tests.hostile_text import TEXT
 from tests.recorder.report.pages import Page, fetched, obeyed
 from tests.recorder.report.plots.specs import rows

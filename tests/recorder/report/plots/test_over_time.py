@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.analysis.summary.bounds import MAX_BINS, Series, Timeline
-from recorder.analysis.summary.traffic import HeatCell
-from recorder.report.plots.over_time import Canvas, Line, bars, heat, level_of, lines
-from recorder.report.plots.style import HEAT
+from recorder.analysis.summary.sections.latency import HeatCell
+from recorder.report.plots.over_time import Canvas, bars, heat, level_of, lines
+from recorder.report.plots.shapes import HEAT, Line
 from tests.recorder.report.plots.specs import rows
 from tests.sweeps import examples
 

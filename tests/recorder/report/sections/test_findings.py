@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import Evidence, Finding, Findings, Severity, Unit, Unjudged
-from recorder.analysis.summary.traffic import Coverage
+from recorder.analysis.summary.sections.coverage import Coverage
+from recorder.analysis.summary.sections.findings import Evidence, Finding, Findings, Severity, Unit, Unjudged
 from recorder.analysis.summary.whole import Summary
 from recorder.analysis.summary.words import measure
 from recorder.report.capture import html

@@ -8,12 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from recorder.analysis.questions.sections.delivery import delivery
-from recorder.analysis.summary.bounds import Timeline
 from recorder.analysis.tables.deliveries import DELIVERIES
 from tests.recorder.analysis.by_hand import NOON, Row, table_of
+from tests.recorder.analysis.questions.sections.timeline import LINE
 
 pytestmark = pytest.mark.real
-LINE = Timeline(round(NOON.timestamp()) * 10**9, 10 * 10**9, 6)
 
 
 def batch(topic: str | None, produced: float, delivery_ms: float | None, age_ms: float | None = None) -> Row:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis.questions.sections.groups import Events, groups
+from recorder.analysis.questions.sections.groups import GroupTables, groups
 from recorder.analysis.summary.bounds import MAX_TOP, Timeline
-from recorder.analysis.summary.cluster import Group, Rebalance
+from recorder.analysis.summary.sections.groups import Group, Rebalance
 from recorder.analysis.tables.group_events import GROUP_EVENTS
 from recorder.analysis.tables.lag import SECOND_NS, Offsets, Span, lag_windows
 from recorder.analysis.tables.rebalances import REBALANCES
@@ -69,9 +69,9 @@ def found(spark: SparkSession) -> Any:
     return groups(told(frame(spark, GROUP_EVENTS.ddl, EVENTS), rebalances, offsets(spark)), LINE)
 
 
-def told(events: DataFrame, rebalances: DataFrame, offsets: Offsets) -> Events:
+def told(events: DataFrame, rebalances: DataFrame, offsets: Offsets) -> GroupTables:
     lag = lag_windows(offsets, Span(WITHIN.last_ns, LINE.bin_ns))
-    return Events(events, rebalances, offsets, lag, WITHIN)
+    return GroupTables(events, rebalances, offsets, lag, WITHIN)
 
 
 def of(found: Any, name: str) -> Group:

@@ -9,12 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from recorder.analysis.questions.sections.metadata import metadata
-from recorder.analysis.summary.bounds import Timeline
 from recorder.analysis.tables.metadata_changes import METADATA_CHANGES
 from tests.recorder.analysis.by_hand import NOON, Row, table_of
+from tests.recorder.analysis.questions.sections.timeline import LINE
 
 pytestmark = pytest.mark.real
-LINE = Timeline(round(NOON.timestamp()) * 10**9, 10 * 10**9, 6)
 
 
 def told(at: float, **facts: Any) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import MAX_EVIDENCE, Evidence, Finding, Findings, Severity
+from recorder.analysis.summary.sections.findings import MAX_EVIDENCE, Evidence, Finding, Findings, Severity
 
 
 def found(rule: str, severity: Severity, share: float | None = None) -> Finding:

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
-from recorder.analysis.questions.sections.cluster import events
-from recorder.analysis.summary.cluster import EventsOfTopic
+from recorder.analysis.questions.sections.topics import cloudevents
+from recorder.analysis.summary.sections.topics import EventsOfTopic
 from tests.recorder.analysis.by_hand import table_of
 
 pytestmark = pytest.mark.real
@@ -30,7 +30,7 @@ def test_events_are_counted_by_topic_mode_and_clause_for_each_side(spark: SparkS
         row("response", mode="structured", topic="u"),
         row("response", mode=None) | {"unread": "bad_crc"},
     ]
-    found = events(table_of(spark, CLOUDEVENTS.table, rows))
+    found = cloudevents(table_of(spark, CLOUDEVENTS.table, rows))
     assert [*found] == [
         EventsOfTopic("t", "binary", written=1, read=2),
         EventsOfTopic("t", "binary", "3.2.1", "header ce_datacontenttype", written=1),

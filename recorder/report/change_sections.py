@@ -12,11 +12,12 @@ from recorder.analysis.change.pairs import shares
 from recorder.analysis.change.rows import FindingChange, LatencyChange
 from recorder.analysis.change.whole import Changes, Verdict
 from recorder.analysis.summary.bounds import Table
-from recorder.analysis.summary.finding import Finding
+from recorder.analysis.summary.sections.findings import Finding
 from recorder.analysis.summary.words import measure
 from recorder.report.listings import Listing, ListingColumn, bytes_of, listing, name, number, share, short, time_of
-from recorder.report.sections.section import SectionText
-from recorder.report.sections.traffic import lacking
+from recorder.report.section import SectionText
+from recorder.report.sections.coverage import lacking
+from recorder.report.sections.latency import label_of
 from recorder.terminal import count, duration, moment, percent, size
 
 # the most names of software and versions that a cell has room for
@@ -214,10 +215,9 @@ _LATENCY = (
     number("answers before", lambda row: getattr(row.before, "responses", None), is_spare=True),
     number("answers after", lambda row: getattr(row.after, "responses", None), is_spare=True),
 )
-_WAITS = {"wait": "waiting", "includes_wait": "waiting or not"}
 _OF_WAITS = (
     _LATENCY[0],
-    name("API", lambda row: f"{row.api}, {_WAITS.get(row.wait, row.wait)}", is_name=True),
+    name("API", label_of, is_name=True),
     *_LATENCY[2:],
 )
 

@@ -1,4 +1,4 @@
-"""Groups rows by the bins of the report's timeline, and turns such rows into series of values."""
+"""The report's timeline: rows grouped by its bins, and such rows as series of values."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from recorder.analysis.bodies import Captured
 from recorder.analysis.expressions import ns
-from recorder.analysis.summary.bounds import MAX_TOP, Series, Timeline
+from recorder.analysis.summary.bounds import MAX_TOP, Series, Timeline, Top
 from recorder.capture import frames as c
 
 BIN, NAME = "bin", "name"
 OTHER = "other"
+
+
+def span(captured: Captured) -> Timeline | None:
+    """Returns the timeline of the chosen frames; None if there are none."""
+    first, last = captured.chosen.agg(F.min(ns(c.AT)), F.max(ns(c.AT))).collect()[0]
+    return None if first is None else Timeline.over(first, last)
 
 
 def bin_of(line: Timeline, at: str = c.AT) -> Column:
@@ -51,3 +58,12 @@ def by_name(rows: Iterable[Any], value: str) -> dict[str, list[tuple[int, float 
     for row in rows:
         found.setdefault(row[NAME], []).append((row[BIN], row[value]))
     return found
+
+
+def stacked(rows: DataFrame, names: list[str], total: int, line: Timeline, value: Column) -> Top[Series]:
+    """Returns a series for each of these names, and one for all other names. Needs NAME and AT."""
+    found = rows.groupBy(among(names).alias(NAME), bin_of(line)).agg(value.cast("double").alias("value")).collect()
+    values = by_name(found, "value")
+    tops = tuple(series(name, line, values.get(name, ()), 0) for name in names)
+    rest = series(OTHER, line, values[OTHER], 0) if OTHER in values and OTHER not in names else None
+    return Top(tops, total, rest)
