@@ -3,7 +3,8 @@
 The recording begins with the first request that the options choose. From before it are
 
     a record               below the first end of its partition that the recording tells: the lowest base offset of its
-                           Produces or, without any, the first high watermark of a Fetch
+                           Produces or, without any, the first high watermark of a Fetch. Without that, all that share
+                           groups read: their answers tell no end of the log, and nobody has recorded the records
     a committed offset     that an OffsetFetch finds before the recording has a commit of its group and partition
     a member               whose joining is not in the recording
     a generation           that no answer to a join tells, or whose leader's SyncGroup is not in the recording
@@ -89,6 +90,8 @@ class Beginnings:
         """`names`: topic id -> recorded name, as far as the survey knows it by now."""
         self._names = {} if names is None else names
         self._first_ends: dict[Place, _Told] = {}
+        # partitions of which a Fetch has told the high watermark
+        self._fetched: set[Place] = set()
         self._lowest_bases: dict[Place, _Told] = {}
         # the highest end told so far, and when
         self._ends: dict[Place, _Told] = {}
@@ -183,6 +186,8 @@ class Beginnings:
                 end = each.values["high_watermark"] if api_key == FETCH else _end(each.values)
                 if end >= 0:
                     place, told = self._place(each), _Told(end, at_ns)
+                    if api_key == FETCH:
+                        self._fetched.add(place)
                     self._first_ends.setdefault(place, told)
                     self._tell(place, told)
         elif origin in self._joining:
@@ -242,6 +247,10 @@ class Beginnings:
             return found
 
         self._first_ends, self._lowest_bases = merged(self._first_ends, 1), merged(self._lowest_bases, 0)
+        ends, self._ends = self._ends, {}
+        for place, each in ends.items():
+            self._tell(named(place), each)
+        self._fetched = {named(place) for place in self._fetched}
         unknown, commits = self._unknown, self._commits
         self._unknown, self._commits = {}, {}
         for place, at_ns in unknown.items():
@@ -260,6 +269,9 @@ class Beginnings:
         place = topic, partition
         unknown = min(self._unknown.get(place, _NEVER), self._unknown.get(None, _NEVER))
         written, told = self._lowest_bases.get(place), self._first_ends.get(place)
+        is_written = written is not None or place in self._silent or unknown < _NEVER
+        if told is not None and not (is_written or place in self._fetched):
+            return self._ends[place].end
         proven = [self._proven(place, each) for each in (written, told) if each is not None and each.at_ns < unknown]
         return min(max(proven, default=0), _LAST if written is None else written.end)
 

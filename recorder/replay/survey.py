@@ -6,7 +6,7 @@ Names are found by the catalog's marks, with projections. Answers that tell ids 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,9 +25,10 @@ from proxy.wire.keys import (
 )
 from proxy.wire.places import FORGOTTEN
 from recorder.replay import beginnings, partitions
-from recorder.replay.beginnings import Beginnings
+from recorder.replay.beginnings import Beginnings, Place
 from recorder.replay.messages import answer_values
 from recorder.replay.outcome import Touched
+from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
 from recorder.replay.recorded import TELLS_BROKERS, Recorded
 from recorder.replay.requests.apis import COMMITS, READ_ONLY, Trait, those
@@ -147,6 +148,9 @@ def survey(
     """
     found, sharing, creating = Survey(recorded=recorded or Recorded()), dict[Origin, str](), dict[Origin, set[str]]()
     found.beginnings = Beginnings(found.topic_ids)
+    # a topic's name may be told behind the answers that use its id
+    bases: dict[Place, int] = {}
+    acquired: dict[str, dict[Place, int]] = {}
     for row in rows:
         if isinstance(row, ConnectionClosed):
             continue
@@ -170,14 +174,15 @@ def survey(
             # the request's frame told its API; the row of its answer may name another one
             if row.api_key == CREATE_TOPICS:
                 _add_created(found, new, row)
-            _add_answer(found, row)
+            _add_answer(found, bases, row)
             if row.api_key == SHARE_FETCH:
-                _add_acquired(found, group, row)
+                _add_acquired(acquired, group, row)
         elif isinstance(row, NodeFound):
             found.nodes.add(row.node)
     found.other_clusters -= found.clusters
     found.beginnings.close()
-    found.first_offsets = found.beginnings.silent_ends() | found.first_offsets
+    found.first_offsets = found.beginnings.silent_ends() | _named(found, bases, lambda first, later: first)
+    found.first_acquired = {group: _named(found, starts, min) for group, starts in acquired.items()}
     return found
 
 
@@ -258,7 +263,17 @@ def _add_beginning(found: Survey, exchange: Exchange) -> None:
         found.beginnings.add_produce(exchange, places, name)
 
 
-def _add_answer(found: Survey, row: AnswerRecorded) -> None:
+def _named(found: Survey, told: Mapping[Place, int], both: Callable[[int, int], int]) -> dict[TopicPartition, int]:
+    """Offsets by the names of topics, as far as answers name them. `both`: joins those of a name and of its ids."""
+    named: dict[TopicPartition, int] = {}
+    for (topic, index), offset in told.items():
+        name = found.topic_ids.get(topic) if isinstance(topic, bytes) else topic
+        if name is not None:
+            named[name, index] = both(named[name, index], offset) if (name, index) in named else offset
+    return named
+
+
+def _add_answer(found: Survey, bases: dict[Place, int], row: AnswerRecorded) -> None:
     if row.frame is None or row.api_key < 0:
         return
     try:
@@ -267,7 +282,7 @@ def _add_answer(found: Survey, row: AnswerRecorded) -> None:
         if row.api_key == METADATA:
             _add_metadata(found, _values(row))
         elif row.api_key == PRODUCE:
-            _add_offsets(found, _values(row))
+            _add_offsets(bases, _values(row))
         elif marked("response", row.api_key, row.version, "topic_id"):
             _add_ids(found, _values(row))
             _add_internal(found, _values(row))
@@ -294,12 +309,10 @@ def _add_internal(found: Survey, values: dict[str, Any]) -> None:
     found.internal |= {topic["name"] for topic in values.get("topics") or () if topic.get("is_internal")} - {None}
 
 
-def _add_offsets(found: Survey, answer: dict[str, Any]) -> None:
-    for topic in answer.get("responses", ()):
-        name = topic.get("name") or found.topic_ids.get(topic.get("topic_id", b""))
-        for partition in topic["partition_responses"]:
-            if name and not partition["error_code"] and partition["base_offset"] >= 0:
-                found.first_offsets.setdefault((name, partition["index"]), partition["base_offset"])
+def _add_offsets(bases: dict[Place, int], answer: dict[str, Any]) -> None:
+    for each in partitions.in_answer(PRODUCE, answer):
+        if not each.values["error_code"] and each.values["base_offset"] >= 0:
+            bases.setdefault((each.topic, each.partition), each.values["base_offset"])
 
 
 def _new_topics(found: Survey, exchange: Exchange) -> set[str]:
@@ -325,16 +338,15 @@ def _add_sharing(sharing: dict[Origin, str], exchange: Exchange) -> None:
             exchange.forget_values()
 
 
-def _add_acquired(found: Survey, group: str | None, row: AnswerRecorded) -> None:
+def _add_acquired(acquired: dict[str, dict[Place, int]], group: str | None, row: AnswerRecorded) -> None:
     if group is None or row.frame is None:
         return
-    starts = found.first_acquired.setdefault(group, {})
+    starts = acquired.setdefault(group, {})
     with suppress(WireError):
         for each in partitions.in_answer(SHARE_FETCH, _values(row)):
-            name = found.topic_ids.get(each.topic) if isinstance(each.topic, bytes) else each.topic
-            for acquired in each.values["acquired_records"] if name is not None else ():
-                place = name or "", each.partition
-                starts[place] = min(acquired["first_offset"], starts.get(place, acquired["first_offset"]))
+            place = each.topic, each.partition
+            for batch in each.values["acquired_records"]:
+                starts[place] = min(batch["first_offset"], starts.get(place, batch["first_offset"]))
 
 
 def _add_ids(found: Survey, values: Any) -> None:

@@ -26,7 +26,16 @@ from recorder.replay.names import Names
 from recorder.replay.outcome import BeforeKind, FromBefore, Stream
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
-from recorder.replay.requests.apis import CLASSIC, DESCRIBES_GROUPS, HEARTBEATS, LONG_POLLS, Trait, those
+from recorder.replay.requests.apis import (
+    CLASSIC,
+    DESCRIBES_GROUPS,
+    HEARTBEATS,
+    LONG_POLLS,
+    OF_SESSIONS,
+    SHARES,
+    Trait,
+    those,
+)
 
 _WITH_OFFSETS = those(Trait.TELLS_OFFSETS)
 # APIs whose answers tell of what is from before
@@ -56,6 +65,8 @@ class BeforeRecording:
         self._begun, self._names = begun, names
         self._counts = Counter[Before]()
         self._counted: set[Hashable] = set()
+        # sessions whose requests name topics that no answer names, so that none is open on the target
+        self._unnamed: dict[Hashable, Before] = {}
 
     def planned(self, exchange: Exchange) -> Withheld | None:
         """Why a request will be withheld: a member from before sends it, who is not in the target's group."""
@@ -81,6 +92,10 @@ class BeforeRecording:
             topics = [each.topic for each in _asked(exchange)]
             unnamed = [each for each in topics if self._names.topic(each) is None]
             found = _unnamed(unnamed[0]) if topics and len(unnamed) == len(topics) else None
+            if found is not None and exchange.api_key in OF_SESSIONS:
+                self._unnamed[_session(exchange)] = found
+        elif found is None and reason is Reason.NO_SESSION:
+            found = self._unnamed.get(_session(exchange))
         return reason if found is None else self._count(found)
 
     def reason_of_part(self, dropped: Dropped) -> Reason:
@@ -146,6 +161,13 @@ def in_order(counts: Counter[Before]) -> tuple[FromBefore, ...]:
     order = [*BeforeKind]
     kept = sorted((+counts).items(), key=lambda item: (order.index(item[0].kind), -item[1], item[0].name))
     return tuple(FromBefore(kind, name, number) for (kind, name), number in kept)
+
+
+def _session(exchange: Exchange) -> Hashable:
+    """Whose session a request is of: its connection's, or its share group's member's."""
+    if exchange.api_key in SHARES:
+        return exchange.request["group_id"], exchange.request["member_id"]
+    return exchange.connection
 
 
 def _asked(exchange: Exchange) -> list[Partition]:

@@ -93,6 +93,9 @@ class SharedRecords(Translator):
         too_early = self._too_early.pop(exchange.origin, set())
         self._add_recorded(exchange)
         found = self._add(Side.REPLAYED, exchange, answer, self._names.recorded_topic)
+        for place in found:
+            # the target had more than an earlier poll has found, and may have more still
+            self._streams.end(_group(exchange), *place, is_at_end=False)
         if found or answer.get("error_code", 0):
             return
         has_waited = _waits(exchange, values) and not _is_refused(answer)
@@ -147,17 +150,19 @@ class SharedRecords(Translator):
                 counts[place] = count_within([(max(low, first), high) for low, high in new if high >= first], data)
         return counts
 
-    def _add(self, side: Side, exchange: Exchange, answer: Values, named: Callable[[Topic], str | None]) -> bool:
-        """Adds the records of an answer. True if any were acquired."""
-        has_some = False
+    def _add(
+        self, side: Side, exchange: Exchange, answer: Values, named: Callable[[Topic], str | None]
+    ) -> list[TopicPartition]:
+        """Adds the records of an answer. Returns the places of which some were acquired."""
+        places = []
         for one in partitions.in_answer(SHARE_FETCH, answer):
             name, data, found = named(one.topic), one.values["records"], one.values["acquired_records"]
             if name is not None and found and data:
-                has_some = True
+                places.append((name, one.partition))
                 once = self._given.setdefault((side, _group(exchange), (name, one.partition)), OffsetRanges())
                 ranges = [new for each in found for new in once.take(each["first_offset"], each["last_offset"])]
                 self._streams.add_acquired(side, _group(exchange), name, one.partition, data, ranges)
-        return has_some
+        return places
 
 
 class OffsetRanges:

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.groups import assignments
+from recorder.replay.groups.member_states import Event, State
 from recorder.replay.groups.members import (
     ILLEGAL_GENERATION,
     MEMBER_ID_REQUIRED,
@@ -123,7 +124,7 @@ class ClassicGroups:
 
     def _unsettled(self, exchange: Exchange, member: Member) -> Refusal | None:
         """Holds an unsettled member's request. A member that joined by a made request may send its own SyncGroup."""
-        asks_itself = exchange.api_key == SYNC_GROUP and member.unsynced and not member.stale and not member.leaving
+        asks_itself = exchange.api_key == SYNC_GROUP and member.state is State.UNSYNCED
         return None if asks_itself else self._state.unsettled(exchange, member)
 
     @staticmethod
@@ -133,8 +134,9 @@ class ClassicGroups:
 
     def _expelled(self, exchange: Exchange, member: Member) -> Refusal | None:
         """Holds a lost member's request until the member has left the target's group as well."""
-        member.leaving, member.expelled = member.present, True
-        return self._state.unsettled(exchange, member) if member.leaving else None
+        member.expelled = True
+        member.on(Event.EXPELLED)
+        return self._state.unsettled(exchange, member) if member.state is State.LEAVING else None
 
     def _leave(self, group: Group, values: Values) -> Withheld | None:
         entries = values.get("members")
@@ -254,12 +256,13 @@ class ClassicGroups:
         self._hear(exchange, group)
         self._lead(exchange, group)
         if exchange in group.joins and (member := group.members.get(group.joins[exchange] or "")):
-            member.stale = member.present
+            member.on(Event.JOIN_LOST)
         # a member without a recorded assignment owes no SyncGroup: it joins again, and may commit before that
         gets_one = exchange.api_key == SYNC_GROUP and not error_of(exchange.answer)
         gets_one = gets_one and not self._state.is_unassigned(group.name, exchange.request["generation_id"])
         if gets_one and (member := group.members.get(exchange.request["member_id"])):
-            member.synced, member.unsynced = exchange.request["generation_id"], member.present
+            member.synced = exchange.request["generation_id"]
+            member.on(Event.UNASSIGNED)
         self.request_ended(exchange)
         self._given.pop(exchange, None)
 
@@ -303,7 +306,8 @@ class ClassicGroups:
         self._state.identify(group, member, answer["member_id"])
         if not answer["error_code"]:
             self._accepted(exchange, group, member, values, answer)
-            member.leaving = not recorded
+            if not recorded:
+                member.on(Event.EXPELLED)
 
     @staticmethod
     def _recorded_id(exchange: Exchange) -> str | None:
@@ -314,8 +318,7 @@ class ClassicGroups:
         recorded = exchange.answer if not error_of(exchange.answer) else None
         joined(group, member, answer)
         member.join, member.protocols = values, exchange.request["protocols"]
-        member.recorded_to_rejoin = member.gave_up = False
-        member.unsynced = member.expelled = False
+        member.recorded_to_rejoin = member.gave_up = member.expelled = False
         member.instance = exchange.request.get("group_instance_id")
         if member.instance is not None:
             self._replaced(group, group.instances.get(member.instance, member), member)
@@ -332,15 +335,14 @@ class ClassicGroups:
         """A static member is back with a new id. Its former id is gone."""
         group.instances[member.instance or ""] = member
         if former is not member:
-            former.gone()
-            former.stale = False
+            former.on(Event.REPLACED)
 
     def _not_joined(self, exchange: Exchange, group: Group, answer: Values) -> Resend | None:
         member = group.members.get(exchange.request["member_id"])
         if member is None or error_of(answer) == error_of(exchange.answer):
             return None
         if error_of(answer) == UNKNOWN_MEMBER_ID:
-            member.gone()
+            member.on(Event.GONE)
             member.joins_as = ""
         mended = error_of(answer) in REFUSALS and self._state.may_mend(exchange)
         return Resend() if mended else None
@@ -353,20 +355,21 @@ class ClassicGroups:
         error, recorded_error = error_of(answer), error_of(exchange.answer)
         if recorded_error == REBALANCE_IN_PROGRESS:
             self._hear(exchange, group)
-        member.told_to_rejoin |= error == REBALANCE_IN_PROGRESS
+        was_told_early = member.state is State.TOLD_EARLY
+        if error == REBALANCE_IN_PROGRESS:
+            member.on(Event.TOLD)
         if not error:
             if exchange.api_key == SYNC_GROUP:
                 synced(group, member, exchange.request["generation_id"])
             return None
         if error == recorded_error or error not in REFUSALS or member.expelled:
             if error == UNKNOWN_MEMBER_ID:
-                member.gone()
+                member.on(Event.GONE)
             return None
-        if exchange.api_key == HEARTBEAT and error == REBALANCE_IN_PROGRESS and not member.told_early:
-            # the recorded cluster has this rebalance too, but told the member a moment later
-            member.told_early = group.changed_since(member)
-            if member.told_early:
-                return None
+        is_early = exchange.api_key == HEARTBEAT and error == REBALANCE_IN_PROGRESS and not was_told_early
+        if is_early and group.changed_since(member):
+            member.on(Event.TOLD_EARLY)
+            return None
         return self._state.mend(exchange, group, member, error)
 
     def _left(self, group: Group, values: Values) -> None:
@@ -401,9 +404,8 @@ def needs_assignment(group: Group, member: Member) -> bool:
 
 def joined(group: Group, member: Member, answer: Values) -> None:
     """The target took a member into a generation."""
-    member.present, member.answer = True, answer
-    member.stale = member.told_to_rejoin = member.told_early = member.leaving = False
-    member.asks_since = None
+    member.on(Event.JOINED)
+    member.answer, member.asks_since = answer, None
     # Kafka no longer answers a made JoinGroup that is in flight
     member.made_in_flight = False
     if answer["generation_id"] >= group.generation:
@@ -412,12 +414,12 @@ def joined(group: Group, member: Member, answer: Values) -> None:
 
 def synced(group: Group, member: Member, recorded: int) -> None:
     """The target gave a member its assignment."""
-    member.unsynced = False
+    member.on(Event.SYNCED)
     member.synced = max(member.synced, recorded)
     group.assigned = max(group.assigned, member.current or 0)
 
 
 def gone(group: Group, member: Member) -> None:
     """A member left, so the others have to rebalance."""
-    member.gone()
+    member.on(Event.GONE)
     group.left_at = max(group.left_at, group.generation)

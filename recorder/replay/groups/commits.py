@@ -9,6 +9,7 @@ from __future__ import annotations
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from recorder.replay import partitions
 from recorder.replay.groups.classic import REFUSALS as CLASSIC_REFUSALS
+from recorder.replay.groups.member_states import Event
 from recorder.replay.groups.members import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, Group, Member, Memberships
 from recorder.replay.groups.modern_groups import REFUSALS as MODERN_REFUSALS
 from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values, Withheld
@@ -78,7 +79,8 @@ class Commits:
             member = self._state.known(part.get("group_id"), part.get("member_id"))
             if member:
                 member.recorded_to_rejoin |= REBALANCE_IN_PROGRESS in recorded
-                member.told_to_rejoin |= REBALANCE_IN_PROGRESS in told
+                if REBALANCE_IN_PROGRESS in told:
+                    member.on(Event.TOLD)
                 again = self._mended(exchange, self._state.group(part["group_id"]), member, told - recorded)
                 if again:
                     return again

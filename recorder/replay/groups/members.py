@@ -1,15 +1,8 @@
-"""The members of recorded groups, and their state on the target. State alone: the rules stand in the rooms that use it.
+"""The members of recorded groups: what the recording and the target have told of them. The rules stand elsewhere.
 
-Groups and members are keyed by their recorded names and ids. A member is *present* while the target counts it among its
-group's members, and *settled* while it may send requests that quote its generation. Three things make a member
-unsettled, and requests of the replay's own mend each of them (`mending`):
-
-    stale       the target refused its id or generation, unlike the recording: it joins again
-    unsynced    it joined by a made request: it has to ask for its assignment
-    leaving     the recording lost it: it leaves, so that the target's group goes on without it
-
-A fourth, `refreshes`, is for epochs: the member asks for its present one. Memory grows with groups and members, and by
-two assignments a group.
+Groups and members are keyed by their recorded names and ids. How a member stands in the target's group is one state
+(`member_states`); requests of the replay's own mend those that are not settled (`mending`). Memory grows with groups
+and members, and by two assignments a group.
 """
 
 from __future__ import annotations
@@ -19,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from proxy.wire.keys import JOIN_GROUP
+from recorder.replay.groups.member_states import Event, State
 from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
 from recorder.replay.options import Options
@@ -34,6 +28,8 @@ KEPT_GENERATIONS, MOST_GENERATIONS = 2, 10_000
 # broken.
 MOST_MENDS = 4
 INT32_MAX = 2**31 - 1
+# what a refusal does to a member; after other errors it must join
+_REFUSALS = {UNKNOWN_MEMBER_ID: Event.UNKNOWN, STALE_MEMBER_EPOCH: Event.EPOCH_LOST}
 # the shortest silence of a member, whatever a capture or a target says
 SHORTEST_SILENCE = 10**9
 
@@ -49,6 +45,7 @@ class Member:
     Attributes:
         id: recorded; `target`: the target's, "" while unknown; `joins_as`: the id of its next JoinGroup.
         api_key: of the request that it joined with.
+        state: how it stands in the target's group.
         recorded, current: the last generation, or member epoch, in the recording and on the target.
         recorded_leader: the leader of the recorded generation.
         synced: the last recorded generation whose assignment it asked for.
@@ -56,17 +53,15 @@ class Member:
         join: the values of its last join, in the target's terms; `protocols`: those of that join as recorded.
         answer: the target's last successful answer to a join.
         recorded_to_rejoin: the recorded cluster told it to rejoin (error 27) since its last join.
-        told_to_rejoin: the target did; `told_early`: in an answer in which the recorded cluster did not.
         asks_since: when it began to ask the target whether to rejoin; None: it doesn't.
-        refreshes: it asks the target for its present epoch.
         owned: fields with an assignment of the target that it has not confirmed yet; `confirming`: those that a request
             in flight confirms.
         in_flight: the number of its recorded requests in flight; `made_in_flight`: a made one is in flight.
         about_to_go: the recording is about to lose it, so the replay keeps it alive no more.
-        expelled: it left because the recording lost it.
+        expelled: the recorded cluster told it that it is no member (error 25) since its last join.
         gave_up: it could not be mended within `--wait`.
         departure_failure: why it could not leave at the end, as far as is known; empty: it could, or did not try.
-        open: its recorded connection is open.
+        connection: the recorded one of its last request, while that is open.
         recorded_at: the recorded time of its last request; `session`: its session timeout, 0: unknown.
         last_sent_at: when it last sent a request; `longest_silence`: 0 if unlimited.
         pause: between its made requests; `again_at`: when the next one may leave.
@@ -76,10 +71,7 @@ class Member:
     api_key: int
     target: str = ""
     joins_as: str = ""
-    present: bool = False
-    stale: bool = False
-    unsynced: bool = False
-    leaving: bool = False
+    state: State = State.ABSENT
     recorded: int = 0
     current: int | None = None
     recorded_leader: str = ""
@@ -89,10 +81,7 @@ class Member:
     protocols: list[Values] = field(default_factory=list)
     answer: Values = field(default_factory=dict)
     recorded_to_rejoin: bool = False
-    told_to_rejoin: bool = False
-    told_early: bool = False
     asks_since: int | None = None
-    refreshes: bool = False
     owned: Values | None = None
     confirming: Values | None = None
     endpoint_epoch: int | None = None
@@ -103,7 +92,6 @@ class Member:
     gave_up: bool = False
     departure_failure: str = ""
     connection: tuple[str, int] | None = None
-    open: bool = True
     recorded_at: int = 0
     session: int = 0
     last_sent_at: int = 0
@@ -112,19 +100,17 @@ class Member:
     again_at: int = 0
 
     @property
-    def settled(self) -> bool:
-        """True while it may send requests that quote its generation."""
-        return not (self.stale or self.unsynced or self.leaving or self.refreshes)
-
-    @property
     def classic(self) -> bool:
         """True for a member that joined by JoinGroup."""
         return self.api_key == JOIN_GROUP
 
-    def gone(self) -> None:
-        """The target's group does not have the member any more."""
-        self.present = self.leaving = self.told_to_rejoin = self.unsynced = self.refreshes = False
-        self.owned = None
+    def on(self, event: Event) -> None:
+        """Handles an event. A member outside the group owns nothing; one that the target does not know has no id."""
+        self.state = self.state.after(event)
+        if not self.state.present:
+            self.owned = None
+        if event is Event.UNKNOWN:
+            self.joins_as = ""
 
 
 @dataclass(eq=False)
@@ -165,7 +151,7 @@ class Group:
 
     def present(self) -> Iterator[Member]:
         """The members that the target counts among this group's."""
-        return (member for member in self.active.values() if member.present)
+        return (member for member in self.active.values() if member.state.present)
 
     def keep(self, kept: dict[Generation, Kept], generation: Generation, value: Kept) -> None:
         """Keeps a recorded generation's members or assignments."""
@@ -195,7 +181,7 @@ class Group:
         """True if a member joined or left since this member joined, so that the target has to rebalance."""
         if member.current is None or self.leaves or self.left_at >= member.current:
             return True
-        if any(one.stale for one in self.active.values() if one is not member):
+        if any(one.state.joins_again for one in self.active.values() if one is not member):
             return True
         joined = (one.current for one in self.present() if one.current is not None)
         return bool(self.joins) or any(generation > member.current for generation in joined)
@@ -290,7 +276,7 @@ class Memberships:
     def note_request(self, exchange: Exchange, member: Member) -> None:
         """A recorded request of a member was sent: the member is alive."""
         member.last_sent_at, member.recorded_at, member.about_to_go = self.now, exchange.at_ns, False
-        member.connection, member.open = exchange.connection, exchange.connection not in self._closed
+        member.connection = None if exchange.connection in self._closed else exchange.connection
 
     def close(self, connection: tuple[str, int]) -> None:
         """A recorded connection ended: its members fall silent, as in the recording."""
@@ -299,7 +285,8 @@ class Memberships:
         for group in self.groups.values():
             self.touch(group)
             for member in group.members.values():
-                member.open = member.open and member.connection != connection
+                if member.connection == connection:
+                    member.connection = None
 
     def request_ended(self, exchange: Exchange) -> tuple[Group, Member | None] | None:
         """A request was answered or lost. Returns its group and member; None if it had not left."""
@@ -320,7 +307,7 @@ class Memberships:
 
     def unsettled(self, exchange: Exchange, member: Member) -> Hold | Withheld | None:
         """Holds the request of an unsettled member until the member is mended. None for a settled member."""
-        if member.settled:
+        if member.state.settled:
             return None
         if member.gave_up:
             return Withheld(Reason.NO_GENERATION, member.id)
@@ -331,8 +318,7 @@ class Memberships:
         """After a refusal that the recording lacks: the member joins again, and its request is sent again."""
         if exchange.answer is None or not self.may_mend(exchange):
             return None
-        refused(member, error)
-        group.mending = True
+        refused(group, member, error)
         return Resend()
 
     def may_mend(self, exchange: Exchange) -> bool:
@@ -357,12 +343,7 @@ def error_of(answer: Values | None) -> int | None:
     return None if answer is None else answer.get("error_code", 0)
 
 
-def refused(member: Member, error: int) -> None:
-    """The target refused a member, unlike the recording. Notes how to mend that."""
-    if error == STALE_MEMBER_EPOCH:
-        member.refreshes = True
-        return
-    member.stale = True
-    if error == UNKNOWN_MEMBER_ID:
-        member.gone()
-        member.joins_as = ""
+def refused(group: Group, member: Member, error: int) -> None:
+    """The target refused a member, unlike the recording: the group mends it."""
+    member.on(_REFUSALS.get(error, Event.MUST_JOIN))
+    group.mending = True

@@ -1,17 +1,18 @@
 """Requests that the replay makes for groups: heartbeats of silent members, joins of refused ones, departures.
 
-A member has at most one made request in flight. `tick` makes the first one that applies:
+A member's state tells which request it makes (`member_states.MADE`). It has at most one made request in flight.
 
-    the member                                     made
+    made         in a classic group                                      in a modern one
     -------------------------------------------------------------------------------------------------------------------
-    is leaving                                     LeaveGroup; a heartbeat with epoch -1
-    is stale and present, its group not classic    a heartbeat with epoch -1
-    is stale                                       its last JoinGroup, which follows error 79; a heartbeat with epoch 0
-    was told to rejoin (error 27) while its        its last JoinGroup: a rebalance that the recording lacks takes all
-      group mends another member                     members along
-    is unsynced                                    SyncGroup; as elected leader, once the recorded assignments are known
-    asks whether to rejoin, or for its epoch       a heartbeat, with growing pauses
-    is silent for long, its connection open        a heartbeat
+    LEAVE        LeaveGroup                                              a heartbeat with epoch -1
+    JOIN         its last JoinGroup, which follows error 79              a heartbeat with epoch 0
+    SYNC         SyncGroup; as elected leader, once the recorded
+                   assignments are known, and a heartbeat before that
+    HEARTBEAT    Heartbeat                                               a heartbeat with its epoch
+
+Heartbeats leave with growing pauses while a member is not settled, while it asks whether to rejoin, and while its group
+mends a member, because a rebalance that the recording lacks takes all members along. Otherwise a member's heartbeat
+leaves once it has been silent for long.
 
 A member whose recorded connection has ended sends nothing. The target loses it after its session timeout, as the
 recorded cluster did. At the end of the replay all members leave, static ones too.
@@ -26,6 +27,7 @@ from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.cluster import GROUP
 from recorder.replay.groups.classic import ClassicGroups, gone, joined, needs_assignment, synced
+from recorder.replay.groups.member_states import Event, Made, State
 from recorder.replay.groups.members import (
     FENCED_MEMBER_EPOCH,
     ILLEGAL_GENERATION,
@@ -101,14 +103,14 @@ class Mending:
 
     def _of(self, group: Group, now: int) -> list[MadeRequest]:
         group.touched = False
-        group.mending = group.mending and any(not one.settled or one.told_to_rejoin for one in group.present())
+        group.mending = group.mending and any(one.state is not State.STABLE for one in group.present())
         members = list(group.active.values())
         made = [made for member in members for made in self._due(group, member, now)]
         # a request that is due and can't be made waits for a change
         nexts = [at for member in members if (at := self._next(group, member)) is not None and at > now]
         group.wake = min(nexts, default=None)
         for member in members:
-            if member.settled and not (member.present or member.in_flight or member.made_in_flight):
+            if member.state is State.ABSENT and not (member.in_flight or member.made_in_flight):
                 del group.active[member.id]
         return made
 
@@ -138,32 +140,33 @@ class Mending:
     @staticmethod
     def _may_be_silent(member: Member) -> bool:
         return (
-            member.present
-            and member.open
-            and member.settled
+            member.state.present
+            and member.state.settled
+            and member.connection is not None
             and not (member.in_flight or member.about_to_go or not member.longest_silence)
         )
 
     @staticmethod
     def _urgent(group: Group, member: Member) -> bool:
-        taken_along = group.mending and member.present and not (member.in_flight or member.about_to_go)
-        return not member.settled or member.asks_since is not None or taken_along
+        taken_along = group.mending and member.state.present and not (member.in_flight or member.about_to_go)
+        return not member.state.settled or member.asks_since is not None or taken_along
 
     def _made(self, group: Group, member: Member) -> MadeRequest | None:
-        if not (member.open or member.leaving):
+        if member.connection is None and member.state is not State.LEAVING:
             # the target loses it after its session timeout; requests of its client on a new connection are mended then
-            member.stale = member.unsynced = member.refreshes = False
+            member.on(Event.SILENT)
             return None
-        if member.leaving or (member.stale and member.present and not member.classic):
+        made = member.state.made(classic=member.classic)
+        if made is Made.LEAVE:
             return self._departure(group, member)
-        if member.id in group.joins.values():
+        if made is None or member.id in group.joins.values():
             # Kafka answers only the last JoinGroup of a member
             return None
-        if member.stale or (group.mending and member.told_to_rejoin and member.present and not member.in_flight):
+        if made is Made.JOIN or (made is Made.JOIN_ALONG and group.mending and not member.in_flight):
             return self._join(group, member)
-        if member.unsynced:
+        if made is Made.SYNC:
             return self._sync(group, member) or self._heartbeat(group, member)
-        asks = member.asks_since is not None or member.refreshes or group.mending
+        asks = not member.state.settled or member.asks_since is not None or group.mending
         return self._heartbeat(group, member) if asks or self._may_be_silent(member) else None
 
     # -- the requests -----------------------------------------------------------------------------------------------
@@ -185,13 +188,13 @@ class Mending:
             return None
         if member.instance is not None and group.instances.get(member.instance) is not member:
             # the static member is back with a new id, which this join would fence
-            member.stale = False
+            member.on(Event.REPLACED)
             return None
         if not member.classic:
             owned: Values = {name: [] for name in HEARTBEATS[member.api_key].owned}
             values = member.join | {"member_id": member.target, "member_epoch": JOIN} | owned
             return self._make(group, member, member.api_key, values, "joins again", self._heartbeat_answered)
-        member.stale = True
+        member.on(Event.MUST_JOIN)
         group.mending = True
         values = member.join | {"member_id": member.joins_as}
         return self._make(group, member, JOIN_GROUP, values, "joins again", self._joined)
@@ -209,7 +212,7 @@ class Mending:
         return self._make(group, member, SYNC_GROUP, values, "asks for its assignment", self._synced)
 
     def _heartbeat(self, group: Group, member: Member) -> MadeRequest | None:
-        if not member.present or member.current is None:
+        if member.current is None:
             return None
         if not member.classic:
             member.confirming = member.owned
@@ -267,13 +270,14 @@ class Mending:
             self._state.identify(group, member, answer["member_id"])
             self._soon(member)
         elif error == UNKNOWN_MEMBER_ID:
-            refused(member, error)
-        elif not error and member.stale:
+            member.on(Event.UNKNOWN)
+        elif not error and member.state.joins_again:
             self._state.identify(group, member, answer["member_id"])
             joined(group, member, answer)
             member.current = answer["generation_id"]
             # otherwise the recorded SyncGroup is still to come
-            member.unsynced = member.synced == member.recorded
+            if member.synced == member.recorded:
+                member.on(Event.UNASSIGNED)
             self._soon(member)
 
     def _synced(self, group: Group, member: Member, answer: Values) -> None:
@@ -281,19 +285,18 @@ class Mending:
         if not error:
             synced(group, member, member.synced)
         elif error in LOST or error == REBALANCE_IN_PROGRESS:
-            refused(member, error)
-            group.mending = True
+            refused(group, member, error)
         self._soon(member)
 
     def _told(self, group: Group, member: Member, answer: Values) -> None:
         error = error_of(answer) or 0
-        # told twice to rejoin, and no recorded rejoin came meanwhile: the recording has no such rebalance
-        group.mending |= member.told_to_rejoin and member.asks_since is None and error == REBALANCE_IN_PROGRESS
-        member.told_to_rejoin |= error == REBALANCE_IN_PROGRESS
+        if error == REBALANCE_IN_PROGRESS:
+            # told twice to rejoin, and no recorded rejoin came meanwhile: the recording has no such rebalance
+            group.mending |= member.state.told and member.asks_since is None
+            member.on(Event.TOLD)
         if error in LOST:
-            refused(member, error)
-            group.mending = True
-        if member.asks_since is not None and member.told_to_rejoin:
+            refused(group, member, error)
+        if member.asks_since is not None and member.state.told:
             self._soon(member)
 
     def _heartbeat_answered(self, group: Group, member: Member, answer: Values) -> None:
@@ -306,8 +309,7 @@ class Mending:
             self._soon(member)
         elif error in LOST:
             # it asked for its epoch, which the target does not know any more
-            refused(member, UNKNOWN_MEMBER_ID if error == UNKNOWN_MEMBER_ID else FENCED_MEMBER_EPOCH)
-            member.refreshes = False
+            member.on(Event.UNKNOWN if error == UNKNOWN_MEMBER_ID else Event.MUST_JOIN)
 
     @staticmethod
     def _soon(member: Member) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
+from recorder.replay.groups.member_states import Event, State
 from recorder.replay.groups.members import (
     FENCED_MEMBER_EPOCH,
     STALE_MEMBER_EPOCH,
@@ -68,7 +69,9 @@ class ModernGroups:
             return refusal
         if member:
             values["member_id"] = member.target
-            values["member_epoch"] = self._state.generation(group, member, values["member_epoch"])
+            epoch = self._state.generation(group, member, values["member_epoch"])
+            # only a member that the recording lost may quote an epoch that no answer of the target gave
+            values["member_epoch"] = values["member_epoch"] if epoch is None else epoch
         self._own(exchange.api_key, member, values)
         self._state.lengthen_timeout(values)
         return None
@@ -81,15 +84,15 @@ class ModernGroups:
             given = exchange.version in HEARTBEATS[exchange.api_key].makes_ids or epoch < JOIN
             return Withheld(Reason.NO_MEMBER if given else Reason.NO_GENERATION, values["member_id"])
         if error_of(exchange.answer) == UNKNOWN_MEMBER_ID:
-            member.leaving = member.present
-            return self._state.unsettled(exchange, member) if member.leaving else None
+            member.on(Event.EXPELLED)
+            return self._joining(exchange, member)
         if epoch > JOIN and self._state.generation(group, member, epoch) is None:
             return Withheld(Reason.NO_GENERATION, f"member epoch {epoch}")
         return self._state.unsettled(exchange, member)
 
     def _joining(self, exchange: Exchange, member: Member | None) -> Refusal | None:
         """A join settles any member, so only one that has to leave first holds it."""
-        return self._state.unsettled(exchange, member) if member and member.leaving else None
+        return self._state.unsettled(exchange, member) if member and member.state is State.LEAVING else None
 
     def _own(self, api_key: int, member: Member | None, values: Values) -> None:
         owned = member.owned if member and member.owned and values["member_epoch"] > JOIN else None
@@ -114,8 +117,8 @@ class ModernGroups:
         A member whose heartbeat had left asks for its epoch, and confirms again what it owns.
         """
         found = self._state.request_ended(exchange)
-        if found and found[1] and found[1].present:
-            found[1].refreshes = True
+        if found and found[1]:
+            found[1].on(Event.EPOCH_LOST)
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Learns ids, epochs and assignments. Sends the request again after a refusal that can be mended."""
@@ -128,7 +131,7 @@ class ModernGroups:
         member = self._state.member(group, recorded or "", exchange.api_key)
         self._state.identify(group, member, answer.get("member_id") or values["member_id"])
         if exchange.request["member_epoch"] < JOIN:
-            member.gone()
+            member.on(Event.GONE)
         else:
             self._accepted(exchange, group, member, values, answer)
         return None
@@ -147,19 +150,18 @@ class ModernGroups:
             return None
         if error == error_of(exchange.answer) or error not in REFUSALS or exchange.request["member_epoch"] < JOIN:
             if error == UNKNOWN_MEMBER_ID:
-                member.gone()
+                member.on(Event.GONE)
             return None
         if exchange.request["member_epoch"] == JOIN:
-            # the target still has an epoch of it: it leaves before it joins
-            member.leaving = member.present = True
+            # it leaves before it joins
+            member.on(Event.STILL_THERE)
             return Resend() if self._state.may_mend(exchange) else None
         return self._state.mend(exchange, group, member, error)
 
 
 def heartbeat_answered(member: Member, answer: Values) -> None:
     """The target answered a heartbeat. The member's next one confirms what the answer assigned."""
-    member.present = True
-    member.stale = member.refreshes = member.leaving = False
+    member.on(Event.JOINED)
     member.longest_silence = pace(answer["heartbeat_interval_ms"] * MILLISECOND)
     member.endpoint_epoch = answer.get("endpoint_information_epoch", member.endpoint_epoch)
     unconfirmed = None if member.owned is member.confirming else member.owned

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from recorder.replay.groups.member_states import Event
 from recorder.replay.groups.members import Group, Member, Memberships, error_of
 from recorder.replay.plan import NANOSECONDS, AnsweredBefore, Exchange, Hold, Reason, Refusal, Values
 
@@ -37,7 +38,7 @@ class Rejoins:
 
     def refusal(self, exchange: Exchange, group: Group, member: Member) -> Refusal | None:
         """Why a member's JoinGroup does not leave now; None if it may."""
-        if member.told_to_rejoin or member.stale or not member.present:
+        if member.state.told or member.state.joins_again or not member.state.present:
             return None
         if self._changes_nothing(exchange, member):
             return self._present(exchange, group, member)
@@ -47,7 +48,7 @@ class Rejoins:
             return self._asking(member)
         lost = self._lost(exchange, group)
         for one in lost or ():
-            one.leaving = True
+            one.on(Event.EXPELLED)
         waits = self._asking(member) if lost or lost is None else None
         starts_anew = group.elected(member) and group.assigned == member.current
         return waits or (None if starts_anew else self._present(exchange, group, member))
@@ -70,7 +71,7 @@ class Rejoins:
             return False
         for one in group.present():
             if group.elected(one) and one.join and member.asks_since is None:
-                one.stale = True
+                one.on(Event.MUST_JOIN)
         return True
 
     @staticmethod
@@ -86,7 +87,8 @@ class Rejoins:
         roster = _roster(exchange, group)
         for member in group.present():
             member.about_to_go |= roster is not None and member.id not in roster
-            member.leaving |= member.about_to_go and 0 < member.session <= exchange.first_ns - member.recorded_at
+            if member.about_to_go and 0 < member.session <= exchange.first_ns - member.recorded_at:
+                member.on(Event.EXPELLED)
 
     @staticmethod
     def _lost(exchange: Exchange, group: Group) -> list[Member] | None:
@@ -95,7 +97,7 @@ class Rejoins:
         The answer to the recorded leader's JoinGroup names all members. Without it, members whose connection ended are
         lost.
         """
-        gone = [member for member in group.present() if not member.open]
+        gone = [member for member in group.present() if member.connection is None]
         roster = _roster(exchange, group)
         if roster is None:
             return gone or None

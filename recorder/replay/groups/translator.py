@@ -4,7 +4,7 @@
     all other groups      `modern_groups`
     commits               `commits`
     made requests         `mending`
-    state                 `members`
+    state                 `members`, `member_states`
 
 Every rule of these rooms is about one recorded group and its members. This module finds the room of an API.
 """

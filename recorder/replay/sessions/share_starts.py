@@ -1,17 +1,18 @@
 """Makes share groups of the target begin to read where the recorded ones did.
 
 A new share group begins at its partitions' ends, or where its settings say, which a capture has masked. The survey
-knows what the recorded group acquired first. Before the group's first member joins, a made AlterShareGroupOffsets has
-it begin there, in the target's offsets of that moment. Partitions of which the recorded group acquired nothing begin at
-their ends. The request names all partitions of a topic, since it takes the target a while to begin with one by itself.
-A target that refuses the request decides where the group begins.
+knows what the recorded group acquired first. Before the group's first member joins, or fetches because it has joined
+before the recording, a made AlterShareGroupOffsets has the group begin there, in the target's offsets of that moment.
+Partitions of which the recorded group acquired nothing begin at their ends. The request names all partitions of a
+topic, since it takes the target a while to begin with one by itself. A target that refuses the request decides where
+the group begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from proxy.wire.keys import ALTER_SHARE_GROUP_OFFSETS, SHARE_GROUP_HEARTBEAT
+from proxy.wire.keys import ALTER_SHARE_GROUP_OFFSETS, SHARE_FETCH, SHARE_GROUP_HEARTBEAT
 from recorder.replay.cluster import GROUP
 from recorder.replay.names import Names
 from recorder.replay.partitions import TopicPartition
@@ -42,13 +43,13 @@ class ShareStarts(Translator):
 
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room translates."""
-        return api_key == SHARE_GROUP_HEARTBEAT
+        return api_key in (SHARE_GROUP_HEARTBEAT, SHARE_FETCH)
 
     def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
-        """Holds a group's first join until the target knows where the group begins."""
-        if exchange.api_key != SHARE_GROUP_HEARTBEAT or values["member_epoch"] != _JOIN:
+        """Holds a group's first join, or fetch, until the target knows where the group begins."""
+        if not self.concerns(exchange.api_key, exchange.version) or values.get("member_epoch", _JOIN) != _JOIN:
             return None
-        group = values["group_id"]
+        group = values["group_id"] or ""
         if group in self._asked:
             return Hold(Reason.NO_OFFSET)
         if not self._starts.get(group):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.keys import DELETE_TOPICS, FETCH, OFFSET_COMMIT, PRODUCE
+from proxy.wire.keys import DELETE_TOPICS, FETCH, METADATA, OFFSET_COMMIT, PRODUCE, SHARE_FETCH
+from proxy.wire.records import with_base_offset
 from recorder.replay.beginnings import Beginnings
 from recorder.replay.choice import Choice
 from recorder.replay.options import Options
 from recorder.replay.survey import survey
 from tests.recorder.replay.simple import FETCH_VERSION, PRODUCE_VERSION, batch, fetch, fetched, produce, produced
 from tests.recorder.replay.simulation import Recording
+
+ID = b"i" * 16
 
 
 def begun(recording: Recording) -> Beginnings:
@@ -37,6 +40,16 @@ def reads(recording: Recording, at: float, high_watermark: int) -> None:
     recording.exchanges(at, 3, FETCH, FETCH_VERSION, fetch(), told)
 
 
+def shares(recording: Recording, at: float, offset: int) -> None:
+    """A share group reads one record."""
+    partition = {"partition_index": 0, "error_code": 0, "records": with_base_offset(batch(), offset)}
+    told = {"error_code": 0, "responses": [{"topic_id": ID, "partitions": [partition | {"acquired_records": []}]}]}
+    asked = {"group_id": "g", "member_id": "m", "share_session_epoch": 1}
+    topic = {"error_code": 0, "name": "a", "topic_id": ID, "is_internal": False, "partitions": []}
+    recording.exchanges(at, 4, SHARE_FETCH, 1, asked, told)
+    recording.exchanges(90 + at, 4, METADATA, 12, {"topics": None}, {"brokers": [], "topics": [topic]})
+
+
 def test_records_below_the_lowest_base_offset_of_the_recording_are_from_before() -> None:
     recording = Recording()
     writes(recording, 0, 12, took=10)
@@ -49,6 +62,25 @@ def test_without_a_produce_the_first_high_watermark_counts_and_no_later_one() ->
     reads(recording, 0, 10)
     reads(recording, 10, 20)
     assert end(recording) == 10
+
+
+def test_without_a_produce_or_a_high_watermark_all_that_a_share_group_read_counts() -> None:
+    recording = Recording()
+    shares(recording, 0, 10)
+    shares(recording, 10, 20)
+    assert end(recording) == 21
+
+
+def test_what_a_share_group_read_behind_a_produce_or_a_high_watermark_proves_nothing() -> None:
+    written, silent, unanswered, fetched_too = Recording(), Recording(), Recording(), Recording()
+    writes(written, 5, 15)
+    writes_silently(silent, 5, b"v")
+    unanswered.asks(5, 1, PRODUCE, PRODUCE_VERSION, produce())
+    reads(fetched_too, 5, 12)
+    for recording in (written, silent, unanswered, fetched_too):
+        shares(recording, 0, 10)
+        shares(recording, 10, 20)
+    assert [end(each) for each in (written, silent, unanswered, fetched_too)] == [15, 11, 11, 11]
 
 
 def test_a_high_watermark_behind_a_produce_proves_no_more_than_its_base_offset() -> None:

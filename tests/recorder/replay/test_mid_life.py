@@ -15,16 +15,38 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from proxy.wire import records
-from proxy.wire.keys import FETCH, JOIN_GROUP, METADATA, OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, SHARE_FETCH
+from proxy.wire.keys import (
+    FETCH,
+    JOIN_GROUP,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+    SHARE_FETCH,
+    SHARE_GROUP_HEARTBEAT,
+)
 from proxy.wire.records import with_base_offset
 from recorder.replay import partitions
+from recorder.replay.cluster import GROUP
 from recorder.replay.messages import answer_values
 from recorder.replay.options import Options
 from recorder.replay.outcome import BeforeKind, FromBefore, Result, Stream, Verdict
 from recorder.replay.plan import Exchange, Reason
 from recorder.replay.stream import AnswerRecorded, RequestRecorded
 from tests.recorder.replay.engine.group_life import Life, lived
-from tests.recorder.replay.fake_kafka import Kafka, recorded
+from tests.recorder.replay.fake_kafka import (
+    FETCH_BY_ID,
+    FETCH_BY_NAME,
+    Clients,
+    Fetcher,
+    Kafka,
+    Looker,
+    Member,
+    Producer,
+    recorded,
+)
+from tests.recorder.replay.fake_shares import Sharing, other_cluster
+from tests.recorder.replay.fake_shares import recorded as shared
 from tests.recorder.replay.group_clients import SESSION_MS
 from tests.recorder.replay.mid_life import without_beginning
 from tests.recorder.replay.simple import PRODUCE_VERSION, answered, batch, produce, produced
@@ -208,6 +230,81 @@ def test_a_recorded_member_that_the_target_does_not_take_is_a_difference_whereve
     assert result_of(recording, target, 1.0).apis["JoinGroup"].mismatches
 
 
+@examples(40, derandomize=True)
+@given(seed=SEEDS, steps=STEPS, speed=SPEEDS, assigns_otherwise=st.booleans())
+def test_without_a_produce_nothing_that_consumers_read_differs_on_an_empty_target(
+    seed: int, steps: int, speed: float | None, assigns_otherwise: bool
+) -> None:
+    random = Random(seed)
+    clients = Clients(Kafka.like(is_v2=True), random, is_timed=speed is not None)
+    producers = [Producer(clients, 1, "plain"), Producer(clients, 2, "idempotent")]
+    for _ in range(steps):
+        random.choice(producers).step()
+    written = len(clients.recording.happenings)
+    consumers = [Fetcher(clients, 5, FETCH_BY_NAME), Fetcher(clients, 6, FETCH_BY_ID), Member(clients, 7, "g")]
+    for _ in range(steps):
+        random.choice([*consumers, Looker(clients, 9)]).step()
+    without_beginning(clients.recording, written)
+    result = result_of(
+        clients.recording, Kafka.other(random, is_v2=True) if assigns_otherwise else Kafka.like(is_v2=True), speed
+    )
+    check(result)
+
+
+@pytest.mark.real
+@examples(60, derandomize=True)
+# a session ends, of whose topic no answer tells the name
+@example(seed=150, steps=30, share=0.5477324303842627, speed=3.0, written=20)
+@given(seed=SEEDS, steps=STEPS, share=CUTS, speed=SPEEDS, written=st.sampled_from([0, 0, 20]))
+def test_a_target_is_found_as_recorded_wherever_the_recording_of_a_share_group_begins(
+    seed: int, steps: int, share: float, speed: float | None, written: int
+) -> None:
+    random = Random(seed)
+    recording = shared(random, steps, written=written)
+    without_beginning(recording, int(len(recording.happenings) * share))
+    assume(recording.happenings)
+    check(result_of(recording, random.choice([Sharing(), other_cluster(random)]), speed))
+
+
+@pytest.mark.real
+@examples(30, derandomize=True)
+@given(seed=SEEDS, share=EARLY_CUTS)
+def test_a_record_that_the_target_loses_is_a_difference_wherever_the_recording_of_a_share_group_begins(
+    seed: int, share: float
+) -> None:
+    random = Random(seed)
+    recording = shared(random, 60)
+    without_beginning(recording, int(len(recording.happenings) * share))
+    written = [
+        each.value
+        for row in recording.happenings
+        if isinstance(row, RequestRecorded) and row.exchange.api_key == PRODUCE
+        for part in partitions.in_request(PRODUCE, row.exchange.request)
+        for each in records.read(part.values["records"])
+    ]
+    # without an answer that names the topic, nothing of it can be asked for
+    assume(written and any(True for _ in answers(recording, METADATA)))
+    target = other_cluster(random)
+    target.lost_record = random.choice(written)
+    result = result_of(recording, target, 1.0)
+    assert result.verdict is Verdict.MISMATCHED
+    assert sum(one.missing for one in result.streams)
+
+
+@examples(20, derandomize=True)
+@given(seed=SEEDS, share=EARLY_CUTS)
+def test_a_member_that_the_target_does_not_take_is_a_difference_wherever_the_recording_of_a_share_group_begins(
+    seed: int, share: float
+) -> None:
+    random = Random(seed)
+    recording = shared(random, 60)
+    without_beginning(recording, int(len(recording.happenings) * share))
+    assume(any(not exchange.request["member_epoch"] for exchange, _ in answers(recording, SHARE_GROUP_HEARTBEAT)))
+    target = other_cluster(random)
+    target.is_full = True
+    assert result_of(recording, target, 1.0).apis["ShareGroupHeartbeat"].mismatches
+
+
 ACTIONS = ["start", "start", "leave", "crash", "rejoin", "rejoin"]
 
 
@@ -271,6 +368,7 @@ def test_a_share_session_from_before_gives_its_recorded_record(has_lost: bool) -
 
     cluster = one_node(("a", 1))
     cluster.name_topic("a", TARGET_ID)
+    cluster.coordinators[GROUP, "g"] = 1
     simulation = Simulation(share_group(), answer, Options(), cluster=cluster)
     result = simulation.run()
     simulation.world.close(simulation.engine.progress, 0)

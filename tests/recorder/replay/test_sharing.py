@@ -6,7 +6,7 @@ import pytest
 
 from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH
 from proxy.wire.records import with_base_offset
-from recorder.replay.cluster import Cluster
+from recorder.replay.cluster import GROUP, Cluster
 from recorder.replay.options import Deletes, Options
 from recorder.replay.outcome import Stream
 from tests.recorder.replay.simple import PRODUCE_VERSION, answered, batch, produce, produced
@@ -60,6 +60,7 @@ def told(got: Got) -> Answer:
 
 def played(recorded: Recording, cluster: Cluster, speed: float | None = None) -> list[Got]:
     cluster.name_topic("a", TARGET_ID)
+    cluster.coordinators[GROUP, "g"] = 1
     simulation = Simulation(recorded, told, Options(speed=speed), cluster=cluster)
     simulation.run()
     assert simulation.engine.finished
@@ -157,6 +158,7 @@ def test_records_of_a_topic_that_was_deleted_and_created_again_count_whatever_of
 
     cluster, options = one_node(("a", 1)), Options(speed=None, admin=True, deletes=Deletes.ALL)
     cluster.name_topic("a", TARGET_ID)
+    cluster.coordinators[GROUP, "g"] = 1
     simulation = Simulation(recorded, answer, options, cluster=cluster)
     simulation.run()
     (only,) = streams(simulation)
@@ -222,6 +224,7 @@ class SlowTarget:
 def shared(target: SlowTarget, recorded: Recording) -> Simulation:
     cluster = one_node(("a", 1))
     cluster.name_topic("a", TARGET_ID)
+    cluster.coordinators[GROUP, "g"] = 1
     simulation = Simulation(recorded, target, Options(speed=None), cluster=cluster, delay=target.delay)
     simulation.run()
     return simulation

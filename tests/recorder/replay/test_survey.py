@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS, METADATA, PRODUCE, SHARE_FETCH
 from recorder.replay.plan import Exchange, Reason, Withheld
 from recorder.replay.survey import Survey, survey
-from tests.recorder.replay.simple import PRODUCE_VERSION, produce
+from tests.recorder.replay.simple import PRODUCE_VERSION, batch, produce
 from tests.recorder.replay.simulation import Recording, Values
 
-CREATE_VERSION, SHARE_VERSION = 5, 1
+CREATE_VERSION, SHARE_VERSION, BY_ID = 5, 1, 13
 ID = b"i" * 16
 
 
@@ -63,15 +65,38 @@ def test_topics_that_the_recording_calls_internal_are_kafkas_own() -> None:
     assert found(recording).internal == {"__ours", "__listed"}
 
 
-def test_a_share_group_begins_at_the_lowest_offsets_that_its_members_acquired() -> None:
-    recording = Recording()
+# before the other answers, or behind them: a client that goes on knows the id from before the recording
+NAMED_AT = pytest.mark.parametrize("named_at", [0, 99], ids=["named before", "named later"])
+
+
+def names(recording: Recording, at: float) -> None:
     topic = {"error_code": 0, "name": "a", "topic_id": ID, "is_internal": False, "partitions": []}
     broker = {"node_id": 1, "host": "h", "port": 1}
-    recording.exchanges(0, 1, METADATA, 12, {"topics": None}, {"brokers": [broker], "topics": [topic]})
+    recording.exchanges(at, 1, METADATA, 12, {"topics": None}, {"brokers": [broker], "topics": [topic]})
+    recording.happenings.sort(key=lambda happening: happening.ns)
+
+
+@NAMED_AT
+def test_a_share_group_begins_at_the_lowest_offsets_that_its_members_acquired(named_at: float) -> None:
+    recording = Recording()
     for at, member, first in ((10, "m", 8), (20, "n", 3), (30, "m", 9)):
         acquired = [{"first_offset": first, "last_offset": first, "delivery_count": 1}]
         partition = {"partition_index": 2, "records": b"", "acquired_records": acquired}
         told = {"responses": [{"topic_id": ID, "partitions": [partition]}]}
         asked = {"group_id": "g", "member_id": member}
         recording.exchanges(at, at, SHARE_FETCH, SHARE_VERSION, asked, told)
+    names(recording, named_at)
     assert found(recording).first_acquired == {"g": {("a", 2): 3}}
+
+
+@NAMED_AT
+def test_the_first_offset_of_a_partition_is_the_first_that_an_answer_to_produce_tells(named_at: float) -> None:
+    recording = Recording()
+    for at, base in ((10, 7), (20, 8)):
+        topic: Values = {"topic_id": ID, "partition_data": [{"index": 2, "records": batch()}]}
+        asked: Values = {"acks": -1, "timeout_ms": 1, "topic_data": [topic]}
+        partition = {"index": 2, "error_code": 0, "base_offset": base}
+        told = {"responses": [{"topic_id": ID, "partition_responses": [partition]}]}
+        recording.exchanges(at, 1, PRODUCE, BY_ID, asked, told)
+    names(recording, named_at)
+    assert found(recording).first_offsets == {("a", 2): 7}

@@ -132,6 +132,14 @@ def test_a_record_that_is_given_again_counts_once() -> None:
     assert (played.found.equal, played.found.extra) == (3, 0)
 
 
+def test_a_record_is_unread_behind_a_poll_that_got_another_one_whatever_an_earlier_poll_has_found() -> None:
+    played = Played()
+    played((data(0, 1), [(0, 0)]), (data(10, 1), [(10, 10)]))
+    played(NOTHING, NOTHING)
+    played((data(1, 2, b"w"), [(1, 2)]), (data(11, 1, b"w"), [(11, 11)]))
+    assert (played.found.equal, played.found.missing, played.found.unread) == (2, 0, 1)
+
+
 def test_different_records_are_missing_and_extra() -> None:
     played = Played()
     played((data(0, 2), [(0, 1)]), (data(0, 2, b"x"), [(0, 1)]))

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
 from recorder.replay.plan import Hold, Reason, Resend, Withheld
-from tests.recorder.replay.group_clients import recorded
+from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, Script
 
 RECORDED, TARGET = b"r" * 16, b"t" * 16
@@ -116,3 +116,18 @@ def test_a_targets_odd_heartbeat_interval_makes_no_flood(interval):
     script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), odd)
     script.now = 10**9 - 1
     assert script.made() == []
+
+
+def test_a_member_that_the_recording_lost_quotes_its_recorded_epoch_where_the_target_gave_none():
+    script = Script()
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9))
+    # the answer that gave the recorded member epoch 2 is lost
+    advances, _ = script.send(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 1), answer("m", 2))
+    script.groups.lost(advances, None)
+    unknown = answer_to(recorded(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 2)), answer("m", 0, 25))
+    assert script.asked(unknown)[0] == Hold(Reason.NO_GENERATION)
+    (leaves,) = script.made()
+    leaves.done(answer("m", -1))
+    refusal, sent = script.asked(unknown)
+    assert refusal is None
+    assert sent["member_epoch"] == 2

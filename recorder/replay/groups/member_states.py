@@ -1,0 +1,164 @@
+"""How a member stands in the target's group: a table of states and events. Knows no requests, no groups and no clock.
+
+The recording decides what a member does. This table tells what the target has made of it, and therefore which request
+the replay makes for it (`MADE`), so that the target's group goes the way of the recorded one.
+
+    ABSENT      The target does not count it among its group's members, and it is the recording's turn: its next
+                recorded join brings it in.
+    DROPPED     The target knows it no more, unlike the recorded cluster. It joins again by a made request.
+    STABLE      It is in the group, and may send requests that quote its generation or epoch.
+    TOLD        As STABLE, and the target has told it to rejoin. Its recorded rejoin may leave. If its group mends
+                another member, a made join takes it along.
+    TOLD_EARLY  As TOLD, by a heartbeat that the recorded cluster answered without an error: the recorded cluster has
+                this rebalance too, but told the member a moment later. That happens once a generation.
+    STALE       The target counts it, but its generation or epoch is over. It joins again by a made request. The
+                coordinator of a modern group takes a member's join only once the member has left.
+    UNSYNCED    It joined by a made request, or its SyncGroup was lost: it has to ask for its assignment.
+    UNSURE      Nobody knows its epoch on the target. A made heartbeat asks for it.
+    LEAVING     It leaves by a made request, because the recording has lost it, or because it has to leave before its
+                recorded join. So the target's group goes on without it.
+
+ABSENT, STABLE and TOLD are *settled*: recorded requests leave. In all other states they wait until the made requests
+have led to a settled one. Four rules make the table:
+
+  * A join that the target takes settles a member, whatever it was.
+  * The recording outweighs the target: what makes a member STALE or UNSURE changes nothing for one that is LEAVING.
+    Only a target that does not know the member any more has it join again.
+  * A member that has to join again needs neither its assignment nor its epoch. One that is told to rejoin while it
+    lacks its assignment will not get that any more: it joins again.
+  * What has no client any more (its recorded connection has ended) is not mended.
+
+Members of classic groups are never UNSURE, those of modern groups never UNSYNCED, and nobody tells them to rejoin. The
+other states and their events are theirs alike, so both have one table.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+
+class State(Enum):
+    """How a member stands in the target's group."""
+
+    ABSENT = auto()
+    DROPPED = auto()
+    STABLE = auto()
+    TOLD = auto()
+    TOLD_EARLY = auto()
+    STALE = auto()
+    UNSYNCED = auto()
+    UNSURE = auto()
+    LEAVING = auto()
+
+    @property
+    def present(self) -> bool:
+        """True while the target counts the member among its group's."""
+        return self not in _OUTSIDE
+
+    @property
+    def settled(self) -> bool:
+        """True while recorded requests that quote the member's generation may leave."""
+        return self in _SETTLED
+
+    @property
+    def told(self) -> bool:
+        """True once the target has told the member to rejoin."""
+        return self in _TOLD_STATES
+
+    @property
+    def joins_again(self) -> bool:
+        """True while a made join is to bring the member into a generation."""
+        return self in _JOINS_AGAIN
+
+    def made(self, *, classic: bool) -> Made | None:
+        """The request that the replay makes for a member in this state. `classic`: of a classic group."""
+        return MADE[self][0 if classic else 1]
+
+    def after(self, event: Event) -> State:
+        """The state that an event leads to."""
+        return _NEXT[self, event]
+
+
+class Event(Enum):
+    """What happens to a member."""
+
+    # the target took its join, or answered its heartbeat in a modern group
+    JOINED = auto()
+    # it has no assignment of its generation, and no recorded request will ask for it
+    UNASSIGNED = auto()
+    # the target gave it its assignment
+    SYNCED = auto()
+    # the target told it to rejoin; EARLY: before the recorded cluster did
+    TOLD = auto()
+    TOLD_EARLY = auto()
+    # it must join again: the target refused its generation, or needs its join for a rebalance
+    MUST_JOIN = auto()
+    # its join was lost, and nobody knows whether the target took it
+    JOIN_LOST = auto()
+    # the target does not know it, unlike the recorded cluster
+    UNKNOWN = auto()
+    # its heartbeat was lost, or its epoch is not the target's
+    EPOCH_LOST = auto()
+    # the recording lost it
+    EXPELLED = auto()
+    # its recorded join was refused, because the target still has it
+    STILL_THERE = auto()
+    # it has left, or the target does not know it, as in the recording
+    GONE = auto()
+    # its recorded connection has ended
+    SILENT = auto()
+    # another member has its static name now
+    REPLACED = auto()
+
+
+class Made(Enum):
+    """A request that the replay makes for a member."""
+
+    LEAVE = auto()
+    JOIN = auto()
+    # a join while its group mends another member, else a heartbeat
+    JOIN_ALONG = auto()
+    # a SyncGroup; a heartbeat while the assignment of its generation is not known
+    SYNC = auto()
+    HEARTBEAT = auto()
+
+
+_ABSENT, _DROPPED, _STABLE, _TOLD, _EARLY, _STALE, _UNSYNCED, _UNSURE, _LEAVING = State
+
+TRANSITIONS = {
+    # in               ABSENT     DROPPED    STABLE     TOLD       TOLD_EARLY STALE     UNSYNCED   UNSURE     LEAVING
+    Event.JOINED:      (_STABLE,  _STABLE,   _STABLE,   _STABLE,   _STABLE,   _STABLE,  _STABLE,   _STABLE,   _STABLE),
+    Event.UNASSIGNED:  (_ABSENT,  _DROPPED,  _UNSYNCED, _STALE,    _STALE,    _STALE,   _UNSYNCED, _UNSURE,   _LEAVING),
+    Event.SYNCED:      (_ABSENT,  _DROPPED,  _STABLE,   _TOLD,     _EARLY,    _STALE,   _STABLE,   _UNSURE,   _LEAVING),
+    Event.TOLD:        (_ABSENT,  _DROPPED,  _TOLD,     _TOLD,     _EARLY,    _STALE,   _STALE,    _UNSURE,   _LEAVING),
+    Event.TOLD_EARLY:  (_ABSENT,  _DROPPED,  _EARLY,    _EARLY,    _EARLY,    _STALE,   _STALE,    _UNSURE,   _LEAVING),
+    Event.MUST_JOIN:   (_DROPPED, _DROPPED,  _STALE,    _STALE,    _STALE,    _STALE,   _STALE,    _STALE,    _LEAVING),
+    Event.JOIN_LOST:   (_ABSENT,  _DROPPED,  _STALE,    _STALE,    _STALE,    _STALE,   _STALE,    _STALE,    _LEAVING),
+    Event.UNKNOWN:     (_DROPPED, _DROPPED,  _DROPPED,  _DROPPED,  _DROPPED,  _DROPPED, _DROPPED,  _DROPPED,  _DROPPED),
+    Event.EPOCH_LOST:  (_ABSENT,  _DROPPED,  _UNSURE,   _UNSURE,   _UNSURE,   _STALE,   _UNSYNCED, _UNSURE,   _LEAVING),
+    Event.EXPELLED:    (_ABSENT,  _DROPPED,  _LEAVING,  _LEAVING,  _LEAVING,  _LEAVING, _LEAVING,  _LEAVING,  _LEAVING),
+    Event.STILL_THERE: (_LEAVING, _LEAVING,  _LEAVING,  _LEAVING,  _LEAVING,  _LEAVING, _LEAVING,  _LEAVING,  _LEAVING),
+    Event.GONE:        (_ABSENT,  _DROPPED,  _ABSENT,   _ABSENT,   _ABSENT,   _DROPPED, _ABSENT,   _ABSENT,   _ABSENT),
+    Event.SILENT:      (_ABSENT,  _ABSENT,   _STABLE,   _TOLD,     _EARLY,    _STABLE,  _STABLE,   _STABLE,   _LEAVING),
+    Event.REPLACED:    (_ABSENT,  _ABSENT,   _ABSENT,   _ABSENT,   _ABSENT,   _ABSENT,  _ABSENT,   _ABSENT,   _ABSENT),
+}  # fmt: skip
+_NEXT = {(state, event): row[at] for event, row in TRANSITIONS.items() for at, state in enumerate(State)}
+
+# what the replay makes for a member, unless a recorded request of it is under way
+MADE = {
+    # state            in a classic group  in a modern one
+    State.ABSENT:     (None,               None),
+    State.DROPPED:    (Made.JOIN,          Made.JOIN),
+    State.STABLE:     (Made.HEARTBEAT,     Made.HEARTBEAT),
+    State.TOLD:       (Made.JOIN_ALONG,    Made.HEARTBEAT),
+    State.TOLD_EARLY: (Made.JOIN_ALONG,    Made.HEARTBEAT),
+    State.STALE:      (Made.JOIN,          Made.LEAVE),
+    State.UNSYNCED:   (Made.SYNC,          Made.HEARTBEAT),
+    State.UNSURE:     (Made.HEARTBEAT,     Made.HEARTBEAT),
+    State.LEAVING:    (Made.LEAVE,         Made.LEAVE),
+}  # fmt: skip
+
+_OUTSIDE = frozenset({State.ABSENT, State.DROPPED})
+_TOLD_STATES = frozenset({State.TOLD, State.TOLD_EARLY})
+_SETTLED = frozenset({State.ABSENT, State.STABLE}) | _TOLD_STATES
+_JOINS_AGAIN = frozenset({State.DROPPED, State.STALE})
