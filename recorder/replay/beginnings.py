@@ -253,8 +253,8 @@ class Beginnings:
         self._fetched = {named(place) for place in self._fetched}
         unknown, commits = self._unknown, self._commits
         self._unknown, self._commits = {}, {}
-        for place, at_ns in unknown.items():
-            self._write_unknown(None if place is None else [named(place)], at_ns)
+        for where, at_ns in unknown.items():
+            self._write_unknown(None if where is None else [named(where)], at_ns)
         silent, self._silent = self._silent, {}
         for place, written in silent.items():
             self._silent.setdefault(named(place), []).extend(written)
