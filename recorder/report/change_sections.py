@@ -14,7 +14,18 @@ from recorder.analysis.change.whole import Changes, Verdict
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.sections.findings import Finding
 from recorder.analysis.summary.words import measure
-from recorder.report.listings import Listing, ListingColumn, bytes_of, listing, name, number, share, short, time_of
+from recorder.report.listings import (
+    Listing,
+    ListingColumn,
+    Words,
+    bytes_of,
+    listing,
+    name,
+    number,
+    share,
+    short,
+    time_of,
+)
 from recorder.report.section import SectionText
 from recorder.report.sections.coverage import lacking
 from recorder.report.sections.latency import label_of
@@ -188,6 +199,16 @@ def news(found: Changes) -> list[FindingChange]:
     return [row for row in rows if (row.rule, row.subject) not in caused]
 
 
+def _sides(
+    column: Callable[..., ListingColumn], label: str, field: str, *words: Words, is_spare: bool = False
+) -> tuple[ListingColumn, ListingColumn]:
+    """The columns of a figure, before and after; nothing for a side that lacks the row's subject."""
+    return (
+        column(f"{label} before", lambda row: getattr(row.before, field, None), *words, is_spare=is_spare),
+        column(f"{label} after", lambda row: getattr(row.after, field, None), *words, is_spare=is_spare),
+    )
+
+
 def _percentile(label: str, field: str) -> tuple[ListingColumn, ListingColumn]:
     """The columns of a percentile, before and after; the latter has the tone of its change. A phone omits the p99."""
     return (
@@ -212,8 +233,7 @@ _LATENCY = (
     *_percentile("p50", "p50_ms"),
     *_percentile("p95", "p95_ms"),
     *_percentile("p99", "p99_ms"),
-    number("answers before", lambda row: getattr(row.before, "responses", None), is_spare=True),
-    number("answers after", lambda row: getattr(row.after, "responses", None), is_spare=True),
+    *_sides(number, "answers", "responses", is_spare=True),
 )
 _OF_WAITS = (
     _LATENCY[0],
@@ -284,13 +304,10 @@ def _traffic(found: Changes) -> SectionText:
     columns = (
         _change(tones={}),
         name("API", lambda row: row.api, is_name=True),
-        number("requests/s before", lambda row: getattr(row.before, "requests_a_second", None), digits),
-        number("requests/s after", lambda row: getattr(row.after, "requests_a_second", None), digits),
+        *_sides(number, "requests/s", "requests_a_second", digits),
         ListingColumn("of bytes", lambda row: row.bytes_change.value, str, is_fixed=True, is_spare=True),
-        bytes_of("bytes/s before", lambda row: getattr(row.before, "bytes_a_second", None)),
-        bytes_of("bytes/s after", lambda row: getattr(row.after, "bytes_a_second", None)),
-        number("requests before", lambda row: getattr(row.before, "requests", None), is_spare=True),
-        number("requests after", lambda row: getattr(row.after, "requests", None), is_spare=True),
+        *_sides(bytes_of, "bytes/s", "bytes_a_second"),
+        *_sides(number, "requests", "requests", is_spare=True),
     )
     parts = (
         _bytes(found),
@@ -329,8 +346,7 @@ def _deliveries(found: Changes) -> SectionText:
         *_percentile("p50", "p50_ms"),
         *_percentile("p95", "p95_ms"),
         *_percentile("p99", "p99_ms"),
-        number("batches before", lambda row: getattr(row.before, "batches", None), is_spare=True),
-        number("batches after", lambda row: getattr(row.after, "batches", None), is_spare=True),
+        *_sides(number, "batches", "batches", is_spare=True),
     )
     return _section(
         "delivery",
@@ -349,8 +365,7 @@ def _topics(found: Changes) -> SectionText:
         *_both("idempotent", lambda side: percent(100 * side.idempotent / side.batches) if side.batches else ""),
         *_both("codec", lambda side: _of_shares(shares(side.codecs))),
         *_both("records a batch", lambda side: "" if side.records_a_batch is None else digits(side.records_a_batch)),
-        number("batches before", lambda row: getattr(row.before, "batches", None), is_spare=True),
-        number("batches after", lambda row: getattr(row.after, "batches", None), is_spare=True),
+        *_sides(number, "batches", "batches", is_spare=True),
     )
     return _section(
         "topics",

@@ -31,6 +31,7 @@ from proxy.net.brokers.bootstrap import Bootstrap
 from proxy.net.brokers.discovery import (
     ClosedByBroker,
     DemandsLogin,
+    Dial,
     DiscoveredNodes,
     LeadsBackIndirectly,
     LoopProbe,
@@ -205,8 +206,7 @@ class Upstreams:
 
     async def keep_asking_for_ids(self) -> None:
         """Asks the brokers that clients have reached for the cluster's id, until cancelled; not if nobody records."""
-        # a broker of 0.7 answers no query
-        if not self._nodes.identity.is_recorded or self._settings.dialect is Dialect.KAFKA_07:
+        if not self._asks_for_ids:
             return
         try:
             while True:
@@ -216,6 +216,11 @@ class Upstreams:
         finally:
             with trio.move_on_after(LAST_ROUND_SECONDS, shield=True):
                 await self._ask_for_ids()
+
+    @property
+    def _asks_for_ids(self) -> bool:
+        # a broker of 0.7 answers no query
+        return self._nodes.identity.is_recorded and self._settings.dialect is not Dialect.KAFKA_07
 
     async def _ask_for_ids(self) -> None:
         self._more_to_identify = trio.Event()
@@ -232,9 +237,7 @@ class Upstreams:
             return
         async with limiter:
             try:
-                found = await ask_for_nodes(
-                    partial(self._connection, Address.parse(peer), tls_name=name.host), self._loop_probe
-                )
+                await self._ask(partial(self._connection, Address.parse(peer), tls_name=name.host))
             except NotAnswered:
                 self._unanswered.add(peer)
                 identity.not_answered()
@@ -243,8 +246,12 @@ class Upstreams:
             except Exception:
                 # an answer that causes a fault must not end the proxy
                 log(ERROR, "fault in a question for the id", trace=True, upstream=peer)
-            else:
-                identity.answered(found.cluster_id)
+
+    async def _ask(self, connect: Dial) -> DiscoveredNodes:
+        """Asks the broker that `connect` dials for the nodes and the id of its cluster. Raises PeerLost."""
+        discovered = await ask_for_nodes(connect, self._loop_probe)
+        self._nodes.identity.answered(discovered.cluster_id)
+        return discovered
 
     async def discover(self) -> bool:
         """Learns the cluster's nodes from a bootstrap server.
@@ -309,14 +316,13 @@ class Upstreams:
     async def _query_at(self, address: Address) -> DiscoveredNodes:
         """Queries the broker at this address for its cluster's nodes. Raises PeerLost."""
         try:
-            discovered = await ask_for_nodes(partial(self._dial, address), self._loop_probe)
+            discovered = await self._ask(partial(self._dial, address))
         except LeadsBackIndirectly as error:
             if address not in self._indirect_loops:
                 log(WARNING, "upstream leads back", cluster=self._settings.name, upstream=address, reason=error)
             self._indirect_loops.add(address)
             raise
         self._indirect_loops.discard(address)
-        self._nodes.identity.answered(discovered.cluster_id)
         return discovered
 
     async def _can_connect(self) -> bool:
@@ -360,8 +366,9 @@ class Upstreams:
         if address in self._indirect_loops:
             raise PeerLost(f"{address} leads back to this proxy by way of others")
         broker = await self._dial(address, endpoints)
-        self._to_identify[broker.peer] = address
-        self._more_to_identify.set()
+        if self._asks_for_ids:
+            self._to_identify[broker.peer] = address
+            self._more_to_identify.set()
         return broker
 
     async def _dial(self, address: Address, endpoints: ClientEndpoints | None = None) -> Stream:

@@ -182,8 +182,9 @@ def _wait_for_listeners(
     nodes: Nodes, api_key: int, named: Sequence[Node], cluster_id: str | None = None
 ) -> MayWait[None]:
     if named:
-        nodes.note((node.node_id for node in named), is_list=api_key in addresses.LISTING)
-        if cluster_id is None and api_key in addresses.LISTING:
+        is_list = api_key in addresses.LISTING
+        nodes.note((node.node_id for node in named), is_list=is_list)
+        if is_list and cluster_id is None:
             nodes.identity.listed_without_id()
     if nodes.needs_ensure(named, cluster_id):
         yield partial(nodes.ensure, named, cluster_id)

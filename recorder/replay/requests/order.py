@@ -61,6 +61,7 @@ _OF_ONE_GROUP = those(Trait.OF_GROUP, Trait.MOVES_STARTS)
 _OF_GROUPS, _OF_PRODUCER = those(Trait.LOOKS_AT_GROUP), those(Trait.OF_PRODUCER)
 _LOOKS, _CHANGES_LOG = those(Trait.LOOKS_AT_LOG), those(Trait.CHANGES_LOG)
 _READING = those(Trait.USES_TOPICS)
+_READING_PARTITIONS = _LOOKS | SHARES
 # org.apache.kafka.common.config.ConfigResource.Type
 _TOPIC = 2
 # A null list of topics names all. Such a request waits for changes of any topic, and blocks changes of each.
@@ -222,7 +223,7 @@ def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[
 def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
     for each in places.topics("request", api_key, values):
         _use_topic(found, topic(each.key))
-    if api_key not in _LOOKS | SHARES:
+    if api_key not in _READING_PARTITIONS:
         return
     for partition in partitions.in_request(api_key, values):
         where = topic(partition.topic), partition.partition
