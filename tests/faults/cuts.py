@@ -12,7 +12,7 @@ import socket
 import struct
 import termios
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -315,14 +315,20 @@ async def _accept(
 
 
 async def _arrived(peer: Peer, here: Address, sender: trio.MemorySendChannel[Any]) -> None:
-    """The PROXY header names the client; without one, the connection is the proxy's own."""
-    header = b""
+    """The PROXY header names the client; without one, the connection is the proxy's own.
+
+    A proxy that stops may drop a connection of its own at any moment, even before the header.
+    """
+    header = await peer.stream.receive_some(1)
+    if not header:
+        return
     while not header.endswith(b"\r\n"):
         header += await peer.hear(1)
     if not header.startswith(b"PROXY UNKNOWN"):
         await sender.send((header.split()[4].decode(), peer))
         return
-    while head := await peer.stream.receive_some(4):
-        frame = await peer.hear(int.from_bytes(head, "big"))
-        await peer.say(answer(frame, (here.host, here.port)))
+    with suppress(trio.BrokenResourceError):
+        while head := await peer.stream.receive_some(4):
+            frame = await peer.hear(int.from_bytes(head, "big"))
+            await peer.say(answer(frame, (here.host, here.port)))
     peer.close()

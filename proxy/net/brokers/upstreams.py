@@ -235,17 +235,21 @@ class Upstreams:
         if peer in self._unanswered:
             identity.not_answered()
             return
-        async with limiter:
-            try:
+        try:
+            async with limiter:
                 await self._ask(partial(self._connection, Address.parse(peer), tls_name=name.host))
-            except NotAnswered:
-                self._unanswered.add(peer)
-                identity.not_answered()
-            except PeerLost as error:
-                log(DEBUG, "upstream was not reached to ask for its id", upstream=peer, reason=error)
-            except Exception:
-                # an answer that causes a fault must not end the proxy
-                log(ERROR, "fault in a question for the id", trace=True, upstream=peer)
+        except trio.Cancelled:
+            # the proxy stops: the last round asks
+            self._to_identify.setdefault(peer, name)
+            raise
+        except NotAnswered:
+            self._unanswered.add(peer)
+            identity.not_answered()
+        except PeerLost as error:
+            log(DEBUG, "upstream was not reached to ask for its id", upstream=peer, reason=error)
+        except Exception:
+            # an answer that causes a fault must not end the proxy
+            log(ERROR, "fault in a question for the id", trace=True, upstream=peer)
 
     async def _ask(self, connect: Dial) -> DiscoveredNodes:
         """Asks the broker that `connect` dials for the nodes and the id of its cluster. Raises PeerLost."""

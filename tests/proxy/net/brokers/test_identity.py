@@ -205,6 +205,30 @@ async def test_brokers_that_clients_have_just_reached_are_asked_when_the_proxy_s
         assert told(proxy.watcher, "ids") == ["one", "two"]
 
 
+async def test_a_question_that_is_under_way_when_the_proxy_stops_is_asked_again(nursery):
+    class Busy(Broker):
+        """A broker that leaves Metadata without an answer while it is busy."""
+
+        is_busy = False
+
+        async def _told(self, key: int, version: int, correlation_id: int) -> bytes | None:
+            if self.is_busy and key == METADATA:
+                await trio.sleep_forever()
+            return await super()._told(key, version, correlation_id)
+
+    broker = Busy()
+    await broker.start(nursery)
+    async with proxying(settings(broker.address)) as proxy:
+        await proxy.nodes(1)
+        broker.cluster_id, broker.is_busy = "an-id", True
+        await ping(await proxy.client())
+        await wait_all_tasks_blocked(0.01)
+        broker.is_busy = False
+        proxy.stop()
+        await proxy.finished.wait()
+        assert "an-id" in told(proxy.watcher, "ids")
+
+
 async def test_brokers_are_asked_for_the_id_once_a_round_however_many_clients_come(broker, monkeypatch):
     monkeypatch.setattr("proxy.net.brokers.upstreams.ID_ROUND_SECONDS", 3600)
     async with proxying(settings(broker.address)) as proxy:
