@@ -6,10 +6,9 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Compiled modules are kept, whatever the caller wants elsewhere: the tests start hundreds of processes of the project
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest
-# Tests that need nothing but Python and take less than half a second. Three processes on two cores too: some tests wait
-# for threads. Each process collects all tests and makes the shared pages and captures anew, so a fourth one costs more
-# than it saves.
-FAST := -m "not real and not long" -n 3
+# Tests that need nothing but Python, most in less than half a second. Four processes on two cores too: some tests wait for
+# threads, and shares of files (tests/scheduling.py) are never quite equal.
+FAST := -m "not real and not long" -n 4 --deal-files
 # tests with real brokers, JVMs and Spark: three processes, since each starts clusters of its own, and waits for them; a
 # file's tests run in one of them, as they share what the file has started
 REAL := -m "real and not long" -n 3 --dist loadfile --no-loadscope-reorder
@@ -37,7 +36,7 @@ test: check  ## the checks and the whole suite, the fast tests first (about half
 	$(PYTEST) $(FAST) $(ARGS)
 	$(PYTEST) $(REAL) $(ARGS)
 
-test-fast: setup  ## the tests that need no broker and no JVM, and take less than half a second each (about 4 minutes)
+test-fast: setup  ## the tests that need no broker and no JVM, most in less than half a second each (about 4 minutes)
 	$(PYTEST) $(FAST) $(ARGS)
 
 test-long: setup  ## soaks, full sweeps, and properties with all their examples

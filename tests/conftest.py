@@ -29,7 +29,11 @@ from recorder import terminal
 from tests import sweeps
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
-from tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - a hook
+from tests.scheduling import (  # noqa: F401 - hooks
+    pytest_addoption,
+    pytest_ignore_collect,
+    pytest_xdist_make_scheduler,
+)
 
 # Collecting makes millions of objects that all stay. Garbage collections over them would take half as long as
 # everything else (pytest_collection_finish enables them again).
@@ -80,8 +84,10 @@ def _log_as_before() -> Iterator[None]:
     before = root.handlers[:], root.level, own.level
     yield
     root.handlers[:] = before[0]
-    root.setLevel(before[1])
-    own.setLevel(before[2])
+    # a level that is set, be it the same, empties the caches of all loggers
+    for logger, level in zip((root, own), before[1:], strict=True):
+        if logger.level != level:
+            logger.setLevel(level)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -123,6 +129,11 @@ def pytest_collection_finish() -> None:
     """Excludes the collected objects from all later garbage collections."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Spares pytest's garbage collections at its end, five of them, the objects of all tests."""
+    gc.freeze()
 
 
 def _slowness(item: pytest.Item) -> int:

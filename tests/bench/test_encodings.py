@@ -9,9 +9,10 @@ from bench import encodings
 from bench.encodings import CASES, PARTITIONS, VERSION, Case
 from proxy.wire import varints
 from proxy.wire.language import parse
+from tests.tables import each_row
 
 PAGE = (Path(__file__).parents[2] / "docs" / "encodings.md").read_text("utf-8")
-cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+cases = each_row("case", CASES, ids=lambda case: case.name)
 
 
 @cases

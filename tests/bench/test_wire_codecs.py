@@ -6,13 +6,12 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from bench.wire_codecs import KAFKA_PYTHON, KIO, OURS, Codec, codecs
 from bench.wire_messages import Message, messages
 from proxy.wire.compile.layout import Slot, Struct, layout
+from tests.tables import each_row
 
-every_message = pytest.mark.parametrize("message", messages(), ids=lambda message: message.name)
+every_message = each_row("message", messages(), ids=lambda message: message.name)
 
 
 @every_message

@@ -15,6 +15,7 @@ from tests.brokers.kafka import DIRECT_HOST, TAPPED_HOST
 from tests.clients.checks import Ending, check_capture, check_no_leak, check_transparent
 from tests.clients.streams import Conversation
 from tests.clients.tap import Recorded
+from tests.tables import each_row
 
 UPSTREAM, PORT = TAPPED_HOST.format(1), 9092
 ADVERTISED = {f"{UPSTREAM}:{PORT}": "127.0.0.1:19093"}
@@ -50,7 +51,7 @@ def test_a_rewritten_address_is_no_difference() -> None:
     check_transparent([talk(metadata("127.0.0.1", 19093), groups())], [talk(metadata(), groups())], ADVERTISED)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("got", "sent"),
     [
         pytest.param([metadata("127.0.0.1", 19094)], [metadata()], id="the wrong port"),
@@ -106,7 +107,7 @@ def test_each_side_of_a_cut_connection_may_have_a_prefix_of_the_bytes(
     check_transparent(near, far, ADVERTISED, Ending.CUT)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("near", "far"),
     [
         pytest.param([talk(groups(15), dialled=NEAR)], [], id="an answer that no broker gave"),

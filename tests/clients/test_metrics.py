@@ -30,7 +30,7 @@ OLDER = "3.9.2"
 def scraped(proxy: Proxied, name: str) -> dict[tuple[str, ...], float]:
     """Returns labels' values in the order of their names, without the cluster -> value."""
     (address,) = [line.rpartition(" ")[2] for line in proxy.log.splitlines() if line.startswith("metrics on ")]
-    with urllib.request.urlopen(address, timeout=10) as page:
+    with urllib.request.urlopen(address, timeout=60) as page:
         families = list(text_string_to_metric_families(page.read().decode()))
     samples = [sample for family in families for sample in family.samples if sample.name == f"kafka_wiretap_{name}"]
     return {tuple(of for label, of in sorted(one.labels.items()) if label != "cluster"): one.value for one in samples}

@@ -11,6 +11,7 @@ import pytest
 from proxy.metrics.table import METRICS, MetricType
 from tests.dashboards.promql import groupings, selectors, stray_names
 from tests.proxy.metrics.series import sample_names
+from tests.tables import each_row
 
 OVERVIEW = Path(__file__).parents[2] / "dashboards" / "overview.json"
 DASHBOARD = json.loads(OVERVIEW.read_text())
@@ -36,7 +37,7 @@ TARGETS = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "legend"), TARGETS)
+@each_row(("expression", "legend"), TARGETS)
 def test_an_expression_reads_series_that_exist_by_labels_that_they_have(expression: str, legend: str) -> None:
     found = list(selectors(expression))
     assert found
@@ -46,13 +47,13 @@ def test_an_expression_reads_series_that_exist_by_labels_that_they_have(expressi
         assert selector.labels <= SERIES[selector.name] | TARGET_LABELS
 
 
-@pytest.mark.parametrize(("expression", "legend"), TARGETS)
+@each_row(("expression", "legend"), TARGETS)
 def test_an_expression_groups_by_labels_that_its_series_have(expression: str, legend: str) -> None:
     having = frozenset.intersection(*(SERIES[selector.name] for selector in selectors(expression))) | TARGET_LABELS
     assert all(labels <= having for labels in groupings(expression))
 
 
-@pytest.mark.parametrize(("expression", "legend"), TARGETS)
+@each_row(("expression", "legend"), TARGETS)
 def test_a_legend_names_labels_that_are_left_after_grouping(expression: str, legend: str) -> None:
     named = set(re.findall(r"\{\{(\w+)\}\}", legend))
     assert all(named <= labels for labels in groupings(expression) or [frozenset()])
@@ -62,7 +63,7 @@ def test_a_legend_names_labels_that_are_left_after_grouping(expression: str, leg
 BEGUN = re.compile(r"\((?P<series>\w+\{[^}]*\}) unless (?P=series) offset \$__rate_interval\)")
 
 
-@pytest.mark.parametrize(("expression", "legend"), TARGETS)
+@each_row(("expression", "legend"), TARGETS)
 def test_counters_are_rated_and_gauges_are_not(expression: str, legend: str) -> None:
     for selector in selectors(BEGUN.sub("", expression)):
         assert selector.ranged == (KINDS[selector.name] is not MetricType.GAUGE)
@@ -70,7 +71,7 @@ def test_counters_are_rated_and_gauges_are_not(expression: str, legend: str) -> 
             assert re.search(rf"(rate|increase)\({selector.name}\{{", expression)
 
 
-@pytest.mark.parametrize(("expression", "legend"), TARGETS)
+@each_row(("expression", "legend"), TARGETS)
 def test_every_expression_follows_the_variables(expression: str, legend: str) -> None:
     for selector in selectors(expression):
         assert "instance" in selector.labels
@@ -127,7 +128,7 @@ def test_panels_have_titles_units_and_places_of_their_own() -> None:
     assert all(panel["fieldConfig"]["defaults"]["unit"] for panel in GRAPHS)
 
 
-@pytest.mark.parametrize("subject", ["Traffic", "Sizes", "Latency", "Errors and closes", "Capture health", "By API"])
+@each_row("subject", ["Traffic", "Sizes", "Latency", "Errors and closes", "Capture health", "By API"])
 def test_each_subject_has_a_row(subject: str) -> None:
     assert subject in [panel["title"] for panel in panels() if panel["type"] == "row"]
 

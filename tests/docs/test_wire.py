@@ -8,10 +8,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pytest
-
 from proxy import wire
 from proxy.wire import embedded, kafka07, records, sasl, sizes
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 PAGE, README = ROOT / "docs" / "wire.md", ROOT / "README.md"
@@ -49,7 +48,7 @@ def test_the_commands_of_the_page_are_commands() -> None:
     assert called == set(COMMANDS["wire"].commands)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("room", [wire, records, embedded, kafka07, kafka07.messages, kafka07.zookeeper, sasl, sizes])
+@each_row("room", [wire, records, embedded, kafka07, kafka07.messages, kafka07.zookeeper, sasl, sizes])
 def test_every_public_class_and_function_has_a_docstring(room: ModuleType) -> None:
     for name, found in _public(room):
         if inspect.isclass(found) or inspect.isfunction(found):

@@ -13,12 +13,13 @@ from proxy.mapping.names import SniMap
 from proxy.metrics import admin
 from proxy.net.sockets import proxy_protocol
 from proxy.tls import contexts
+from tests.tables import each_row
 
 INPUTS = list(doors.inputs())
 ROUNDS = 40
 
 
-@pytest.mark.parametrize("check", doors.CHECKS)
+@each_row("check", doors.CHECKS)
 def test_the_corpus_passes(check: str) -> None:
     found = [one for one in INPUTS if one.check == check]
     assert found
@@ -34,7 +35,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("check", doors.CHECKS)
+@each_row("check", doors.CHECKS)
 def test_mutations_pass_too(check: str) -> None:
     rng = random.Random(check)
     for one in [one for one in INPUTS if one.check == check] * ROUNDS:

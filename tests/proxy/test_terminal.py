@@ -5,7 +5,6 @@ import re
 import tomllib
 from unicodedata import category
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from proxy.terminal import (
     quoted,
 )
 from tests.hostile_text import NAME, TEXT, obeyed
+from tests.tables import each_row
 
 ACUTE = "\u0301"
 # Unicode categories of characters that are invisible or look like others; of blanks, only " " is allowed
@@ -60,12 +60,12 @@ def test_only_visible_characters_stay_unescaped() -> None:
             assert printable("a" + letter).isascii()
 
 
-@pytest.mark.parametrize("code", [0x034F, 0x115F, 0x3164, 0xFE0E, 0xFE0F, 0xFFA0, 0x2800, 0xE0100], ids=hex)
+@each_row("code", [0x034F, 0x115F, 0x3164, 0xFE0E, 0xFE0F, 0xFFA0, 0x2800, 0xE0100], ids=hex)
 def test_letters_that_are_drawn_as_nothing_are_escaped(code: int) -> None:
     assert printable("a" + chr(code)).isascii()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "plain", "é日本", "“naïve”", "ה" + "\u05bc\u05b8\u0591", "เรือ"],
     ids=["empty", "ascii", "wide", "quotes", "hebrew", "thai"],

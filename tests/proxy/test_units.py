@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.units import LARGEST_SIZE, TIMES, read_size, read_time, written_size, written_time
+from tests.tables import each_row
 
 
 @given(st.integers(0, 1 << 62))
@@ -12,7 +13,7 @@ def test_a_written_size_is_read_back(size: int) -> None:
     assert read_size(written_size(size)) == size
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "size"),
     [("64MiB", 64 << 20), ("1 gib", 1 << 30), (" 7 ", 7), ("3KiB", 3072), ("2TiB", 2 << 40), ("5B", 5)],
 )
@@ -20,7 +21,7 @@ def test_units_and_blanks_may_be_written_as_people_do(text: str, size: int) -> N
     assert read_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MiB", "1.5MiB", "-1", "1MB", "1 2", "\u0661"], ids=range(7))
+@each_row("text", ["", "MiB", "1.5MiB", "-1", "1MB", "1 2", "\u0661"], ids=range(7))
 def test_a_text_that_is_no_size_is_none(text: str) -> None:
     assert read_size(text) is None
 
@@ -41,7 +42,7 @@ def test_each_unit_of_time_is_read_in_any_case(number: int, unit: str, blank: st
         assert read_time(f"{number}{blank}{written}") == number * TIMES[unit]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "seconds"),
     [
         ("90", 90),
@@ -58,7 +59,7 @@ def test_a_time_may_be_in_words_or_in_seconds(text: str, seconds: float) -> None
     assert read_time(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "s", "minute", "-1s", "1.s", "1 2", "1e3s", "1mo", "inf", "nan", "\u0661s"])
+@each_row("text", ["", "s", "minute", "-1s", "1.s", "1 2", "1e3s", "1mo", "inf", "nan", "\u0661s"])
 def test_a_text_that_is_no_time_is_none(text: str) -> None:
     assert read_time(text) is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recorder.moments import FIRST_NS, LAST_NS, Moment, read
+from tests.tables import each_row
 
 SECOND = 10**9
 # 2026-11-21T12:00:30 UTC
@@ -15,7 +16,7 @@ def resolved(text: str) -> int:
     return read(text).resolved(lambda: LAST)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "seconds"),
     [
         ("2026-11-21T12:00:00", -30),
@@ -62,7 +63,7 @@ def test_a_time_that_no_column_can_hold_is_before_or_after_all_frames(text: str,
     assert FIRST_NS <= resolved("-" + "9" * 500 + "h") < 0
 
 
-@pytest.mark.parametrize("text", ["noon", "5m", "-5", "-m", "13", "25:00", "-5m5", "", "-5 parsecs", "\udcff"])
+@each_row("text", ["noon", "5m", "-5", "-m", "13", "25:00", "-5m5", "", "-5 parsecs", "\udcff"])
 def test_a_bad_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"isoformat|hour must be|string"):
         read(text)

@@ -18,6 +18,7 @@ from recorder.ready import NoCapture
 from recorder.stream import is_soon_over, tell_all, tell_held
 from recorder.terminal import console
 from tests.recorder.running import run
+from tests.tables import each_row
 
 NO_DURATIONS = ("soon", "-1m", "1m1")
 
@@ -71,7 +72,7 @@ def test_a_second_stream_with_a_folder_of_the_first_is_refused_at_once(tmp_path:
     assert f"Error: another stream writes to {tmp_path / shared} now: right would be to end it first, " in found.output
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("option", "value", "right"),
     [
         *(("--window", value, "10m, or 90s") for value in NO_DURATIONS),

@@ -34,11 +34,12 @@ from recorder.terminal import (
 )
 from tests.brokers.waiting import wait_for
 from tests.proxy.net.threads import no_threads
+from tests.tables import each_row
 
 SECOND = 10**9
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "text"),
     [
         (None, ""),
@@ -113,7 +114,7 @@ def test_the_lines_around_a_narrow_table_are_not_broken() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "lines"),
     [
         ("GetTelemetrySubscriptions", ["GetTelemetry", "Subscriptions"]),
@@ -171,7 +172,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_needs() -> None:
     assert console().width == PIPE_WIDTH
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("nanoseconds", "text"),
     [
         (None, ""),

@@ -1,4 +1,4 @@
-"""Tests of the Makefile's slow tests: shared artifacts are made once, though several processes need them."""
+"""Tests of the Makefile's options for pytest: shared artifacts are made once, though several processes need them."""
 
 import os
 import re
@@ -39,9 +39,26 @@ def test_it_is_there({name}, number):
 """
 
 
-def run(folder: Path) -> str:
-    """Returns pytest's output, run as the Makefile runs the slow tests, but always in two processes."""
-    (options,) = re.findall(r"^REAL := (.*)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)
+# notes in a file that it was imported
+NOTED = """
+from pathlib import Path
+
+with Path("imported").open("a") as imported:
+    imported.write(Path(__file__).name + "\\n")
+
+
+def test_one():
+    pass
+
+
+def test_two():
+    pass
+"""
+
+
+def run(folder: Path, options_of: str = "REAL") -> str:
+    """Returns pytest's output, run as the Makefile runs the slow or FAST tests, but always in two processes."""
+    (options,) = re.findall(rf"^{options_of} := (.*)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)
     (folder / "pytest.ini").write_text(SETTINGS)
     command = [sys.executable, "-m", "pytest", *shlex.split(options), "-n", "2", "-p", "no:cacheprovider"]
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
@@ -64,3 +81,18 @@ def test_the_analysis_session_fixture_is_made_once(tmp_path: Path) -> None:
         (folder / name).write_text(TESTS.format(name="spark"))
     assert "16 passed" in run(tmp_path)
     assert (tmp_path / "spark").read_text() == "made\n"
+
+
+def test_each_file_of_fast_tests_is_imported_by_one_process_and_its_tests_run_once(tmp_path: Path) -> None:
+    files = [f"test_{number}.py" for number in range(5)]
+    for name in files:
+        (tmp_path / name).write_text(NOTED)
+    output = run(tmp_path, "FAST")
+    assert "10 passed" in output
+    assert "[100%]" in output
+    assert sorted((tmp_path / "imported").read_text().split()) == files
+
+
+def test_a_process_without_a_file_of_fast_tests_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "test_alone.py").write_text(NOTED)
+    assert "2 passed" in run(tmp_path, "FAST")

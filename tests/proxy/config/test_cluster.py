@@ -10,6 +10,7 @@ from proxy.schema.addresses import NETWORKS, Address
 from proxy.schema.errors import BadSetting
 from proxy.wire.framing import FrameLimits
 from tests.proxy.config.clusters import BROKER, LISTEN, cluster, wrong
+from tests.tables import each_row
 
 TEMPLATE, SNI = MappingKind.TEMPLATE, MappingKind.SNI
 TLS = ListenerTls(Path("proxy.pem"))
@@ -42,7 +43,7 @@ def test_a_cluster_of_one_port_finds_nodes_by_the_names_that_it_tells():
     assert names.requested_node(None, "kafka") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "line"),
     [
         ({"own_node": 3}, 'clusters.main.own_node means nothing with mapping = "ports"; '),
@@ -78,7 +79,7 @@ def test_the_longest_frames_are_those_of_the_wire_unless_said_otherwise():
     assert cluster(request_limit=7, response_limit=9).limits == FrameLimits(7, 9)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "line"),
     [
         ({"upstream": ()}, "upstream () names no broker"),
@@ -118,7 +119,7 @@ def test_all_errors_of_a_cluster_are_reported_at_once():
 NETWORK = NETWORKS.read(["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "trusted"),
     [
         ("10.1.2.3", True),

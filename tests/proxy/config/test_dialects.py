@@ -16,6 +16,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.keys import keys_of
 from proxy.wire.dialects import Dialect
 from tests.proxy.config.clusters import BROKER, cluster, wrong
+from tests.tables import each_row
 
 OLD = Dialect.KAFKA_07
 SAID: Mapping[str, Any] = {
@@ -46,7 +47,7 @@ def test_a_dialect_without_addresses_needs_nothing_advertised():
     assert cluster(dialect=OLD, listen=Address("0.0.0.0", 9092)).node_map == AloneMap()
 
 
-@pytest.mark.parametrize("key", NEEDLESS)
+@each_row("key", NEEDLESS)
 def test_a_key_that_0_7_does_not_use_is_reported(key: str):
     with pytest.raises(BadSetting) as error:
         cluster(dialect=OLD, **{FIELDS[key]: SAID[key]})

@@ -14,11 +14,12 @@ from proxy.mapping.nodes import WILDCARDS
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from tests.proxy.config.clusters import LISTEN, cluster, wrong
+from tests.tables import each_row
 
 EAST = cluster(name="east", node_count=10, nodes={50: Address("127.0.0.1", 9094)})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("west", "ports"),
     [
         ({"listen": LISTEN}, "port 19092 of 127.0.0.1"),

@@ -8,6 +8,7 @@ from proxy.config.mapping import MappingKind
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from tests.proxy.config.clusters import cluster, wrong
+from tests.tables import each_row
 
 
 @pytest.mark.parametrize("seconds", [-1, -0.001, float("nan"), float("inf")])
@@ -17,12 +18,12 @@ def test_a_bad_drain_time_is_reported(seconds):
     assert wrong(error)[0].startswith("drain ")
 
 
-@pytest.mark.parametrize("seconds", [0, 0.5, 1e-7, 10, 1e9])
+@each_row("seconds", [0, 0.5, 1e-7, 10, 1e9])
 def test_any_other_time_to_drain_will_do(seconds):
     assert ProxySettings((cluster(),), drain_seconds=seconds).drain_seconds == seconds
 
 
-@pytest.mark.parametrize("name", ["East", "", "a.b", "a b", "-a", "ä", "x" * 41])
+@each_row("name", ["East", "", "a.b", "a b", "-a", "ä", "x" * 41])
 def test_a_cluster_name_that_can_not_be_a_label_is_refused(name):
     with pytest.raises(BadSetting) as error:
         ProxySettings((cluster(name=name),))

@@ -11,6 +11,7 @@ from proxy.wire import apis, catalog
 from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.framing import framed
 from proxy.wire.primitives import uvarint
+from tests.tables import each_row
 
 VERSIONS = apis.versions(0)
 
@@ -31,7 +32,7 @@ def test_the_acks_are_those_that_the_codec_wrote(
     assert produce_acks(b"before" + frame, 6, version) == acks
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_row("version", VERSIONS)
 def test_every_prefix_that_ends_before_the_acks_is_truncated(version: int) -> None:
     values = {"acks": 0, "timeout_ms": 1, "topic_data": []} | ({"transactional_id": "t"} if version >= 3 else {})
     frame = framed(catalog.encode_request(0, version, 7, "client", values))

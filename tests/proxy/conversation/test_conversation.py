@@ -27,6 +27,7 @@ from tests.proxy.conversation.script import (
     scripts,
     whole,
 )
+from tests.tables import each_row
 
 
 def expected(script: Script) -> list[tuple[int, int, int, int, int, int]]:
@@ -126,8 +127,8 @@ def test_between_frames_that_are_not_plain_there_is_no_room_for_more_plain_ones(
         assert len(talk.in_flight) - before <= most
 
 
-@pytest.mark.parametrize("size", [1, 300, 1500, 1600, 1601, 5000])
-@pytest.mark.parametrize("from_client", [True, False], ids=["requests", "answers"])
+@each_row("size", [1, 300, 1500, 1600, 1601, 5000])
+@each_row("from_client", [True, False], ids=["requests", "answers"])
 def test_a_step_searches_a_bounded_number_of_bytes(from_client: bool, size: int) -> None:
     most = 100
     marked = {"mark_request": always, "mark_response": always}
@@ -150,7 +151,7 @@ def test_each_byte_is_reported_once_wherever_the_search_stops(script: Script, da
     assert (run.sent(True), run.sent(False)) == (script.requests, script.responses)
 
 
-@pytest.mark.parametrize("held", range(1, 12))
+@each_row("held", range(1, 12))
 def test_a_search_that_can_pay_for_nothing_leaves_no_byte_of_an_earlier_chunk(held: int) -> None:
     routes, frame = Routes(mark_request=always, search_request=always), request(HEARTBEAT, 3, 1, bytes(60))
     talk = Conversation(routes, max_frames=1)

@@ -7,6 +7,7 @@ import pytest
 from proxy.conversation import Exchange, Routes, timings
 from proxy.conversation.exchange import NOT_ARRIVED, TIME_UNKNOWN
 from proxy.wire.framing import pack_api_and_version
+from tests.tables import each_row
 
 
 def exchange(request_last_ns: int, first: int, last: int, previous_last_ns: int = 0) -> Exchange:
@@ -15,7 +16,7 @@ def exchange(request_last_ns: int, first: int, last: int, previous_last_ns: int 
     return asked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "latency", "queued", "transfer"),
     [
         pytest.param(exchange(100, 150, 170), 50, 0, 20, id="alone"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from proxy.wire.framing import FrameLimits
 from tests.proxy.conversation.runs import Run, rest_of
 from tests.proxy.conversation.script import Asked, Script, byte_by_byte, framed, produce, schedules, whole
 from tests.proxy.wire.kafka07.clients import FRAMES
+from tests.tables import each_row
 
 PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS = range(5)
 NAMES = ["0.7/produce", "0.7/fetch", "0.7/multifetch", "0.7/multiproduce", "0.7/offsets"]
@@ -167,7 +167,7 @@ def test_behind_a_gap_the_time_of_an_open_request_is_not_known() -> None:
     assert [exchange.request_last_ns for exchange in again.in_flight] == [TIME_UNKNOWN]
 
 
-@pytest.mark.parametrize("number", [5, 18, 32767, -1, -32768])
+@each_row("number", [5, 18, 32767, -1, -32768])
 def test_a_type_that_0_7_does_not_have_passes_opaque_and_is_taken_to_be_answered(number: int) -> None:
     one = talk()
     step = one.requests(request(FETCH) + request(number, b"?"), 10)
@@ -180,7 +180,7 @@ def test_a_type_that_0_7_does_not_have_passes_opaque_and_is_taken_to_be_answered
     assert [exchange.api_key for exchange in one.responses(response() * 2, 20).finished] == [FETCH, number]
 
 
-@pytest.mark.parametrize("length", [-1, -(2**31), 0, 1, 101, 2**31 - 1])
+@each_row("length", [-1, -(2**31), 0, 1, 101, 2**31 - 1])
 def test_an_impossible_length_ends_the_connection_after_the_good_frames(length: int) -> None:
     bad = struct.pack(">i", length)
     one = talk(FrameLimits(100, 100))

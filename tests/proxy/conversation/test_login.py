@@ -11,6 +11,7 @@ import pytest
 from proxy.conversation import Conversation, Direction, FrameKind, Routes, Step, Verdict
 from proxy.wire.keys import HEARTBEAT
 from tests.proxy.conversation.script import framed, request, response
+from tests.tables import each_row
 
 CLIENT, BROKER = Direction.REQUEST, Direction.RESPONSE
 
@@ -77,8 +78,8 @@ def expected(mechanism: str) -> list[tuple[Direction, FrameKind, bytes]]:
     ]
 
 
-@pytest.mark.parametrize("size", [1, 3, 7, 1000])
-@pytest.mark.parametrize("mechanism", LOGINS)
+@each_row("size", [1, 3, 7, 1000])
+@each_row("mechanism", LOGINS)
 def test_tokens_are_distinguished_from_frames(mechanism: str, size: int) -> None:
     heard = Heard(Conversation(Routes.everything()))
     for side, data in said(mechanism):
@@ -115,7 +116,7 @@ def test_a_frame_before_the_handshakes_answer_is_not_a_token_due_after_the_login
     assert not heard.talk.login.token_owed
 
 
-@pytest.mark.parametrize("mechanism", LOGINS)
+@each_row("mechanism", LOGINS)
 def test_a_reader_of_masked_bytes_finds_the_same_frames_by_the_verdicts(mechanism: str) -> None:
     """Like the compactor, it finds the same frames in masked bytes, because it is told where tokens begin."""
     proxy = Heard(Conversation(Routes.everything()))
@@ -134,7 +135,7 @@ def test_a_reader_of_masked_bytes_finds_the_same_frames_by_the_verdicts(mechanis
     assert reader.talk.sequence == proxy.talk.sequence
 
 
-@pytest.mark.parametrize("cut", range(len(LOGINS["SCRAM-SHA-256"]) + 3))
+@each_row("cut", range(len(LOGINS["SCRAM-SHA-256"]) + 3))
 def test_a_login_continues_in_another_process_from_its_state(cut: int) -> None:
     script = said("SCRAM-SHA-256")
     before = Heard(Conversation(Routes.everything()))
@@ -198,8 +199,8 @@ def test_another_handshake_begins_another_login(version: int) -> None:
         assert talk.login.pending is pending
 
 
-@pytest.mark.parametrize("size", [1, 3, 7, 1000])
-@pytest.mark.parametrize("mechanism", LOGINS)
+@each_row("size", [1, 3, 7, 1000])
+@each_row("mechanism", LOGINS)
 def test_a_refused_handshake_is_followed_by_frames(mechanism: str, size: int) -> None:
     """A broker without SASL answers ILLEGAL_SASL_STATE, and then answers requests as usual."""
     heard = Heard(Conversation(Routes.everything()))

@@ -10,6 +10,7 @@ from proxy.conversation import Cause, Conversation, FrameKind, OpaqueReason, Rou
 from proxy.wire.framing import FrameLimits
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, SASL_HANDSHAKE
 from tests.proxy.conversation.script import VENDOR, framed, produce, request, response
+from tests.tables import each_row
 
 
 def test_a_request_is_in_flight_before_its_bytes_may_leave() -> None:
@@ -56,7 +57,7 @@ def test_a_produce_request_without_acks_is_opaque_and_paired() -> None:
     assert [exchange.correlation_id for exchange in talk.in_flight] == [7, 8]
 
 
-@pytest.mark.parametrize("size", [-1, -(2**31), 1001, 0x16030100, struct.unpack(">i", b"GET ")[0]])
+@each_row("size", [-1, -(2**31), 1001, 0x16030100, struct.unpack(">i", b"GET ")[0]])
 def test_a_length_that_no_frame_has_ends_the_connection(size: int) -> None:
     talk = Conversation(Routes(), FrameLimits(request=1000))
     good = request(HEARTBEAT, 3, 1)
@@ -91,7 +92,7 @@ def test_an_unknown_request_passes_opaque_and_is_paired_by_order(frame: bytes, r
     assert [e.correlation_id for e in talk.responses(response(7), 20).finished] == [7]
 
 
-@pytest.mark.parametrize("size", range(8))
+@each_row("size", range(8))
 def test_a_frame_too_short_for_a_head_passes_as_bytes(size: int) -> None:
     talk = Conversation(Routes())
     short = framed(b"x" * size)
@@ -117,7 +118,7 @@ def test_a_produce_request_that_cannot_be_read_shows_nothing_about_a_login() -> 
     assert [mark.may_hold_secret for mark in step.marks] == [True]
 
 
-@pytest.mark.parametrize("size", range(14))
+@each_row("size", range(14))
 def test_a_short_token_of_an_open_ended_login_leaves_at_once(size: int) -> None:
     talk = Conversation(Routes())
     talk.requests(request(SASL_HANDSHAKE, 0, 1, b"\0\6GSSAPI") + framed(b"the first token"), 10)

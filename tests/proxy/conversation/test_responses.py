@@ -11,6 +11,7 @@ from proxy.conversation import Cause, Conversation, FrameKind, Routes
 from proxy.wire.framing import FrameLimits
 from proxy.wire.keys import HEARTBEAT
 from tests.proxy.conversation.script import VENDOR, request, response
+from tests.tables import each_row
 
 
 def asked(*frames: bytes) -> Conversation:
@@ -60,8 +61,8 @@ def test_no_known_request_is_skipped() -> None:
     assert talk.responses(response(3), 20).cause is Cause.UNEXPECTED_RESPONSE
 
 
-@pytest.mark.parametrize("size", [-1, 0, 3, 1001])
-@pytest.mark.parametrize("rest", [b"", b"rest of it"])
+@each_row("size", [-1, 0, 3, 1001])
+@each_row("rest", [b"", b"rest of it"])
 def test_a_length_that_no_response_has_ends_the_connection(size: int, rest: bytes) -> None:
     step = asked(request(HEARTBEAT, 3, 1)).responses(struct.pack(">i", size) + rest, 20)
     assert step.cause is Cause.BAD_LENGTH

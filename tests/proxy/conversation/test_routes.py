@@ -7,9 +7,10 @@ import pytest
 from proxy.conversation import Routes
 from proxy.conversation import routes as module
 from proxy.wire.framing import pack_api_and_version, unpack_api_and_version
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "version", "plain"),
     [(12, 3, True), (3, 12, True), (0, 9, False), (17, 1, False), (18, 3, False), (36, 2, False), (12_345, 0, False)],
 )
@@ -41,7 +42,7 @@ def test_a_peer_that_tries_all_words_fills_no_memory(monkeypatch: pytest.MonkeyP
     assert [route.api_version for route in seen] == list(range(50))
 
 
-@pytest.mark.parametrize(("key", "version"), [(0, 0), (18, 3), (-1, -1), (32_767, -32_768), (-32_768, 32_767)])
+@each_row(("key", "version"), [(0, 0), (18, 3), (-1, -1), (32_767, -32_768), (-32_768, 32_767)])
 def test_keys_and_versions_are_signed(key: int, version: int) -> None:
     assert unpack_api_and_version(pack_api_and_version(key, version)) == (key, version)
     route = Routes().of(pack_api_and_version(key, version))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.mapping.names import LARGEST_ID, HostPattern, SniMap, TemplateMap
 from proxy.schema.addresses import Address
+from tests.tables import each_row
 
 LISTEN = Address("0.0.0.0", 9092)
 ADVERTISE = "broker-{node_id}.example:9093"
@@ -43,7 +44,7 @@ def test_a_host_is_a_nodes_only_if_the_node_has_that_very_host(node_id: int, tex
         assert found is None or PATTERN.host(found) == host
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     [
         "",
@@ -79,7 +80,7 @@ def test_an_id_without_a_host_is_an_error(text: str, node_id: int) -> None:
         HostPattern(text).host(node_id)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "broker.example",
@@ -148,7 +149,7 @@ def test_the_bootstrap_listener_is_called_by_the_own_nodes_name() -> None:
     assert TemplateMap(LISTEN, ADVERTISE, named={4: Address("0.0.0.0", 1)}).advertised_bootstrap(LISTEN) == LISTEN
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "complaint"),
     [
         (
@@ -225,9 +226,7 @@ def test_a_dot_at_the_end_makes_no_name_of_what_is_none(host: str) -> None:
         HostPattern(host)
 
 
-@pytest.mark.parametrize(
-    "name", ["broker-.example", "broker-01.example", "x.kafka.example", "example", "", "127.0.0.1"]
-)
+@each_row("name", ["broker-.example", "broker-01.example", "x.kafka.example", "example", "", "127.0.0.1"])
 def test_an_unknown_name_is_refused_and_not_repeated_in_the_reason(name: str) -> None:
     with pytest.raises(ValueError, match=r"a name that is no node's, nor the bootstrap listener's$"):
         SniMap(LISTEN, ADVERTISE, KAFKA).requested_node(None, name)
@@ -238,7 +237,7 @@ def test_a_client_without_sni_is_refused() -> None:
         SniMap(LISTEN, ADVERTISE, KAFKA).requested_node(None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "complaint"),
     [
         ({"advertise": None}, "advertise is missing: clients are to dial names; right would be adding --advertise"),

@@ -1,28 +1,28 @@
 """Tests of nodes, of hosts that can be dialled, and of listeners that exclude each other."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.mapping.nodes import Node, clash, clashes, is_dialable
 from proxy.schema.addresses import Address
+from tests.tables import each_row
 
 
 def test_a_node_knows_its_address() -> None:
     assert Node(1, "broker-1", 9092).address == Address("broker-1", 9092)
 
 
-@pytest.mark.parametrize("host", ["broker-1", "10.0.0.1", "::1", "xn--a.example", "a_b"])
+@each_row("host", ["broker-1", "10.0.0.1", "::1", "xn--a.example", "a_b"])
 def test_a_name_or_an_address_can_be_dialled(host: str) -> None:
     assert is_dialable(host)
 
 
-@pytest.mark.parametrize("host", ["", "*", "0.0.0.0", "::", "a b", "a:1", "[::1]", "a/b", "b-{node_id}", "x" * 256])
+@each_row("host", ["", "*", "0.0.0.0", "::", "a b", "a:1", "[::1]", "a/b", "b-{node_id}", "x" * 256])
 def test_a_bad_host_can_not_be_dialled(host: str) -> None:
     assert not is_dialable(host)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "meet"),
     [
         ("127.0.0.1:1", "127.0.0.1:1", True),

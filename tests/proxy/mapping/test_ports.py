@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from proxy.mapping.nodes import Misplaced
 from proxy.mapping.ports import PortMap
 from proxy.schema.addresses import Address
+from tests.tables import each_row
 
 LISTEN = Address("127.0.0.1", 9092)
 
@@ -88,7 +89,7 @@ def test_clients_get_the_advertised_host() -> None:
     assert ports.advertised(7, 7000) == Address("proxy.example", 7000)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "complaint"),
     [
         (

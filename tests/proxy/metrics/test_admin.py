@@ -48,7 +48,7 @@ def server(traffic: Traffic, state: State, life: State) -> Iterator[Server]:
 
 
 def get(server: Server, path: str, method: str = "GET") -> tuple[int, str]:
-    connection = http.client.HTTPConnection(server.host, server.port, timeout=10)
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
     try:
         connection.request(method, path)
         response = connection.getresponse()

@@ -14,6 +14,7 @@ from proxy.wire.error_reader import MAX_ELEMENTS, NOTHING
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from tests.proxy.conversation.script import framed, request, response
 from tests.proxy.metrics.exchanges import at_once, exchange, failed
+from tests.tables import each_row
 
 VENDOR = 12_345
 FAILED = {("SaslHandshake", "SASL_AUTHENTICATION_FAILED"): 1}
@@ -157,8 +158,8 @@ def ended(talk: Conversation, cause: Cause) -> Traffic:
     return traffic
 
 
-@pytest.mark.parametrize("cause", [Cause.BROKER_CLOSED, Cause.BROKER_RESET])
-@pytest.mark.parametrize(
+@each_row("cause", [Cause.BROKER_CLOSED, Cause.BROKER_RESET])
+@each_row(
     ("mechanism", "tokens"),
     [
         pytest.param("PLAIN", [b"\0me\0wrong"], id="plain"),

@@ -4,7 +4,6 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from proxy.wire.keys import CREATE_TOPICS, FETCH, HEARTBEAT, LEAVE_GROUP
 from tests.proxy.conversation.script import VENDOR, framed, request, response
 from tests.proxy.wire.probing import cut
 from tests.strategies import must_codec, values_of
+from tests.tables import each_row
 
 # error codes at a fixed position, in an array, after large values, in tags; an opaque response
 ASKED = [(HEARTBEAT, 0), (HEARTBEAT, 4), (LEAVE_GROUP, 5), (FETCH, 17), (CREATE_TOPICS, 7), (VENDOR, 0)]
@@ -59,7 +59,7 @@ def test_errors_are_those_of_all_responses_in_any_chunks(drawn: list[Any], rando
         )
 
 
-@pytest.mark.parametrize("at", range(1, 21))
+@each_row("at", range(1, 21))
 def test_a_response_cut_anywhere_is_followed_by_one_that_is_whole(at: int) -> None:
     frames = [framed(catalog.encode_response(HEARTBEAT, 4, number, {"error_code": 25 + number})) for number in range(3)]
     data = b"".join(frames)

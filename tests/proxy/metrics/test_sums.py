@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from proxy.wire.error_reader import NOTHING
 from proxy.wire.keys import HEARTBEAT
 from tests.proxy.metrics.exchanges import MICROSECOND, UNKNOWN_API, exchange, failed, finish, unanswered
 from tests.proxy.metrics.scrape import one, samples
+from tests.tables import each_row
 
 EVENTS = st.one_of(
     st.tuples(st.just("opened")),
@@ -82,7 +82,7 @@ def test_no_connection_of_a_process_that_has_ended_is_open():
     assert traffic.closes[Cause.PROXY_FAULT] == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "whole"),
     [("gaps", 1 + 2 + 4), ("recorded_bytes", 1 + 2 + 4), ("queue_bytes", 1 + 2), ("lag_seconds", 2), ("failed", 2)],
 )

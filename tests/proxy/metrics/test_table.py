@@ -12,16 +12,17 @@ from proxy.metrics.table import (
     MetricType,
 )
 from tests.proxy.metrics.series import sample_names
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+@each_row("metric", METRICS, ids=lambda metric: metric.name)
 def test_names_follow_prometheus_rules(metric: Metric) -> None:
     assert re.fullmatch(r"kafka_wiretap_[a-z]+(_[a-z]+)*", metric.name)
     assert metric.name.endswith("_total") == (metric.kind is MetricType.COUNTER)
     assert not re.search(r"_(ms|ns|us|milliseconds|kb|mb)(_|$)", metric.name), "base units only"
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+@each_row("metric", METRICS, ids=lambda metric: metric.name)
 def test_every_metric_explains_itself_in_one_sentence(metric: Metric) -> None:
     assert metric.help.endswith(".")
     assert "\n" not in metric.help

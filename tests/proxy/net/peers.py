@@ -18,7 +18,7 @@ HOST = "127.0.0.1"
 # an address at which nobody listens
 NOWHERE = Address(HOST, 1)
 # far more than any test takes; a test that hangs says where
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Peer:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from proxy.net.cluster import routes
 from proxy.rewrite import api_versions
 from proxy.wire import apis
 from proxy.wire.framing import pack_api_and_version
 from proxy.wire.keys import HEARTBEAT, METADATA
+from tests.tables import each_row
 
 
 def test_answers_with_brokers_and_what_may_hold_secrets_are_marked():
@@ -33,7 +32,7 @@ def test_only_api_versions_is_answered_and_only_when_newer_than_known():
     assert not table.of(pack_api_and_version(HEARTBEAT, 99)).answered_by_proxy
 
 
-@pytest.mark.parametrize("key", [0, 1, 3, 10, 60, 78, 79])
+@each_row("key", [0, 1, 3, 10, 60, 78, 79])
 def test_versions_that_would_name_brokers_somewhere_unknown_are_refused(key):
     table, newest = routes(), apis.versions(key)[-1]
     assert not table.of(pack_api_and_version(key, newest)).refused

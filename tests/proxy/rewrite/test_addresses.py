@@ -43,6 +43,7 @@ from tests.proxy.rewrite.responses import (
     values,
 )
 from tests.sweeps import examples
+from tests.tables import each_row
 
 # Runs for every api and version, which differ little.
 few_each = examples(30)
@@ -63,7 +64,7 @@ def framed(frame: bytes) -> bytes:
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("api", "carrying", "newest_version"),
     [
         ("Metadata", range(14), 13),
@@ -124,7 +125,7 @@ def test_a_struct_with_a_host_and_a_port_is_found_whatever_it_is_called_and_howe
     assert list(address_like(message, 4)) == []
 
 
-@pytest.mark.parametrize("row", NOT_DIALLED, ids=lambda row: f"{row.message}-{row.path}")
+@each_row("row", NOT_DIALLED, ids=lambda row: f"{row.message}-{row.path}")
 def test_each_field_that_is_left_alone_exists(row: NotDialled) -> None:
     found = [(message.name, path) for message in messages() for path in paths(message.fields)]
     assert any(row.message in ("", name) and path.endswith(row.path) for name, path in found)
@@ -189,7 +190,7 @@ def marked(fields: tuple[Field, ...], path: str = "") -> Iterator[str]:
 # --- the splice ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CARRYING, ids=labelled)
+@each_row("case", CARRYING, ids=labelled)
 def test_every_address_becomes_the_advertised_one(case: tuple[int, int]) -> None:
     nodes = [ONE] if holds_one(*case) else [ONE, TWO]
     body = values(*case, nodes, rack="upstream-rack")
@@ -198,7 +199,7 @@ def test_every_address_becomes_the_advertised_one(case: tuple[int, int]) -> None
     assert splice(*case, frame, told) == framed(response(*case, replaced_slowly(body, PROXY)))
 
 
-@pytest.mark.parametrize("case", CARRYING, ids=labelled)
+@each_row("case", CARRYING, ids=labelled)
 @few_each
 @given(nodes=node_lists)
 def test_node_ids_never_change(case: tuple[int, int], nodes: list[Node]) -> None:
@@ -207,14 +208,14 @@ def test_node_ids_never_change(case: tuple[int, int], nodes: list[Node]) -> None
     assert [node.node_id for node in nodes_in(*case, spliced[4:])] == [node.node_id for node in nodes]
 
 
-@pytest.mark.parametrize("case", CARRYING, ids=labelled)
+@each_row("case", CARRYING, ids=labelled)
 def test_a_response_without_nodes_stays_as_it_is(case: tuple[int, int]) -> None:
     frame = response(*case, values(*case, []))
     assert nodes_in(*case, frame) == ()
     assert splice(*case, frame, told) == framed(frame)
 
 
-@pytest.mark.parametrize("case", CARRYING, ids=labelled)
+@each_row("case", CARRYING, ids=labelled)
 @few_each
 @given(data=st.data())
 def test_all_bytes_but_host_and_port_are_the_brokers_own(case: tuple[int, int], data: st.DataObject) -> None:
@@ -267,7 +268,7 @@ def test_a_payload_that_grows_past_a_size_of_one_byte_gets_a_longer_size() -> No
     )
 
 
-@pytest.mark.parametrize("version", apis.versions(10))
+@each_row("version", apis.versions(10))
 def test_a_coordinator_without_a_node_is_left_alone(version: int) -> None:
     nobody = Node(-1, "", -1)
     nodes = [nobody] if version < 4 else [ONE, nobody, TWO]
@@ -277,7 +278,7 @@ def test_a_coordinator_without_a_node_is_left_alone(version: int) -> None:
     assert splice(10, version, frame, told) == framed(response(10, version, replaced_slowly(body, PROXY)))
 
 
-@pytest.mark.parametrize("version", apis.versions(10))
+@each_row("version", apis.versions(10))
 def test_a_coordinator_without_a_number_that_could_be_dialled_is_a_node_like_others(version: int) -> None:
     unnumbered = Node(-1, "upstream-1.invalid", 9092)
     frame = response(10, version, values(10, version, [unnumbered]))
@@ -308,7 +309,7 @@ def test_describe_cluster_has_the_cluster_id(version: int) -> None:
     assert addresses.cluster_id_in(60, version, response(60, version, body | {"cluster_id": ""})) is None
 
 
-@pytest.mark.parametrize("version", apis.versions(3))
+@each_row("version", apis.versions(3))
 def test_metadata_has_the_cluster_id_from_version_2_on(version: int) -> None:
     body = values(3, version, [ONE, TWO], "rack")
     named = response(3, version, body | ({"cluster_id": "A" * 22} if version >= 2 else {}))
@@ -344,7 +345,7 @@ def test_frames_may_be_any_buffer() -> None:
 # --- what can't be read ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CARRYING, ids=labelled)
+@each_row("case", CARRYING, ids=labelled)
 def test_a_frame_that_ends_before_its_addresses_do_is_an_error(case: tuple[int, int]) -> None:
     nodes = [ONE] if holds_one(*case) else [ONE, TWO]
     frame = response(*case, values(*case, nodes))

@@ -11,6 +11,7 @@ from proxy.wire import apis
 from proxy.wire.errors import WireError
 from proxy.wire.primitives import uvarint
 from tests.proxy.rewrite.responses import CORRELATION_ID, read, response
+from tests.tables import each_row
 
 VERSIONS = list(apis.versions(18))
 Offers = list[tuple[int, int, int]]
@@ -27,8 +28,8 @@ def offers_in(version: int, framed: bytes) -> Offers:
     return [(key["api_key"], key["min_version"], key["max_version"]) for key in keys]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
+@each_row("version", VERSIONS)
+@each_row(
     ("offered", "told"),
     [
         ((3, 0, 13), (3, 0, 13)),  # a rewrite exists for every version
@@ -57,7 +58,7 @@ def test_the_proxys_offer_is_what_the_broker_offers_within_its_limits(
     assert offers_in(version, reduced) == [first, *([told] if told else []), last]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_row("version", VERSIONS)
 def test_hide_unknown_hides_apis_that_can_not_be_decoded(version: int) -> None:
     kept, vendors = [(12, 0, 4), (0, 0, 13)], [(10_000, 3, 9), (32_767, 0, 0)]
     frame = answer(version, [vendors[0], *kept, vendors[1]])
@@ -82,7 +83,7 @@ def test_no_version_with_an_address_is_passed_on_beyond_its_rewrite() -> None:
         assert passable(key, range(1000))[-1] == apis.versions(key)[-1]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_row("version", VERSIONS)
 def test_an_answer_that_needs_no_change_keeps_every_byte(version: int) -> None:
     frame = answer(version, [(key, *ends(apis.versions(key))) for key in (0, 1, 3, 18)], throttle_time_ms=7)
     assert reduce(version, frame) == len(frame).to_bytes(4, "big") + frame
@@ -92,13 +93,13 @@ def ends(versions: range) -> tuple[int, int]:
     return versions[0], versions[-1]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_row("version", VERSIONS)
 def test_an_answer_without_apis_stays_as_it_is(version: int) -> None:
     frame = answer(version, [], error_code=42)
     assert reduce(version, frame) == len(frame).to_bytes(4, "big") + frame
 
 
-@pytest.mark.parametrize("asked", [*VERSIONS, newest_known() + 1, 32767])
+@each_row("asked", [*VERSIONS, newest_known() + 1, 32767])
 def test_an_answer_with_error_35_has_the_body_of_version_0_whatever_was_asked(asked: int) -> None:
     refused = answer(0, [(18, 0, 99)], error_code=35)
     reduced = reduce(asked, refused)
@@ -108,7 +109,7 @@ def test_an_answer_with_error_35_has_the_body_of_version_0_whatever_was_asked(as
     assert reduce(asked, empty)[4:] == empty
 
 
-@pytest.mark.parametrize("asked", VERSIONS)
+@each_row("asked", VERSIONS)
 def test_an_answer_with_error_35_in_a_form_of_the_brokers_own_passes_as_it_is(asked: int) -> None:
     # librdkafka's mock cluster: a compact array's count without the one more, and a throttle time
     frame = bytes.fromhex("0000004d 0023 01 0012 0000 0002 00000000")
@@ -146,7 +147,7 @@ def test_the_reduced_answer_has_the_offered_versions_that_can_be_passed_on(
     assert read(18, version, reduced[4:]) | {"api_keys": 0} == read(18, version, frame) | {"api_keys": 0}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_row("version", VERSIONS)
 def test_an_answer_that_ends_early_is_an_error(version: int) -> None:
     frame = answer(version, [(1, 4, 18), (3, 0, 14)])
     behind = {0: 0, 1: 4, 2: 4}.get(version, 5)  # the throttle time, and the body's tag buffer, which needn't be read

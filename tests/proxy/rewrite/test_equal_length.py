@@ -34,12 +34,13 @@ from tests.proxy.rewrite.responses import (
     values,
 )
 from tests.sweeps import examples
+from tests.tables import each_row
 
 Case = tuple[int, int]
-each_case = pytest.mark.parametrize("case", WALKED, ids=labelled)
+each_case = each_row("case", WALKED, ids=labelled)
 # Runs for every api and version, which differ little.
 few_each = examples(30)
-each_api = pytest.mark.parametrize("case", [(1, 18), (78, 2), (79, 2)], ids=labelled)
+each_api = each_row("case", [(1, 18), (78, 2), (79, 2)], ids=labelled)
 
 # By how many bytes an advertised host is shorter (below 0: longer), and so a whole tail.
 LIMIT = 20_000
@@ -330,7 +331,7 @@ def share_tail(host_length: int, tags: str = "00") -> bytes:
     return nodes(host_length) + bytes.fromhex(tags)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host_length", "tail"),
     [
         (1, f"01 00 0d 02 {TOLD}"),

@@ -10,6 +10,7 @@ from proxy.schema.addresses import ADDRESS, BROKERS, HOST, NETWORKS, Address, me
 from proxy.schema.errors import InvalidValue
 from proxy.schema.kinds import Kind
 from tests.proxy.schema.raw import RAW
+from tests.tables import each_row
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ def test_an_address_is_read_and_written_the_same_way(text: str, address: Address
     assert str(address) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -51,7 +52,7 @@ def test_every_name_and_port_survives_being_written_and_read(port: int, host: st
     assert Address.parse(str(Address(host, port))) == Address(host, port)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "raw", "value"),
     [
         (ADDRESS, "a:1", Address("a", 1)),
@@ -67,7 +68,7 @@ def test_an_address_is_read_as_toml_and_as_text(kind, raw, value):
     assert kind.read(raw) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "raw", "reason"),
     [
         *((ADDRESS, text, "has no") for text in ("a", "a:", "a:b", ":1", "a:70000", "a:-1", "a b:1", "::1:1")),
@@ -109,7 +110,7 @@ def test_brokers_are_written_as_a_list():
     assert BROKERS.written((Address("a", 1), Address("::1", 2))) == ["a:1", "[::1]:2"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "address"),
     [
         ("::1", "[::1]:9092"),
@@ -131,7 +132,7 @@ def test_an_address_is_meant_by_every_spelling_of_it(text, address):
     assert meant(text).matches(address)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "address"),
     [
         ("::1", "[::11]:9092"),

@@ -4,6 +4,7 @@ from proxy.config import ClusterSettings
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting, line_of
+from tests.tables import each_row
 
 MAIN = Address("127.0.0.1", 19092)
 EVERYWHERE = Address("0.0.0.0", 19092)
@@ -23,7 +24,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("upstream", "listen", "others"), BAD)
+@each_row(("upstream", "listen", "others"), BAD)
 def test_constructors_faults_are_worded_as_flags_and_as_keys_of_a_file(upstream, listen, others):
     with pytest.raises(BadSetting) as error:
         ClusterSettings(upstream, listen, **others)
@@ -35,7 +36,7 @@ def test_constructors_faults_are_worded_as_flags_and_as_keys_of_a_file(upstream,
         assert line.startswith("--")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fault", "by_flag", "in_file"),
     [
         (

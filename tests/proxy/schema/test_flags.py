@@ -1,6 +1,5 @@
-import pytest
-
 from proxy.schema.flags import FLAGS, flag_at, flag_of
+from tests.tables import each_row
 
 
 def test_every_flag_is_found_at_its_place() -> None:
@@ -8,7 +7,7 @@ def test_every_flag_is_found_at_its_place() -> None:
         assert flag_at(tuple(part or "east" for part in place)) == flag_of(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "flag"),
     [
         (("clusters", "east", "nodes", "7"), "--node"),

@@ -10,6 +10,7 @@ from proxy.config import ClusterSettings, LogSettings, ProxySettings
 from proxy.schema.keys import Key, keys_of, wrong_values
 from proxy.schema.kinds import INTEGER, LIMIT
 from recorder.capture.session import CaptureSettings
+from tests.tables import each_row
 
 SECTIONS = (ProxySettings, LogSettings, ClusterSettings, CaptureSettings)
 KEYS = [
@@ -60,19 +61,19 @@ def test_a_value_that_its_kind_would_not_read_is_wrong():
     ]
 
 
-@pytest.mark.parametrize("field", KEYS)
+@each_row("field", KEYS)
 def test_a_keys_example_is_right(field):
     value = field.key.kind.read(field.key.example)
     assert field.key.kind.read(field.key.kind.written(value)) == value
 
 
-@pytest.mark.parametrize("field", KEYS)
+@each_row("field", KEYS)
 def test_a_default_is_right_too(field):
     if not field.is_required and field.default is not None and field.key.name_kind is None:
         assert field.key.kind.read(field.key.kind.written(field.default)) == field.default
 
 
-@pytest.mark.parametrize("field", KEYS)
+@each_row("field", KEYS)
 def test_a_key_explains_itself(field):
     key = field.key
     assert key.text.endswith(".")

@@ -11,6 +11,7 @@ from proxy.schema.errors import InvalidValue
 from proxy.schema.kinds import Kind
 from proxy.units import MIB
 from tests.proxy.schema.raw import RAW
+from tests.tables import each_row
 
 
 class Colour(StrEnum):
@@ -30,7 +31,7 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "raw", "value"),
     [
         (kinds.INTEGER, 7, 7),
@@ -65,7 +66,7 @@ def test_a_value_is_read_as_toml_and_as_text(kind, raw, value):
     assert type(kind.read(raw)) is type(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "raw", "reason"),
     [
         (kinds.INTEGER, True, "is no whole number"),
@@ -106,7 +107,7 @@ def test_a_bad_value_is_refused_with_a_reason(kind, raw, reason):
     assert str(error.value).startswith(reason)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@each_row("kind", KINDS, ids=lambda kind: kind.name)
 @given(raw=RAW)
 def test_anything_is_a_value_or_misread_and_a_value_is_written_as_it_is_read(kind: Kind, raw: object):
     with suppress(InvalidValue):
@@ -119,7 +120,7 @@ def test_any_time_is_written_as_it_is_read(seconds: float):
     assert kinds.SECONDS.read(kinds.SECONDS.written(seconds)) == seconds
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value", "written"),
     [
         (kinds.SIZE, 64 * MIB, "64MiB"),

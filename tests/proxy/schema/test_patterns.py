@@ -1,15 +1,15 @@
 """Tests of the matcher of names and patterns."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.schema.patterns import Patterns, matching_nothing
+from tests.tables import each_row
 
 NAMES = st.text(st.sampled_from("ab1[]*?!:-ü"), min_size=1, max_size=9)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("patterns", "name", "taken"),
     [
         ((), "anything", True),
@@ -56,7 +56,7 @@ def test_a_name_means_itself_whatever_its_letters(name: str, others: list[str]) 
         assert Patterns([name, *wanted]).matches(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "listener", "taken"),
     [
         ("[::1]:19092", "[::1]:19092", True),
@@ -88,7 +88,7 @@ def test_names_that_are_longer_than_any_are_not_remembered():
     assert chosen._cache == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("patterns", "idle"),
     [
         (["a", "!b"], []),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.schema.toml import dotted, pieces, plain, toml
+from tests.tables import each_row
 
 
 @given(
@@ -33,7 +34,7 @@ def test_a_list_is_read_from_flags_as_it_is_written_for_them(values):
     assert pieces(plain(values)) == values
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "elements"),
     [
         ("a,b", ["a", "b"]),
@@ -51,7 +52,7 @@ def test_a_list_in_a_flag_has_commas_or_is_json_or_toml(written, elements):
     assert pieces(written) == elements
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "wrong"),
     [
         ("CN=orders,OU=dev,O=acme", "has 'OU=dev'"),

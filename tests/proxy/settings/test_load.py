@@ -30,6 +30,7 @@ from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.load import LoadedSettings, load
 from proxy.settings.sources import SourceKind, variable_of
 from recorder.capture.session import CaptureSettings, WhenFull
+from tests.tables import each_row
 
 BASIC = '[clusters.main]\nupstream = "broker-9:9092"\nlisten = "127.0.0.1:19099"\n'
 ALL = """\
@@ -234,7 +235,7 @@ def _nested(text: str, place: KeyPath) -> str:
     return "\n".join(keys) + "\n"
 
 
-@pytest.mark.parametrize(("place", "field"), KEYS)
+@each_row(("place", "field"), KEYS)
 def test_each_key_is_read_by_the_program(place, field):
     """A key that only the settings know would have no effect."""
     attribute = f".{field.name}"

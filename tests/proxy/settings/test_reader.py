@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-import pytest
-
 from proxy.schema.errors import BadSetting
 from proxy.schema.keys import Key
 from proxy.schema.kinds import INTEGER
 from proxy.settings.reader import SettingsReader
 from proxy.settings.sources import GivenValue, Source, SourceKind
+from tests.tables import each_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def test_every_key_is_listed_with_its_value_and_source():
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "lines"),
     [
         (source(), ["pond.depth is missing; right would be depth = 3"]),

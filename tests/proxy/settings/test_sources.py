@@ -18,6 +18,7 @@ from proxy.settings.sources import (
     variable_of,
 )
 from recorder.capture.session import CaptureSettings
+from tests.tables import each_row
 
 
 def file_of(tmp_path: Path, text: str) -> Source:
@@ -69,7 +70,7 @@ def test_a_variable_means_the_files_cluster_whose_name_it_can_not_spell():
     assert variable_of(("clusters", "east-1", "listen")) in environment
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "SERVICE_HOST",
@@ -123,7 +124,7 @@ def test_nodes_are_given_by_their_number():
     assert raw(source) == {"clusters.main.nodes.1": "a:2", "clusters.main.nodes.30": "[::1]:0"}
 
 
-@pytest.mark.parametrize("texts", [("a:1",), ("x=a:1",), ("=a:1",), ("-1=a:1",), ("²=a:1",), ("1=a:1", "1=b:2")])
+@each_row("texts", [("a:1",), ("x=a:1",), ("=a:1",), ("-1=a:1",), ("²=a:1",), ("1=a:1", "1=b:2")])
 def test_a_bad_node_is_reported(texts):
     (line,) = flag_source({"node": texts}, Source()).error_lines
     assert re.match(r"--node .*; right would be", line)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.settings.load import read
+from tests.tables import each_row
 
 RIGHT = {
     "drain": "3",
@@ -122,7 +123,7 @@ def test_without_a_mistake_nothing_is_wrong():
     assert lines([]) == []
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@each_row("name", MISTAKES)
 def test_a_mistake_is_found(name):
     (line,) = lines([name])
     assert line.startswith(MISTAKES[name].line)

@@ -9,6 +9,7 @@ import pytest
 from proxy.tools import arguments
 from proxy.wire.dialects import Dialect
 from proxy.wire.kafka07 import RequestType
+from tests.tables import each_row
 
 
 def test_an_api_of_0_7_is_distinguished_from_kafkas_api_of_its_number() -> None:
@@ -21,7 +22,7 @@ def test_a_version_is_a_number_or_the_dialect_that_has_none() -> None:
     assert [arguments.version(text) for text in ("12", 12, "0.7")] == [12, 12, Dialect.KAFKA_07]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("read", "text", "said"),
     [
         (arguments.api, "fetsch", "near: Fetch"),

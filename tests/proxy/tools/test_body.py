@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from proxy.tools.body import Body, body
 from proxy.tools.tree import Shown
 from proxy.wire.apis import KINDS, MessageKind
 from proxy.wire.budget import Budget
 from proxy.wire.catalog import encode_request, encode_response
 from proxy.wire.keys import METADATA
+from tests.tables import each_row
 
 REQUEST = encode_request(METADATA, 1, 1, "app", {"topics": [{"name": "orders"}]})
 RESPONSE = encode_response(METADATA, 1, 1, {"controller_id": 7})
@@ -24,8 +23,8 @@ def test_both_kinds_of_frames_have_a_tree() -> None:
     assert (of(RESPONSE, "response").values or {})["controller_id"] == 7
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("version", [-1, 99, 1 << 15, 1 << 70], ids=["negative", "unknown", "int32", "huge"])
+@each_row("kind", KINDS)
+@each_row("version", [-1, 99, 1 << 15, 1 << 70], ids=["negative", "unknown", "int32", "huge"])
 def test_a_version_that_no_message_has_is_a_reason(kind: MessageKind, version: int) -> None:
     assert of(REQUEST, kind, version).values is None
     assert of(REQUEST, kind, version).why

@@ -16,6 +16,7 @@ from proxy.wire import apis, catalog, embedded, kafka07, records
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import framed
 from proxy.wire.kafka07 import RequestType
+from tests.tables import each_row
 
 REQUEST = catalog.encode_request(3, 12, 7, "me", {"topics": None})
 OFFSET_KEY = bytes.fromhex("0001 0001 67 0001 74 00000003")
@@ -240,7 +241,7 @@ def test_show_of_0_7_prints_the_fields_of_both_messages() -> None:
     assert "never answered" in ok("show", "0.7/produce", "--response")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [
         ("show", "fetch", "0.7"),

@@ -7,6 +7,7 @@ from click.shell_completion import ShellComplete
 
 from proxy.cli import main
 from proxy.wire import apis
+from tests.tables import each_row
 
 
 def completed(*words: str) -> list[str]:
@@ -14,7 +15,7 @@ def completed(*words: str) -> list[str]:
     return [str(one.value) for one in asked.get_completions(["wire", *words[:-1]], words[-1])]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "found"),
     [
         (["show", "fetch"], ["Fetch", "FetchSnapshot"]),

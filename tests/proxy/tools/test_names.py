@@ -16,6 +16,7 @@ from proxy.tools.names import (
 from proxy.wire import apis, embedded
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.kafka07 import RequestType
+from tests.tables import each_row
 
 
 @pytest.mark.parametrize("text", ["FindCoordinator", "find_coordinator", "FIND-COORDINATOR", "findcoordinatorresponse"])
@@ -67,7 +68,7 @@ def test_messages_inside_messages_have_names_that_are_no_apis() -> None:
         api_or_embedded("ConsumerProtocolAsignment")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "key"),
     [("Send", 0), ("Offsets", 2), ("topic-metadata", 3), ("GroupCoordinatorRequest", 10), ("CONSUMER_METADATA", 10)],
 )

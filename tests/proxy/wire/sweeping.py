@@ -6,12 +6,11 @@ that together have each shape of a field, and for the others in `make test-long`
 
 from collections.abc import Iterator
 
-import pytest
-
 from proxy.wire import apis
 from proxy.wire.compile.layout import Struct, layout
 from tests.strategies import KINDS, must_codec, swept_versions
 from tests.sweeps import mostly_long
+from tests.tables import each_row
 
 # how deep structs are told apart
 DEEPEST = 2
@@ -49,5 +48,5 @@ def _name(key: int) -> str:
     return apis.api_name(key) or str(key)
 
 
-every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=_name)
-every_shape = pytest.mark.parametrize("key", mostly_long(apis.api_keys(), usual=covering().__contains__), ids=_name)
+every_api = each_row("key", apis.api_keys(), ids=_name)
+every_shape = each_row("key", mostly_long(apis.api_keys(), usual=covering().__contains__), ids=_name)

@@ -1,6 +1,5 @@
-import pytest
-
 from proxy.wire import apis
+from tests.tables import each_row
 
 
 def test_all_keys_from_0_to_94_are_known() -> None:
@@ -25,7 +24,7 @@ def test_an_unknown_api_is_none_or_empty() -> None:
     assert not apis.known(95, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "versions"), [(0, range(14)), (1, range(19)), (3, range(14)), (7, range(4)), (78, range(3)), (94, range(1))]
 )
 def test_versions_are_the_union_of_all_releases(key: int, versions: range) -> None:

@@ -17,6 +17,7 @@ from proxy.wire.keys import API_VERSIONS, FETCH, METADATA, SASL_HANDSHAKE
 from proxy.wire.language import parse
 from tests.proxy.wire.interpreter import Writer
 from tests.strategies import EVERY_MESSAGE, field_paths, must_codec
+from tests.tables import each_row
 
 
 def test_a_codec_is_made_once() -> None:
@@ -65,8 +66,8 @@ def test_a_response_is_written_and_read_with_its_head() -> None:
 
 
 # responses of brokers of 2.8 and 0.10 to version 5: with the one supported api, or none
-@pytest.mark.parametrize("named", [b"\0\x12\0\0\0\x03", b""])
-@pytest.mark.parametrize("version", [3, 5, 99])
+@each_row("named", [b"\0\x12\0\0\0\x03", b""])
+@each_row("version", [3, 5, 99])
 def test_a_refused_question_for_versions_is_answered_as_in_version_0(named: bytes, version: int) -> None:
     frame = b"\0\0\0\x07\0\x23" + (len(named) // 6).to_bytes(4) + named
     offers = [{"api_key": API_VERSIONS, "min_version": 0, "max_version": 3}] if named else []
@@ -125,7 +126,7 @@ def test_a_codec_of_a_custom_message_is_pickled_whole() -> None:
 NO_KEYS = [("Metadata", TypeError), (True, TypeError), (3.0, TypeError), (None, TypeError), (1 << 15, Malformed)]
 
 
-@pytest.mark.parametrize(("number", "error"), [*NO_KEYS, (-32769, Malformed)])
+@each_row(("number", "error"), [*NO_KEYS, (-32769, Malformed)])
 def test_an_impossible_key_or_version_is_an_error(number: Any, error: type[Exception]) -> None:
     """Also a value that equals a key: earlier calls make no difference."""
     assert catalog.codec("request", 1, 1) is not None
@@ -212,7 +213,7 @@ def test_values_may_be_of_another_version_but_not_unknown() -> None:
         newest.encode({"topicz": []})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "values",
     [
         {"controller_id": 2**31},
@@ -303,7 +304,7 @@ NAMES = {
 NAMES |= dict.fromkeys(["node_id", "broker_id", "leader_id", "replica_id", "voter_id"], "node_id")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_a_field_of_that_name_is_marked_in_every_message(name: str) -> None:
     for kind, key, version in EVERY_MESSAGE:
         codec = must_codec(kind, key, version)

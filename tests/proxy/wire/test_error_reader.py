@@ -41,6 +41,7 @@ from tests.proxy.wire.interpreter import Writer
 from tests.proxy.wire.probing import cut, found_whole, frame_of, in_pieces, probe_of, randoms
 from tests.proxy.wire.sweeping import every_shape
 from tests.strategies import Values, must_codec, swept_versions, values_of
+from tests.tables import each_row
 
 RESPONSES = [(key, version) for key in apis.api_keys() for version in apis.versions(key)]
 FIXED = [one for one in RESPONSES if isinstance(error_reader(*one), FixedReader)]
@@ -206,7 +207,7 @@ def test_an_api_or_version_that_the_catalog_lacks_has_no_paths() -> None:
     assert error_codes(b"\0\0\0\1", 30_000, 0) is Unread.UNKNOWN_VERSION
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "frame", "codes"),
     [
         (1, b"\0\1", [1]),
@@ -256,7 +257,7 @@ def test_all_codes_of_many_partitions_are_found_though_passing_frames_are_read_i
     assert error_codes(frame[:-3], FETCH, 12) is Unread.MALFORMED
 
 
-@pytest.mark.parametrize("size", [0, 3, 4, 10, 20])
+@each_row("size", [0, 3, 4, 10, 20])
 def test_a_response_that_ends_early_tells_nothing(size: int) -> None:
     assert error_codes(fetch_response(6, records=b"x" * 50)[:size], FETCH, 12) is Unread.MALFORMED
 

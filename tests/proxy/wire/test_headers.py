@@ -15,6 +15,7 @@ from proxy.wire.headers import (
     write_response_head,
 )
 from tests.strategies import EVERY_MESSAGE
+from tests.tables import each_row
 
 UNKNOWN = 1000
 # api, version: request header, response header
@@ -36,7 +37,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "version", "request_header", "response_header"), RULES)
+@each_row(("name", "version", "request_header", "response_header"), RULES)
 def test_header_versions_follow_the_rule(name: str, version: int, request_header: int, response_header: int) -> None:
     key = apis.api_key(name)
     assert key is not None

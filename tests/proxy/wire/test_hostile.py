@@ -13,6 +13,7 @@ from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.keys import API_VERSIONS, METADATA
 from proxy.wire.primitives import uvarint
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of
+from tests.tables import each_row
 
 # An element of one byte takes most memory as a dict of few fields.
 BYTES_PER_BYTE = 400
@@ -46,7 +47,7 @@ def metadata(version: int) -> catalog.Codec:
     return must_codec("response", METADATA, version)
 
 
-@pytest.mark.parametrize("blob", BLOBS, ids=lambda blob: f"{blob[:4].hex()}...")
+@each_row("blob", BLOBS, ids=lambda blob: f"{blob[:4].hex()}...")
 def test_a_blob_is_no_message_of_any_kind(blob: bytes) -> None:
     for message in EVERY_MESSAGE:
         codec = must_codec(*message)

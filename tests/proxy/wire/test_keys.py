@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from proxy.wire import apis, keys
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[3]
 
@@ -54,7 +55,7 @@ def test_every_key_is_the_catalogs() -> None:
     assert own.items() <= NAMES.items()
 
 
-@pytest.mark.parametrize("package", ["proxy", "recorder", "tests", "fuzz", "bench"])
+@each_row("package", ["proxy", "recorder", "tests", "fuzz", "bench"])
 def test_no_other_module_gives_an_api_its_key(package: str) -> None:
     modules = {*(ROOT / package).rglob("*.py")} - {Path(keys.__file__)}
     assert modules

@@ -16,6 +16,7 @@ from proxy.wire.language import (
     Message,
     parse,
 )
+from tests.tables import each_row
 
 HEAD = "MetadataResponse  key 3  versions 0-13  flexible 9+\n"
 
@@ -51,7 +52,7 @@ def test_a_file_holds_several_messages() -> None:
     assert [message.name for message in parse(text)] == ["ARequest", "AResponse"]
 
 
-@pytest.mark.parametrize("type_", ["int32", "string", "uuid", "[]int32", "[]string", "records"])
+@each_row("type_", ["int32", "string", "uuid", "[]int32", "[]string", "records"])
 def test_a_field_has_a_name_and_a_type_and_is_in_all_versions(type_: str) -> None:
     found = field(f"name: {type_}")
     assert found == Field("name", type_, range(14))
@@ -72,7 +73,7 @@ def test_a_question_mark_makes_a_field_nullable_in_its_versions_or_in_others() -
     assert field("name: string").nullable == NEVER
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "default"),
     [
         ("int32  = -1", -1),
@@ -137,7 +138,7 @@ BOTH_FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("types", "encodings"), BOTH_FORMS)
+@each_row(("types", "encodings"), BOTH_FORMS)
 def test_types_by_version_and_encodings_by_version_are_the_same(types: str, encodings: str) -> None:
     head = "MetadataResponse  key 3  versions 0-13  flexible 0+\n"
     assert parse(f"{head}  leader_id: {types}\n") == parse(f"{head}  leader_id: {encodings}\n")
@@ -161,7 +162,7 @@ def test_versions_may_be_given_beside_encodings() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "text", "reason"),
     [
         (1, "  name: int8", "a field before any message"),

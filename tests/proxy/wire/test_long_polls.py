@@ -12,6 +12,7 @@ from proxy.wire import apis, catalog, records
 from proxy.wire.budget import Budget
 from proxy.wire.keys import FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
 from proxy.wire.long_polls import LONG_POLLS, Wait, allowed_ms, waited
+from tests.tables import each_row
 
 BATCH = records.write_batch([records.Record(5, key=b"k", value=b"v"), records.Record(6)])
 END = 7
@@ -31,7 +32,7 @@ def test_an_answer_that_takes_more_than_its_budget_is_not_read() -> None:
     assert waited(frame, FETCH, 12, budget=Budget(100_000)) is Wait.INCLUDES_WAIT
 
 
-@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@each_row("version", FETCH_VERSIONS)
 def test_a_fetchs_wait_is_known_from_where_its_data_ends_in_any_version(version: int) -> None:
     def told(*partitions: dict[str, Any]) -> Wait:
         return waited(fetched(version, *partitions), FETCH, version)
@@ -49,7 +50,7 @@ def test_a_fetch_with_more_data_in_one_partition_did_not_wait() -> None:
     assert waited(frame, FETCH, 12) is Wait.FULL
 
 
-@pytest.mark.parametrize("version", [version for version in FETCH_VERSIONS if version >= 4])
+@each_row("version", [version for version in FETCH_VERSIONS if version >= 4])
 def test_a_read_committed_fetch_ends_at_the_last_stable_offset(version: int) -> None:
     open_transaction = {"records": BATCH, "high_watermark": END + 50}
     assert waited(fetched(version, open_transaction | {"aborted_transactions": []}), FETCH, version) is Wait.TAIL
@@ -95,7 +96,7 @@ def test_records_that_are_damaged_may_have_been_waited_for() -> None:
     assert waited(fetched(12, {"records": b"\0" * 40}), FETCH, 12) is Wait.INCLUDES_WAIT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "version", "values", "allowed"),
     [
         (FETCH, 4, {"max_wait_ms": 500}, 500),

@@ -7,6 +7,7 @@ import pytest
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.keys import API_VERSIONS, CONSUMER_GROUP_DESCRIBE, FETCH, HEARTBEAT, JOIN_GROUP
 from proxy.wire.normal_errors import is_normal
+from tests.tables import each_row
 
 CODES = {error.name: error.code for error in ERRORS.values()}
 
@@ -25,8 +26,8 @@ def test_some_errors_are_normal_for_one_api_alone(api_key: int, error: str) -> N
     assert not is_normal(None, CODES[error])
 
 
-@pytest.mark.parametrize("error", ["REBALANCE_IN_PROGRESS", "CONCURRENT_TRANSACTIONS", "FETCH_SESSION_ID_NOT_FOUND"])
-@pytest.mark.parametrize("api_key", [HEARTBEAT, FETCH, None])
+@each_row("error", ["REBALANCE_IN_PROGRESS", "CONCURRENT_TRANSACTIONS", "FETCH_SESSION_ID_NOT_FOUND"])
+@each_row("api_key", [HEARTBEAT, FETCH, None])
 def test_some_errors_are_normal_for_every_api(api_key: int | None, error: str) -> None:
     assert is_normal(api_key, CODES[error])
 

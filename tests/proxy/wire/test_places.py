@@ -6,13 +6,12 @@ from collections import Counter
 from itertools import chain
 from typing import Any
 
-import pytest
-
 from proxy.wire import catalog
 from proxy.wire.apis import MessageKind, versions
 from proxy.wire.keys import DELETE_RECORDS, DELETE_TOPICS, FETCH, METADATA, OFFSET_FETCH, PRODUCE, SHARE_GROUP_DESCRIBE
 from proxy.wire.places import FORGOTTEN, Level, at, leave_out, named, partitions, topics
 from tests.strategies import EVERY_MESSAGE, at_path, must_codec, values_of
+from tests.tables import each_row
 
 ID = b"i" * 16
 MESSAGES = sorted({(kind, key) for kind, key, _ in EVERY_MESSAGE})
@@ -31,7 +30,7 @@ def projected(kind: MessageKind, key: int, version: int, body: bytes, mark: str)
     return [*chain.from_iterable(value if isinstance(value, list) else [value] for value in found)]
 
 
-@pytest.mark.parametrize(("kind", "key"), MESSAGES)
+@each_row(("kind", "key"), MESSAGES)
 def test_partitions_are_those_whose_indexes_stand_in_the_bytes(kind: MessageKind, key: int) -> None:
     for version in versions(key):
         codec = must_codec(kind, key, version)
@@ -42,7 +41,7 @@ def test_partitions_are_those_whose_indexes_stand_in_the_bytes(kind: MessageKind
             assert sorted(each.partition for each in found) == sorted(projected(kind, key, version, body, "partition"))
 
 
-@pytest.mark.parametrize(("kind", "key"), MESSAGES)
+@each_row(("kind", "key"), MESSAGES)
 def test_each_topic_with_an_id_in_the_bytes_is_found(kind: MessageKind, key: int) -> None:
     for version in versions(key):
         codec = must_codec(kind, key, version)

@@ -8,6 +8,7 @@ import pytest
 
 from proxy.wire.plain_settings import PLAIN_SETTINGS, may_be_secret
 from tests.brokers import jars
+from tests.tables import each_row
 
 SOURCE = Path(__file__).parents[2] / "java" / "ConfigNames.java"
 RELEASES = ("2.8.2", "3.9.2", "4.3.1", "4.4.0")
@@ -38,7 +39,7 @@ def test_plain_settings_are_kafkas_that_are_no_passwords() -> None:
     assert {"ssl.key.password", "sasl.jaas.config"} <= passwords
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "is_sensitive", "secret"),
     [
         ("cleanup.policy", None, False),

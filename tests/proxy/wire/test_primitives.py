@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.primitives import UVARINT_MAX, TagSpan, read_tags, read_uvarint, uuid_text, uvarint
+from tests.tables import each_row
 
 KNOWN = [
     (0, b"\x00"),
@@ -16,7 +17,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("value", "data"), KNOWN)
+@each_row(("value", "data"), KNOWN)
 def test_varints_are_written_as_kafka_writes_them(value: int, data: bytes) -> None:
     assert uvarint(value) == data
     assert read_uvarint(data, 0) == (value, len(data))

@@ -15,6 +15,7 @@ from kafka.net.sasl.scram import ScramClient
 from proxy.wire import apis, catalog, sasl
 from proxy.wire.sasl import Sender, Token, TokenKind
 from tests.sweeps import examples
+from tests.tables import each_row
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"]
 SENDERS: list[Sender] = ["client", "server"]
@@ -57,8 +58,8 @@ RFC_5802 = [
 ]
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512", None])
-@pytest.mark.parametrize(("kind", "sender", "token", "text"), RFC_7677 + RFC_5802)
+@each_row("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512", None])
+@each_row(("kind", "sender", "token", "text"), RFC_7677 + RFC_5802)
 def test_the_exchanges_in_scrams_documents_are_read(
     mechanism: str | None, kind: TokenKind, sender: Sender, token: str, text: str
 ) -> None:
@@ -106,7 +107,7 @@ def jwt(claims: Any) -> str:
     return f"{head}.{body}.c2lnbmF0dXJl"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("auth", "subject"),
     [
         (f"Bearer {jwt({'sub': 'alice', 'iss': 'x'})}", "alice"),
@@ -128,7 +129,7 @@ def test_a_bearer_tokens_owner_is_its_subject_if_it_is_a_jwt(auth: str, subject:
     assert (found.kind, found.principal, found.text) == (TokenKind.BEARER, subject, "n,, auth=***")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mechanism", "token", "name"),
     [
         ("PLAIN", b"\0alice\0secret", "alice"),
@@ -154,7 +155,7 @@ def test_a_name_is_shown_only_where_the_mechanism_has_one(
     assert sasl.principal(mechanism, token) == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mechanism", "token", "accepted"),
     [
         ("PLAIN", b"", True),
@@ -190,8 +191,8 @@ def test_a_servers_refusal_is_shown() -> None:
     assert (found.kind, found.text) == (TokenKind.SERVER_FINAL, "e=unknown-user")
 
 
-@pytest.mark.parametrize("sender", SENDERS)
-@pytest.mark.parametrize("mechanism", [*MECHANISMS, None])
+@each_row("sender", SENDERS)
+@each_row("mechanism", [*MECHANISMS, None])
 def test_an_empty_token_is_one_of_any_mechanism(mechanism: str | None, sender: Sender) -> None:
     assert sasl.read(mechanism, memoryview(b""), sender) == Token(TokenKind.EMPTY, mechanism, "empty")
 
@@ -204,7 +205,7 @@ def test_gssapi_is_opaque_and_recognised_by_its_first_byte(sender: Sender) -> No
     assert sasl.read("GSSAPI", b"\x05\x04\xff", sender).kind is TokenKind.GSSAPI
 
 
-@pytest.mark.parametrize(
+@each_row(
     "token",
     [
         b"\0alice\0",

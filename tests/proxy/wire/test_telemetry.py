@@ -24,6 +24,7 @@ from proxy.wire.records.kinds import CODECS
 from tests.brokers.jars import class_path, java
 from tests.brokers.kafka import JVM
 from tests.proxy.wire.push_receiver import push_receiver
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[3]
 TYPES = range(5)
@@ -118,25 +119,25 @@ def push(compression_type: int, data: bytes) -> dict[str, Any]:
     return {"compression_type": compression_type, "metrics": data}
 
 
-@pytest.mark.parametrize("compression_type", TYPES)
+@each_row("compression_type", TYPES)
 def test_metrics_are_plain_values_whatever_compresses_them(compression_type: int) -> None:
     data = compress(CODECS[compression_type], payload().SerializeToString())
     assert telemetry.decode(push(compression_type, data)) == PLAIN
 
 
-@pytest.mark.parametrize("compression_type", TYPES)
+@each_row("compression_type", TYPES)
 def test_no_metrics_are_an_empty_dict(compression_type: int) -> None:
     assert telemetry.decode(push(compression_type, b"")) == {}
 
 
-@pytest.mark.parametrize("compression_type", [-128, -1, 5, 7, 99])
+@each_row("compression_type", [-128, -1, 5, 7, 99])
 def test_an_unknown_codec_is_malformed(compression_type: int) -> None:
     assert telemetry.codec_of(compression_type) is Compression.UNKNOWN
     with pytest.raises(Malformed, match=r"^PushTelemetry: an unknown codec"):
         telemetry.decode(push(compression_type, b"?"))
 
 
-@pytest.mark.parametrize("compression_type", TYPES)
+@each_row("compression_type", TYPES)
 def test_more_metrics_than_the_limit_are_over_budget(compression_type: int) -> None:
     plain = payload().SerializeToString()
     data = compress(CODECS[compression_type], plain)

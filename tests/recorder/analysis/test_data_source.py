@@ -18,6 +18,7 @@ from tests.brokers.waiting import wait_for
 from tests.recorder.analysis.conftest import write_frames
 from tests.recorder.analysis.decode.frames import request
 from tests.sweeps import mostly_long
+from tests.tables import each_row
 
 Build = Callable[..., Any]
 # of 20 rows, the first half are Heartbeat requests, the second half Metadata requests
@@ -125,7 +126,7 @@ def test_a_stream_is_refused_with_what_streams_a_capture(spark: SparkSession, tm
     assert f"ValueError: kafka-wiretap reads what is there, and is no stream; {right}" in said[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "says"),
     [
         ({"tabel": "frames"}, "tabel is no option of kafka-wiretap; right would be path, table, columns"),

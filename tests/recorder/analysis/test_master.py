@@ -7,9 +7,10 @@ import socket
 import pytest
 
 from recorder.analysis.master import NoMaster, addresses, check, is_loopback
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("master", "found"),
     [
         ("spark://host:7077", [("host", 7077)]),
@@ -25,7 +26,7 @@ def test_a_standalone_clusters_masters_have_addresses(master: str, found: list[t
     assert addresses(master) == found
 
 
-@pytest.mark.parametrize("master", ["spark://", "spark://host", "spark://host:", "spark://host:port", "spark://a:1,b"])
+@each_row("master", ["spark://", "spark://host", "spark://host:", "spark://host:port", "spark://a:1,b"])
 def test_an_address_has_a_host_and_a_port(master: str) -> None:
     with pytest.raises(NoMaster):
         addresses(master)
@@ -51,7 +52,7 @@ def test_a_port_that_none_can_have_is_no_master() -> None:
         check("spark://127.0.0.1:99999")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("master", "yes"),
     [
         ("spark://127.0.0.1:1", True),

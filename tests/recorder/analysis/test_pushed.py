@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import datasource as spark
 
 from recorder.analysis.pushed import all_of, bounds_ns, taken
 from recorder.analysis.schema import Column, arrow_type
+from tests.tables import each_row
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 COLUMNS = {"at": "timestamp", "api": "string", "api_key": "smallint", "dialect": "string", "awaits": "boolean"}
@@ -95,7 +95,7 @@ def test_filters_choose_the_rows_that_sql_chooses(rows: list[dict[str, Any]], as
     assert all((since is None or since <= at) and (until is None or at <= until) for at in times)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "one",
     [
         spark.EqualTo(("api",), "Fetch"),
@@ -111,7 +111,7 @@ def test_filters_of_heads_are_taken(one: Any) -> None:
     assert taken([one], HEADS)[1] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "one",
     [
         spark.EqualTo(("topic",), "orders"),

@@ -14,6 +14,7 @@ from recorder.analysis.decode.answers import fixed
 from recorder.analysis.scan import is_within, planned
 from recorder.capture.frames import HOUR_NS
 from recorder.capture.reader import file_at
+from tests.tables import each_row
 
 FILES = st.lists(st.tuples(st.uuids().map(str), st.integers(0, 1 << 26)), max_size=20, unique_by=lambda file: file[0])
 TIMES = st.none() | st.integers(-2 * HOUR_NS, 28 * HOUR_NS)
@@ -30,7 +31,7 @@ def test_tasks_cover_each_byte_of_each_file_once(files: list[tuple[str, int]], c
     assert all(sum(one.end - one.start for one in task) <= scan.LARGEST_TASK for task in planned(files, cores))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("total", "cores", "tasks"),
     [
         (1 << 20, 2, 2),  # no core is idle

@@ -13,11 +13,12 @@ from recorder.analysis.sources import SOURCES, load
 from recorder.analysis.sources import captured as opened
 from recorder.capture.merging import merge
 from tests.recorder.capture.recorded import two_sessions
+from tests.tables import each_row
 
 Build = Callable[..., Any]
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@each_row("name", SOURCES)
 def test_each_column_has_one_name_a_type_and_a_meaning(name: str) -> None:
     table = SOURCES[name].table
     assert table.name == name

@@ -11,6 +11,7 @@ import pytest
 
 from recorder.analysis.running import as_click_errors
 from recorder.analysis.views import answer, is_command, unknown_table
+from tests.tables import each_row
 
 Build = Callable[..., Any]
 
@@ -107,7 +108,7 @@ def test_a_plan_is_told_line_by_line(captured: Build, request_row: Build) -> Non
     assert not [line for line in lines if "\n" in line]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "name"),
     [
         ("select * from exchange", "exchange"),
@@ -123,7 +124,7 @@ def test_a_wrong_table_is_found_without_spark(query: str, name: str) -> None:
     assert unknown_table(query) == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         "select * from exchanges e join errors x on e.session = x.session",
@@ -153,7 +154,7 @@ def test_a_query_that_may_be_right_is_left_to_spark(query: str) -> None:
     assert unknown_table(query) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "expected"),
     [
         ("drop table x", True),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from recorder.capture.backlog import NOWHERE, PENDING_COST, Backlog, PendingEntry
 from recorder.capture.spool import DATA, DIRECTION, KIND, EntryKind, Item
+from tests.tables import each_row
 
 EVERYWHERE = (NOWHERE, NOWHERE)
 NOBODY = (False, False)
@@ -148,7 +149,7 @@ def test_a_barrier_releases_the_entries_before_it() -> None:
     assert [item[DIRECTION] for item in items(backlog)] == [0, 1, 0]
 
 
-@pytest.mark.parametrize(("offset", "place"), [(0, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 2)])
+@each_row(("offset", "place"), [(0, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 2)])
 def test_a_fact_stands_before_the_bytes_that_it_is_about(offset: int, place: int) -> None:
     backlog = Backlog()
     backlog.add(bytes_of(0, 0, b"abc"))

@@ -14,6 +14,7 @@ from recorder.capture.spool import CONNECTION, KIND, Entry, EntryKind
 from recorder.capture.tap import Tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Player, Talk
+from tests.tables import each_row
 
 
 def checkpoints(pages: Pages) -> list[int]:
@@ -47,8 +48,8 @@ def test_each_segment_tells_once_of_each_connection_that_has_something_to_say_in
     assert told == [[], [0, 1], [0, 1, 2], [0, 1, 2]]
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("bodies", ["full", "head"])
+@each_row("seed", range(4))
+@each_row("bodies", ["full", "head"])
 def test_a_checkpoint_is_written_only_where_a_record_may_continue(bodies: str, seed: int) -> None:
     """Neither in a gap, nor while a secret is kept back."""
     tap, pages = paged(bodies=bodies)

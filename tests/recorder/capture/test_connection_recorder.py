@@ -20,6 +20,7 @@ from recorder.capture.spool import DATA, DIRECTION, KIND, MONO_NS, OF_STREAMS, O
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
 from tests.sweeps import examples
+from tests.tables import each_row
 
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 
@@ -113,7 +114,7 @@ def log_in(recording: Recording, size: int) -> None:
         recording.play([(REQUEST, asked), (RESPONSE, answered)], size)
 
 
-@pytest.mark.parametrize("size", range(1, 70))
+@each_row("size", range(1, 70))
 def test_a_login_is_written_whole_but_for_its_secrets_however_it_is_cut(size: int) -> None:
     recording = Recording()
     log_in(recording, size)
@@ -132,7 +133,7 @@ def test_spans_are_those_of_the_blanked_bytes() -> None:
     assert sum(length for item in recording.items for _, length in item[SPANS]) == len(SECRET) + len(b"server-proof")
 
 
-@pytest.mark.parametrize("size", [*range(1, 50), 1000])
+@each_row("size", [*range(1, 50), 1000])
 def test_the_principal_is_recorded_after_the_answer_that_accepts_it_for_any_cuts(size: int) -> None:
     recording = Recording()
     log_in(recording, size)
@@ -297,8 +298,8 @@ def test_bytes_that_stay_ambiguous_at_a_connections_end_are_masked(before: bytes
     assert [item[KIND] for item in recording.items[-2:]] == [EntryKind.BAD_LENGTH, EntryKind.BAD_LENGTH]
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000])
-@pytest.mark.parametrize("said", range(11, 34))
+@each_row("size", [1, 3, 1000])
+@each_row("said", range(11, 34))
 def test_a_length_that_lies_shows_nothing_of_the_secret_after_it(said: int, size: int) -> None:
     """A frame gives a length that is shorter than its secret; the bytes after its end belong to no frame."""
     recording = Recording()
@@ -341,7 +342,7 @@ def scram(recording: Recording, size: int) -> tuple[bytes, bytes]:
     return tuple(b"".join(data for side, data in script if side == one) for one in Direction)  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("size", range(1, 50))
+@each_row("size", range(1, 50))
 def test_bare_tokens_show_only_their_length_however_they_are_cut(size: int) -> None:
     recording = Recording()
     asked, answered = scram(recording, size)
@@ -349,7 +350,7 @@ def test_bare_tokens_show_only_their_length_however_they_are_cut(size: int) -> N
     assert recording.stream(RESPONSE) == blank(answered, *SERVER_TOKENS)
 
 
-@pytest.mark.parametrize("size", [*range(1, 50), 1000])
+@each_row("size", [*range(1, 50), 1000])
 def test_the_principal_is_recorded_after_the_last_bare_token_for_any_cuts(size: int) -> None:
     recording = Recording()
     scram(recording, size)

@@ -16,6 +16,7 @@ from tests.recorder.capture import traffic
 from tests.recorder.capture.logged import closing, opened
 from tests.recorder.capture.traffic import as_json
 from tests.sweeps import examples
+from tests.tables import each_row
 
 CONVERSATION = Decoder(SavedConversation)
 
@@ -61,7 +62,7 @@ def test_a_hole_of_no_connection_tells_of_several() -> None:
         decoded(entry(EntryKind.GAP, {"reason": "queue_full"}, NO_CONNECTION))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "told"),
     [
         (EntryKind.OPENED, opened(node=1 << 31)),
@@ -88,7 +89,7 @@ def test_an_entry_that_no_tap_writes_is_refused(kind: EntryKind, told: object) -
         decoded(entry(kind, told))
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"reason": "x"} more'], ids=range(6))
+@each_row("text", [b"", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"reason": "x"} more'], ids=range(6))
 def test_an_entry_without_a_json_object_is_refused(text: bytes) -> None:
     with pytest.raises(InvalidEntryError):
         decoded(Entry(EntryKind.GAP, 0, 1, 0, 1, text))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from recorder.capture.frames import DamagedFileError, frames_schema
 from recorder.capture.pages import check_pages, pages
+from tests.tables import each_row
 
 TABLE = pa.table(
     {
@@ -33,9 +34,9 @@ def columns(file: io.BytesIO) -> list[Any]:
     return [group.column(at) for group in groups for at in range(group.num_columns)]
 
 
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("codec", ["zstd", "snappy", "none"])
-@pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
+@each_row("version", ["1.0", "2.0"])
+@each_row("codec", ["zstd", "snappy", "none"])
+@each_row("dictionary", [True, False], ids=["dictionary", "plain"])
 def test_pages_written_by_pyarrow_agree_with_their_footer(version: str, codec: str, dictionary: bool) -> None:
     file = io.BytesIO()
     how: dict[str, Any] = {"compression": codec, "use_dictionary": dictionary, "data_page_version": version}

@@ -1,6 +1,7 @@
 """Tests of reading rows from a capture: the wanted ones, in order, without loading unwanted bodies."""
 
 import random
+import shutil
 from operator import itemgetter
 from pathlib import Path
 
@@ -22,14 +23,14 @@ from tests.recorder.capture import looks, traffic
 from tests.recorder.capture.traffic import Player, Talk
 
 
-@pytest.fixture
-def talks(tmp_path: Path) -> list[Talk]:
-    """Two sessions of one connection each, in `tmp_path`."""
-    made = []
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Talk]]:
+    """A capture of two sessions of one connection each, and what they said."""
+    folder, made = tmp_path_factory.mktemp("recorded"), []
     for seed in range(2):
         rng = random.Random(seed)
         made.append(traffic.cut(rng, traffic.talk(rng, seed, 20), 400))
-        tap = open_tap(tmp_path, RecordSettings(segment=2_000), f"s{seed}")
+        tap = open_tap(folder, RecordSettings(segment=2_000), f"s{seed}")
         player = Player(tap)
         player.open(made[-1])
         for chunk in made[-1].chunks:
@@ -37,7 +38,15 @@ def talks(tmp_path: Path) -> list[Talk]:
             tap.flush()
         player.close(seed)
         tap.close()
-    compact(tmp_path)
+    compact(folder)
+    return folder, made
+
+
+@pytest.fixture
+def talks(recorded: tuple[Path, list[Talk]], tmp_path: Path) -> list[Talk]:
+    """What was said in the recorded sessions, whose capture is in `tmp_path`."""
+    folder, made = recorded
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     return made
 
 

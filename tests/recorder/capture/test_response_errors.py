@@ -11,6 +11,7 @@ from proxy.wire.error_reader import Unread
 from proxy.wire.keys import FETCH, METADATA
 from proxy.wire.long_polls import Wait
 from recorder.capture.response_errors import ResponseErrors, response_errors, row_errors
+from tests.tables import each_row
 
 FAILED = catalog.encode_response(METADATA, 12, 1, {"topics": [{"error_code": 3, "name": "t", "partitions": []}] * 2})
 
@@ -29,7 +30,7 @@ def test_a_response_without_errors_is_distinguished_from_an_unread_one() -> None
     assert row_errors(row(fine)) == ResponseErrors([])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("other", "why"),
     [
         ({"frame": None}, Unread.OMITTED),

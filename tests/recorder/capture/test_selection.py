@@ -5,6 +5,7 @@ import pytest
 from proxy.schema.errors import InvalidValue
 from recorder.capture.selection import APIS, BODIES, PATTERNS, MatchWatch, Selection, SelectionSettings
 from recorder.capture.session import RecordSettings
+from tests.tables import each_row
 
 
 def test_apis_of_0_7_have_names_of_their_own():
@@ -24,7 +25,7 @@ def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "raw", "reason"),
     [
         (APIS, ["Metadta"], "has 'Metadta', which is no API, but Metadata is"),
@@ -50,7 +51,7 @@ def test_an_unknown_name_in_a_selection_is_refused_with_the_nearest(kind, raw, r
     assert str(error.value) == reason
 
 
-@pytest.mark.parametrize(("raw", "most"), [("full", None), ("head", 0), ("4KiB", 4096), (100, 100), ("0", 0), (0, 0)])
+@each_row(("raw", "most"), [("full", None), ("head", 0), ("4KiB", 4096), (100, 100), ("0", 0), (0, 0)])
 def test_bodies_limits_the_stored_bytes_of_a_frame(raw, most):
     value = BODIES.read(raw)
     assert Selection(SelectionSettings(bodies=value)).body_limit == most

@@ -19,6 +19,7 @@ from recorder.capture.spool import (
     SegmentHead,
     UnknownSpoolError,
 )
+from tests.tables import each_row
 
 HEAD = SegmentHead("20261121T130000Z-abc", 3, 1_700_000_000_000_000_000, 5, 77, "prod", 300, 4000)
 
@@ -83,7 +84,7 @@ def test_an_entry_of_another_segment_is_not_read(written: Entry, seed: int, othe
 SENSIBLE = Entry(EntryKind.BYTES, 0, 1, 0, 1, b"abc", (), 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"kind": 0},
@@ -146,7 +147,7 @@ def test_another_format_is_refused_by_its_number(number: int) -> None:
         spool.decode_head(head_of(b"whatever stands there then", number))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         b"[]",

@@ -383,7 +383,7 @@ def test_a_waiting_task_is_released_when_the_writers_thread_ends(log_of: LogOf) 
     waiting = threading.Thread(target=writer.wait_until, args=(lambda: False,), daemon=True)
     waiting.start()
     writer.close()
-    waiting.join(10)
+    waiting.join(60)
     assert not waiting.is_alive()
 
 

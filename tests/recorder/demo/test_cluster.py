@@ -13,7 +13,7 @@ def test_three_brokers_listen_on_loopback() -> None:
     hosts = [server.rpartition(":") for server in servers.split(",")]
     assert len({port for _, _, port in hosts}) == 3
     assert {host for host, _, _ in hosts} == {"127.0.0.1"}
-    assert owner.list_topics(timeout=10).brokers.keys() == {1, 2, 3}
+    assert owner.list_topics(timeout=60).brokers.keys() == {1, 2, 3}
 
 
 def test_the_program_ends_with_its_standard_input() -> None:

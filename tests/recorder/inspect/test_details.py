@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.inspect.details import detail, numbers
 from recorder.inspect.losses import Losses
+from tests.tables import each_row
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -17,7 +17,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("text", [None, "", "no json", "[1]", "7", "[" * 100_000], ids=range(6))
+@each_row("text", [None, "", "no json", "[1]", "7", "[" * 100_000], ids=range(6))
 def test_a_detail_that_is_no_json_object_is_empty(text: str | None) -> None:
     assert detail({"detail": text}) == {}
 

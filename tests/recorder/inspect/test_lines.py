@@ -23,6 +23,7 @@ from recorder.inspect.lines import (
     moment,
     wait_text,
 )
+from tests.tables import each_row
 
 Make = Callable[..., dict[str, Any]]
 FAILED = {"responses": [{"topic": "t", "partitions": [{"error_code": 6}, {"error_code": 3}, {"error_code": 6}]}]}
@@ -61,7 +62,7 @@ def test_a_request_has_no_errors_to_tell(make_request: Make) -> None:
     assert "errors" not in json.loads(frame_json(make_request(0, 1, 0, 3, 12)))
 
 
-@pytest.mark.parametrize("why", Unread)
+@each_row("why", Unread)
 def test_every_reason_why_errors_are_unknown_has_its_words(why: Unread) -> None:
     assert errors_text(ResponseErrors([], why), 1) == UNREAD[why]
     assert errors_json(ResponseErrors([], why)) == {"errors": None, "unread": why.value}

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from proxy.cli import main
 from recorder.inspect.options import Shown, shown_id
+from tests.tables import each_row
 
 
 def completed(*words: str) -> list[str]:
@@ -50,7 +51,7 @@ def test_folders_complete_where_a_capture_must_stand(folder: Path) -> None:
     assert completed("analyze", "c", "--out", "") == ["<dir>"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "found"),
     [
         (["inspect", "frames", "c", "--kind", "re"], ["request", "response"]),
@@ -96,7 +97,7 @@ def test_bash_completes_with_what_the_help_tells_to_paste(folder: Path, tmp_path
     assert (done.stdout, done.stderr) == ("Fetch FetchSnapshot\n", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("4", Shown(None, 4)),
@@ -113,7 +114,7 @@ def test_an_id_names_a_connection_an_exchange_or_a_frame(text: str, shown: Shown
     assert str(shown) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "x", "4/", "/4", "4/x8", "4/17/9/1", "a/b/c", "e8", "-1", f"4/{1 << 63}", f"{1 << 70}", "\u0664/\u0661"],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from proxy.wire import apis
 from proxy.wire.catalog import Codec
 from proxy.wire.keys import (
@@ -20,6 +18,7 @@ from proxy.wire.records import Record, write_batch, write_message_set
 from recorder.replay.plan import Values, Withheld
 from recorder.replay.versions.choosing import Topics, request
 from tests.strategies import must_codec
+from tests.tables import each_row
 
 # versions where a request's layout changes: they have tests of their own
 LAID_OUT_ANEW = {
@@ -32,7 +31,7 @@ LAID_OUT_ANEW = {
 # upgrades that no request takes
 NEVER_UP = {(SYNC_GROUP, 4), (END_TXN, 4), (TXN_OFFSET_COMMIT, 4)}
 NO_ID = bytes(16)
-every_api = pytest.mark.parametrize("key", apis.api_keys())
+every_api = each_row("key", apis.api_keys())
 
 
 class Bijection:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 
 from proxy.wire.catalog import encode_request, encode_response
 from proxy.wire.keys import DESCRIBE_CONFIGS, OFFSET_COMMIT, PRODUCE
@@ -58,7 +60,7 @@ _APIS = {
 
 def equal() -> Result:
     """A replay without differences."""
-    result = _begun()
+    result = deepcopy(_begun())
     for name, (recorded, *_) in _APIS.items():
         result.apis[name] = ApiCounts(recorded=recorded, sent=recorded, answered=recorded)
     result.streams = [Stream("10.0.3.17 orders-app", "orders", at, equal=14_000 + at) for at in range(6)]
@@ -123,7 +125,9 @@ def hostile() -> Result:
     return result
 
 
+@cache
 def _begun() -> Result:
+    """A result with all durations. They are drawn once: it takes as long as everything else that a test does."""
     chance = random.Random(1)
     result = Result(SOURCE, TARGET, OPTIONS, START + 90_000 * SECOND, START + 91_870 * SECOND, SOURCE.span_ns)
     for name, (recorded, median, spread, slower) in _APIS.items():

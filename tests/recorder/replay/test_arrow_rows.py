@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.replay.stream import quick_rows
+from tests.tables import each_row
 
 INTEGERS = [getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)]
 
@@ -19,7 +19,7 @@ def bounds(kind: Any) -> tuple[int, int]:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if pa.types.is_signed_integer(kind) else (0, (1 << bits) - 1)
 
 
-@pytest.mark.parametrize("kind", INTEGERS, ids=str)
+@each_row("kind", INTEGERS, ids=str)
 @given(data=st.data())
 def test_integers_are_arrows_own_wherever_a_slice_begins(kind: Any, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.integers(*bounds(kind)) | st.none(), max_size=20))

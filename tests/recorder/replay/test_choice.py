@@ -17,6 +17,7 @@ from recorder.replay.options import Options
 from recorder.replay.plan import Origin
 from recorder.replay.stream import RequestRecorded, happenings
 from tests.recorder.replay.captures import NOON_NS, SESSION, request, write
+from tests.tables import each_row
 
 OTHER = "20261121T120000Z-xyz"
 HOUR = 3600 * 10**9
@@ -77,7 +78,7 @@ def test_inspect_and_replay_find_a_client_by_every_spelling_of_its_ipv6_address(
     assert len(played(folder, Choice(Options(), clients=(client,)))) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("only", "keys"),
     [
         ((), {PRODUCE, FETCH, METADATA, HEARTBEAT, 999}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +44,7 @@ from recorder.replay.sessions.share_starts import ShareStarts
 from tests.recorder.replay.simulated import PEER, TARGET_IDS, TOPIC_IDS, names
 from tests.strategies import Values, must_codec
 from tests.sweeps import examples
+from tests.tables import each_row
 
 APIS = {
     PRODUCE: range(3, 14),
@@ -124,7 +124,7 @@ def played(rooms: list[Any], sessions: list[Any], each: Exchange, answer: Any, h
         room.lost(each, values)
 
 
-@pytest.mark.parametrize("api_key", APIS)
+@each_row("api_key", APIS)
 @examples(30)
 @given(seed=st.integers(0, 2**32))
 def test_no_request_and_no_answer_raises_more_than_a_wire_error(api_key: int, seed: int) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from proxy.wire.records import Compression, Record, write_batch, write_message_set
 from recorder.replay.messages import record_count
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP], ids=str)
-@pytest.mark.parametrize("magic", [0, 1, 2])
+@each_row("codec", [Compression.NONE, Compression.GZIP], ids=str)
+@each_row("magic", [0, 1, 2])
 def test_batches_take_an_offset_for_each_record(magic: int, codec: Compression) -> None:
     records = [Record(place, 5 if magic else -1, None, b"v") for place in range(3)]
     data = write_batch(records, codec=codec) if magic == 2 else write_message_set(records, magic=magic, codec=codec)

@@ -53,6 +53,7 @@ from tests.recorder.replay.simple import (
     produced,
 )
 from tests.recorder.replay.simulation import Got, Recording, Simulation, Values, one_node
+from tests.tables import each_row
 
 
 @given(STEPS, st.integers(0, 10**9), st.sampled_from([None, 1.0]))
@@ -70,7 +71,7 @@ def test_the_targets_log_is_the_recorded_one_and_each_commit_is_at_its_record(
     assert world.result.withheld_percent == 0
 
 
-@pytest.mark.parametrize("code", FOR_A_WHILE)
+@each_row("code", FOR_A_WHILE)
 def test_a_refused_request_is_not_sent_and_its_clients_next_one_is(code: int) -> None:
     recorded, target = Recorded(), Target()
     recorded.produces(b"1", b"2", code=code)
@@ -93,7 +94,7 @@ def test_a_record_that_its_client_gave_up_is_not_on_the_target() -> None:
     assert target.log == recorded.log == [b"1"]
 
 
-@pytest.mark.parametrize("code", [29, 45, 87, 10, -1])
+@each_row("code", [29, 45, 87, 10, -1])
 def test_what_is_refused_for_good_is_sent(code: int) -> None:
     recorded, target = Recorded(), Target()
     recorded.produces(b"refused", code=code)

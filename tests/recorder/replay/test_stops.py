@@ -37,6 +37,7 @@ from tests.recorder.replay.simple import (
 )
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
 from tests.sweeps import examples
+from tests.tables import each_row
 
 SECOND = 10**9
 # how long a connection delays a request to the target, and a response back; it keeps their order
@@ -154,8 +155,8 @@ JOINS: dict[str, tuple[int, int, Values, Values]] = {
 }
 
 
-@pytest.mark.parametrize("lasts_ms", [40.0, 2000.0], ids=["the-play-goes-on", "the-play-is-over"])
-@pytest.mark.parametrize("kind", JOINS)
+@each_row("lasts_ms", [40.0, 2000.0], ids=["the-play-goes-on", "the-play-is-over"])
+@each_row("kind", JOINS)
 def test_a_member_leaves_whose_recorded_client_was_gone_before_its_answer(kind: str, lasts_ms: float) -> None:
     """The target's response has the member's id; it comes a second after the recorded client has hung up."""
     key, version, asked, told = JOINS[kind]

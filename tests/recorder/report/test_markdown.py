@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -19,6 +18,7 @@ from recorder.report.markdown import MOST_ROWS, escaped
 from tests import hostile_text
 from tests.recorder.report import some_summaries as summaries
 from tests.sweeps import examples
+from tests.tables import each_row
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 NAMES = ["lively", "quiet", "nothing", "judged_nowhere", "hostile"]
@@ -29,7 +29,7 @@ def tokens(text: str) -> list[Token]:
     return [one for token in PARSER.parse(text) for one in (token, *(token.children or []))]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_foreign_text_in_markdown_is_text(name: str) -> None:
     summary: Summary = getattr(summaries, name)()
     found = markdown(summary)
@@ -50,7 +50,7 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
     assert shown == f"a{text.strip()}z".replace("\\", "\\\\")
 
 
-@pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "2) a", "3.", "# a", "> a", "===", "    a"], ids=str)
+@each_row("text", ["- a", "+ a", "1. a", "2) a", "3.", "# a", "> a", "===", "    a"], ids=str)
 def test_a_text_that_begins_a_line_begins_nothing_else(text: str) -> None:
     assert [token.type for token in PARSER.parse(escaped(text))] == ["paragraph_open", "inline", "paragraph_close"]
 

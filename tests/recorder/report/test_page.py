@@ -10,6 +10,7 @@ from jinja2 import UndefinedError
 from recorder.report.page import breakable, page
 from tests.hostile_text import TEXT, obeyed
 from tests.recorder.report.pages import Page, fetched
+from tests.tables import each_row
 
 EVIL = f"</title></style><script>alert(1)</script>{TEXT}"
 
@@ -38,7 +39,7 @@ def test_each_element_of_the_page_frame_is_closed() -> None:
     assert (found.unclosed, found.astray) == ([], [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "shown"),
     [
         ("FindCoordinator", "Find<wbr>Coordinator"),

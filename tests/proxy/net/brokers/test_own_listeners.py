@@ -12,6 +12,7 @@ from proxy.net.brokers.node_ports import bind
 from proxy.net.brokers.own_listeners import OwnListeners
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import HOST
+from tests.tables import each_row
 
 
 def seen(there: str, here: str = "198.51.100.1", port: int = 9092) -> Any:
@@ -27,7 +28,7 @@ def everywhere() -> OwnListeners:
     return listeners
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("bound", "dialled"),
     [
         (HOST, HOST),
@@ -114,7 +115,7 @@ def test_a_nodes_socket_and_names_are_the_proxys_no_more_once_they_are_removed()
     with (
         bind(Address(HOST, 0)) as sock,
         bind(Address(HOST, 0)) as other,
-        socket.create_connection(sock.getsockname(), timeout=10) as dialling,
+        socket.create_connection(sock.getsockname(), timeout=60) as dialling,
     ):
         listeners.add(sock, Address("kafka-1.invalid", 9092), node_id=1)
         listeners.add(other, Address("kafka.invalid", 9092))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.conversation import Cause, Direction
 from proxy.net.connection.ending import TRANSITIONS, Ending, Event, State
+from tests.tables import each_row
 
 OPEN, DRAINING, FINISHED, ENDED = State
 CLIENT, BROKER = Direction
@@ -95,7 +96,7 @@ def test_every_event_has_a_row_and_every_row_a_cell_for_each_state():
     assert {len(row) for row in TRANSITIONS.values()} == {len(State)}
 
 
-@pytest.mark.parametrize(("state", "event"), PAIRS, ids=[f"{state.name}-{event.name}" for state, event in PAIRS])
+@each_row(("state", "event"), PAIRS, ids=[f"{state.name}-{event.name}" for state, event in PAIRS])
 def test_each_pair_leads_where_the_twin_goes(state, event):
     for cause in CAUSES[event]:
         ending, twin = brought_to(state), Twin()
@@ -169,7 +170,7 @@ def test_the_first_loss_of_a_peer_counts():
     assert ending.cause is Cause.BROKER_LOST
 
 
-@pytest.mark.parametrize("cause", CAUSES[Event.PEER_GONE])
+@each_row("cause", CAUSES[Event.PEER_GONE])
 def test_a_client_that_has_finished_has_closed_however_the_peers_go_then(cause):
     ending = brought_to(FINISHED)
     ending.on(Event.PEER_GONE, cause)

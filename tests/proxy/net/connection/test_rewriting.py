@@ -28,6 +28,7 @@ from proxy.wire.framing import framed, pack_api_and_version
 from proxy.wire.keys import API_VERSIONS, FETCH, METADATA
 from tests.proxy.net.relays import Listeners, Watcher, settings
 from tests.proxy.rewrite.responses import CARRYING, WALKED, labelled, read, replaced_slowly, response, values
+from tests.tables import each_row
 
 NODE = Node(7, "up-7.invalid", 9092)
 LIMIT = 1024 * 1024
@@ -100,7 +101,7 @@ def is_replaced(key: int, version: int, before: bytes, after: bytes, listeners: 
     return read(key, version, after[4:]) == replaced_slowly(read(key, version, before[4:]), told)
 
 
-@pytest.mark.parametrize("case", [(API_VERSIONS, 0), (API_VERSIONS, 4), *CARRYING], ids=labelled)
+@each_row("case", [(API_VERSIONS, 0), (API_VERSIONS, 4), *CARRYING], ids=labelled)
 def test_responses_that_name_brokers_or_versions_are_rewritten(case):
     assert is_rewritten(*case)
 

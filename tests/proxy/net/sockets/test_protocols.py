@@ -6,9 +6,10 @@ import pytest
 
 from proxy.net.sockets.protocols import HTTP, HTTP2, PROXY_HEADER, REDIS, SSH, TLS, spoken
 from tests.proxy.conversation.script import request
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "protocol"),
     [
         (b"\x16\x03\x01\x02\0", TLS),

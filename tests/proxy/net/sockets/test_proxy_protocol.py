@@ -18,6 +18,7 @@ from proxy.config import ProxyProtocolVersion
 from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, Malformed, encode_header
 from proxy.net.sockets.proxy_protocol_reader import HeaderParser
 from proxy.schema.addresses import Address
+from tests.tables import each_row
 
 OTHERS = {ProxyProtocolVersion.ONE: ProxyProtocolV1(), ProxyProtocolVersion.TWO: ProxyProtocolV2()}
 VERSIONS = st.sampled_from([*OTHERS])
@@ -124,7 +125,7 @@ def test_the_interface_of_a_link_local_address_is_left_out(version: ProxyProtoco
 # lines: sections 2.1 of the specification
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "endpoints"),
     [
         (
@@ -178,7 +179,7 @@ WRONG_LINES = {
 }
 
 
-@pytest.mark.parametrize("line", WRONG_LINES.values(), ids=WRONG_LINES)
+@each_row("line", WRONG_LINES.values(), ids=WRONG_LINES)
 def test_a_bad_header_is_malformed(line: bytes):
     for way in (take, take_slowly):
         with pytest.raises(Malformed):
@@ -207,7 +208,7 @@ SIX_ENDPOINTS = ClientEndpoints(Address("2001:db8::1", 1), Address("2001:db8::2"
 TLVS = b"\x02\x00\x04a.bc" + b"\x04\x00\x03xyz"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("bytes_", "endpoints"),
     [
         (binary(0x21, 0x11, FOUR_OF_THEM), FOUR_ENDPOINTS),
@@ -231,7 +232,7 @@ def test_binary_headers_are_read(bytes_: bytes, endpoints: ClientEndpoints | Non
         assert way(bytes_ + BEHIND) == (endpoints, BEHIND)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "bytes_",
     [
         binary(0x11, 0x11, FOUR_OF_THEM),

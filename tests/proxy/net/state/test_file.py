@@ -26,6 +26,7 @@ from proxy.net.state.file import (
 )
 from proxy.schema.addresses import Address
 from tests.proxy.net.relays import settings
+from tests.tables import each_row
 
 ADDRESSES = st.builds(
     Address, st.sampled_from(["broker-1", "10.0.0.1", "::1", "xn--bcher-kva.example"]), st.integers(0, 65535)
@@ -135,7 +136,7 @@ def test_a_fifo_in_place_of_the_file_blocks_nothing(tmp_path: Path):
         read_state(tmp_path / "nodes.json")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -165,7 +166,7 @@ def test_a_file_that_was_one_of_these_is_damaged(text: str):
         decoded(text.encode())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [b"no json", b"[]", b"{}", b"null", b'"format"', b"[" * 100_000, b"\xff\xfe\x00x", b'{"name": "wiretap"}'],
     ids=["text", "list", "empty", "null", "string", "deep", "no text", "another kind"],
@@ -202,7 +203,7 @@ def test_an_unreadable_state_file_is_reported_with_a_correction(tmp_path: Path):
     assert wrong.endswith("(it is JSON of another kind); right would be a file that this proxy wrote, or none yet")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("other", "is_same"),
     [
         ({}, True),

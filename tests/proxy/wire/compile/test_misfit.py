@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from proxy.wire.catalog import Codec
 from proxy.wire.errors import Malformed
 from proxy.wire.language import parse
+from tests.tables import each_row
 
 MESSAGE = """
 ARequest  key 0  versions 0-1  flexible 1+
@@ -49,8 +50,8 @@ WRONG: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("codec", CODECS, ids=repr)
-@pytest.mark.parametrize(("field", "value", "said"), WRONG)
+@each_row("codec", CODECS, ids=repr)
+@each_row(("field", "value", "said"), WRONG)
 def test_the_value_that_does_not_fit_is_named(codec: Codec, field: str, value: Any, said: str) -> None:
     with pytest.raises(Malformed, match=f"A v{codec.version}: {said}"):
         codec.encode({field: value})

@@ -8,6 +8,7 @@ from proxy.wire.error_reader import MAX_ELEMENTS, FoundErrors
 from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_CONFIGS, FETCH, HEARTBEAT, METADATA, PRODUCE
 from tests.proxy.wire.probing import MIB, found_whole, frame_of, in_pieces, probe_of
 from tests.strategies import must_codec
+from tests.tables import each_row
 
 
 def produced(codes: list[int], version: int = 9) -> bytes:
@@ -43,7 +44,7 @@ def test_a_probe_stops_after_the_last_error_code() -> None:
         assert in_pieces(probe_of(DESCRIBE_CONFIGS, 4), [frame[:90], frame[90:]]) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "version", "body"),
     [
         pytest.param(PRODUCE, 3, b"\x7f\xff\xff\xff" + bytes(MIB), id="topics"),

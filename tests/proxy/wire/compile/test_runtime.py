@@ -10,6 +10,7 @@ from proxy.wire.compile import runtime
 from proxy.wire.compile.runtime import SplitRead
 from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.primitives import uvarint
+from tests.tables import each_row
 
 
 def drive(pieces: Generator[None, bytes, SplitRead], chunks: list[bytes]) -> SplitRead:
@@ -68,7 +69,7 @@ def test_many_numbers_are_read_only_if_they_are_there() -> None:
 ABSENT = runtime.Absent(leader_id=-1, leader_epoch=-1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         lambda value: value.__setitem__("leader_id", 1),
@@ -87,7 +88,7 @@ def test_the_shared_absent_struct_can_not_be_changed(change: Callable[[dict[str,
     assert ABSENT == {"leader_id": -1, "leader_epoch": -1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "copied",
     [
         dict,

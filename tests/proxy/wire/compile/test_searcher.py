@@ -16,6 +16,7 @@ from proxy.wire.keys import ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CONFIGS, SASL
 from proxy.wire.language import Field
 from proxy.wire.plain_settings import PLAIN_SETTINGS, may_be_secret
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of, without_unknown_tags
+from tests.tables import each_row
 
 Message = tuple[MessageKind, int, int]
 Spans = list[tuple[int, int]]
@@ -27,9 +28,9 @@ def spelled(message: Message) -> str:
     return f"{apis.api_name(message[1])}-{message[0]}-{message[2]}"
 
 
-with_secrets = pytest.mark.parametrize("message", WITH_SECRETS, ids=spelled)
+with_secrets = each_row("message", WITH_SECRETS, ids=spelled)
 WITH_TAGS = [message for message in WITH_SECRETS if apis.is_flexible(*message[1:])]
-with_tags = pytest.mark.parametrize("message", WITH_TAGS, ids=spelled)
+with_tags = each_row("message", WITH_TAGS, ids=spelled)
 
 
 def named(values: Any, rng: random.Random) -> Any:
@@ -111,7 +112,7 @@ def test_a_frame_that_is_not_whole_tells_nothing(message: Message) -> None:
 
 
 @with_secrets
-@pytest.mark.parametrize("size", [1, 1 << 20], ids=["in bytes", "at once"])
+@each_row("size", [1, 1 << 20], ids=["in bytes", "at once"])
 def test_bytes_after_a_message_are_an_error(message: Message, size: int) -> None:
     frame = frame_of(message, without_unknown_tags(values_of(must_codec(*message), 2)))
     with pytest.raises(Malformed):
@@ -193,7 +194,7 @@ def test_settings_in_an_answer_that_kafka_and_the_broker_call_plain_are_not_mask
     assert hidden(("response", CREATE_TOPICS, version), values) == [b"no a", b"a", b"b", b"c"]
 
 
-@pytest.mark.parametrize("version", apis.versions(DESCRIBE_CONFIGS))
+@each_row("version", apis.versions(DESCRIBE_CONFIGS))
 def test_synonyms_are_as_sensitive_as_what_they_are_synonyms_of(version: int) -> None:
     (plain, sensitive) = configs((PLAIN, "stays", False), (PLAIN, "a", True))
     for one, value in ((plain, "stays"), (sensitive, "b")):

@@ -1,9 +1,8 @@
 import inspect
 import traceback
 
-import pytest
-
 from proxy.wire.compile.source import Source
+from tests.tables import each_row
 
 
 def test_lines_become_a_function_whose_text_stays() -> None:
@@ -35,7 +34,7 @@ def test_an_empty_block_is_written_too() -> None:
     assert source.function()(3) == 3
 
 
-@pytest.mark.parametrize("name", ["at", "buf", "n", "class", "len", "many", "from"])
+@each_row("name", ["at", "buf", "n", "class", "len", "many", "from"])
 def test_a_name_in_use_gets_a_number(name: str) -> None:
     source = Source("names", "def names():")
     assert source.fresh(name) == f"{name}_2"

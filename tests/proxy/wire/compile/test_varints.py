@@ -18,6 +18,7 @@ from tests.proxy.wire.interpreter import Reader, Writer
 from tests.proxy.wire.test_every_message import damage, fed, pieces, spans_of
 from tests.strategies import Values, at_path, field_paths
 from tests.sweeps import examples
+from tests.tables import each_row
 
 # Each type as a field behind another, as elements, in a struct, in a tag, with a default and null where it may stand;
 # types and encodings that change with the version, also between the two kinds of versions.
@@ -45,7 +46,7 @@ AResponse  key 1  versions 0-4  flexible 2+
 """
 )
 CODECS = [Codec(MESSAGE, version) for version in MESSAGE.versions]
-codecs = pytest.mark.parametrize("codec", CODECS, ids=str)
+codecs = each_row("codec", CODECS, ids=str)
 
 
 @st.composite
@@ -154,14 +155,14 @@ BYTES = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "value", "expected"), BYTES)
+@each_row(("type_", "value", "expected"), BYTES)
 def test_a_value_has_these_bytes(type_: str, value: int, expected: bytes) -> None:
     values = {"a": value, "b": [value, 0]}
     assert one(type_).encode(values) == expected + b"\0\0\0\2" + expected + b"\0"
     assert one(type_).decode(one(type_).encode(values))[0] == values
 
 
-@pytest.mark.parametrize("type_", VARINT_TYPES)
+@each_row("type_", VARINT_TYPES)
 def test_a_value_that_has_no_room_can_not_be_encoded(type_: str) -> None:
     top = 1 << int(type_[-2:]) - 1
     for bad in (top, -top - 1, 2 * top - 1, 2**70, 1.0, 200.5, "1", None, b"1"):
@@ -170,7 +171,7 @@ def test_a_value_that_has_no_room_can_not_be_encoded(type_: str) -> None:
                 one(type_).encode(values)
 
 
-@pytest.mark.parametrize("type_", VARINT_TYPES)
+@each_row("type_", VARINT_TYPES)
 def test_too_many_bytes_or_bits_are_malformed(type_: str) -> None:
     bits = int(type_[-2:])
     most = {16: 3, 32: 5, 64: 10}[bits]

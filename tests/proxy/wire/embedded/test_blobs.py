@@ -14,6 +14,7 @@ from proxy.wire.embedded.blobs import ONLY_GROW
 from proxy.wire.errors import Malformed, Truncated, WireError
 from tests.strategies import values_of
 from tests.sweeps import examples
+from tests.tables import each_row
 
 BLOBS = [*sorted(ONLY_GROW), "DefaultPrincipalData", "OffsetCommitValue"]
 EVERY_BLOB = [(name, version) for name in BLOBS for version in embedded.versions(name)]
@@ -28,7 +29,7 @@ def some_values(name: str, version: int, seed: object = 0) -> dict[str, Any]:
     return values_of(codec, seed)
 
 
-@pytest.mark.parametrize(("name", "version"), EVERY_BLOB)
+@each_row(("name", "version"), EVERY_BLOB)
 def test_a_blob_is_a_version_and_the_message(name: str, version: int) -> None:
     values = some_values(name, version)
     blob = encode_blob(name, version, values)
@@ -45,7 +46,7 @@ def test_a_subscription_is_read_byte_by_byte() -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(ONLY_GROW))
+@each_row("name", sorted(ONLY_GROW))
 def test_a_newer_version_is_read_with_the_newest_known_layout(name: str) -> None:
     newest = embedded.versions(name)[-1]
     values = some_values(name, newest)
@@ -57,7 +58,7 @@ def test_a_newer_version_of_any_other_message_is_unknown() -> None:
     assert decode_blob("DefaultPrincipalData", b"\x00\x07whatever") == Unknown("DefaultPrincipalData", None, 7)
 
 
-@pytest.mark.parametrize("name", BLOBS)
+@each_row("name", BLOBS)
 def test_a_version_that_never_was_is_unknown(name: str) -> None:
     assert decode_blob(name, b"\xff\xfe" + bytes(40)) == Unknown(name, None, -2)
 
@@ -68,7 +69,7 @@ def test_bytes_after_an_embedded_message_are_kept() -> None:
     assert found.rest == b"more"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("missing", "defaults"),
     [
         (("delay",), {"delay": 0}),
@@ -76,7 +77,7 @@ def test_bytes_after_an_embedded_message_are_kept() -> None:
         (("assignment", "revoked", "delay"), {"assignment": None, "revoked": None, "delay": 0}),
     ],
 )
-@pytest.mark.parametrize("version", [1, 2])
+@each_row("version", [1, 2])
 def test_the_last_fields_of_connects_assignment_may_be_missing(
     version: int, missing: tuple[str, ...], defaults: dict[str, Any]
 ) -> None:
@@ -96,8 +97,8 @@ def test_the_allocation_of_a_connect_worker_may_be_missing() -> None:
     )
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
-@pytest.mark.parametrize("name", ["ConnectAssignment", "ConnectWorkerState"])
+@each_row("version", [0, 1, 2])
+@each_row("name", ["ConnectAssignment", "ConnectWorkerState"])
 def test_a_field_of_connect_that_is_cut_is_never_taken_for_a_missing_one(name: str, version: int) -> None:
     codec = embedded.codec(name, version)
     assert codec is not None
@@ -113,7 +114,7 @@ def test_a_field_of_connect_that_is_cut_is_never_taken_for_a_missing_one(name: s
             decode_blob(name, blob[:size])
 
 
-@pytest.mark.parametrize(("name", "version"), EVERY_BLOB)
+@each_row(("name", "version"), EVERY_BLOB)
 def test_a_blob_cut_short_is_truncated(name: str, version: int) -> None:
     if not name.startswith("Connect"):
         blob = encode_blob(name, version, some_values(name, version))

@@ -16,9 +16,10 @@ from tests.proxy.wire.interpreter import Reader, Writer
 from tests.proxy.wire.test_every_message import damage
 from tests.strategies import Values, at_path, extremes, field_paths, values_of
 from tests.sweeps import examples
+from tests.tables import each_row
 
 EVERY_EMBEDDED = [(name, version) for name in embedded.names() for version in embedded.versions(name)]
-every_embedded = pytest.mark.parametrize(("name", "version"), EVERY_EMBEDDED)
+every_embedded = each_row(("name", "version"), EVERY_EMBEDDED)
 
 
 def must_embedded(name: str, version: int) -> Codec:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from proxy.wire import apis, catalog, embedded
 from proxy.wire.apis import MessageKind
 from proxy.wire.compile.layout import layout
@@ -12,6 +10,7 @@ from proxy.wire.embedded.fields import HOLDERS, STICKY_DATA, Content
 from proxy.wire.keys import ENVELOPE
 from proxy.wire.language import Message
 from tests.strategies import field_paths
+from tests.tables import each_row
 
 SUBSCRIPTION, SUBSCRIBED = "ConsumerProtocolSubscription", {"topics": ["t"], "user_data": None}
 ASSIGNED = {"assigned_partitions": [{"topic": "t", "partitions": [1]}], "user_data": None}
@@ -38,7 +37,7 @@ def message_of(name: str) -> Message:
     return found
 
 
-@pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: f"{holder.message}.{holder.path}")
+@each_row("holder", HOLDERS, ids=lambda holder: f"{holder.message}.{holder.path}")
 def test_each_holder_of_the_table_is_a_bytes_field(holder: Any) -> None:
     message = message_of(holder.message)
     for version in message.versions:
@@ -100,7 +99,7 @@ def test_every_member_and_assignment_of_described_groups_is_shown_by_its_groups_
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("blob", "expected"),
     [
         (SUBSCRIPTION_BLOB, shown(SUBSCRIPTION, SUBSCRIBED)),
@@ -136,7 +135,7 @@ def test_an_assignment_is_shown() -> None:
 STICKY = {"previous_assignment": [{"topic": "t", "partitions": [0, 1]}]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("assignor", "name", "version", "values"),
     [
         ("sticky", "StickyUserData", 0, STICKY),

@@ -16,6 +16,7 @@ from proxy.wire.errors import Truncated, WireError
 from proxy.wire.primitives import uvarint
 from tests.strategies import values_of
 from tests.sweeps import examples
+from tests.tables import each_row
 
 COORDINATOR_LOGS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
 FRAMED_LOGS = ("__cluster_metadata", "__remote_log_metadata")
@@ -99,7 +100,7 @@ def test_records_of_other_topics_are_not_decoded() -> None:
     assert decode_record("orders", b"k", b"v") is None
 
 
-@pytest.mark.parametrize("number", sorted(CONTROL_TYPES))
+@each_row("number", sorted(CONTROL_TYPES))
 def test_each_type_of_a_control_batch_is_read_in_each_version(number: int) -> None:
     name = CONTROL_TYPES[number]
     key = Embedded("ControlRecordTypeSchema", 0, {"type": number})
@@ -126,7 +127,7 @@ def test_a_control_record_of_a_later_type_is_unknown() -> None:
     assert decode_control(int16s(-1, 0), b"?").value == Unknown(None, None, None)
 
 
-@pytest.mark.parametrize("topic", sorted(LOGS))
+@each_row("topic", sorted(LOGS))
 def test_bytes_that_end_too_early_are_truncated(topic: str) -> None:
     with pytest.raises(Truncated, match=f"^{topic} at byte [01]: "):
         decode_record(topic, b"\0", b"")

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 from aiokafka.structs import TopicPartition
@@ -15,6 +14,7 @@ from proxy.wire.compile.layout import layout
 from proxy.wire.embedded import Embedded, decode_blob, encode_blob, expand
 from tests.proxy.wire.test_kafka_python import ours, theirs
 from tests.strategies import extremes, values_of
+from tests.tables import each_row
 
 NAMES = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")
 TOPICS = st.lists(st.text(min_size=1, max_size=20), max_size=3, unique=True)
@@ -23,9 +23,7 @@ ASSIGNED = st.dictionaries(st.text(min_size=1, max_size=20), PARTITIONS, max_siz
 USER_DATA = st.none() | st.binary(max_size=30)
 
 
-@pytest.mark.parametrize(
-    ("name", "version"), [(name, version) for name in NAMES for version in embedded.versions(name)]
-)
+@each_row(("name", "version"), [(name, version) for name in NAMES for version in embedded.versions(name)])
 def test_kafka_python_writes_and_reads_the_consumer_protocol_as_we_do(name: str, version: int) -> None:
     container, codec = getattr(kafka_python, name), embedded.codec(name, version)
     assert codec

@@ -5,10 +5,9 @@ No broker has that jar, so its bytes are here in hex.
 
 from typing import Any
 
-import pytest
-
 from proxy.wire import embedded
 from proxy.wire.embedded import Embedded, decode_field, encode_blob, expand
+from tests.tables import each_row
 
 SUBSCRIPTIONS = {
     1: ("000000010000000000000001000000000000000200000001000000030000000400000000"),
@@ -140,7 +139,7 @@ def assigned(version: int) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize("version", range(1, 12))
+@each_row("version", range(1, 12))
 def test_subscriptions_of_kafka_streams_are_read_and_written(version: int) -> None:
     data, codec = bytes.fromhex(SUBSCRIPTIONS[version]), embedded.codec("SubscriptionInfoData", version)
     assert codec
@@ -149,7 +148,7 @@ def test_subscriptions_of_kafka_streams_are_read_and_written(version: int) -> No
     assert codec.encode(subscribed(version)) == data
 
 
-@pytest.mark.parametrize("version", range(1, 12))
+@each_row("version", range(1, 12))
 def test_assignments_of_kafka_streams_are_read_and_written(version: int) -> None:
     data, codec = bytes.fromhex(ASSIGNMENTS[version]), embedded.codec("AssignmentInfo", version)
     assert codec

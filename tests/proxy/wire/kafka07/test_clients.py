@@ -29,6 +29,7 @@ from proxy.wire.kafka07 import (
 )
 from tests.brokers.kafka07 import ANSWERS
 from tests.proxy.wire.kafka07.clients import FRAMES, built, read
+from tests.tables import each_row
 
 BROD, PROZESS, KAFKA = "brod", "prozess", "kafka"
 PRODUCED = [
@@ -67,7 +68,7 @@ def produced(client: str, call: str) -> Produce:
     return request
 
 
-@pytest.mark.parametrize(("client", "call", "topic", "partition", "magic", "payloads"), PRODUCED)
+@each_row(("client", "call", "topic", "partition", "magic", "payloads"), PRODUCED)
 def test_produce_requests_of_clients_are_read(
     client: str, call: str, topic: str, partition: int, magic: int, payloads: list[bytes]
 ) -> None:
@@ -78,7 +79,7 @@ def test_produce_requests_of_clients_are_read(
     ]
 
 
-@pytest.mark.parametrize(("client", "call", "topic", "partition", "magic", "payloads"), PLAIN)
+@each_row(("client", "call", "topic", "partition", "magic", "payloads"), PLAIN)
 def test_we_produce_the_clients_bytes(
     client: str, call: str, topic: str, partition: int, magic: int, payloads: list[bytes]
 ) -> None:
@@ -86,7 +87,7 @@ def test_we_produce_the_clients_bytes(
     assert encode_request(request) == built(client, call)[4:]
 
 
-@pytest.mark.parametrize(("client", "call", "request_"), ASKED)
+@each_row(("client", "call", "request_"), ASKED)
 def test_requests_of_clients_are_read_and_written_alike(client: str, call: str, request_: Request) -> None:
     frame = built(client, call)[4:]
     assert decode_request(frame) == request_

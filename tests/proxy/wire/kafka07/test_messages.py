@@ -25,6 +25,7 @@ from proxy.wire.kafka07.messages import (
 )
 from proxy.wire.records.kinds import Compression
 from tests.proxy.wire.kafka07.values import hostile, integer, sized
+from tests.tables import each_row
 
 PAYLOADS = st.lists(st.tuples(st.binary(max_size=20), st.integers(0, 1)), max_size=6)
 STARTS = st.integers(0, 1 << 60)
@@ -108,7 +109,7 @@ def test_hostile_payloads_raise_the_error_family_and_nothing_else(data: bytes, a
         list(read(log))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "reason"),
     [
         (integer(4, 4) + b"\0", "4 bytes: its header has 5"),

@@ -20,6 +20,7 @@ from proxy.wire.kafka07 import (
     request_head,
 )
 from tests.proxy.wire.kafka07.values import INT16, REQUESTS, hostile, integer, obvious_request
+from tests.tables import each_row
 
 FETCH = Fetch("clicks", 1, 0, 300_000)
 PRODUCE = Produce("clicks", 1, b"messages")
@@ -78,7 +79,7 @@ def test_an_unknown_type_is_a_value(number: int, body: bytes) -> None:
     assert (head.number, head.type, head.awaits_response) == (number, None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("request_", "name", "awaits"),
     [
         (PRODUCE, "PRODUCE", False),
@@ -122,7 +123,7 @@ def test_a_count_beyond_the_frame_is_truncated() -> None:
         decode_request(integer(2, 2) + b"\x7f\xff" + obvious_request(FETCH)[2:])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "request_",
     [
         Fetch("t" * (1 << 15), 0, 0, 0),

@@ -27,6 +27,7 @@ from proxy.wire.kafka07.zookeeper import (
     topic_broker_path,
     topic_path,
 )
+from tests.tables import each_row
 
 NAMES = st.text(st.characters(exclude_characters=":", exclude_categories=["Cs"]), min_size=1, max_size=12)
 IDS = st.integers(0, 2**31 - 1)
@@ -80,7 +81,7 @@ def test_registrations_are_read_as_written(creator: str, host: str, port: int) -
     assert registration(str(told)) == told
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "kafka1:9092", "c::9092", "c:kafka1:", "c:kafka1:0", "c:kafka1:65536", "c:kafka1:-1", "c:h:9 ", "c:h:²"],
 )
@@ -164,7 +165,7 @@ def test_the_pages_example_of_a_split() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "sizes"),
     [(16, [4, 4, 4, 4]), (17, [5, 4, 4, 4]), (18, [5, 5, 4, 4]), (19, [5, 5, 5, 4]), (3, [1, 1, 1, 0]), (0, [0] * 4)],
 )

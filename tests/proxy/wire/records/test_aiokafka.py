@@ -10,13 +10,14 @@ from hypothesis import given
 
 from proxy.wire.records import Compression, Record, TimestampType, batches, read, write_batch, write_message_set
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, record_lists
+from tests.tables import each_row
 
 LARGE = 1 << 24
 NUMBERS = {codec: number for number, codec in enumerate(BATCH_CODECS)}
 # aiokafka lacks the header checksum that lz4 has in magic 0
 SETS = [case for case in product([0, 1], MESSAGE_CODECS) if case != (0, Compression.LZ4)]
-every_batch_codec = pytest.mark.parametrize("codec", BATCH_CODECS)
-every_set = pytest.mark.parametrize(("magic", "codec"), SETS)
+every_batch_codec = each_row("codec", BATCH_CODECS)
+every_set = each_row(("magic", "codec"), SETS)
 
 
 def told(record: Record) -> tuple[object, ...]:

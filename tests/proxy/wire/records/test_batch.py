@@ -7,6 +7,7 @@ import pytest
 from proxy.wire.errors import Malformed
 from proxy.wire.records import Compression, Record, TimestampType, batches, partial, write_batch, write_message_set
 from tests.proxy.wire.records.samples import plain_records
+from tests.tables import each_row
 
 
 def batch(
@@ -37,7 +38,7 @@ def test_a_header_is_read_field_by_field() -> None:
     assert (found.producer_id, found.producer_epoch, found.base_sequence) == (77, 3, 41)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("attributes", "word", "value"),
     [
         (0, "codec", Compression.NONE),
@@ -108,7 +109,7 @@ def test_a_part_of_a_buffer_is_read_as_if_it_were_all() -> None:
     assert partial(data, len(data) + 7) == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "reason", "offset"),
     [
         (batch(magic=3), "magic 3", 16),

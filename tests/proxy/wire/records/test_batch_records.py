@@ -16,6 +16,7 @@ from proxy.wire.records.batch_records import chunks
 from proxy.wire.records.record import CHUNK, Raw
 from tests.proxy.wire.records import twin
 from tests.proxy.wire.records.samples import INT64, plain_records, record_lists
+from tests.tables import each_row
 
 # attributes, timestamp, offset, null key, null value, no headers
 SMALLEST = b"\0\0\0\1\1\0"
@@ -89,7 +90,7 @@ def test_a_base_timestamp_near_the_end_of_64_bits_wraps() -> None:
     assert raw[1] == -(1 << 63)
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
+@each_row("width", [1, 2, 3, 4, 5])
 def test_varints_need_not_be_as_short_as_they_could(width: int) -> None:
     def wide(value: int) -> bytes:
         return uvarint(value, width)
@@ -103,7 +104,7 @@ def test_a_count_of_none_reads_nothing() -> None:
     assert one(b"", size=b"", count=0) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "reason"),
     [
         (b"\0\0\1\1\1\0", "-1 where a number from 0 on must stand"),
@@ -132,7 +133,7 @@ def test_an_impossible_record_is_malformed(body: bytes, reason: str) -> None:
         one(body)
 
 
-@pytest.mark.parametrize("size", [b"\x0d", b"\x0b", b"\x8d\0", b"\x8b\x80\0", b"\x0e", b"\x0a"])
+@each_row("size", [b"\x0d", b"\x0b", b"\x8d\0", b"\x8b\x80\0", b"\x0e", b"\x0a"])
 def test_a_length_that_the_fields_do_not_fill_is_malformed(size: bytes) -> None:
     assert one(SMALLEST) == [Record(0, 0)]
     with pytest.raises(Malformed):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.records import checksums, message_set
 from proxy.wire.records.checksums import CHOICES, crc32c, fastest
+from tests.tables import each_row
 
 # RFC 3720, appendix B.4, and the catalogue's check value
 KNOWN = [
@@ -26,8 +27,8 @@ def choosing() -> Iterator[None]:
     fastest.cache_clear()
 
 
-@pytest.mark.parametrize(("data", "expected"), KNOWN)
-@pytest.mark.parametrize("choose", CHOICES)
+@each_row(("data", "expected"), KNOWN)
+@each_row("choose", CHOICES)
 def test_every_implementation_computes_the_published_checksums(
     choose: checksums.Choice, data: bytes, expected: int
 ) -> None:

@@ -18,6 +18,7 @@ from proxy.wire.errors import Malformed, OverBudget, WireError
 from proxy.wire.records import DEFAULT_LIMIT, Compression, compress, decompress
 from proxy.wire.records.compression import unfold
 from tests.proxy.wire.records.samples import BATCH_CODECS, few
+from tests.tables import each_row
 
 PACKED = BATCH_CODECS[1:]
 MEGABYTE = 1 << 20
@@ -70,7 +71,7 @@ def test_compressed_data_is_decompressed_to_itself(codec: Compression, data: byt
     assert decompress(codec, memoryview(compress(codec, data, magic=magic)), magic=magic) == data
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@each_row("name", OTHERS)
 @few
 @given(PAYLOADS)
 def test_data_compressed_by_other_libraries_is_read(name: str, data: bytes) -> None:
@@ -85,7 +86,7 @@ def test_other_libraries_read_our_compressed_data(codec: Compression, data: byte
     assert READERS[codec](compress(codec, data)) == data
 
 
-@pytest.mark.parametrize("name", [name for name in OTHERS if name != "bare snappy"])
+@each_row("name", [name for name in OTHERS if name != "bare snappy"])
 def test_several_members_are_one_payload(name: str) -> None:
     codec, pack = OTHERS[name]
     large = Random(1).randbytes(200_000)
@@ -154,7 +155,7 @@ def test_a_bomb_is_stopped_at_the_limit_and_costs_no_more(codec: Compression) ->
         assert peak_of(lambda limit=limit: decompress(codec, bomb, limit)) < limit + ALLOWANCE + 2 * len(bomb)
 
 
-@pytest.mark.parametrize("codec", BATCH_CODECS)
+@each_row("codec", BATCH_CODECS)
 def test_the_limit_itself_is_allowed(codec: Compression) -> None:
     data = Random(4).randbytes(1000) * 300
     packed = compress(codec, data)

@@ -17,13 +17,14 @@ from proxy.wire.records import (
     write_message_set,
 )
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, record_lists
+from tests.tables import each_row
 
 LARGE = 1 << 24
 NUMBERS = {codec: number for number, codec in enumerate(BATCH_CODECS)}
 # lz4 in magic 0 needs a package of its own: see test_lz4_frames
 SETS = [case for case in product([0, 1], MESSAGE_CODECS) if case != (0, Compression.LZ4)]
 CASES = [*SETS, *product([2], BATCH_CODECS)]
-every_case = pytest.mark.parametrize(("magic", "codec"), CASES)
+every_case = each_row(("magic", "codec"), CASES)
 
 
 def kept(records: list[Record], magic: int) -> list[Record]:

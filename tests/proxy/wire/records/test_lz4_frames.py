@@ -11,6 +11,7 @@ from proxy.wire.errors import Malformed
 from proxy.wire.records import Compression, compress, decompress
 from proxy.wire.records.compression import is_as_it_says
 from proxy.wire.records.lz4_frames import xxh32
+from tests.tables import each_row
 
 # flags, largest block and header checksum as Kafka writes them; the last one is from the frame format's examples
 RIGHT = bytes.fromhex("04224d18 6040 82")
@@ -29,9 +30,9 @@ def test_xxhash_computes_the_published_numbers(data: bytes, expected: int) -> No
     assert xxh32(data) == expected
 
 
-@pytest.mark.parametrize("size", [0, 3, 70_000])
-@pytest.mark.parametrize("block_size", [4, 5, 6, 7])
-@pytest.mark.parametrize("store_size", [True, False])
+@each_row("size", [0, 3, 70_000])
+@each_row("block_size", [4, 5, 6, 7])
+@each_row("store_size", [True, False])
 def test_the_header_checksum_is_the_librarys(size: int, block_size: int, store_size: bool) -> None:
     frame = lz4.frame.compress(bytes(size), block_size=block_size, store_size=store_size)
     end = 15 if store_size and size else 7
@@ -93,7 +94,7 @@ def test_the_wrong_lz4_checksum_is_malformed_from_magic_1_on() -> None:
             decompress(Compression.LZ4, wrong, magic=magic)
 
 
-@pytest.mark.parametrize("cut", range(12))
+@each_row("cut", range(12))
 def test_a_header_of_magic_0_that_is_cut_off_is_malformed(cut: int) -> None:
     with pytest.raises(Malformed, match="lz4 frame"):
         decompress(Compression.LZ4, compress(Compression.LZ4, b"data", magic=0)[:cut], magic=0)

@@ -10,6 +10,7 @@ from proxy.wire.errors import Malformed, OverBudget
 from proxy.wire.records import Compression, Record, TimestampType, read, write_message_set
 from proxy.wire.records.compression import DEEPEST
 from proxy.wire.records.record import CHUNK
+from tests.tables import each_row
 
 NONE, CREATE, APPEND = TimestampType.NONE, TimestampType.CREATE, TimestampType.LOG_APPEND
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -82,7 +83,7 @@ def test_a_wrapper_that_a_broker_stamped_tells_the_time_of_all() -> None:
     assert [(one.timestamp, one.timestamp_type) for one in found] == [(5000, APPEND)] * 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "reason"),
     [
         (message(1, 0, None, attributes=GZIP), "a compressed message without a value"),
@@ -129,7 +130,7 @@ def test_a_wrapper_that_holds_no_set_is_malformed_at_its_offset(data: bytes, rea
     assert caught.value.offset == len(before)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "reason", "offset"),
     [
         (message(1, 0, b"v", rest=b"more"), "4 bytes behind a message's value", 35),

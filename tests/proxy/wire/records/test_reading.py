@@ -28,6 +28,7 @@ from proxy.wire.records import (
 from proxy.wire.records.batch import BATCH_HEAD
 from proxy.wire.records.batch_records import HEADER_COST
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, plain_records, record_lists
+from tests.tables import each_row
 
 # bytes that codecs request at a time, and their tables
 ALLOWANCE = 2 << 20
@@ -104,7 +105,7 @@ def test_a_compacted_batch_covers_more_offsets_than_it_has_records() -> None:
     assert [one.offset for one in read(data)] == [12, 17]
 
 
-@pytest.mark.parametrize("codec", BATCH_CODECS)
+@each_row("codec", BATCH_CODECS)
 def test_a_batch_of_nothing_is_kept_for_its_producer(codec: Compression) -> None:
     data = write_batch([], base_offset=10, last_offset=19, codec=codec, producer_id=5, producer_epoch=1)
     (batch,) = batches(data)
@@ -157,7 +158,7 @@ def test_errors_name_the_format(magic: int) -> None:
         assert caught.value.offset in (0, 8)
 
 
-@pytest.mark.parametrize("codec", BATCH_CODECS)
+@each_row("codec", BATCH_CODECS)
 def test_a_checksum_that_does_not_fit_is_malformed_wherever_the_damage_is(codec: Compression) -> None:
     before = write_batch([Record(0)])
     data = write_batch(plain_records(5), codec=codec)
@@ -302,7 +303,7 @@ def every_kind() -> list[bytes]:
     return [*found, write_batch([Record(0, 0, b"\0\0\0\1", b"\0\0\0\0\0\5")], control=True)]
 
 
-@pytest.mark.parametrize("data", every_kind(), ids=lambda data: f"magic {data[16]} attributes {data[21]}")
+@each_row("data", every_kind(), ids=lambda data: f"magic {data[16]} attributes {data[21]}")
 def test_every_prefix_is_read_up_to_where_it_is_cut(data: bytes) -> None:
     whole = len(list(read(data)))
     for cut in range(len(data)):
@@ -311,7 +312,7 @@ def test_every_prefix_is_read_up_to_where_it_is_cut(data: bytes) -> None:
         assert partial(data[:cut]) <= cut
 
 
-@pytest.mark.parametrize("data", every_kind(), ids=lambda data: f"magic {data[16]} attributes {data[21]}")
+@each_row("data", every_kind(), ids=lambda data: f"magic {data[16]} attributes {data[21]}")
 @given(edits=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=5))
 def test_damaged_bytes_are_read_or_malformed(data: bytes, edits: list[tuple[int, int]]) -> None:
     damaged = bytearray(data * 2)

@@ -4,6 +4,7 @@ from proxy.wire.errors import Malformed
 from proxy.wire.records import ControlType, Record, control_key
 from proxy.wire.records.kinds import CONTROL_TYPES
 from proxy.wire.records.record import as_records, control_type, int64
+from tests.tables import each_row
 
 
 def test_chunks_of_tuples_become_records() -> None:
@@ -14,7 +15,7 @@ def test_chunks_of_tuples_become_records() -> None:
     assert type(found[0]) is Record
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "kind"),
     [
         (b"\0\0\0\0", ControlType.ABORT),

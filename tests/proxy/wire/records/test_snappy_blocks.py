@@ -4,6 +4,7 @@ import pytest
 from proxy.wire.errors import Malformed, OverBudget
 from proxy.wire.primitives import uvarint
 from proxy.wire.records import Compression, compress, decompress
+from tests.tables import each_row
 
 # the header of snappy-java's SnappyCodec
 HEADER = bytes.fromhex("82534e4150505900 00000001 00000001")
@@ -47,7 +48,7 @@ def test_written_snappy_has_javas_framing_and_block_size() -> None:
     assert sizes == [32768, 32768, 76800 - 65536]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "reason"),
     [
         (b"", "no snappy block: the bytes end inside a varint"),

@@ -23,6 +23,7 @@ from proxy.wire.records import (
 )
 from proxy.wire.records.checksums import crc32c
 from tests.proxy.wire.records.samples import BATCH_CODECS, plain_records
+from tests.tables import each_row
 
 
 def test_a_batch_is_written_byte_for_byte_as_here() -> None:
@@ -85,7 +86,7 @@ def test_the_largest_timestamp_is_the_batchs_where_none_is_given() -> None:
     assert (empty.base_timestamp, empty.max_timestamp, empty.base_offset, empty.last_offset) == (-1, -1, 0, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("records", "fields"),
     [
         ([Record(5), Record(4)], {}),
@@ -126,7 +127,7 @@ def test_a_message_set_with_impossible_values_is_malformed() -> None:
     assert write_message_set([]) == b""
 
 
-@pytest.mark.parametrize("codec", BATCH_CODECS)
+@each_row("codec", BATCH_CODECS)
 def test_a_batch_moves_to_another_offset_with_its_checksum_and_records(codec: Compression) -> None:
     data = write_batch(plain_records(5), codec=codec)
     moved = with_base_offset(memoryview(data), 1 << 40, leader_epoch=6)
@@ -138,7 +139,7 @@ def test_a_batch_moves_to_another_offset_with_its_checksum_and_records(codec: Co
     assert with_base_offset(data, 1 << 40)[12:16] == data[12:16]
 
 
-@pytest.mark.parametrize("codec", BATCH_CODECS)
+@each_row("codec", BATCH_CODECS)
 def test_another_producers_batch_has_the_same_records_and_a_checksum_that_fits(codec: Compression) -> None:
     data = write_batch(plain_records(5), codec=codec)
     expected = write_batch(plain_records(5), codec=codec, producer_id=9, producer_epoch=8, base_sequence=7)

@@ -3,6 +3,7 @@ import zstandard
 
 from proxy.wire.errors import Malformed
 from proxy.wire.records import Compression, compress, decompress
+from tests.tables import each_row
 
 MAGIC = bytes.fromhex("28b52ffd")
 SKIPPED = bytes.fromhex("532a4d18 03000000") + b"abc"
@@ -28,8 +29,8 @@ def test_raw_and_repeated_blocks_are_read() -> None:
     assert decompress(Compression.ZSTD, data) == b"abcxxxxx"
 
 
-@pytest.mark.parametrize("size", [0, 200, 300, 70_000])
-@pytest.mark.parametrize("checksum", [True, False])
+@each_row("size", [0, 200, 300, 70_000])
+@each_row("checksum", [True, False])
 def test_headers_of_every_size_are_walked(size: int, checksum: bool) -> None:
     packer = zstandard.ZstdCompressor(write_checksum=checksum)
     assert decompress(Compression.ZSTD, packer.compress(bytes(size)) * 2) == bytes(2 * size)
@@ -42,7 +43,7 @@ def test_frames_to_be_skipped_are() -> None:
         decompress(Compression.ZSTD, SKIPPED[:-1])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "reason"),
     [
         (b"", "does not end"),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.analysis.change.facts import together_ns
+from tests.tables import each_row
 
 SPANS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)).map(lambda both: tuple(sorted(both))))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spans", "found"),
     [([], 0), ([(5, 9)], 4), ([(0, 10), (5, 12)], 12), ([(0, 10), (20, 25)], 15), ([(0, 10), (2, 3)], 10)],
     ids=["none", "one", "workers", "a pause", "within"],

@@ -18,6 +18,7 @@ from recorder.analysis.change.judged import (
     of_shares,
     together,
 )
+from tests.tables import each_row
 
 OPPOSITE = {
     Change.WORSE: Change.BETTER,
@@ -46,7 +47,7 @@ def test_a_latency_counts_beyond_the_tolerance(before: float, after: float, foun
     assert less_is_better(before, after, 0.2, 0.1) is found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "found"),
     [
         (Cases(0, 1000), Cases(50, 1000), Change.NEW),
@@ -91,7 +92,7 @@ def test_percentiles_need_ten_answers_beyond_them() -> None:
     assert ENOUGH == {"p50_ms": 20, "p95_ms": 200, "p99_ms": 1000}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "found"),
     [
         ((Change.UNCHANGED, Change.BETTER, Change.UNKNOWN), Change.BETTER),

@@ -19,6 +19,7 @@ from proxy.wire import records
 from proxy.wire.records import Compression, Record
 from recorder.analysis.decode import cloudevents
 from recorder.analysis.decode.cloudevents import MEANINGS, Clause, Event, Mode, event_in, may_hold_events
+from tests.tables import each_row
 
 FOUR = {"ce_id": b"1", "ce_source": b"/here", "ce_specversion": b"1.0", "ce_type": b"t"}
 BODY = {"id": "1", "source": "/here", "specversion": "1.0", "type": "t"}
@@ -96,7 +97,7 @@ def test_extensions_in_json_are_written_as_headers_would_have_them() -> None:
     assert found.broken == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "size"),
     [
         ({"data": {"a": [1, 2]}}, len('{"a": [1, 2]}')),
@@ -149,7 +150,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("clause", "headers", "value"), BROKEN.values(), ids=BROKEN)
+@each_row(("clause", "headers", "value"), BROKEN.values(), ids=BROKEN)
 def test_a_clause_that_is_broken_is_named_alone(
     clause: Clause, headers: dict[str, bytes | None], value: bytes | None
 ) -> None:
@@ -312,7 +313,7 @@ def test_batches_without_a_mark_are_passed_over() -> None:
 TEXT_OF_DATA = '{"grüße": "€"}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("media_type", "value"),
     [
         ("application/json; charset=UTF-16", TEXT_OF_DATA.encode("utf-16")),
@@ -329,7 +330,7 @@ def test_data_in_the_charset_of_its_media_type_breaks_nothing(media_type: str, v
     assert event({**FOUR, "content-type": media_type.encode()}, value).broken == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("media_type", "value"),
     [
         ("application/json", TEXT_OF_DATA.encode("utf-16")),

@@ -12,9 +12,10 @@ from proxy.wire.keys import METADATA, SASL_AUTHENTICATE
 from recorder.analysis.decode.encodings import FIELD_SIZES
 from tests.recorder.analysis.decode.frames import request, response, rows
 from tests.strategies import must_codec, values_of
+from tests.tables import each_row
 
 TOPICS = {"topics": [{"name": "t", "partitions": [{"partition_index": 300, "leader_id": 1, "replica_nodes": [1, 2]}]}]}
-every_api = pytest.mark.parametrize("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
+every_api = each_row("key", apis.api_keys(), ids=lambda key: apis.api_name(key) or str(key))
 
 
 @every_api

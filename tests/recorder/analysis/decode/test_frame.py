@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from recorder.analysis.decode.record_rows import RECORDS
 from recorder.analysis.decode.software import OFFERS, SOFTWARE
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from tests.recorder.analysis.decode.frames import own, request, response, rows
+from tests.tables import each_row
 
 DECODERS = {one.name: one for one in (BATCHES, MESSAGES, ANSWERED_NAMES, OFFERS, RECORDS, SOFTWARE, TOPIC_PARTITIONS)}
 DATA = records.write_batch([records.Record(n, value=b"v" * 40) for n in range(20)])
@@ -27,7 +27,7 @@ def but(**other: Any) -> dict[str, Any]:
     return FETCHED | other
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "reason"),
     [
         (but(frame=WHOLE[:30]), "malformed"),
@@ -40,7 +40,7 @@ def but(**other: Any) -> dict[str, Any]:
     ],
     ids=["malformed", "cut", "omitted", "newer", "no-version", "masked", "masked-anywhere"],
 )
-@pytest.mark.parametrize("name", ["topic_partitions", "batches", "records", "messages"])
+@each_row("name", ["topic_partitions", "batches", "records", "messages"])
 def test_a_frame_that_cannot_be_read_says_why_and_stops_nothing(name: str, row: dict[str, Any], reason: str) -> None:
     decoder = DECODERS[name]
     found = own(decoder, FETCHED, row, FETCHED)

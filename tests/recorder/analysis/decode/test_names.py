@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
-
 from proxy.wire import uuid_text
 from recorder.analysis.decode.names import ANSWERED_NAMES
 from tests.recorder.analysis.decode.frames import own, response
+from tests.tables import each_row
 
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))
 NAMED = {"topic": "t", "topic_id": uuid_text(ID)}
 MEMBER = {"assignment": {"topic_partitions": [{"topic_id": ID, "topic_name": "t"}]}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "version", "values"),
     [
         (3, 10, {"topics": [{"name": "t", "topic_id": ID}]}),

@@ -14,6 +14,7 @@ from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.record_rows import RECORDS
 from tests.proxy.wire.records.samples import record_lists
 from tests.recorder.analysis.decode.frames import Row, own, request, response, rows
+from tests.tables import each_row
 
 COMMITTED, ABORTED, OPEN, UNKNOWN = "committed", "aborted", "open", "unknown"
 
@@ -39,9 +40,7 @@ def fates(row: Row) -> list[tuple[int, str | None]]:
     return [(one["offset"], one["transaction"]) for one in rows(RECORDS, row) if one["control"] is None]
 
 
-@pytest.mark.parametrize(
-    "codec", [one for one in Compression if one is not Compression.UNKNOWN], ids=lambda one: one.value
-)
+@each_row("codec", [one for one in Compression if one is not Compression.UNKNOWN], ids=lambda one: one.value)
 @given(found=record_lists(smallest=1))
 def test_records_are_rows_whatever_their_codec(codec: Compression, found: list[Record]) -> None:
     made = rows(RECORDS, fetched(records.write_batch(found, codec=codec)))

@@ -9,6 +9,7 @@ import pytest
 from proxy.wire import uuid_text
 from recorder.analysis.decode.topic_errors import TOPIC_ERRORS
 from tests.recorder.analysis.decode.frames import own, response
+from tests.tables import each_row
 
 ID = bytes(range(16))
 PARTS = [{"partition_index": 0, "error_code": 0}, {"partition_index": 4, "error_code": 6}]
@@ -16,7 +17,7 @@ INDEXES = [{"index": 0, "error_code": 0}, {"index": 4, "error_code": 6}]
 ADDED = [{"partition_index": 0, "partition_error_code": 0}, {"partition_index": 4, "partition_error_code": 6}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "version", "values"),
     [
         (0, 9, {"responses": [{"name": "t", "partition_responses": INDEXES}]}),

@@ -12,6 +12,7 @@ from proxy.wire.records import ControlType
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.decode.topics import PARTITION_APIS
 from tests.recorder.analysis.decode.frames import own, request, response
+from tests.tables import each_row
 
 ID = bytes(range(16))
 BATCH = records.write_batch([records.Record(7, value=b"a"), records.Record(8, value=b"b")])
@@ -73,8 +74,8 @@ def test_kafka_0_7_names_its_partitions_in_requests() -> None:
     assert found == [{"topic": "t", "partition": 2}, {"topic": "u", "partition": 0}]
 
 
-@pytest.mark.parametrize("side", ["request", "response"])
-@pytest.mark.parametrize("key", PARTITION_APIS, ids=api_name)
+@each_row("side", ["request", "response"])
+@each_row("key", PARTITION_APIS, ids=api_name)
 def test_the_partition_of_every_api_and_version_is_found(side: Any, key: int) -> None:
     """Every array of the message has one element, so there is one partition, with a topic or its id."""
     for version in versions(key):

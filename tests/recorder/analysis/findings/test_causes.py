@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.analysis.findings.causes import CAUSES, Cause, Joined, under_causes
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.summary.sections.findings import Finding, Severity
+from tests.tables import each_row
 
 EVERY = [rule.name for rule in RULES]
 OTHER = {Joined.BY_CLIENT: {"clients": ("b",)}, Joined.BY_NODE: {"nodes": (2,)}}
-ROWS = pytest.mark.parametrize(
+ROWS = each_row(
     ("row", "consequence"),
     [(row, name) for row in CAUSES for name in row.consequences if name != row.rule],
     ids=lambda one: one if isinstance(one, str) else f"{one.rule} {one.by.name}",

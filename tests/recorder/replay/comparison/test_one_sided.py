@@ -10,6 +10,7 @@ from recorder.replay.comparison.known import NoCounterparts
 from recorder.replay.comparison.one_sided import OneSidedCommits
 from recorder.replay.plan import Exchange, Values
 from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, exchange, names
+from tests.tables import each_row
 
 # COORDINATOR_LOAD_IN_PROGRESS, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS
 LOADING, ILLEGAL, UNKNOWN, REBALANCING = 14, 22, 25, 27
@@ -94,9 +95,9 @@ def fetched(
     return verdict(OFFSET_FETCH, version, asks.answer, answer, Named(), consequences=consequences).kind
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("api_key", [OFFSET_COMMIT, TXN_OFFSET_COMMIT])
-@pytest.mark.parametrize("refusal", [ILLEGAL, UNKNOWN, REBALANCING])
+@each_row("version", VERSIONS)
+@each_row("api_key", [OFFSET_COMMIT, TXN_OFFSET_COMMIT])
+@each_row("refusal", [ILLEGAL, UNKNOWN, REBALANCING])
 def test_offsets_after_a_commit_that_the_target_alone_has_taken_are_no_difference_of_their_own(
     refusal: int, api_key: int, version: int
 ) -> None:
@@ -109,10 +110,8 @@ def test_offsets_after_a_commit_that_the_target_alone_has_refused_are_none_eithe
     assert fetched(played((0, refusal)), 5, {0: 5}, {0: -1}) is DifferenceKind.SAME
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    ("recorded", "target"), [({0: 5}, {}), ({}, {0: 5}), ({0: 5, 1: 6}, {1: 6}), ({1: 6}, {0: 5, 1: 6})]
-)
+@each_row("version", VERSIONS)
+@each_row(("recorded", "target"), [({0: 5}, {}), ({}, {0: 5}), ({0: 5, 1: 6}, {1: 6}), ({1: 6}, {0: 5, 1: 6})])
 def test_an_answer_may_name_such_partitions_on_one_side_alone(
     version: int, recorded: dict[int, int], target: dict[int, int]
 ) -> None:

@@ -21,6 +21,7 @@ from recorder.replay.comparison.compare import verdict
 from recorder.replay.comparison.tolerated import are_alike
 from recorder.replay.mapping import ValueKind
 from recorder.replay.plan import Values
+from tests.tables import each_row
 
 CODES = st.integers(-1, 140)
 
@@ -47,7 +48,7 @@ def test_records_that_the_target_has_already_are_taken() -> None:
     assert not are_alike(PRODUCE, 0, 45)
 
 
-@pytest.mark.parametrize("recorded", [5, 6, 14, 15, 16, 27, 79])
+@each_row("recorded", [5, 6, 14, 15, 16, 27, 79])
 def test_a_passing_error_need_not_occur_on_the_target(recorded: int) -> None:
     assert are_alike(METADATA, recorded, 0)
     assert not are_alike(METADATA, 0, recorded)
@@ -77,7 +78,7 @@ def test_different_errors_are_alike_only_in_listed_cases(recorded: int, target: 
     assert are_alike(PRODUCE, recorded, target) == (recorded == target or target == 0 or (recorded, target) == (0, 46))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("recorded", "target", "alike"),
     [
         ("PrepareCommit", "CompleteCommit", True),

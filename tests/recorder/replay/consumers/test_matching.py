@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from recorder.replay.consumers.matching import EARLIER, NO_PRODUCER, Matching, Side
+from tests.tables import each_row
 
 
 def test_records_before_the_one_that_a_consumer_began_with_are_neither_extra_nor_ahead_but_may_be_equal() -> None:
@@ -59,7 +60,7 @@ def test_records_from_before_the_recording_are_not_owed() -> None:
     assert counts(found) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("order", ["brt", "btr", "tbr", "rbt", "rtb", "trb"])
+@each_row("order", ["brt", "btr", "tbr", "rbt", "rtb", "trb"])
 def test_an_equal_record_counts_for_the_owed_one_and_not_for_that_from_before(order: str) -> None:
     """A record from before and a recorded one are equal, and the target gives one, in any order."""
     found = Matching()

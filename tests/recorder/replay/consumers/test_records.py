@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from proxy.wire.records import Compression, ControlType, Record, TimestampType, end_marker_batch, read, write_batch
 from recorder.replay.consumers.records import Owed, StreamCounts, Streams
 from recorder.replay.plan import Peer
+from tests.tables import each_row
 
 ME = Peer("10.0.0.7", "reader")
 
@@ -229,7 +230,7 @@ def test_no_more_records_wait_than_allowed_and_the_longest_stream_pays() -> None
     assert {one.topic: one.is_exact for one in streams.found()} == {"short": True, "long": False}
 
 
-@pytest.mark.parametrize("codec", list(Compression)[:5], ids=lambda codec: codec.value)
+@each_row("codec", list(Compression)[:5], ids=lambda codec: codec.value)
 @given(at=st.integers(12, 200), value=st.integers(0, 255))
 def test_a_damaged_batch_counts_as_unreadable_or_differs(codec: Compression, at: int, value: int) -> None:
     whole = batch_of("a", "b", "c", codec=codec)

@@ -7,6 +7,7 @@ import pytest
 from proxy.wire import encode_response, request_head
 from proxy.wire.keys import METADATA
 from recorder.replay.engine.channels import Channel, OutgoingRequest
+from tests.tables import each_row
 
 VERSION = 9
 LARGEST = 2**31 - 1
@@ -31,7 +32,7 @@ def sent(channel: Channel, out: OutgoingRequest) -> int:
     return request_head(bytes(action.data)[4:]).correlation_id
 
 
-@pytest.mark.parametrize("last", [0, 7, LARGEST - 2, LARGEST - 1, LARGEST])
+@each_row("last", [0, 7, LARGEST - 2, LARGEST - 1, LARGEST])
 def test_each_answer_finds_its_request_however_many_a_channel_has_sent(last: int) -> None:
     channel = Channel(1, 1, None, is_open=True, _last=last)
     requests = [asks() for _ in range(4)]

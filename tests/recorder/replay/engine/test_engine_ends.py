@@ -22,6 +22,7 @@ from tests.recorder.replay.simple import (
     produced,
 )
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, one_node
+from tests.tables import each_row
 
 
 def test_a_recorded_connection_ends_when_all_of_it_is_played() -> None:
@@ -43,7 +44,7 @@ def test_an_exchange_that_the_recording_did_not_see_answered_is_not_waited_for_a
 STOPS = [0, 0.5, 1, 5, 20, 21, 22, 40, 60, 61, 100, 10_000]
 
 
-@pytest.mark.parametrize("when", STOPS)
+@each_row("when", STOPS)
 def test_a_replay_that_is_stopped_at_any_moment_ends_at_once_and_sends_nothing_recorded_any_more(when: float) -> None:
     recording = Recording()
     for at in range(0, 60, 5):

@@ -18,6 +18,7 @@ from tests.recorder.replay.group_clients import recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, joined
 from tests.recorder.replay.simulation import MS, Recording
 from tests.sweeps import mostly_long
+from tests.tables import each_row
 
 VALUES = {
     JOIN_GROUP: JOIN,
@@ -40,8 +41,8 @@ def two_items(first: int, second: int) -> tuple[WaitGraph, Item, Item]:
     return waiting, *found
 
 
-@pytest.mark.parametrize("second", VALUES)
-@pytest.mark.parametrize("first", VALUES)
+@each_row("second", VALUES)
+@each_row("first", VALUES)
 def test_members_requests_leave_in_recorded_order(first, second):
     waiting, earlier, later = two_items(first, second)
     assert waiting.holds_back(later)
@@ -50,8 +51,8 @@ def test_members_requests_leave_in_recorded_order(first, second):
     assert not waiting.holds_back(later)
 
 
-@pytest.mark.parametrize("second", VALUES)
-@pytest.mark.parametrize("first", VALUES)
+@each_row("second", VALUES)
+@each_row("first", VALUES)
 def test_only_a_sync_passes_an_earlier_one_that_a_room_holds_back(first, second):
     waiting, earlier, later = two_items(first, second)
     earlier.hold = Hold(Reason.NO_LEADER)
@@ -155,8 +156,8 @@ def test_a_member_without_a_recorded_assignment_commits_and_rejoins_without_one(
     assert life.result.totals.lost == 0
 
 
-@pytest.mark.parametrize("seed", mostly_long(range(70), usual=25))
-@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
+@each_row("seed", mostly_long(range(70), usual=25))
+@each_row("speed", [1.0, None], ids=["1x", "max"])
 def test_no_member_waits_for_ever_whatever_the_others_do_at_one_time(speed, seed):
     random = Random(seed)
     # some actions at any time, the others together

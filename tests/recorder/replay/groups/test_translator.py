@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import count
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from tests.recorder.replay.group_clients import GROUP, Capture, ClassicClient, C
 from tests.recorder.replay.group_coordinator import SECOND, Clock, ConsumerCoordinator, Coordinator
 from tests.recorder.replay.group_player import Player
 from tests.sweeps import examples
+from tests.tables import each_row
 
 # time after the last action of a member, in which session timeouts and rebalances end
 CALM = 60 * SECOND
@@ -70,10 +70,8 @@ def expected(player: Player, coordinator: Coordinator) -> dict[object, bytes]:
     return assigned(coordinator, lambda member: player.groups.expected(ValueKind.MEMBER, GROUP, member))
 
 
-@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
-@pytest.mark.parametrize(
-    "elect", [min, max, lambda ids: ids[0], lambda ids: ids[-1]], ids=["min", "max", "first", "last"]
-)
+@each_row("speed", [1.0, None], ids=["1x", "max"])
+@each_row("elect", [min, max, lambda ids: ids[0], lambda ids: ids[-1]], ids=["min", "max", "first", "last"])
 def test_two_members_that_come_one_after_the_other_have_their_recorded_assignments(speed, elect):
     capture, source = record([(0, "start", 0), (1, "start", 100)])
     player, target = play(capture, speed=speed, elect=elect)
@@ -150,7 +148,7 @@ RARE = {
 }
 
 
-@pytest.mark.parametrize("history", RARE.values(), ids=[f"rare{number}" for number in range(len(RARE))])
+@each_row("history", RARE.values(), ids=[f"rare{number}" for number in range(len(RARE))])
 def test_a_rare_history_ends_with_the_recorded_members_and_assignments(history):
     ends_as_recorded(*history)
 

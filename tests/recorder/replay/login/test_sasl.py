@@ -24,6 +24,7 @@ from recorder.replay.plan import OfferedVersions
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.workloads.logins import unsigned_token
+from tests.tables import each_row
 
 NEW: OfferedVersions = {17: range(2), 36: range(3)}
 OLD: OfferedVersions = {17: range(1)}
@@ -34,8 +35,8 @@ CREDENTIALS = {
     "SCRAM-SHA-512": Credentials("SCRAM-SHA-512", "bob", SECRET),
     "OAUTHBEARER": Credentials("OAUTHBEARER", token="abc.def.ghi"),
 }
-every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)
-both_forms = pytest.mark.parametrize("offered", [NEW, OLD], ids=["wrapped", "bare"])
+every_mechanism = each_row("mechanism", MECHANISMS)
+both_forms = each_row("offered", [NEW, OLD], ids=["wrapped", "bare"])
 
 
 # SCRAM
@@ -69,7 +70,7 @@ def test_the_vector_of_rfc_7677() -> None:
         tokens.send(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "final",
     [b"v=7rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", b"v=", b"v=AAAA", b"v==", b"e=invalid-proof", b"", b"\xff"],
     ids=["another", "none", "short", "no base64", "error", "empty", "no text"],
@@ -82,7 +83,7 @@ def test_a_server_that_does_not_know_the_password_is_refused(final: bytes) -> No
         tokens.send(final)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "first",
     [
         b"r=mine,s=QSXCR+Q6sek8bf92,i=4096",
@@ -280,7 +281,7 @@ def test_hostile_answers_raise_wire_errors_alone(mechanism: str, offered: Offere
 # credentials
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         ("GSSAPI", "a", "b", ""),

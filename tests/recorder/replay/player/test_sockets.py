@@ -15,14 +15,15 @@ from recorder.replay.engine.channels import Send
 from recorder.replay.player.dial import Connection
 from recorder.replay.player.frames import Frames
 from recorder.replay.player.sockets import PlainWire, Sockets, Wire
+from tests.tables import each_row
 
 
 def framed(*contents: bytes) -> bytes:
     return b"".join(len(one).to_bytes(4, "big") + one for one in contents)
 
 
-@pytest.mark.parametrize("is_alone", [False, True], ids=["together", "alone"])
-@pytest.mark.parametrize("size", [1, 1000, 200_000], ids=["tiny", "small", "large"])
+@each_row("is_alone", [False, True], ids=["together", "alone"])
+@each_row("size", [1, 1000, 200_000], ids=["tiny", "small", "large"])
 def test_pieces_leave_in_order_and_none_amid_another(size: int, is_alone: bool) -> None:
     """Half of them are written while the socket is full: they wait for the rest of an earlier piece."""
     pieces = [bytes([number]) * size for number in range(100)]

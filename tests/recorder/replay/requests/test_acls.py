@@ -8,6 +8,7 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.names import BeyondPrefix, Names
 from recorder.replay.plan import Values
 from recorder.replay.requests.acls import prefix_rule
+from tests.tables import each_row
 
 
 def ruled(name: str | None, kind: int = 2, pattern: int | None = 3, *, changes: bool = False) -> Values:
@@ -16,8 +17,8 @@ def ruled(name: str | None, kind: int = 2, pattern: int | None = 3, *, changes: 
     return rule
 
 
-@pytest.mark.parametrize("changes", [False, True])
-@pytest.mark.parametrize("kind", [2, 3, 5], ids=["topic", "group", "transaction"])
+@each_row("changes", [False, True])
+@each_row("kind", [2, 3, 5], ids=["topic", "group", "transaction"])
 def test_a_rule_names_what_is_behind_the_prefix(kind: int, changes: bool) -> None:
     assert ruled("orders", kind, changes=changes)["name"] == "p-orders"
     assert ruled("__team-billing", kind, changes=changes)["name"] == "p-__team-billing"
@@ -48,7 +49,7 @@ def test_a_filter_for_any_name_stays_where_it_changes_nothing() -> None:
     assert ruled(None) == {"kind": 2, "name": None, "pattern": 3}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "kind", "pattern"),
     [
         (None, 2, 3),

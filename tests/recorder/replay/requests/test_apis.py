@@ -32,6 +32,7 @@ from recorder.replay.options import Deletes, Options
 from recorder.replay.plan import Exchange, Origin, Peer, Reason, Values
 from recorder.replay.requests import apis
 from recorder.replay.requests.apis import Treatment, refusal, refusal_of_values, treatment
+from tests.tables import each_row
 
 UNKNOWN_ID, INTERNAL_ID = b"u" * 16, b"i" * 16
 
@@ -63,7 +64,7 @@ def test_an_api_that_is_never_sent_goes_nowhere_and_has_no_traits() -> None:
     assert unsent == {name for name, row in rows.items() if len(row) == 1}
 
 
-@pytest.mark.parametrize("trait", apis.Trait)
+@each_row("trait", apis.Trait)
 def test_each_trait_is_that_of_an_api_and_not_of_all(trait: apis.Trait) -> None:
     sent = {key for key, row in apis.ROWS.items() if row.treatment not in (Treatment.NEVER, Treatment.OWN)}
     assert set() < apis.those(trait) < sent

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from proxy.wire.keys import (
     CREATE_TOPICS,
     DELETE_ACLS,
@@ -18,6 +16,7 @@ from recorder.replay.options import Deletes, Options
 from recorder.replay.plan import Reason, Values
 from recorder.replay.requests.apis import ROWS, Treatment
 from recorder.replay.requests.deletes import Thing, ThingKind, made_by, refusal_of_deletes
+from tests.tables import each_row
 
 ID, UNKNOWN = b"r" * 16, b"u" * 16
 RULE = {"resource_type_filter": 2, "resource_name_filter": "orders", "pattern_type_filter": 3}
@@ -44,19 +43,19 @@ def test_each_api_that_deletes_is_here() -> None:
     assert DELETED.keys() == {key for key, row in ROWS.items() if row.treatment is Treatment.DELETES}
 
 
-@pytest.mark.parametrize("api_key", DELETED)
+@each_row("api_key", DELETED)
 def test_topics_and_groups_that_the_replay_did_not_make_are_not_deleted(api_key: int) -> None:
     assert refusal(api_key, DELETED[api_key]) is Reason.NEEDS_DELETES
     assert refusal(api_key, DELETED[api_key], Options(deletes=Deletes.NOTHING)) is Reason.NEEDS_DELETES
 
 
-@pytest.mark.parametrize("api_key", DELETED)
+@each_row("api_key", DELETED)
 def test_topics_and_groups_with_the_prefix_are_deleted_and_all_others_with_their_option(api_key: int) -> None:
     assert refusal(api_key, DELETED[api_key], Options(deletes=Deletes.OWN, prefix="p-")) is None
     assert refusal(api_key, DELETED[api_key], Options(deletes=Deletes.ALL)) is None
 
 
-@pytest.mark.parametrize("api_key", [key for key in DELETED if key != DELETE_ACLS])
+@each_row("api_key", [key for key in DELETED if key != DELETE_ACLS])
 def test_topics_and_groups_that_the_replay_made_are_deleted(api_key: int) -> None:
     kind = ThingKind.TOPIC if api_key in (DELETE_TOPICS, DELETE_RECORDS) else ThingKind.GROUP
     other = ThingKind.GROUP if kind is ThingKind.TOPIC else ThingKind.TOPIC

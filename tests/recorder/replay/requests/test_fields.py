@@ -28,6 +28,7 @@ from recorder.replay.requests.apis import Treatment, treatment
 from recorder.replay.requests.fields import BY_PLACE, OF_API, OF_ARRAY, ways
 from tests.recorder.replay.sent import SENT as SENT_OR_OWN
 from tests.recorder.replay.sent import fields_of
+from tests.tables import each_row
 
 SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.OWN)]
 STATE = re.compile(r"(^|_)(ids?|epochs?|session|offsets?|cursor|generation|sequence)(_|$)")
@@ -63,7 +64,7 @@ def called_state(declared: Sequence[Declared], version: int, above: str = "") ->
             yield from called_state(field.fields, version, f"{above}{field.name}.")
 
 
-@pytest.mark.parametrize("api_key", SENT)
+@each_row("api_key", SENT)
 def test_every_field_of_a_sent_request_that_is_marked_or_called_state_has_a_row(api_key: int) -> None:
     request = catalog.message("request", api_key)
     assert request
@@ -88,7 +89,7 @@ def test_every_row_of_one_api_is_a_field_of_one_of_its_versions() -> None:
         assert any(row is what for row in rows if row) or (what is None and not any(rows)), path
 
 
-@pytest.mark.parametrize("kind", fields.KINDS, ids=lambda row: row.kind.name)
+@each_row("kind", fields.KINDS, ids=lambda row: row.kind.name)
 def test_every_name_and_mark_of_a_kind_is_that_of_a_field(kind: fields.KindRow) -> None:
     sent = {name for key in SENT_OR_OWN for path, _ in fields_of("request", key) for name in path.split(".")}
     answered = {name for key in SENT_OR_OWN for path, _ in fields_of("response", key) for name in path.split(".")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,9 +25,10 @@ from proxy.wire.places import WHOLE, Level, body
 from recorder.replay.requests.layout import divided, errors, narrowed
 from tests.recorder.replay.targets import Shape, shapes, wanted
 from tests.strategies import at_path, must_codec, values_of
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize("api_key", wire.api_keys())
+@each_row("api_key", wire.api_keys())
 def test_any_answer_with_an_error_has_errors_and_one_without_has_none(api_key: int) -> None:
     for version in wire.versions(api_key):
         codec = must_codec("response", api_key, version)

@@ -44,6 +44,7 @@ from proxy.wire.keys import (
 )
 from recorder.replay.plan import Exchange, Origin, Peer
 from recorder.replay.requests.order import Keys, keys, keys_of_answer
+from tests.tables import each_row
 
 TOPIC_ID = bytes(range(16))
 
@@ -129,7 +130,7 @@ def test_a_transaction_is_described_after_what_it_did() -> None:
     assert not _waits(describes, _keys(END_TXN, 3, {"transactional_id": "u", "producer_id": 8}, 1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "version", "topic", "partition"),
     [
         (FETCH, 11, "topic", "partition"),
@@ -213,7 +214,7 @@ def test_records_are_deleted_after_what_read_them() -> None:
     assert not _waits(delete, other)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "version", "values"),
     [
         (DESCRIBE_CONFIGS, 4, {"resources": [{"resource_type": 2, "resource_name": "orders"}]}),
@@ -251,7 +252,7 @@ def test_settings_are_read_after_what_changed_them() -> None:
     assert not _waits(_keys(DESCRIBE_CONFIGS, 4, broker, 2), changed)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "version", "values"),
     [
         (DESCRIBE_GROUPS, 5, {"groups": ["g"]}),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from recorder.replay.names import BeyondPrefix
 from recorder.replay.requests.patterns import prefixed
+from tests.tables import each_row
 
 PATTERNS = {
     "plain": "orders",
@@ -37,8 +38,8 @@ def meets(pattern: str, name: str) -> bool | None:
         return None
 
 
-@pytest.mark.parametrize("pattern", [pytest.param(pattern, id=name) for name, pattern in PATTERNS.items()])
-@pytest.mark.parametrize("prefix", ["p-", "p.", "a_b"])
+@each_row("pattern", [pytest.param(pattern, id=name) for name, pattern in PATTERNS.items()])
+@each_row("prefix", ["p-", "p.", "a_b"])
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_a_name_is_met_behind_the_prefix_as_it_was_without(pattern: str, prefix: str) -> None:
     behind = prefixed(pattern.removeprefix("(?i)"), prefix)
@@ -95,7 +96,7 @@ def test_an_expression_with_a_bracket_too_many_reaches_beyond_the_prefix(pattern
         prefixed(pattern, "p-")
 
 
-@pytest.mark.parametrize("pattern", [r"\)|a", "[)]|a", "[]^)]|a", r"\Q)\E|a", "(?i)a|(b)"])
+@each_row("pattern", [r"\)|a", "[)]|a", "[]^)]|a", r"\Q)\E|a", "(?i)a|(b)"])
 def test_brackets_that_close_nothing_are_no_bracket_too_many(pattern: str) -> None:
     assert prefixed(pattern, "p-") == rf"p\-(?:{pattern})"
 

@@ -25,6 +25,7 @@ from recorder.replay.plan import Dropped, Exchange, Reason, Values
 from recorder.replay.requests.refused_parts import ALL, left, refused_parts
 from tests.recorder.replay.producers.producer_exchanges import PAIR, batch, produce, produce_answer
 from tests.recorder.replay.simulated import exchange
+from tests.tables import each_row
 
 
 def produced(*codes: int, data: bytes | None = None) -> Exchange:
@@ -45,7 +46,7 @@ def topics(names: Iterable[str]) -> list[Values]:
     return [{"name": name, "assignments": assignments} | rest for name in names]
 
 
-@pytest.mark.parametrize("code", sorted(ERRORS))
+@each_row("code", sorted(ERRORS))
 def test_records_are_refused_for_a_while_by_retriable_errors_behind_which_none_are_in_the_log(code: int) -> None:
     is_refused = ERRORS[code].retriable and code not in (2, 7, 20)
     assert refused_parts(produced(code, 0)) == ({("a", 0)} if is_refused else set())

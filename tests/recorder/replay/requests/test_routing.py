@@ -34,6 +34,7 @@ from recorder.replay.requests.nodes import Nodes
 from recorder.replay.requests.routing import Part, joined, parts, with_homes
 from tests.recorder.replay.targets import SHAPES, Shape, asked, cluster, shapes, topic_id, wanted
 from tests.strategies import must_codec, values_of
+from tests.tables import each_row
 
 THREE = Nodes([1, 2, 3], {})
 
@@ -102,7 +103,7 @@ def test_split_and_join_are_identity_on_one_node(shape: Shape, partitions: list[
     assert joined(shape.api_key, values, [answer]) is answer
 
 
-@pytest.mark.parametrize("api_key", wire.api_keys())
+@each_row("api_key", wire.api_keys())
 def test_any_answers_can_be_joined_and_written(api_key: int) -> None:
     for version in wire.versions(api_key):
         codec = must_codec("response", api_key, version)

@@ -40,6 +40,7 @@ from recorder.replay.requests.routing import parts
 from recorder.replay.requests.translate_names import NamesTranslator
 from tests.recorder.replay.targets import asked
 from tests.strategies import at_path, must_codec, values_of
+from tests.tables import each_row
 
 SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.OWN)]
 RECORDED, TARGETS, UNKNOWN = b"r" * 16, b"t" * 16, b"u" * 16
@@ -80,7 +81,7 @@ def sent(api_key: int, version: int, values: Values, prefix: str = "") -> Values
 # every request
 
 
-@pytest.mark.parametrize("api_key", SENT)
+@each_row("api_key", SENT)
 def test_any_request_is_translated_and_routed_and_can_be_written(api_key: int) -> None:
     for version in wire.versions(api_key):
         codec = must_codec("request", api_key, version)
@@ -92,7 +93,7 @@ def test_any_request_is_translated_and_routed_and_can_be_written(api_key: int) -
                 assert [codec.encode(part.values) for part in found] if isinstance(found, list) else found
 
 
-@pytest.mark.parametrize("api_key", SENT)
+@each_row("api_key", SENT)
 def test_without_a_prefix_every_name_stays(api_key: int) -> None:
     for version in wire.versions(api_key):
         rows = fields.of("request", api_key, version)

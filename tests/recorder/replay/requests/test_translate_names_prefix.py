@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-import pytest
-
 from proxy import wire
 from proxy.wire.apis import message
 from proxy.wire.keys import (
@@ -41,6 +39,7 @@ from recorder.replay.requests.apis import Treatment, refusal_of_values, treatmen
 from recorder.replay.requests.translate_names import NamesTranslator
 from tests.recorder.replay.targets import asked
 from tests.strategies import must_codec, swept_versions, values_of
+from tests.tables import each_row
 
 SENT = [key for key in wire.api_keys() if treatment(key) not in (Treatment.NEVER, Treatment.OWN)]
 PREFIX = "p-"
@@ -136,7 +135,7 @@ def changes_topics(api_key: int) -> bool:
     return treatment(api_key) in (Treatment.ADMIN, Treatment.DELETES)
 
 
-@pytest.mark.parametrize("api_key", SENT)
+@each_row("api_key", SENT)
 def test_every_name_in_a_sent_frame_has_the_prefix_or_is_a_topic_of_kafkas_own(api_key: int) -> None:
     schema, was_sent = message("request", api_key), False
     assert schema is not None
@@ -244,7 +243,7 @@ BEYOND: dict[str, tuple[int, int, Values]] = {
 }
 
 
-@pytest.mark.parametrize("name", BEYOND)
+@each_row("name", BEYOND)
 def test_requests_that_reach_beyond_the_prefix_are_withheld(name: str) -> None:
     found = sent(*BEYOND[name])
     assert isinstance(found, Withheld)
@@ -273,12 +272,12 @@ WITHIN: dict[str, tuple[int, int, Values]] = {
 }
 
 
-@pytest.mark.parametrize("name", WITHIN)
+@each_row("name", WITHIN)
 def test_requests_that_change_only_what_the_prefix_names_are_sent(name: str) -> None:
     assert isinstance(sent(*WITHIN[name]), dict)
 
 
-@pytest.mark.parametrize("name", BEYOND)
+@each_row("name", BEYOND)
 def test_without_a_prefix_the_same_requests_are_sent(name: str) -> None:
     api_key, version, values = BEYOND[name]
     cluster = Cluster()

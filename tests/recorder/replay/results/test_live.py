@@ -11,6 +11,7 @@ from rich.console import Console
 from recorder.replay.outcome import Progress
 from recorder.replay.results.live import EVERY_NS, EVERY_NS_IN_A_PIPE, STANDSTILL_NS, LiveProgress, Standstill, drawn
 from tests.recorder.replay import drawn as looks
+from tests.tables import each_row
 
 NOW = Progress(12_345, 12_300, 12, 3_400_000, 3, 2, 1_204 * 10**9, 3_725 * 10**9)
 BEYOND = replace(NOW, position_ns=9 * 10**18)
@@ -37,10 +38,8 @@ def test_progress_on_a_terminal_is_redrawn() -> None:
     assert every_ns == EVERY_NS
 
 
-@pytest.mark.parametrize("width", looks.WIDTHS)
-@pytest.mark.parametrize(
-    "now", [Progress(), NOW, replace(NOW, position_ns=9 * 10**18)], ids=["begun", "amid", "beyond"]
-)
+@each_row("width", looks.WIDTHS)
+@each_row("now", [Progress(), NOW, replace(NOW, position_ns=9 * 10**18)], ids=["begun", "amid", "beyond"])
 def test_the_live_progress_fits_the_terminal(now: Progress, width: int) -> None:
     looks.check(looks.drawn([drawn(now)], width), width)
 

@@ -11,6 +11,7 @@ from recorder.replay.outcome import Difference, Mismatch
 from recorder.replay.plan import Exchange, Origin, Peer
 from recorder.replay.results import mismatches
 from tests.recorder.replay import some_results as results
+from tests.tables import each_row
 
 
 def exchange(api_key: int, version: int = 1) -> Exchange:
@@ -36,9 +37,7 @@ def test_a_difference_of_a_secret_shows_no_value() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["a", "a.b", "a]b", "a].b[c", "[", ""], ids=["plain", "dot", "end", "both", "begin", "no"]
-)
+@each_row("name", ["a", "a.b", "a]b", "a].b[c", "[", ""], ids=["plain", "dot", "end", "both", "begin", "no"])
 def test_a_secret_is_hidden_whatever_its_element_is_called(name: str) -> None:
     told = Difference(f"results[2 {name}].configs[{name}].value", "hunter2", "")
     (found,) = mismatches.of_exchange(exchange(results.DESCRIBE_CONFIGS), "value", [told], None).differences

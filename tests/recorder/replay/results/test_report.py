@@ -27,6 +27,7 @@ from recorder.replay.outcome import (
 )
 from recorder.replay.results import report
 from tests.recorder.replay import some_results as results
+from tests.tables import each_row
 
 # a folder's name may hold bytes that are not UTF-8, which Python represents as lone surrogates
 TEXT = st.text(st.characters(exclude_categories=()), max_size=8)
@@ -132,7 +133,7 @@ def changed(**values: Any) -> str:
     return json.dumps(json.loads(report.as_json(results.equal())) | values)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("", "no JSON"),

@@ -14,6 +14,7 @@ from recorder.replay.outcome import Difference, Frame, Mismatch, Result
 from recorder.replay.results.show import JUDGED, LEFT_OUT, MOST_LINES, SAME, aligned, shown
 from tests.recorder.replay import some_results as results
 from tests.recorder.replay.drawn import WIDTHS, check, drawn
+from tests.tables import each_row
 
 
 def of(found: Mismatch, width: int = 160) -> str:
@@ -64,8 +65,8 @@ def test_a_narrow_terminal_has_one_below_the_other() -> None:
     ]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("at", [0, 1, 10])
+@each_row("width", WIDTHS)
+@each_row("at", [0, 1, 10])
 def test_a_mismatch_fits_and_does_not_control_the_terminal(at: int, width: int) -> None:
     check(drawn(shown(results.hostile(), at + 1, width, Budget()), width), width)
 

@@ -9,14 +9,15 @@ from recorder.replay.results.summary import summary
 from recorder.terminal import typed
 from tests.recorder.replay import some_results as results
 from tests.recorder.replay.drawn import WIDTHS, check, drawn
+from tests.tables import each_row
 
 
 def of(result: Result, width: int = 160, report: str | None = None) -> str:
     return drawn(summary(result, width, report), width)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["equal", "different", "interrupted", "hostile"])
+@each_row("width", WIDTHS)
+@each_row("name", ["equal", "different", "interrupted", "hostile"])
 def test_the_summary_fits_and_does_not_control_the_terminal(name: str, width: int) -> None:
     check(of(getattr(results, name)(), width), width)
 

@@ -11,6 +11,7 @@ import pytest
 from recorder.replay.outcome import ApiCounts, Assigned, Difference, Result, Stream, Verdict
 from recorder.replay.results import words
 from tests.recorder.replay import some_results as results
+from tests.tables import each_row
 
 
 def test_mismatches_are_alike_whatever_their_element() -> None:
@@ -42,7 +43,7 @@ def test_every_verdict_has_a_sentence() -> None:
 STREAM = Stream("c", "t", 0, equal=5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answered", "differ", "streams", "lost", "groups", "told"),
     [
         (31, 0, 0, 0, 0, "31 answers and 15 records in 3 streams are as recorded"),

@@ -27,13 +27,14 @@ from recorder.replay.versions.batches import (
     producers_of,
 )
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, plain_records, record_lists
+from tests.tables import each_row
 
 LARGE = 1 << 24
 NUMBERS = {codec: number for number, codec in enumerate(BATCH_CODECS)}
 # kafka-python lacks the header checksum that lz4 has in magic 0
 SETS = [case for case in product([0, 1], MESSAGE_CODECS) if case != (0, Compression.LZ4)]
-every_codec = pytest.mark.parametrize("codec", BATCH_CODECS, ids=lambda codec: codec.value)
-every_set = pytest.mark.parametrize(("magic", "codec"), SETS, ids=[f"{magic}-{codec.value}" for magic, codec in SETS])
+every_codec = each_row("codec", BATCH_CODECS, ids=lambda codec: codec.value)
+every_set = each_row(("magic", "codec"), SETS, ids=[f"{magic}-{codec.value}" for magic, codec in SETS])
 OLD = Numbering(77, 3, 41)
 NUMBERINGS = st.builds(Numbering, st.integers(0, 1 << 62), st.integers(0, 1 << 14), st.integers(0, (1 << 31) - 1))
 
