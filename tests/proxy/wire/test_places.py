@@ -6,6 +6,8 @@ from collections import Counter
 from itertools import chain
 from typing import Any
 
+import pytest
+
 from proxy.wire import catalog
 from proxy.wire.apis import MessageKind, versions
 from proxy.wire.keys import DELETE_RECORDS, DELETE_TOPICS, FETCH, METADATA, OFFSET_FETCH, PRODUCE, SHARE_GROUP_DESCRIBE
