@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from recorder.analysis.embedded import is_embedded
 from recorder.capture import frames as c
 
 # Spark's approximate percentile is exact for groups with at most this many values.
@@ -47,9 +48,37 @@ def in_ms(stamp_ms: Column, at: Column) -> Column:
 
 def percentile(value: str | Column, share: float) -> Column:
     """Returns an aggregate: the percentile of a group's values, by nearest rank, so it is one of the values."""
-    return F.percentile_approx(value, share, _ACCURACY)
+    return percentiles(value, [share])[0] if is_embedded() else F.percentile_approx(value, share, _ACCURACY)
 
 
 def percentiles(value: str | Column, shares: list[float]) -> Column:
     """Returns an aggregate: the list of these percentiles, computed in one pass; null for a group without values."""
-    return F.percentile_approx(value, shares, _ACCURACY)
+    if not is_embedded():
+        return F.percentile_approx(value, shares, _ACCURACY)
+    # the embedded engine would interpolate; it is not asked about so many values that they would not fit into memory
+    ordered = F.array_sort(F.collect_list(value))
+    found = F.array(*(F.get(ordered, (F.ceil(share * F.size(ordered)) - 1).cast("int")) for share in shares))
+    return F.when(F.count(value) > 0, found)
+
+
+def without(values: str | Column, others: str | Column) -> Column:
+    """Returns the different values of an array that the other array lacks; null if either is null.
+
+    (`array_except` takes no arrays on the embedded engine that differ in whether values may be null.)
+    """
+    found = F.filter(F.array_distinct(values), lambda value: ~F.array_contains(others, value))
+    other = F.col(others) if isinstance(others, str) else others
+    return F.when(other.isNotNull(), found)
+
+
+def union_of(one: DataFrame, other: DataFrame) -> DataFrame:
+    """Returns the rows of both tables; columns that one of them lacks are null in its rows.
+
+    (`allowMissingColumns` leaves such a column without a type on the embedded engine.)
+    """
+    kinds = {field.name: field.dataType for table in (one, other) for field in table.schema.fields}
+    both = [
+        table.withColumns({name: F.lit(None).cast(kind) for name, kind in kinds.items() if name not in table.columns})
+        for table in (one, other)
+    ]
+    return both[0].unionByName(both[1])

@@ -17,6 +17,8 @@ from threading import Lock
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+from recorder.analysis.embedded import is_embedded, stored
+
 # As compressed bytes. As objects, the rows of a capture of 1 GB fill the JVM's heap: it then collects garbage for a
 # sixth of the time, and moves rows to disk and back for each question.
 _AS_BYTES = StorageLevel.MEMORY_AND_DISK
@@ -25,11 +27,19 @@ _AS_BYTES = StorageLevel.MEMORY_AND_DISK
 @contextmanager
 def persisted(table: DataFrame) -> Iterator[DataFrame]:
     """Yields the table, which is computed once for all questions within the block."""
+    if is_embedded():
+        yield cut(table)
+        return
     made = table.persist()
     try:
         yield made
     finally:
         made.unpersist()
+
+
+def cut(table: DataFrame) -> DataFrame:
+    """Returns the table, computed now, with a plan that only reads it."""
+    return stored(table) if is_embedded() else table.localCheckpoint(storageLevel=_AS_BYTES)
 
 
 class TableCache:
@@ -49,7 +59,7 @@ class TableCache:
             own = self._locks.setdefault(key, Lock())
         with own:
             if key not in self._made:
-                made = make().localCheckpoint(storageLevel=_AS_BYTES)
+                made = cut(make())
                 self._made[key] = made if is_tiny else _known_if_empty(made)
             return self._made[key]
 

@@ -13,7 +13,7 @@ from proxy.wire import keys
 from recorder.analysis import columns as t
 from recorder.analysis.decode.frame import REQUEST, RESPONSE
 from recorder.analysis.decode.rows import SIDE
-from recorder.analysis.expressions import ns
+from recorder.analysis.expressions import ns, without
 from recorder.analysis.findings.counting import Words, counted, evidence, inside, null_safe_join, rule_rows
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
 from recorder.analysis.findings.tables import PEER, Tables
@@ -36,7 +36,7 @@ def under_replicated(tables: Tables) -> DataFrame:
     changes = tables.changes.filter(F.col("partition").isNotNull() & F.col("asker").isNull())
     of_partition = Window.partitionBy(*_PARTITION)
     next_at = F.lead(c.AT).over(of_partition.orderBy(F.col("leader_epoch").asc_nulls_first(), *_IN_ORDER))
-    lacks = F.array_except("replicas", "isr").cast("array<string>")
+    lacks = without("replicas", "isr").cast("array<string>")
     missing = F.when(F.col("leader").isNull(), F.array(F.lit("a leader"))).otherwise(
         F.transform(lacks, lambda node: F.concat(F.lit("node "), node))
     )

@@ -101,7 +101,7 @@ def _unread(largest: int) -> Column:
     is_masked = (F.size(c.MASKED) > 0) & (masked_from < F.col(_CODE_AT) + 2)
     is_cut = F.coalesce(F.col(c.NOTE).startswith(c.CUT), F.lit(False))
     # Kafka defines no header tags; behind unknown ones the code has another offset
-    has_tags = F.col(_TAGS).isNotNull() & (F.substr(F.col(c.FRAME), F.col(_TAGS) + 1, F.lit(1)) != F.lit(b"\0"))
+    has_tags = F.col(_TAGS).isNotNull() & (_hex(F.col(_TAGS), 1) != "00")
     return (
         F.when(F.coalesce(F.col(c.STORED) != F.col(c.SIZE), F.lit(True)), Unread.OMITTED.value)
         .when(F.col(c.SIZE) > largest, Unread.TOO_LARGE.value)
@@ -114,15 +114,19 @@ def _unread(largest: int) -> Column:
 
 
 def _codes() -> Column:
-    two = F.substr(F.col(c.FRAME), F.col(_CODE_AT) + 1, F.lit(2))
-    number = F.conv(F.hex(two), 16, 10).cast("int")
+    two = _hex(F.col(_CODE_AT), 2)
+    number = F.conv(two, 16, 10).cast("int")
     signed = F.when(number > 0x7FFF, number - 0x10000).otherwise(number)
-    return F.when(two == F.lit(b"\0\0"), F.array().cast(_CODES)).otherwise(F.array(signed.cast("smallint")))
+    return F.when(two == "0000", F.array().cast(_CODES)).otherwise(F.array(signed.cast("smallint")))
 
 
 def _throttle() -> Column:
-    four = F.substr(F.col(c.FRAME), F.col(_THROTTLE) + 1, F.lit(4))
-    return F.conv(F.hex(four), 16, 10).cast("int")
+    return F.conv(_hex(F.col(_THROTTLE), 4), 16, 10).cast("int")
+
+
+def _hex(at: Column, length: int) -> Column:
+    """Bytes of the frame as hexadecimal digits: the embedded engine cuts texts, but no binary values."""
+    return F.when(at.isNotNull(), F.substr(F.hex(c.FRAME), 2 * at + 1, F.lit(2 * length)))
 
 
 def _is_kafka() -> Column:

@@ -20,7 +20,7 @@ from pyspark.sql.window import WindowSpec
 
 from recorder.analysis.bodies import Captured
 from recorder.analysis.decode import group_rows as g
-from recorder.analysis.expressions import ns
+from recorder.analysis.expressions import ns, union_of
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.group_events import COUNTS_FROM, group_events
@@ -193,7 +193,7 @@ def steps(kept: DataFrame, points: DataFrame) -> DataFrame:
     groups = kept.select(*KEY).distinct()
     ends = points.join(groups, _PARTITION).select(*KEY, c.AT, *_STATE[:-1])
     state = F.struct("committed_offset", F.col(c.AT).alias("committed_at")).alias("commit")
-    return kept.select(*KEY, c.AT, state, "is_commit").unionByName(ends, allowMissingColumns=True)
+    return union_of(kept.select(*KEY, c.AT, state, "is_commit"), ends)
 
 
 def with_lag(steps: DataFrame) -> DataFrame:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from recorder.analysis.table_cache import cut
 from recorder.analysis.tables.topic_lives import LIFE
 from recorder.capture import frames as c
 
@@ -22,13 +23,14 @@ def with_age(windows: DataFrame, points: DataFrame, ends: DataFrame) -> DataFram
     """The windows with `lag_ms` and `lag_records`. `points`: a few ends a window. `ends`: all, for their control
     batches.
     """
-    numbered = windows.withColumn("_id", F.monotonically_increasing_id()).localCheckpoint()
+    numbered = cut(windows.withColumn("_id", F.monotonically_increasing_id()))
     looked_up = _looked_up(_questions(numbered).unionByName(_growth(points)).unionByName(_controls(ends)))
     at_us, behind = F.unix_micros("window_end"), F.col("lag")
     found = numbered.join(looked_up, "_id", "left")
     since = (at_us - _passed(F.col("_before"), F.col("_next"), F.col("committed_offset"))) / 1000
+    none = F.lit(0).cast("bigint")
     # a commit at the log's end has no lag, and no age
-    lag_ms = F.when(behind == 0, 0).when(since.isNotNull(), F.greatest(F.round(since).cast("bigint"), F.lit(0)))
+    lag_ms = F.when(behind == 0, none).when(since.isNotNull(), F.greatest(F.round(since).cast("bigint"), none))
     return found.withColumns({"lag_ms": lag_ms, "lag_records": behind - F.col("_controls")})
 
 

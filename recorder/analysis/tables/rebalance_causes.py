@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from recorder.analysis.expressions import without
 from recorder.capture import frames as c
 
 LEFT, LOST, JOINED, FENCED = "left", "lost", "joined", "fenced"
@@ -35,11 +36,11 @@ def with_causes(found: DataFrame, highest: DataFrame) -> DataFrame:
     before = F.col("_was")["members"]
     compared = known.withColumns(
         {
-            "joined": F.when(before.isNotNull(), F.array_except("members", before)),
-            "_gone": F.when(before.isNotNull(), F.array_except(before, "members")),
+            "joined": F.when(before.isNotNull(), without("members", before)),
+            "_gone": F.when(before.isNotNull(), without(before, "members")),
             "_some_stayed": F.when(before.isNotNull(), F.arrays_overlap("members", before)),
         }
-    ).withColumn("lost", F.array_except("_gone", "left"))
+    ).withColumn("lost", without("_gone", "left"))
     return compared.withColumn(c.CAUSE, _first_true(_causes()))
 
 

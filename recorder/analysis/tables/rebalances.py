@@ -21,8 +21,10 @@ from pyspark.sql.window import WindowSpec
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.decode import group_rows as g
+from recorder.analysis.expressions import without
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
+from recorder.analysis.table_cache import cut
 from recorder.analysis.tables.group_events import ASKED_GENERATION, LAST_AT, NEWCOMER, group_events
 from recorder.analysis.tables.names import CLUSTER_CALLED
 from recorder.analysis.tables.rebalance_causes import CAUSES, FENCED_CODES, MOVED_CODES, with_causes
@@ -72,7 +74,7 @@ def rebalances(captured: Captured) -> DataFrame:
 def rebalances_of(events: DataFrame) -> DataFrame:
     """One row a generation, made of rows of `group_events`."""
     # A checkpoint, because the steps are read three times: each time Spark would start from the frames.
-    steps = _leading(_by_member(_steps(events))).localCheckpoint()
+    steps = cut(_leading(_by_member(_steps(events))))
     found = _with_members(_generations(steps), _lives(steps))
     return with_causes(found, _highest(steps)).select(*REBALANCES.names)
 
@@ -131,7 +133,7 @@ def _by_member(steps: DataFrame) -> DataFrame:
     had = F.when(_is_classic(), F.col("_owned")).otherwise(F.col("_had"))
     facts = {
         "is_changed": _wanted() != F.col("_wanted"),
-        "is_revoked": F.size(F.array_except(had, "assignment")) > 0,
+        "is_revoked": F.size(without(had, "assignment")) > 0,
         "reported_at": _reported(),
     }
     return found.withColumns(facts)
@@ -331,8 +333,8 @@ def _ends() -> Column:
 
     Members of share groups don't report: they have their assignments when they are assigned.
     """
-    are_synced = F.size(F.array_except("assigned", "synced")) == 0
-    have_reported = F.size(F.array_except("assigned", "reporters")) == 0
+    are_synced = F.size(without("assigned", "synced")) == 0
+    have_reported = F.size(without("assigned", "reporters")) == 0
     return (
         F.when(_is_classic(), F.when(are_synced, F.col("last_sync")))
         .when(F.col("protocol") == g.SHARE, F.col("last_assigned"))

@@ -21,6 +21,7 @@ from recorder.analysis.decode.fetch_sessions import FETCH_REQUESTS
 from recorder.analysis.decode.frame import RESPONSE
 from recorder.analysis.decode.record_rows import RECORDS
 from recorder.analysis.decode.rows import SIDE, FrameSelector
+from recorder.analysis.expressions import union_of
 from recorder.analysis.schema import Column as Declared
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.batches import topic_key
@@ -66,7 +67,7 @@ def _doubtful(captured: Captured) -> DataFrame:
     wanted = fetches.filter(F.col("partition").isNotNull() & ~F.col("is_forgotten")).drop(c.AT)
     offsets = wanted.withColumn("_topic", topic_key()).select(*_PARTITION, "fetch_offset").join(of_request, t.KEYS)
     found = _begun(captured).join(of_request, t.KEYS, "left")
-    both = offsets.withColumn("_begins", F.lit(None).cast("bigint")).unionByName(found, allowMissingColumns=True)
+    both = union_of(offsets, found)
     in_order = Window.partitionBy(STREAM, RUN, "_topic", "partition").orderBy(
         *ORDER, F.col("_begins").asc_nulls_first()
     )

@@ -97,7 +97,7 @@ def _sums(prefix: str, which: Column) -> list[Column]:
     records = F.sum(F.when(which, F.col("records")))
     return [
         F.coalesce(F.sum(F.when(which, F.col("bytes"))), F.lit(0)).alias(f"{prefix}bytes"),
-        F.when(F.count_if(which) == 0, 0).otherwise(records).alias(f"{prefix}records"),
+        F.when(F.count_if(which) == 0, F.lit(0).cast("bigint")).otherwise(records).alias(f"{prefix}records"),
     ]
 
 

@@ -46,7 +46,7 @@ def _clients(used: DataFrame, exchanges: DataFrame) -> Table[Client]:
         F.count_distinct(*_CONNECTION).alias("connections"), F.sum(both_sizes()).alias("bytes")
     )
     same = [rows[name].eqNullSafe(sums[name]) for name in (c.CLIENT_ID, HOST, c.PRINCIPAL)]
-    joined = rows.join(sums, same, "left").select(rows["*"], "connections", "bytes")
+    joined = rows.join(sums, same, "left").select(*(rows[name] for name in rows.columns), "connections", "bytes")
     first, total = firsts(joined.orderBy(F.desc(t.REQUESTS), c.CLIENT_ID, HOST), MAX_ROWS)
     return Table(tuple(map(_client, first)), total)
 
