@@ -29,7 +29,9 @@ from recorder.missing import missing_table
 from recorder.spark_options import (
     FORMATS,
     WINDOW,
-    check_spark,
+    Engine,
+    Where,
+    asking,
     choosing,
     completing,
     end_with,
@@ -37,7 +39,6 @@ from recorder.spark_options import (
     ns_of,
     place_of,
     say_begun,
-    spark_options,
 )
 from recorder.terminal import cell, console, say
 
@@ -53,7 +54,7 @@ BY = ("api", "version", "client_id", "software", "principal", "node", "topic")
 # Characters of output that are kept in memory; more go to a temporary file.
 _IN_MEMORY = 16 << 20
 # Shown on a terminal until the answer is complete.
-_STARTING = "Spark is starting and reading the capture ..."
+_STARTING = "reading the capture ..."
 # rows on a terminal
 _LIMIT = 50
 
@@ -92,10 +93,10 @@ def _running(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of a command whose answer is rows: Spark's options, and those of the output."""
     for option in reversed(_RUNNING):
         command = option(command)
-    return spark_options(command)
+    return asking(command)
 
 
-@click.command(short_help="Answer questions about a capture on Spark: latency and errors by API.")
+@click.command(short_help="Answer questions about a capture: latency and errors by API.")
 @click.argument("folder", shell_complete=folders)
 @click.option(
     "--by",
@@ -131,18 +132,18 @@ def analyze(
     clients: tuple[str, ...],
     topics: tuple[str, ...],
     table: str | None,
-    master: str,
-    conf: dict[str, str],
+    where: Where,
     **output: Any,
 ) -> None:
-    """Requests, errors, bytes and latency percentiles of the capture in FOLDER, by API, worked out by Spark.
+    """Requests, errors, bytes and latency percentiles of the capture in FOLDER, by API, worked out by the embedded
+    engine or by Spark.
 
     The answer begins with what is missing: gaps, what was left out, and which share of the responses could be read.
     Long polls that may have waited (a Fetch at a log's end, members that join a group) have rows of their own: "Fetch,
     waiting".
 
     FOLDER is a path, or a URL that every executor can read (hdfs:, s3a:, ...). The command first compacts what is not
-    compacted yet. It needs Java 17 or newer. If a file can't be read, the command names it, answers from the others,
+    compacted yet. Spark needs Java 17 or newer. If a file can't be read, the command names it, answers from the others,
     and exits with 1.
 
     Masters on this machine are tested: local, local-cluster, a standalone cluster. Workers on other machines need the
@@ -159,10 +160,10 @@ def analyze(
     chosen = Chosen(**output).checked()
     if table is None and chosen.form == "csv" and not chosen.out:
         raise click.UsageError("the answers are several tables; right would be --out DIR, or --table NAME")
-    check_spark()
+    where.check()
     if table is not None:
         _check_table(table)
-    place, notes = _place(folder, master, conf, chosen)
+    place, notes = _place(folder, where, chosen)
     from recorder.analysis.group_and_filter import BY as COLUMNS
     from recorder.analysis.group_and_filter import Filters, Question
 
@@ -175,12 +176,12 @@ def analyze(
     _end(place, chosen)
 
 
-@click.command(short_help="Ask a capture in SQL: its tables are views of Spark's.")
+@click.command(short_help="Ask a capture in SQL: its tables are views.")
 @click.argument("folder", shell_complete=folders)
 @click.argument("query", nargs=-1, required=True, type=text, shell_complete=completing("tables", "describe"))
 @click.option("--markdown", is_flag=True, help="`tables` with all columns, as docs/tables.md.")
 @_running
-def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: dict[str, str], **output: Any) -> None:
+def sql(folder: str, query: tuple[str, ...], markdown: bool, where: Where, **output: Any) -> None:
     """The rows of a QUERY over the tables of the capture in FOLDER.
 
     \b
@@ -189,7 +190,7 @@ def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: 
     A question:       kafka-wiretap sql capture "select api, count(*) from exchanges group by api"
     All its rows:     kafka-wiretap sql capture "select * from topic_use" --format json
 
-    Only the tables that the query names are made. Queries need Java 17 or newer; `tables` and `describe` don't.
+    Only the tables that the query names are made.
     """
     chosen = Chosen(**output).checked()
     told = _told(query, markdown)
@@ -198,16 +199,19 @@ def sql(folder: str, query: tuple[str, ...], markdown: bool, master: str, conf: 
         return
     if len(query) != 1:
         raise click.UsageError('right would be "select ...", in quotes; tables; or describe NAME')
-    check_spark()
-    from recorder.analysis.views import ONLY_QUERIES, answer, is_command, unknown_table
+    from recorder.analysis.views import ONLY_QUERIES, answer, is_command, is_for_spark, unknown_table
+
+    if where.engine is Engine.AUTO and is_for_spark(query[0]):
+        where = where._replace(engine=Engine.SPARK)
+    where.check()
 
     if is_command(query[0]):
         raise click.UsageError(ONLY_QUERIES)
     # with other catalogs Spark may know more tables
-    wrong = None if _has_catalogs(conf) else unknown_table(query[0])
+    wrong = None if _has_catalogs(where.conf) else unknown_table(query[0])
     if wrong is not None:
         _check_table(wrong)
-    place, _ = _place(folder, master, conf, chosen)
+    place, _ = _place(folder, where, chosen)
 
     _show_table(place, partial(answer, query=query[0]), "", chosen)
     _end(place, chosen)
@@ -235,12 +239,12 @@ def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
     return None
 
 
-def _place(folder: str, master: str, conf: dict[str, str], chosen: Chosen) -> tuple[Place, list[str]]:
-    """As `place_of`; also checks that the output folder is free, and says that Spark begins. Errors: UsageError."""
-    found = place_of(folder, master, conf)
+def _place(folder: str, where: Where, chosen: Chosen) -> tuple[Place, list[str]]:
+    """As `place_of`; also checks that the output folder is free, and says which engine begins. Errors: UsageError."""
+    found = place_of(folder, where)
     if chosen.out and not chosen.overwrite:
         _check_free(for_executors(chosen.out))
-    say_begun(folder, printed=None if chosen.out else chosen.form)
+    say_begun(found[0], printed=None if chosen.out else chosen.form)
     return found
 
 

@@ -48,7 +48,7 @@ _BEFORE, _AFTER, _TO = " before", " after", " \N{RIGHTWARDS ARROW} "
     help="The difference up to which two latencies, shares or rates are the same.",
 )
 @reporting.THRESHOLDS
-@spark_options.spark_options
+@spark_options.asking
 def compare(
     before: str,
     after: str,
@@ -56,10 +56,10 @@ def compare(
     form: str | None,
     tolerance: float,
     thresholds: Path | None,
-    master: str,
-    conf: dict[str, str],
+    where: spark_options.Where,
 ) -> None:
-    """Compare two captures: what changed from the one in BEFORE to the one in AFTER, worked out by Spark.
+    """Compare two captures: what changed from the one in BEFORE to the one in AFTER, worked out by the embedded
+    engine or by Spark.
 
     Compared are latency, errors, bytes, versions and clients by API, how topics are written and delivered, groups,
     nodes, and the findings that came or went. Counts have a rate a second beside them, because captures differ in
@@ -67,7 +67,7 @@ def compare(
     says so: a p50 needs 20 answers on either side, a p95 200, a p99 1,000. Waits that clients asked for stand apart,
     and are no worse when longer.
 
-    BEFORE and AFTER are folders or URLs, as for `analyze`. Needs Java 17 or newer. Differences don't change the exit
+    BEFORE and AFTER are folders or URLs, as for `analyze`. Differences don't change the exit
     code; it is 1 if a file of a capture can't be read, and the command names the file.
 
     \b
@@ -77,10 +77,10 @@ def compare(
     """
     form = form or (reporting.form_of(output) if output else None)
     reporting.check_output(output, form)
-    spark_options.check_spark()
+    where.check()
     own = reporting.own_thresholds(thresholds)
-    places = [spark_options.place_of(folder, master, conf) for folder in (before, after)]
-    spark_options.say_begun(before, after, printed=None if output else form)
+    places = spark_options.places_of((before, after), where)
+    spark_options.say_begun(*(place for place, _ in places), printed=None if output else form)
     sides = _sides([place for place, _ in places], (before, after), own)
     told = [_with_notes(side, place, notes) for side, (place, notes) in zip(sides, places, strict=True)]
     from recorder.analysis.change.whole import changes
@@ -100,12 +100,12 @@ def _sides(places: list[Any], named: tuple[str, ...], own: dict[str, float]) -> 
     from recorder.analysis.running import ask_each
 
     every = STEPS * len(named)
-    with console(stderr=True).status("Spark is starting; this takes a minute or more ...") as status:
+    with console(stderr=True).status("reading the captures ...") as status:
         numbers = itertools.count(1)
 
         def say(step: str) -> None:
             # a side that has a broken file is asked once more
-            status.update(cell(f"Spark is at work, step {min(next(numbers), every)} of {every}: {step} ..."))
+            status.update(cell(f"step {min(next(numbers), every)} of {every}: {step} ..."))
 
         questions = [partial(facts, folder=folder, own=own, say=say) for folder in named]
         return ask_each([*zip(places, questions, strict=True)])

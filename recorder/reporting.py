@@ -30,7 +30,7 @@ def _list_rules(context: click.Context, _option: click.Parameter, wanted: bool) 
     """Prints the page docs/findings.md and exits."""
     if not wanted or context.resilient_parsing:
         return
-    spark_options.check_spark()
+    extras.check("analysis")
     from recorder.analysis.findings.listing import page
 
     for line in page():
@@ -73,7 +73,7 @@ def output_options(usual: str) -> Callable[[Command], Command]:
 @click.option(
     "--rules", is_flag=True, is_eager=True, expose_value=False, callback=_list_rules, help="List the rules, and exit."
 )
-@spark_options.spark_options
+@spark_options.asking
 def report(
     folder: str,
     output: Path | None,
@@ -81,16 +81,15 @@ def report(
     thresholds: Path | None,
     since: Any,
     until: Any,
-    master: str,
-    conf: dict[str, str],
+    where: spark_options.Where,
 ) -> None:
-    """What the capture in FOLDER shows, worked out by Spark.
+    """What the capture in FOLDER shows, worked out by the embedded engine or by Spark.
 
     Findings come first, in sentences: what is wrong, since when, how badly, what to do, and the commands that show it.
     Then come plots and tables: latency, errors, traffic, topics, clients, connections. The page is one file that loads
     nothing from anywhere.
 
-    Needs Java 17 or newer. If a file of the capture can't be read, the report names it, and the command exits with 1.
+    If a file of the capture can't be read, the report names it, and the command exits with 1.
 
     \b
     A page:                  kafka-wiretap report capture -o report.html
@@ -99,10 +98,10 @@ def report(
     """
     form = form or (form_of(output) if output else "markdown")
     check_output(output, form)
-    spark_options.check_spark()
+    where.check()
     own = own_thresholds(thresholds)
-    place, notes = spark_options.place_of(folder, master, conf)
-    spark_options.say_begun(folder, printed=None if output else form)
+    place, notes = spark_options.place_of(folder, where)
+    spark_options.say_begun(place, printed=None if output else form)
     found = _summary(place, folder, spark_options.ns_of(since, place), spark_options.ns_of(until, place), own)
     missing = replace(found.coverage.missing, notes=[*notes, *left_out(place)])
     found = replace(found, coverage=replace(found.coverage, missing=missing))
@@ -149,14 +148,14 @@ def _summary(place: Any, folder: str, since_ns: int | None, until_ns: int | None
     from recorder.analysis.running import ask
     from recorder.analysis.summarize import summary
 
-    with console(stderr=True).status("Spark is starting ...") as status:
+    with console(stderr=True).status("reading the capture ...") as status:
         made = partial(
             summary,
             folder=folder,
             since_ns=since_ns,
             until_ns=until_ns,
             own=own,
-            say=lambda step: status.update(f"Spark is at work: {step} ..."),
+            say=lambda step: status.update(f"working out: {step} ..."),
         )
         return ask(place, made)
 

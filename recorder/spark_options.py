@@ -1,15 +1,19 @@
-"""Options and checks that the commands share that ask Spark: where and how Spark runs, and where the capture is.
+"""Options and checks that the commands share that ask a capture: which engine runs, where Spark runs, where the capture
+is.
 
 Modules that need Spark are imported only when they are used: the other commands work without pyspark.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
@@ -26,7 +30,7 @@ from recorder.analysis import master as masters
 from recorder.capture.frames import FRAMES_FOLDER, DamagedFileError, UnknownFormatError
 from recorder.capture.remote import SCHEME, is_url, reason_of
 from recorder.ready import NoCapture, ready
-from recorder.terminal import console, say
+from recorder.terminal import cell, console, say
 
 if TYPE_CHECKING:
     from recorder.analysis.running import Place
@@ -95,10 +99,82 @@ def choosing(of: Sequence[str]) -> Callable[..., tuple[str, ...]]:
     return chosen
 
 
+class Engine(StrEnum):
+    """What runs a question: the embedded engine, in this process and without Java, or Spark."""
+
+    AUTO = "auto"
+    EMBEDDED = "embedded"
+    SPARK = "spark"
+
+
+class Where(NamedTuple):
+    """Where a question runs, as its options say."""
+
+    engine: Engine
+    master: str
+    conf: dict[str, str]
+
+    @property
+    def is_spark(self) -> bool:
+        """True if only Spark does: by its name, by options of its own, or because `spark-submit` runs this process."""
+        own = self.master != _HERE or bool(self.conf) or _SUBMITTED in os.environ
+        return self.engine is Engine.SPARK or (self.engine is Engine.AUTO and own)
+
+    def check(self) -> None:
+        """Errors: MissingPackages; ClickException if Spark is asked for, and there is no Java; UsageError for Spark's
+        options on the embedded engine, and for a master that can't be reached.
+        """
+        extras.check("analysis")
+        if self.engine is Engine.EMBEDDED and (self.master != _HERE or self.conf):
+            raise click.UsageError("--master and --conf are Spark's: right would be --engine spark")
+        if self.is_spark:
+            check_spark()
+
+    def is_embedded(self, places: Sequence[Place]) -> bool:
+        """True if the embedded engine answers about these captures.
+
+        Errors: UsageError for a capture that only Spark reaches; ClickException where Java is missing.
+        """
+        are_reached = all(place.files is not None for place in places)
+        if self.engine is Engine.EMBEDDED and not are_reached:
+            raise click.UsageError("behind this URL only Spark finds a capture: right would be --engine spark")
+        if self.is_spark:
+            return False
+        is_small = all(not is_url(place.folder) for place in places) and sum(place.size for place in places) <= SMALL
+        if self.engine is Engine.EMBEDDED or (are_reached and is_small):
+            return True
+        from recorder.analysis.java import missing
+
+        lack = missing()
+        if lack and are_reached:
+            say(f"the embedded engine answers: {lack}", err=True)
+            return True
+        if lack:
+            raise click.ClickException(lack)
+        return False
+
+
+# the master that is meant unless another one is given
+_HERE = "local[*]"
+# set by `spark-submit`
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+# Bytes of frames up to which the embedded engine answers sooner than Spark (measured).
+SMALL = 200_000_000
+
+_ENGINE = click.option(
+    "--engine",
+    type=click.Choice([*Engine]),
+    default=Engine.AUTO,
+    show_default=True,
+    envvar="KAFKA_WIRETAP_ENGINE",
+    show_envvar=True,
+    help="What answers: the embedded engine, which needs no Java, or Spark. auto: embedded for a capture of up to "
+    f"{SMALL // 10**6} MB on this machine, unless Spark's options are given.",
+)
 _SPARK = (
     click.option(
         "--master",
-        default="local[*]",
+        default=_HERE,
         show_default=True,
         callback=_master,
         type=text,
@@ -123,6 +199,16 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def asking(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that say which engine answers, and how Spark runs. The command gets them as `where`."""
+
+    @wraps(command)
+    def run(*arguments: Any, engine: str, master: str, conf: dict[str, str], **options: Any) -> None:
+        command(*arguments, where=Where(Engine(engine), master, conf), **options)
+
+    return _ENGINE(spark_options(run))
+
+
 def check_spark() -> None:
     """Checks that Spark can run here. Errors: MissingPackages; ClickException if this machine lacks Java."""
     extras.check("analysis")
@@ -133,17 +219,29 @@ def check_spark() -> None:
         raise click.ClickException(lack)
 
 
-def place_of(folder: str, master: str, conf: dict[str, str]) -> tuple[Place, list[str]]:
+def place_of(folder: str, where: Where) -> tuple[Place, list[str]]:
     """Returns the capture's place, with its frames compacted, and notes on what is missing.
 
-    Errors: UsageError for an unreachable master, before anything is written; NoCapture.
+    Errors: UsageError for an unreachable master, before anything is written; NoCapture; as of `Where.is_embedded`.
     """
-    check_reached(master)
-    folder = for_executors(folder)
-    notes = ready(Path(folder)) if not is_url(folder) else [_URL_NOTE]
+    ((found, notes),) = places_of([folder], where)
+    return found, notes
+
+
+def places_of(folders: Sequence[str], where: Where) -> list[tuple[Place, list[str]]]:
+    """As `place_of`, of several captures that one engine is asked about."""
+    check_reached(where.master)
     from recorder.analysis.running import Place
 
-    return Place(folder, master, conf, _files(folder)), notes
+    found = []
+    for folder in map(for_executors, folders):
+        notes = ready(Path(folder)) if not is_url(folder) else [_URL_NOTE]
+        found.append((Place(folder, where.master, where.conf, _files(folder)), notes))
+    places = [place for place, _ in found]
+    is_embedded = where.is_embedded(places)
+    for place in places:
+        place.is_embedded = is_embedded
+    return found
 
 
 def check_reached(asked: str) -> None:
@@ -203,14 +301,21 @@ def ns_of(moment: Any, place: Place) -> int | None:
     return found
 
 
-def say_begun(*folders: str, printed: str | None = None) -> None:
-    """Says on standard error that Spark reads these captures, if no terminal shows a status line.
+def say_begun(*places: Place, printed: str | None = None) -> None:
+    """Says on standard error which engine reads these captures.
 
     `printed`: the format of standard output. Nothing is said beside json and csv, as scripts may merge both outputs.
     """
-    if printed not in _FOR_PROGRAMS and not console(stderr=True).is_terminal:
-        named = " and ".join(printable(one) for one in folders)
-        say(f"reading {named} with Spark; this takes from half a minute to some minutes", err=True)
+    if printed in _FOR_PROGRAMS:
+        return
+    is_embedded = places[0].is_embedded
+    if console(stderr=True).is_terminal:
+        engine = "the embedded engine answers" if is_embedded else f"Spark answers, at {printable(places[0].master)}"
+        console(stderr=True).print(cell(engine, style="dim"))
+        return
+    named = " and ".join(printable(place.folder) for place in places)
+    engine = "the embedded engine" if is_embedded else "Spark; this takes from half a minute to some minutes"
+    say(f"reading {named} with {engine}", err=True)
 
 
 def end_with(broken: Mapping[str, str]) -> None:

@@ -26,6 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire.error_reader import Unread
 from recorder.analysis.decode import packed
 from recorder.analysis.decode.rows import SIDE, UNREAD, Decoder, DecoderIndex, FrameSelector, decoded, decoded_together
+from recorder.analysis.embedded import is_embedded
 from recorder.analysis.scan import (
     LARGEST_BODY,
     Piece,
@@ -86,8 +87,8 @@ class Captured:
 
     @property
     def is_stored(self) -> bool:
-        """True for a capture in an S3 bucket. Its `frames` hold at most the first bytes of some responses."""
-        return any(path.startswith(SCHEME) for path in self.paths or ())
+        """True if workers read the heads, too. `frames` hold at most the first bytes of some responses then."""
+        return is_embedded() or any(path.startswith(SCHEME) for path in self.paths or ())
 
     @property
     def chosen(self) -> DataFrame:

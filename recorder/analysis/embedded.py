@@ -1,26 +1,29 @@
-"""The embedded engine: Sail runs the same DataFrames in this process. It needs no Java, and starts within a second.
+"""The embedded engine: Sail computes the same DataFrames in a child process, without Java, and starts sooner.
 
-pyspark's Spark Connect client talks to it over loopback. What Sail can't do the tables avoid (`expressions.py`), except
-where this module says which engine runs. Answers are the same as Spark's. Spark stays what clusters, streams and large
-captures use.
+pyspark's Spark Connect client talks to it. What Sail can't do the tables avoid (`expressions.py`), except where they
+ask `is_embedded`. Answers are the same as Spark's, which stays what clusters, streams and large captures use.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any, cast
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
-# Sail's log, of which a user can make no use
-_LOG = "RUST_LOG"
 # pyspark's functions ask it which client makes expressions
 _CLIENT = "SPARK_CONNECT_MODE_ENABLED"
 _SETTINGS = {"spark.sql.session.timeZone": "UTC"}
+# Seconds that the child gets for its end.
+_ENDS_WITHIN = 10
 # where the running engine keeps tables that it has computed; empty while it doesn't run
 _scratch: list[Path] = []
 _numbers = count()
@@ -43,41 +46,83 @@ def stored(table: DataFrame) -> DataFrame:
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """Yields a session on the embedded engine; the block's end ends the engine and removes its files."""
+    """Yields a session on the embedded engine; the block's end ends the engine and removes its files.
+
+    Errors: PySparkRuntimeError if the engine can't start.
+    """
     with (
-        tempfile.TemporaryDirectory(prefix="kafka-wiretap-sail-") as scratch,
-        _environment({_LOG: os.environ.get(_LOG, "off"), _CLIENT: "1"}),
+        tempfile.TemporaryDirectory(prefix="kafka-wiretap-engine-") as folder,
+        _engine(Path(folder)) as place,
+        _connect_client(),
     ):
-        # imported here: Sail's log reads the environment then
-        from pysail.spark import SparkConnectServer
         from pyspark.sql.connect.session import SparkSession as Client
 
-        server = SparkConnectServer("127.0.0.1", 0)
-        server.start(background=True)
+        spark = Client.builder.channelBuilder(_channel(place)).create()
+        for name, value in _SETTINGS.items():
+            spark.conf.set(name, value)
+        _scratch.append(Path(folder))
         try:
-            host, port = server.listening_address
-            spark = Client.builder.remote(f"sc://{host}:{port}").create()
-            for name, value in _SETTINGS.items():
-                spark.conf.set(name, value)
-            _scratch.append(Path(scratch))
-            try:
-                yield spark
-            finally:
-                _scratch.pop()
-                spark.stop()
+            # pyspark's two sessions have one interface, but no common class
+            yield cast(SparkSession, spark)
         finally:
-            server.stop()
+            _scratch.pop()
+            spark.client.close()
 
 
 @contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    kept = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
+def _engine(folder: Path) -> Iterator[Path]:
+    """Runs the engine's process; yields the Unix socket by which it is reached."""
+    place, log = folder / "engine", folder / "log"
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "recorder.analysis.embedded_server", place],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            env={"RUST_LOG": "off", **os.environ},
+        )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        if not child.stdout.readline():
+            last = log.read_text(errors="replace").strip().rpartition("\n")[2]
+            raise PySparkRuntimeError(f"it did not start: {last}")
+        yield place
+    finally:
+        child.stdin.close()
+        try:
+            child.wait(_ENDS_WITHIN)
+        except BaseException:
+            # also a second Ctrl-C: no process is left behind
+            child.kill()
+            child.wait()
+            raise
+        finally:
+            child.stdout.close()
+
+
+def _channel(place: Path) -> Any:
+    from pyspark.sql.connect.client import ChannelBuilder
+
+    class OfSocket(ChannelBuilder):
+        """Reaches the engine by its Unix socket."""
+
+        def toChannel(self) -> Any:  # noqa: N802 - pyspark's name
+            return self._insecure_channel(f"unix:{place}")
+
+    found = OfSocket()
+    # by itself gRPC names the socket, in letters that no host's name has
+    found.setChannelOption("grpc.default_authority", "localhost")
+    return found
+
+
+@contextmanager
+def _connect_client() -> Iterator[None]:
+    kept = os.environ.get(_CLIENT)
+    os.environ[_CLIENT] = "1"
     try:
         yield
     finally:
-        for name, value in kept.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        del os.environ[_CLIENT]
+        if kept is not None:
+            os.environ[_CLIENT] = kept

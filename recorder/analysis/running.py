@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 from proxy.command_line import ending_signals, interrupt
 from proxy.similar import right_would_be
-from recorder.analysis import job
+from recorder.analysis import embedded, job
 from recorder.analysis.bodies import Captured
 from recorder.analysis.group_and_filter import NoMatch
 from recorder.analysis.scan import files_in
@@ -46,7 +46,9 @@ _STATE = re.compile(r"\s*SQLSTATE: \w+.*")
 # In Spark's log after it gave up a standalone cluster; the exception that it raises then is about something else.
 _NO_MASTER = "All masters are unresponsive"
 # Spark's message about a table that it does not know
-_NO_TABLE = re.compile(r"The table or view (`.+`) cannot be found")
+_NO_TABLE = re.compile(r"The table or view (`.+`) cannot be found|Table or view not found: (\S+)")
+# the embedded engine lists all signs that it knows
+_EXPECTED = re.compile(r" expected '.*")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 Files = Mapping[str, Sequence[str]]
 Answer = TypeVar("Answer")
@@ -54,8 +56,9 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class Place:
-    """A capture's location, and the Spark to use. `files`: the capture's files by table; None behind a URL.
+    """A capture's location, and where questions about it run: on the embedded engine, or on Spark at `master`.
 
+    `files`: the capture's files by table; None behind a URL.
     `broken`: files that could not be read, each with the reason. Questions fill it in.
     """
 
@@ -64,6 +67,7 @@ class Place:
     conf: Mapping[str, str] = field(default_factory=dict)
     files: Files | None = None
     broken: dict[str, str] = field(default_factory=dict)
+    is_embedded: bool = False
 
     @property
     def size(self) -> float:
@@ -92,7 +96,8 @@ def ask_each(questions: Sequence[tuple[Place, Callable[[Captured], Answer]]]) ->
     # a single task computes each table of a tiny capture
     is_tiny, is_small = (all(place.size < size for place in places) for size in (TINY_CAPTURE, SMALL_CAPTURE))
     settings = {**(job.FEW_ROWS if is_tiny else {}), **places[0].conf}
-    with opened(places[0].master, settings, quick=is_small) as spark:
+    first = places[0]
+    with opened_embedded() if first.is_embedded else opened(first.master, settings, quick=is_small) as spark:
         for place in places:
             if place.files is None and is_url(place.folder):
                 check_found(spark, place.folder, FRAMES_FOLDER)
@@ -139,6 +144,13 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
         path.unlink()
         raise
     path.unlink()
+
+
+@contextmanager
+def opened_embedded() -> Iterator[SparkSession]:
+    """Yields a session on the embedded engine. Errors: as of `opened`."""
+    with in_utc(), embedded.session() as spark, as_click_errors(None):
+        yield spark
 
 
 def _how_far(spark: SparkSession) -> str:
@@ -213,8 +225,11 @@ def _why(text: str, file: str) -> str:
 
 
 @contextmanager
-def as_click_errors(log: Path) -> Iterator[None]:
-    """Turns Spark's exceptions into one line; their texts can only be read while the session is open."""
+def as_click_errors(log: Path | None) -> Iterator[None]:
+    """Turns Spark's exceptions into one line; their texts can only be read while the session is open.
+
+    `log`: Spark's; None for the embedded engine, which has none.
+    """
     try:
         yield
     except NoMatch as error:
@@ -222,6 +237,9 @@ def as_click_errors(log: Path) -> Iterator[None]:
     except (AnalysisException, ParseException) as error:
         raise click.UsageError(_question(error)) from error
     except (PySparkException, Py4JError) as error:
+        if log is None:
+            why = f"{_reason(error)}; --engine spark may know more"
+            raise click.ClickException(f"the embedded engine failed: {why}") from error
         raise click.ClickException(f"Spark failed: {_reason(error)} (its log: {log})") from error
 
 
@@ -229,9 +247,9 @@ def _question(error: Any) -> str:
     """Returns Spark's message about a wrong question, without Spark's error codes. Names similar tables."""
     first = str(error).strip().split("\n", 1)[0]
     if unknown := _NO_TABLE.search(first):
-        name = unknown[1].replace("`", "")
+        name = (unknown[1] or unknown[2]).replace("`", "")
         return f"{name!r} is no table; {right_would_be(name, [*SOURCES])}"
-    return _CONDITION.sub("", _STATE.sub("", first))
+    return _CONDITION.sub("", _STATE.sub("", _EXPECTED.sub("", first)))
 
 
 def _reason(error: Exception) -> str:

@@ -15,6 +15,7 @@ from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
 from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.analysis.embedded import is_embedded
 from recorder.analysis.scan import LARGEST_BODY, files_in
 from recorder.analysis.schema import Table
 from recorder.analysis.tables.batches import in_log
@@ -24,7 +25,7 @@ from recorder.analysis.tables.encodings import ENCODINGS, encodings
 from recorder.analysis.tables.errors import ERRORS, errors_by_topic
 from recorder.analysis.tables.exchanges import EXCHANGES, doubtful, exchanges
 from recorder.analysis.tables.fetch_sessions import FETCH_SESSIONS, fetch_sessions
-from recorder.analysis.tables.frames import FRAMES, Files, events, frames, from_bucket
+from recorder.analysis.tables.frames import FRAMES, Files, events, frames, heads_and_events
 from recorder.analysis.tables.group_events import GROUP_EVENTS, group_events
 from recorder.analysis.tables.happenings import GAPS, SESSIONS, gaps, sessions
 from recorder.analysis.tables.lag import LAG, lag
@@ -100,11 +101,12 @@ def captured(
     With `files`, and behind `s3://`, bodies take the worker road: every executor must reach the files by the same path.
     `is_tiny`: a single task computes each table, which saves shuffles and planning.
     """
-    if folder.startswith(SCHEME):
+    are_read_by_workers = folder.startswith(SCHEME) or is_embedded()
+    if are_read_by_workers:
         files = files or files_in(folder)
     paths = None if files is None else tuple(files[FRAMES_FOLDER])
-    if folder.startswith(SCHEME) and files is not None:
-        found, happened = from_bucket(spark, files, is_tiny=is_tiny)
+    if are_read_by_workers and files is not None:
+        found, happened = heads_and_events(spark, files, is_tiny=is_tiny)
     else:
         found, happened = frames(spark, folder, files), events(spark, folder, files)
     if is_tiny:

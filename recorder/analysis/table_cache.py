@@ -37,6 +37,11 @@ def persisted(table: DataFrame) -> Iterator[DataFrame]:
         made.unpersist()
 
 
+def kept(table: DataFrame) -> DataFrame:
+    """Returns the table, which is computed once, as long as the session lasts."""
+    return stored(table) if is_embedded() else table.persist(StorageLevel.MEMORY_AND_DISK)
+
+
 def cut(table: DataFrame) -> DataFrame:
     """Returns the table, computed now, with a plan that only reads it."""
     return stored(table) if is_embedded() else table.localCheckpoint(storageLevel=_AS_BYTES)

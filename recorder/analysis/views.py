@@ -1,7 +1,7 @@
 """SQL over a capture's tables: each table that a query names becomes a temporary view.
 
-Only queries are answered. Spark's parser says what a statement is before anything runs: a statement that would create,
-change, drop or set something is refused, and so is a list of statements.
+Only queries are answered. The engine's parser says what a statement is before anything runs: a statement that would
+create, change, drop or set something is refused, and so is a list of statements.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured
+from recorder.analysis.embedded import is_embedded
 from recorder.analysis.sources import SOURCES, load
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
@@ -54,11 +55,13 @@ ONLY_QUERIES = (
 
 def answer(found: Captured, query: str) -> DataFrame:
     """Returns the rows of a query. Errors: UsageError for another statement; AnalysisException, ParseException."""
-    statement = _kind_of_query(found.spark, query)
+    statement = None if is_embedded() else _kind_of_query(found.spark, query)
     words = {word.lower() for word in re.findall(r"\w+", query)}
     for name in SOURCES:
         if name in words:
             load(found, name).createOrReplaceTempView(name)
+    if is_embedded():
+        _check_query(found.spark, query)
     rows = found.spark.sql(query)
     # a plan is one text, of which people read the lines
     return rows.select(F.explode(F.split("plan", "\n")).alias("plan")) if statement == _EXPLAIN else rows
@@ -79,6 +82,11 @@ def _kind_of_query(spark: SparkSession, query: str) -> str:
     return kind
 
 
+def _check_query(spark: SparkSession, query: str) -> None:
+    """Lets the embedded engine parse a query where only queries stand. Errors: AnalysisException, ParseException."""
+    spark.sql(f"select 1 where exists (\n{query}\n)").schema  # noqa: B018 - the engine looks at the query for it
+
+
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
     children = plan.children()
@@ -89,6 +97,11 @@ def _nodes(plan: Any) -> Iterator[Any]:
 def is_command(query: str) -> bool:
     """True for a statement that its first word shows to be no query. It needs no Spark, whose parser knows the rest."""
     return _COMMAND.fullmatch(next((word.lower() for word, _ in _tokens(query)), "")) is not None
+
+
+def is_for_spark(query: str) -> bool:
+    """True for a query that only Spark answers: one about a plan, or about a table's columns."""
+    return next((word.lower() for word, _ in _tokens(query)), "") in ("explain", "describe", "desc")
 
 
 def unknown_table(query: str) -> str | None:

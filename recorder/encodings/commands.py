@@ -29,7 +29,7 @@ _LIMIT = 20
 )
 @click.option("--format", "form", type=click.Choice(["json"]), help="All of it as one JSON object.")
 @click.option("--limit", type=ROWS, default=_LIMIT, show_default=True, help="Rows on a terminal.")
-@spark_options.spark_options
+@spark_options.asking
 def encodings(
     folder: str,
     since: Any,
@@ -37,8 +37,7 @@ def encodings(
     no_times: bool,
     form: str | None,
     limit: int,
-    master: str,
-    conf: dict[str, str],
+    where: spark_options.Where,
 ) -> None:
     """Show how many bytes the integers of the capture in FOLDER take, and would take as varints, by API and by field.
 
@@ -46,18 +45,18 @@ def encodings(
     encodings fixed (as sent), signed and unsigned, and with each field's best and worst encoding over the capture.
     Times are ratios of this program's own functions. The proposal's own figures stand beside.
 
-    Needs Java 17 or newer. If a file can't be read, the command names it, counts the others, and exits with 1.
+    If a file can't be read, the command names it, counts the others, and exits with 1.
 
     \b
     A capture:                        kafka-wiretap encodings capture
     All fields, for other programs:   kafka-wiretap encodings capture --format json
     One by one, on Spark:             kafka-wiretap analyze capture --table encodings
     """
-    spark_options.check_spark()
-    place, _ = spark_options.place_of(folder, master, conf)
+    where.check()
+    place, _ = spark_options.place_of(folder, where)
     within = spark_options.ns_of(since, place), spark_options.ns_of(until, place)
-    spark_options.say_begun(folder, printed=form)
-    with console(stderr=True).status("Spark is starting ...") as status:
+    spark_options.say_begun(place, printed=form)
+    with console(stderr=True).status("reading the capture ...") as status:
         found = _study(place, within, not no_times, lambda step: status.update(f"timing {step} ..."))
     if form == "json":
         echo(harmless_json(json.dumps(found.as_json())))

@@ -121,7 +121,7 @@ def _pair(written: str, where: str) -> tuple[str, str]:
 @reporting.THRESHOLDS
 @SINCE
 @UNTIL
-@spark_options.spark_options
+@spark_options.asking
 def export(
     folder: str,
     topic: str,
@@ -135,8 +135,7 @@ def export(
     thresholds: Path | None,
     since: Any,
     until: Any,
-    master: str,
-    conf: dict[str, str],
+    where: spark_options.Where,
 ) -> None:
     """Publish the findings of the capture in FOLDER as CloudEvents, one event for each finding of `report`.
 
@@ -144,7 +143,7 @@ def export(
     as JSON. The same capture, times and thresholds give the same id each time. The topic must exist: the command does
     not create it.
 
-    Needs Java 17 or newer. Exit code 2: the topic can't be written, and nothing was; 1: it refused a later event, or a
+    Exit code 2: the topic can't be written, and nothing was; 1: it refused a later event, or a
     file of the capture can't be read.
 
     \b
@@ -161,8 +160,8 @@ def export(
 
     form = Form(source or source_of(str(Path(folder).absolute())), Mode(mode), key, key_mapper is not None)
     own = reporting.own_thresholds(thresholds)
-    spark_options.check_spark()
-    place, _ = spark_options.place_of(folder, master, conf)
+    where.check()
+    place, _ = spark_options.place_of(folder, where)
     brokers = ",".join(map(str, bootstrap))
     publisher = Publisher(brokers, topic, {**producer_config, **producer}, form.mode is Mode.BINARY)
     with _at_work(f"looking for {topic} at {brokers} ..."):
@@ -184,7 +183,7 @@ def _findings(place: Any, since_ns: int | None, until_ns: int | None, own: Mappi
     from recorder.analysis.running import ask
     from recorder.analysis.summarize import findings
 
-    with _at_work("Spark is judging the capture ..."):
+    with _at_work("judging the capture ..."):
         return ask(place, partial(findings, since_ns=since_ns, until_ns=until_ns, own=own))
 
 

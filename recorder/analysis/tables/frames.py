@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +17,7 @@ from recorder.analysis.bodies import by_workers
 from recorder.analysis.decode.answers import fixed
 from recorder.analysis.scan import Wanted, frames_with_beginnings, plain_rows, within
 from recorder.analysis.schema import SPANS, Column, Table
+from recorder.analysis.table_cache import kept
 from recorder.capture.frames import EVENT_COLUMNS, EVENTS_FOLDER, FRAME_COLUMNS, FRAMES_FOLDER
 
 _SPARK_TYPES = {
@@ -59,11 +59,11 @@ def frames(session: SparkSession, folder: str, files: Files | None = None) -> Da
     return _table(session, SCHEMA, folder, FRAMES_FOLDER, files)
 
 
-def from_bucket(session: SparkSession, files: Files, *, is_tiny: bool) -> tuple[DataFrame, DataFrame]:
-    """Frames and events of a capture in an S3 bucket. The workers fetch them once, for all questions.
+def heads_and_events(session: SparkSession, files: Files, *, is_tiny: bool) -> tuple[DataFrame, DataFrame]:
+    """Frames and events of a capture whose files only the workers read, once for all questions.
 
-    Spark can't read S3 without Hadoop's file system for it. FRAME holds the beginnings of answers whose error code has
-    a fixed offset, else null.
+    Spark can't read S3 without Hadoop's file system for it, and the embedded engine checks no page's checksum. FRAME
+    holds the beginnings of answers whose error code has a fixed offset, else null.
     """
     keys = sorted({key for key, _ in fixed()})
     names = [name for name, _ in EVENT_COLUMNS]
@@ -75,7 +75,7 @@ def from_bucket(session: SparkSession, files: Files, *, is_tiny: bool) -> tuple[
         by_workers(session, within(files[kind], None, None), *reads[kind], is_tiny=is_tiny)
         for kind in (FRAMES_FOLDER, EVENTS_FOLDER)
     )
-    heads_of_frames, happened = (table.persist(StorageLevel.MEMORY_AND_DISK) for table in found)
+    heads_of_frames, happened = (kept(table) for table in found)
     return heads_of_frames, happened
 
 

@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis import job, sources
+from proxy.wire import encode_request, encode_response, records
+from recorder.analysis import embedded, job, sources
 from recorder.analysis.bodies import Captured
 from recorder.analysis.findings.tables import Tables
 from recorder.analysis.tables.frames import frames
 from recorder.capture.frames import events_schema, frames_schema
 from tests.recorder.analysis.by_hand import tables_of
+from tests.sweeps import is_thorough
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Row = dict[str, Any]
@@ -34,9 +36,25 @@ SETTINGS = {
 }
 
 
+# the rooms whose tests ask the embedded engine, and Spark in `make test-long`
+ROOMS_OF_BOTH = ("tables", "questions", "findings")
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def jvm() -> Iterator[SparkSession]:
+    """The run's only session on Spark."""
     with job.session("local[2]", extra=SETTINGS, quick=True) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """The session of a module's tests, on Spark if the module says ON_SPARK."""
+    asks_both = request.path.parent.name in ROOMS_OF_BOTH and not getattr(request.module, "ON_SPARK", False)
+    if not asks_both or is_thorough():
+        yield request.getfixturevalue("jvm")
+        return
+    with embedded.session() as opened:
         yield opened
 
 
@@ -81,7 +99,33 @@ def response_row() -> Callable[..., Row]:
     return build
 
 
-def _with_ns(row: Row) -> Row:
+@pytest.fixture
+def rows(request_row: Callable[..., Row], response_row: Callable[..., Row]) -> list[Row]:
+    """Two clients that request Metadata, and write and read a topic."""
+    batch = records.write_batch([records.Record(0, 1000, value=b"v")])
+    partition = {"partition_index": 0, "high_watermark": 1, "records": batch}
+    produced = {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]}
+    frames = {
+        3: ({"topics": None}, {"cluster_id": "c", "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}),
+        0: (produced, {"responses": [{"name": "t", "partition_responses": [{"index": 0}]}]}),
+        1: ({"topics": [{"topic": "t"}]}, {"responses": [{"topic": "t", "partitions": [partition]}]}),
+    }
+    version, name = {3: 9, 0: 8, 1: 11}, {3: "Metadata", 0: "Produce", 1: "Fetch"}
+    found = []
+    for connection in (1, 2):
+        for number in range(60):
+            key = (3, 0, 1)[number % 3]
+            facts = {"api_key": key, "api": name[key], "api_version": version[key], "connection": connection}
+            request = encode_request(key, version[key], number, "app", frames[key][0])
+            sent = {"frame": request, "size": len(request), "stored": len(request)}
+            found += [
+                request_row(number, **facts, **sent),
+                response_row(number, encode_response(key, version[key], number, frames[key][1]), **facts),
+            ]
+    return found
+
+
+def with_ns(row: Row) -> Row:
     """The row with `at` in ns as well, as every capture has it."""
     at = row["at"] - datetime(1970, 1, 1, tzinfo=UTC)
     return {"at_ns": at // timedelta(microseconds=1) * 1000} | row
@@ -102,7 +146,7 @@ def write_frames(folder: Path, rows: Sequence[Row], row_group_size: int) -> None
     """Writes the rows as a capture's only file of frames."""
     hour = folder / "frames" / "date=2026-11-21" / "hour=12"
     hour.mkdir(parents=True, exist_ok=True)
-    table = pa.Table.from_pylist([_with_ns(row) for row in rows], frames_schema())
+    table = pa.Table.from_pylist([with_ns(row) for row in rows], frames_schema())
     pq.write_table(table, hour / "s-1-1.parquet", row_group_size=row_group_size, write_page_checksum=True)
 
 
@@ -144,7 +188,7 @@ def _captured(
     return sources.captured(spark, str(folder), files, **settings)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Callable[..., Tables]:
     """Builds tables for rules and sections from exchanges and events by hand: `by_hand.tables_of`."""
     return partial(tables_of, spark)

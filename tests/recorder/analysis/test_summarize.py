@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from proxy.wire import encode_request, encode_response, records
 from recorder.analysis import bodies
 from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.findings.rules import RULES
@@ -24,32 +23,6 @@ Build = Callable[..., Any]
 # The most Spark jobs for a report of a small capture. It took 148 when each section read and shuffled the bodies
 # itself.
 MOST_JOBS = 99
-
-
-@pytest.fixture
-def rows(request_row: Build, response_row: Build) -> list[dict[str, Any]]:
-    """Two clients that request Metadata, and write and read a topic."""
-    batch = records.write_batch([records.Record(0, 1000, value=b"v")])
-    partition = {"partition_index": 0, "high_watermark": 1, "records": batch}
-    produced = {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]}
-    frames = {
-        3: ({"topics": None}, {"cluster_id": "c", "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}),
-        0: (produced, {"responses": [{"name": "t", "partition_responses": [{"index": 0}]}]}),
-        1: ({"topics": [{"topic": "t"}]}, {"responses": [{"topic": "t", "partitions": [partition]}]}),
-    }
-    version, name = {3: 9, 0: 8, 1: 11}, {3: "Metadata", 0: "Produce", 1: "Fetch"}
-    found = []
-    for connection in (1, 2):
-        for number in range(60):
-            key = (3, 0, 1)[number % 3]
-            facts = {"api_key": key, "api": name[key], "api_version": version[key], "connection": connection}
-            request = encode_request(key, version[key], number, "app", frames[key][0])
-            sent = {"frame": request, "size": len(request), "stored": len(request)}
-            found += [
-                request_row(number, **facts, **sent),
-                response_row(number, encode_response(key, version[key], number, frames[key][1]), **facts),
-            ]
-    return found
 
 
 def jobs_so_far(spark: SparkSession) -> int:

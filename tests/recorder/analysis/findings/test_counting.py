@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.findings.counting import counted, tallied
-from recorder.analysis.findings.rules import RULES
-from tests.recorder.analysis.by_hand import each_second
 
 pytestmark = pytest.mark.real
-# rules over exchanges that hold further values besides their cases
-RULES_OF_EXCHANGES = ("slow", "slow_consumer", "throttled")
 
 
 @pytest.fixture
@@ -37,12 +31,3 @@ def test_further_aggregates_are_of_all_rows_and_not_of_cases_alone(rows: DataFra
 def test_a_subject_without_cases_is_not_counted(rows: DataFrame) -> None:
     found = counted(rows, ["who"], F.col("is_bad"), more={"largest": F.max("size")}).collect()
     assert [(row["who"], row["largest"]) for row in found] == [("a", 9)]
-
-
-@pytest.mark.parametrize("name", RULES_OF_EXCHANGES)
-def test_a_rule_reads_the_exchanges_once(tables: Any, name: str) -> None:
-    (rule,) = (rule for rule in RULES if rule.name == name)
-    found: Any = rule.find(tables(each_second(15)))
-    plan: str = found._jdf.queryExecution().optimizedPlan().toString()
-    assert "Aggregate" in plan
-    assert "Join" not in plan

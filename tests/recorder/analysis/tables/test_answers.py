@@ -10,7 +10,7 @@ import pytest
 from proxy import wire
 from proxy.wire import catalog, records
 from proxy.wire.error_reader import error_codes
-from recorder.analysis.bodies import Captured, Road
+from recorder.analysis.bodies import Captured
 from recorder.analysis.decode.answers import fixed
 from recorder.analysis.tables.answers import answers, answers_without_bodies
 
@@ -75,15 +75,6 @@ def test_bodies_that_cannot_be_read_give_null_and_stop_nothing(captured: Build, 
         response_row(3, frame),
     ]
     assert codes(captured(*rows)) == {0: None, 1: None, 2: None, 3: [3]}
-
-
-def test_a_span_that_says_nothing_may_hide_anything(captured: Build, response_row: Build) -> None:
-    frame = metadata_response(3)
-    spans: list[Any] = [[None], [{"start": None, "length": None}], [], None]
-    rows = [response_row(number, frame, masked=masked) for number, masked in enumerate(spans)]
-    # the capture's own reader refuses such a file
-    found = unread(captured(*rows, road=Road.JVM))
-    assert found == {0: (None, "masked"), 1: (None, "masked"), 2: ([3], None), 3: ([3], None)}
 
 
 def test_a_response_has_error_codes_or_a_reason_why_they_are_unknown(captured: Build, response_row: Build) -> None:

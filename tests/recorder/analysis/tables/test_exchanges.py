@@ -9,22 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Row
 
 from recorder.analysis import sources
 from recorder.analysis.bodies import Captured
-from recorder.analysis.questions.latency import latency_by_api
-from recorder.analysis.tables.exchanges import EXCHANGES, Doubtful, answered_exchanges, doubtful, exchanges
+from recorder.analysis.tables.exchanges import EXCHANGES, Doubtful, doubtful, exchanges
 from recorder.capture.frames import frames_schema
+from tests.recorder.analysis.conftest import with_ns
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CLOSED = {"kind": "closed", "cause": "client"}
 GAP = {"kind": "gap", "cause": "queue_full"}
-
-
-JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNestedLoopJoin")
 
 
 @pytest.fixture(params=["told alone", "joined"])
@@ -36,11 +33,6 @@ def by_exchange(request: pytest.FixtureRequest) -> Callable[[Captured], dict[int
         return {row["exchange"]: row for row in exchanges(found, joined, decode=False).collect()}
 
     return made
-
-
-def plan(frame: DataFrame) -> str:
-    text: str = frame._jdf.queryExecution().executedPlan().toString()
-    return text
 
 
 def test_a_request_and_its_response_are_one_exchange(
@@ -107,7 +99,9 @@ def test_an_exchange_across_midnight_is_one(
 ) -> None:
     for part, row in (("date=2026-11-20/hour=23", request_row(0)), ("date=2026-11-21/hour=00", response_row(0))):
         (tmp_path / "frames" / part).mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist([row], frames_schema()), tmp_path / "frames" / part / "s-1-1.parquet")
+        pq.write_table(
+            pa.Table.from_pylist([with_ns(row)], frames_schema()), tmp_path / "frames" / part / "s-1-1.parquet"
+        )
     assert by_exchange(sources.captured(spark, str(tmp_path)))[0].outcome == "answered"
 
 
@@ -184,22 +178,3 @@ def test_exchanges_have_the_columns_that_are_declared(captured: Build, request_r
         found = exchanges(captured(request_row(0)), joined, decode=decode)
         assert found.columns == EXCHANGES.names
         assert [kind for _, kind in found.dtypes] == [column.kind for column in EXCHANGES.columns]
-
-
-def test_latency_by_api_is_one_scan_that_joins_nothing_and_reads_no_frame(
-    captured: Build, request_row: Build, response_row: Build
-) -> None:
-    found = captured(request_row(0), response_row(0))
-    text = plan(latency_by_api(answered_exchanges(found)))
-    assert text.count("FileScan") == 1
-    assert not [join for join in JOINS if join in text]
-    assert "frame:binary" not in text
-
-
-@pytest.mark.usefixtures("as_for_many_rows")
-def test_exchanges_of_whole_connections_shuffle_nothing_but_an_aggregate(captured: Build, request_row: Build) -> None:
-    found = captured(request_row(0))
-    text = plan(exchanges(found, doubtful(found), decode=False))
-    assert "SortMergeJoin" not in text
-    assert "ShuffledHashJoin" not in text
-    assert "frame:binary" not in text

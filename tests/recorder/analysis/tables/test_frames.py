@@ -15,6 +15,7 @@ from recorder.analysis.tables.frames import events, frames
 from recorder.capture.frames import FRAME_COLUMNS, frames_schema
 
 pytestmark = pytest.mark.real
+ON_SPARK = True
 
 
 def test_every_column_of_the_capture_is_there_and_the_hour_besides(

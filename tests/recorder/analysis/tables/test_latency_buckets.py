@@ -11,7 +11,6 @@ import pytest
 
 from recorder.analysis.tables.latency_buckets import LATENCY_BUCKETS, latency_buckets
 from tests.recorder.analysis.conftest import NOON
-from tests.recorder.analysis.tables.test_exchanges import plan
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -79,13 +78,6 @@ def test_only_requests_of_the_requested_time_count(captured: Build, response_row
     start = int(NOON.timestamp()) * 10**9
     found = latency_buckets(captured(*rows, since_ns=start + 1_000 * MS, until_ns=start + 3_500 * MS)).collect()
     assert [row["count"] for row in found] == [3]
-
-
-def test_the_plan_is_one_scan_that_joins_nothing_and_reads_no_frame(captured: Build, response_row: Build) -> None:
-    text = plan(latency_buckets(captured(response_row(0))))
-    assert text.count("FileScan") == 1
-    assert "Join" not in text
-    assert "frame:binary" not in text
 
 
 def test_the_columns_are_those_that_are_declared(captured: Build, response_row: Build) -> None:

@@ -1,0 +1,88 @@
+"""The child process in which the embedded engine runs: `python -m recorder.analysis.embedded_server SOCKET`.
+
+Whoever reaches Sail's port may run code as this user, and Sail asks for no password. So the process leaves the
+machine's network: its loopback is its own. The parent reaches it by a Unix socket in a folder that only this user may
+enter, whose bytes go on to Sail. The process ends when its standard input does, also if its parent is killed.
+
+It prints one line once it serves: whether its loopback is its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import struct
+import sys
+from pathlib import Path
+from threading import Thread
+
+OWN, SHARED = "own", "shared"
+# linux/sched.h, linux/sockios.h, linux/if.h
+_NEW_USER, _NEW_NET = 0x10000000, 0x40000000
+_GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1
+_CHUNK = 1 << 18
+
+
+def main(place: str) -> None:
+    """Serves until standard input ends. `place`: where the Unix socket will be."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    network = OWN if _leave_network() else SHARED
+    from pysail.spark import SparkConnectServer  # type: ignore[import-untyped]
+
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(place)
+    listener.listen()
+    Thread(target=_serve, args=(listener, server.listening_address), daemon=True).start()
+    print(network, flush=True)
+    sys.stdin.read()
+    # without the interpreter's own end: threads of Sail may run Python then, which aborts the process
+    os._exit(0)
+
+
+def _leave_network() -> bool:
+    """True if this process now has a network of its own, with nothing but loopback."""
+    uid, gid = os.getuid(), os.getgid()
+    libc = ctypes.CDLL(None)
+    # root needs no user namespace; others may be forbidden to make one
+    if libc.unshare(_NEW_NET) and libc.unshare(_NEW_USER | _NEW_NET):
+        return False
+    try:
+        if uid:
+            Path("/proc/self/setgroups").write_text("deny")
+            Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+            Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+            asked = struct.pack("16sh14x", b"lo", 0)
+            flags = struct.unpack_from("h", fcntl.ioctl(any_socket, _GET_FLAGS, asked), 16)[0]
+            fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
+    except OSError as error:
+        sys.exit(f"a network of its own without loopback: {error}")
+    return True
+
+
+def _serve(listener: socket.socket, engine: tuple[str, int]) -> None:
+    while True:
+        client, _ = listener.accept()
+        server = socket.create_connection(engine)
+        for source, target in ((client, server), (server, client)):
+            Thread(target=_relay, args=(source, target), daemon=True).start()
+
+
+def _relay(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while chunk := source.recv(_CHUNK):
+            target.sendall(chunk)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        # one side broke: so does the other
+        for each in (source, target):
+            each.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,91 @@
+"""Tests that both engines give the same answers, and that the embedded one leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from recorder.analysis import embedded
+from recorder.analysis.scan import files_in
+from recorder.analysis.sources import SOURCES, captured, load
+from recorder.analysis.summarize import summary
+from recorder.analysis.summary.sections.method import Method
+from tests.recorder.analysis.conftest import write_frames
+
+pytestmark = pytest.mark.real
+Build = Callable[..., Any]
+
+
+def answers(session: SparkSession, folder: str) -> tuple[dict[str, Any], Any]:
+    """All tables of a capture, with their types, and its report without what differs from run to run."""
+    found = captured(session, folder, files_in(folder), is_tiny=True)
+    tables = {name: load(found, name) for name in SOURCES}
+    rows = {name: (table.dtypes, sorted(map(repr, table.toArrow().to_pylist()))) for name, table in tables.items()}
+    return rows, replace(summary(found, folder), method=Method())
+
+
+@pytest.mark.long
+def test_both_engines_give_all_tables_and_the_report_alike(
+    spark: SparkSession, tmp_path: Path, rows: list[dict[str, Any]]
+) -> None:
+    write_frames(tmp_path, rows, 100)
+    of_spark = answers(spark, str(tmp_path))
+    with embedded.session() as session:
+        of_embedded = answers(session, str(tmp_path))
+    for name in SOURCES:
+        assert of_embedded[0][name] == of_spark[0][name], name
+    assert of_embedded[1] == of_spark[1]
+    assert {name for name, (_, found) in of_spark[0].items() if found} >= {
+        "exchanges",
+        "records",
+        "topic_use",
+        "batches",
+    }
+
+
+def test_the_engine_ends_with_its_session_and_leaves_no_file() -> None:
+    before = {child.pid for child in psutil.Process().children()}
+    with embedded.session() as session:
+        (child,) = (one for one in psutil.Process().children() if one.pid not in before)
+        # a question that is answered before its Python workers are through
+        assert session.range(10**6).mapInArrow(lambda batches: batches, "id bigint").limit(2).count() == 2
+        (folder,) = Path(child.cmdline()[-1]).parents[:1]
+        assert folder.stat().st_mode & 0o077 == 0
+    assert not child.is_running()
+    assert not folder.exists()
+    assert not embedded.is_embedded()
+
+
+def test_the_engine_ends_with_a_killed_parent(tmp_path: Path) -> None:
+    program = "\n".join(
+        [
+            "import time, psutil",
+            "from recorder.analysis import embedded",
+            "with embedded.session():",
+            "    print(psutil.Process().children()[0].pid, flush=True)",
+            "    time.sleep(600)",
+        ]
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        os.kill(parent.pid, signal.SIGKILL)
+    child.wait(60)
+
+
+def test_the_engine_leaves_the_network_of_the_machine() -> None:
+    mine = os.readlink("/proc/self/ns/net")
+    before = {child.pid for child in psutil.Process().children()}
+    with embedded.session():
+        (child,) = (one for one in psutil.Process().children() if one.pid not in before)
+        assert os.readlink(f"/proc/{child.pid}/ns/net") != mine
