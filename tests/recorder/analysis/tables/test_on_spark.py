@@ -44,9 +44,7 @@ def test_exchanges_of_whole_connections_shuffle_nothing_but_an_aggregate(capture
     assert "frame:binary" not in text
 
 
-def test_latency_buckets_are_one_scan_that_joins_nothing_and_reads_no_frame(
-    captured: Build, response_row: Build
-) -> None:
+def test_latency_buckets_are_one_scan_without_a_join_or_a_frame(captured: Build, response_row: Build) -> None:
     text = plan(latency_buckets(captured(response_row(0))))
     assert text.count("FileScan") == 1
     assert "Join" not in text

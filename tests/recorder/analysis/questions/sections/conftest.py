@@ -10,7 +10,7 @@ from tests.recorder.analysis.by_hand import each_second, life
 from tests.recorder.analysis.questions.sections.timeline import MS
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def made(tables: Any) -> Any:
     """A minute of work, waits, errors and many rare APIs, on three connections."""
     rows = [
