@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from proxy.wire.errors import WireError
 from proxy.wire.keys import INIT_PRODUCER_ID, PRODUCE
@@ -31,15 +31,18 @@ class Recorded:
             return False
         return play.options.speed is None or play.due(self._read_ns) < now + AHEAD_NS
 
-    def feed(self, happening: Happening, now: int) -> None:
-        """Takes the next happening."""
-        self._read_ns = happening.ns
-        if isinstance(happening, RequestRecorded):
-            self._ask(happening.exchange, now)
-        elif isinstance(happening, AnswerRecorded):
-            self._answer(happening, now)
-        elif isinstance(happening, ConnectionClosed):
-            self._close(self._play.lane(happening.connection), happening.ns, now)
+    def feed(self, happenings: Iterable[Happening], now: int) -> None:
+        """Takes the next happenings, as long as they are wanted."""
+        for happening in happenings:
+            self._read_ns = happening.ns
+            if isinstance(happening, RequestRecorded):
+                self._ask(happening.exchange, now)
+            elif isinstance(happening, AnswerRecorded):
+                self._answer(happening, now)
+            elif isinstance(happening, ConnectionClosed):
+                self._close(self._play.lane(happening.connection), happening.ns, now)
+            if not self.wants(now):
+                break
 
     def end(self, now: int) -> None:
         """The recording is over: requests without an answer have none."""
@@ -50,7 +53,11 @@ class Recorded:
     def _ask(self, exchange: Exchange, now: int) -> None:
         play = self._play
         world, route = play.world, play.world.route(exchange)
-        if exchange.at_ns > world.last_ns or route.is_regenerated or not world.chooses(exchange):
+        if (
+            exchange.at_ns > world.last_ns
+            or route.is_regenerated
+            or not (world.chooses is None or world.chooses(exchange))
+        ):
             if world.is_made_anew(exchange):
                 world.counts(exchange).recorded += 1
                 world.withhold(exchange, Withheld(Reason.MADE_ANEW))
