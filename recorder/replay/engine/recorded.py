@@ -83,8 +83,10 @@ class Recorded:
         route.counts.recorded += 1
         if route.is_noted_when_due:
             play.timers.at(item.due, lambda _: play.world.due(exchange))
+        if not lane.queue:
+            # those behind the head leave after it
+            play.ready[lane] = None
         lane.queue.append(item)
-        play.ready[lane] = None
 
     def _answer(self, answer: AnswerRecorded, now: int) -> None:
         lane = self._play.lanes.get((answer.origin.session, answer.origin.connection))
@@ -108,9 +110,11 @@ class Recorded:
         play.memory.answer_read(item, place, now)
         if item.state is State.ANSWERED:
             self._complete(item, now)
-        if item.hold is not None or item.route.awaits_recording or item.lane.closes_at is not None:
+        lane = item.lane
+        is_head = bool(lane.queue) and lane.queue[0] is item
+        if lane.closes_at is not None or (is_head and (item.hold is not None or item.route.awaits_recording)):
             # it may have waited for this: held by a room, to leave with it known, or as the last one of its connection
-            play.ready[item.lane] = None
+            play.ready[lane] = None
 
     def _close(self, lane: Lane, ns: int, now: int) -> None:
         if lane.closes_at is not None:

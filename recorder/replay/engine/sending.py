@@ -250,18 +250,16 @@ class Sending:
         if not item.lane.is_watched:
             self._answers.watch(item.lane, now + play.options.wait)
         self._has_left(item)
-        remembered = exchange.remembered
+        client_id, awaits, origin, remembered = (
+            exchange.peer.client_id,
+            exchange.awaits,
+            exchange.origin,
+            exchange.remembered,
+        )
         for piece in pieces:
             for request in piece.requests:
                 out = OutgoingRequest(
-                    exchange.api_key,
-                    piece.version,
-                    request,
-                    exchange.peer.client_id,
-                    exchange.awaits,
-                    piece,
-                    exchange.origin,
-                    remembered,
+                    exchange.api_key, piece.version, request, client_id, awaits, piece, origin, remembered
                 )
                 play.links.write(piece.channel, out, now)
 
