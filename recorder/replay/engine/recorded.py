@@ -111,8 +111,11 @@ class Recorded:
         if item.state is State.ANSWERED:
             self._complete(item, now)
         lane = item.lane
-        is_head = bool(lane.queue) and lane.queue[0] is item
-        if lane.closes_at is not None or (is_head and (item.hold is not None or item.route.awaits_recording)):
+        if not lane.queue:
+            is_awaited = lane.closes_at is not None
+        else:
+            is_awaited = lane.queue[0] is item and (item.hold is not None or item.route.awaits_recording)
+        if is_awaited:
             # it may have waited for this: held by a room, to leave with it known, or as the last one of its connection
             play.ready[lane] = None
 

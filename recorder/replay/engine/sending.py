@@ -299,7 +299,7 @@ class Sending:
             return
         play, exchange = self._play, item.exchange
         item.left_at = began
-        if item.lane.closes_at is not None:
+        if item.lane.closes_at is not None and not item.lane.queue:
             play.ready[item.lane] = None
         if exchange.at_ns > play.farthest_ns:
             play.farthest_ns = exchange.at_ns

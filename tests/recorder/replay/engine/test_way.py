@@ -1,6 +1,7 @@
 """The way of one request through the replay's modules, as `docs/replay.md` tells it."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,12 +9,30 @@ from types import FrameType
 
 import recorder
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
+from tests.recorder.replay.engine.reads_and_writes import played, writes
 from tests.recorder.replay.simple import answered
 from tests.recorder.replay.simulation import Got, Recording, Simulation
 
 # a file more is a file more to read for whoever follows a request
 MOST_FILES = 20
 ROOT = Path(recorder.__file__).parents[1]
+
+
+@contextmanager
+def counted_calls() -> Iterator[Counter[str]]:
+    """How often functions of the sending are called, by name."""
+    found = Counter[str]()
+
+    def call(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and _file(frame) == "recorder/replay/engine/sending.py":
+            found[frame.f_code.co_name] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(call)
+    try:
+        yield found
+    finally:
+        sys.setprofile(before)
 
 
 @contextmanager
@@ -80,3 +99,15 @@ def test_a_heartbeat_enters_few_files_from_its_row_to_its_comparison() -> None:
     assert result.apis["Heartbeat"].answered == 2
     assert not result.mismatches
     assert len(files) <= MOST_FILES, sorted(files)
+
+
+def test_a_request_that_is_read_behind_others_is_looked_at_when_these_have_left() -> None:
+    recording, count = Recording(), 100
+    for at in range(count):
+        # each waits for the answer of the one before it
+        writes(recording, 2 * at, 1)
+    with counted_calls() as calls:
+        assert len(played(recording).got) == count
+    assert calls["_leave"] == count
+    # once behind the one before it, and once when that was answered; the first one waits for its leader and connection
+    assert calls["_leaves_or_ends"] <= 2 * count + 5
