@@ -53,7 +53,7 @@ _IN_TRANSACTIONS = {
     TXN_OFFSET_COMMIT: "transactional_id",
     END_TXN: "transactional_id",
 }
-READ = COMMITS | JOINING | LONG_POLLS | SHARES | _IN_TRANSACTIONS.keys() | {SYNC_GROUP, DELETE_TOPICS}
+READ = COMMITS | JOINING | LONG_POLLS | SHARES | {*_IN_TRANSACTIONS, SYNC_GROUP, DELETE_TOPICS}
 ANSWERED = JOINING | LONG_POLLS | {PRODUCE}
 # Errors after which a Produce's records may be in the log: unknown error, timeout, network error, too few replicas.
 _MAYBE_WRITTEN = frozenset({-1, 7, 13, 20})
@@ -112,6 +112,8 @@ class Beginnings:
         # whether the first request goes on with a session, or closes it
         self._fetching: dict[tuple[str, int], bool] = {}
         self._sharing: dict[tuple[str, str], bool] = {}
+        # what `end` has found since the recording was over
+        self._proven_ends: dict[TopicPartition, int] = {}
         # API -> when its first request began that can't be read
         self._unreadable: dict[int, int] = {}
 
@@ -132,13 +134,12 @@ class Beginnings:
     def add_produce(self, exchange: Exchange, places: Iterable[Place] | None, transactional_id: str | None) -> None:
         """Adds a Produce that awaits an answer. `places`: the partitions that it writes to; None: it can't be read."""
         begun = exchange.first_ns
-        found = None if places is None else tuple(dict.fromkeys(map(self._named, places)))
         if transactional_id:
             self._transactions.setdefault(transactional_id, begun)
-        if found is None:
-            self._write_unknown(found, begun)
+        if places is None:
+            self._write_unknown(None, begun)
         else:
-            self._producing[exchange.origin] = begun, found
+            self._producing[exchange.origin] = begun, tuple(dict.fromkeys(map(self._named, places)))
 
     def is_adding(self, origin: Origin) -> bool:
         """True for a Produce whose answer is not added yet."""
@@ -238,6 +239,7 @@ class Beginnings:
             self._write_unknown(places, begun)
         self._producing.clear()
         self._joining.clear()
+        self._proven_ends.clear()
         named = self._named
 
         def merged(told: Mapping[Place, _Told], number: int) -> dict[Place, _Told]:
@@ -267,6 +269,12 @@ class Beginnings:
     def end(self, topic: str, partition: int) -> int:
         """The offset below which the records of a partition are from before; 0: none are, as far as is known."""
         place = topic, partition
+        found = self._proven_ends.get(place)
+        if found is None:
+            found = self._proven_ends[place] = self._find_end(place)
+        return found
+
+    def _find_end(self, place: TopicPartition) -> int:
         unknown = min(self._unknown.get(place, _NEVER), self._unknown.get(None, _NEVER))
         written, told = self._lowest_bases.get(place), self._first_ends.get(place)
         is_written = written is not None or place in self._silent or unknown < _NEVER

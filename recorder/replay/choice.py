@@ -21,6 +21,12 @@ class Choice:
     since_ns: int | None = None
     until_ns: int | None = None
 
+    @property
+    def leaves_out(self) -> bool:
+        """False if everything passes."""
+        times = self.since_ns, self.until_ns
+        return bool(self.options.only or self.connections or self.clients) or times != (None, None)
+
     def plays(self, exchange: Exchange) -> bool:
         """True for exchanges that are sent, or withheld with a reason."""
         return (

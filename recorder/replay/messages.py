@@ -9,7 +9,7 @@ the frame, so large ones are not copied.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from struct import Struct
@@ -18,7 +18,7 @@ from typing import Any
 from proxy.wire import Malformed, WireError, codec_of_response, decode_request, records, response_head
 from proxy.wire.keys import PRODUCE
 from proxy.wire.pieces import Pieces
-from proxy.wire.places import Partition
+from proxy.wire.places import ElementKey, Partition
 from proxy.wire.primitives import Buffer
 from proxy.wire.records import Batch
 
@@ -37,15 +37,17 @@ class SharedValues(Values):
 
     Attributes:
         partitions: those in it; None: nobody has looked for them (`partitions`).
+        errors: likewise, the error codes in it (`requests.layout`).
         lookups: values in it that may have other counterparts, if names of these kinds are the same on both sides
             (`comparison.unchanged`).
     """
 
-    __slots__ = ("lookups", "partitions")
+    __slots__ = ("errors", "lookups", "partitions")
 
     def __init__(self, values: Values) -> None:
         super().__init__(values)
         self.partitions: list[Partition] | None = None
+        self.errors: Mapping[ElementKey | None, int] | None = None
         self.lookups: tuple[frozenset[Any], Sequence[tuple[Any, Hashable, Hashable]]] | None = None
 
 

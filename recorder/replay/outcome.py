@@ -416,8 +416,8 @@ class Result:
             if part_ns > 0:
                 self.lateness.setdefault(cause, Durations()).add(part_ns)
 
-    def add_latency(self, api: str, recorded_ns: int, replayed_ns: int, apart: str = "") -> None:
-        """Counts both latencies of an exchange.
+    def latency_of(self, api: str, apart: str = "") -> Latency:
+        """The latencies of an API's exchanges, created on first use.
 
         `apart`: why they count apart from the API's others, such as "empty polls".
         """
@@ -425,8 +425,7 @@ class Result:
         latency = self.latency.get(name)
         if latency is None:
             latency = self.latency[name] = Latency(is_apart=bool(apart))
-        latency.recorded.add(recorded_ns)
-        latency.replayed.add(replayed_ns)
+        return latency
 
     @property
     def totals(self) -> ApiCounts:

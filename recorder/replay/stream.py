@@ -81,12 +81,6 @@ class FrameRow(NamedTuple):
     frame: bytes | None
     place: FramePlace
 
-    @property
-    def file_session(self) -> str:
-        """The session of the row's file."""
-        assert isinstance(self.place.file, CaptureFile)
-        return self.place.file.session
-
 
 class EventRow(NamedTuple):
     """A row of events."""
@@ -169,6 +163,15 @@ class _Head(NamedTuple):
     rest: _Frames | _Events
 
 
+# A named tuple's own constructor is a Python function: here it would be called for each of a capture's millions of rows
+_row: Callable[[type[FrameRow], tuple[Any, ...]], FrameRow] = tuple.__new__
+_place: Callable[[type[FramePlace], tuple[Any, ...]], FramePlace] = tuple.__new__
+_origin: Callable[[type[Origin], tuple[Any, ...]], Origin] = tuple.__new__
+_request: Callable[[type[RequestRecorded], tuple[Any, ...]], RequestRecorded] = tuple.__new__
+_answer: Callable[[type[AnswerRecorded], tuple[Any, ...]], AnswerRecorded] = tuple.__new__
+_next: Callable[[type[_Head], tuple[Any, ...]], _Head] = tuple.__new__
+
+
 def happenings(
     folder: Path, sessions: Sequence[str] = (), cluster: str | None = None, listing: Listing | None = None
 ) -> Iterator[Happening]:
@@ -223,15 +226,13 @@ class _Merge:
                 continue
             order, row, rest = self._heads[0]
             if self._clusters is None or row.cluster in self._clusters:
-                found = (
-                    self._frame(row, order[0], rest.ahead) if isinstance(row, FrameRow) else self._event(row, order[0])
-                )
+                found = _frame(row, order[0], rest) if isinstance(row, FrameRow) else _event(row, order[0])
                 if found is not None:
                     yield found
             if rest.must_read:
                 yield DiskRead()
                 rest.read()
-            following = self._head(rest)
+            following = rest.next()
             heapq.heapreplace(self._heads, following) if following else heapq.heappop(self._heads)
 
     def _open(self, group: _Group) -> None:
@@ -239,37 +240,32 @@ class _Merge:
         rows = kind(group.file, group.group, self._ahead[group.file.session])
         if rows.must_read:
             rows.read()
-        head = self._head(rows)
+        head = rows.next()
         if head:
             heapq.heappush(self._heads, head)
 
-    def _head(self, rows: _Frames | _Events) -> _Head | None:
-        row = rows.next()
-        if row is None:
-            return None
-        rank = _FRAME if isinstance(row, FrameRow) else _CLOSED if row.kind == c.EVENT_CLOSED else _OPENED
-        return _Head((row.mono_ns + rows.ahead, rank, row.connection or 0, row.sequence, id(row)), row, rows)
 
-    def _event(self, row: EventRow, ns: int) -> Happening | None:
-        if row.kind == c.EVENT_NODE:
-            return _node(ns, row)
-        if row.connection is None:
-            return None
-        connection = row.session, row.connection
-        if row.kind == c.EVENT_OPENED:
-            return ConnectionOpened(ns, connection, row.cluster)
-        return ConnectionClosed(ns, connection) if row.kind == c.EVENT_CLOSED else None
+def _event(row: EventRow, ns: int) -> Happening | None:
+    if row.kind == c.EVENT_NODE:
+        return _node(ns, row)
+    if row.connection is None:
+        return None
+    connection = row.session, row.connection
+    if row.kind == c.EVENT_OPENED:
+        return ConnectionOpened(ns, connection, row.cluster)
+    return ConnectionClosed(ns, connection) if row.kind == c.EVENT_CLOSED else None
 
-    def _frame(self, row: FrameRow, ns: int, ahead: int) -> Happening | None:
-        if row.exchange is None or row.connection is None:
-            return None
-        origin = Origin(row.session, row.connection, row.exchange)
-        if row.kind == c.REQUEST:
-            return RequestRecorded(ns, _exchange(row, origin, ns, ahead), row.cluster)
-        key, version = _number(row.api_key), _number(row.api_version)
-        frame = None if fault_of(row) else row.frame
-        by_proxy = row.made_by == c.BY_PROXY
-        return AnswerRecorded(ns, origin, key, version, frame, by_proxy, row.place, row.cluster)
+
+def _frame(row: FrameRow, ns: int, of: _Frames | _Events) -> Happening | None:
+    if row.exchange is None or row.connection is None:
+        return None
+    origin = _origin(Origin, (row.session, row.connection, row.exchange))
+    fault = _fault(row, of.session)
+    if row.kind == c.REQUEST:
+        return _request(RequestRecorded, (ns, _exchange(row, origin, ns, of.ahead, fault), row.cluster))
+    key, version = _number(row.api_key), _number(row.api_version)
+    frame, by_proxy = None if fault else row.frame, row.made_by == c.BY_PROXY
+    return _answer(AnswerRecorded, (ns, origin, key, version, frame, by_proxy, row.place, row.cluster))
 
 
 def _node(ns: int, row: EventRow) -> NodeFound | None:
@@ -289,7 +285,7 @@ class _Events:
     must_read = False
 
     def __init__(self, file: CaptureFile, group: int, ahead: int) -> None:
-        self.ahead = ahead
+        self.ahead, self.session = ahead, file.session
         tables = _tables(file, _EVENTS, group)
         rows = (EventRow(*row.values()) for t in tables for row in t.sort_by([*_BY_TIME[:2]]).to_pylist())
         self._rows = (row for row in rows if row.session == file.session)
@@ -297,9 +293,13 @@ class _Events:
     def read(self) -> None:
         """Does nothing: all events are read."""
 
-    def next(self) -> EventRow | None:
+    def next(self) -> _Head | None:
         """The next event."""
-        return next(self._rows, None)
+        row = next(self._rows, None)
+        if row is None:
+            return None
+        rank = _CLOSED if row.kind == c.EVENT_CLOSED else _OPENED
+        return _Head((row.mono_ns + self.ahead, rank, row.connection or 0, row.sequence, id(row)), row, self)
 
 
 class _Frames:
@@ -309,7 +309,7 @@ class _Frames:
     """
 
     def __init__(self, file: CaptureFile, group: int, ahead: int) -> None:
-        self.ahead = ahead
+        self.ahead, self.session = ahead, file.session
         self._file, self._group = file, group
         self._heads = _heads(file, group)
         self._bodies = enumerate(streamed_bodies(file, group))
@@ -329,15 +329,18 @@ class _Frames:
             size += len(body or b"")
         self.must_read = False
 
-    def next(self) -> FrameRow | None:
+    def next(self) -> _Head | None:
         """The next frame, which must have been read."""
-        if self._following is None:
+        columns, read = self._following, self._read
+        if columns is None:
             return None
-        *head, at = self._following
-        found = FrameRow._make((*head, self._read.pop(at), FramePlace(self._file, self._group, at)))
-        self._following = next(self._heads, None)
-        self.must_read = self._following is not None and self._following[-1] not in self._read
-        return found
+        at = columns[-1]
+        place = _place(FramePlace, (self._file, self._group, at))
+        row = _row(FrameRow, (*columns[:-1], read.pop(at), place))
+        self._following = following = next(self._heads, None)
+        self.must_read = following is not None and following[-1] not in read
+        order = row.mono_ns + self.ahead, _FRAME, row.connection or 0, row.sequence, id(row)
+        return _next(_Head, (order, row, self))
 
 
 def _heads(file: CaptureFile, group: int) -> Iterator[tuple[Any, ...]]:
@@ -362,7 +365,7 @@ def _by_time(table: Any) -> Any:
     return table.take(pc.sort_indices(table.select([name for name, _ in _BY_TIME]), _BY_TIME))
 
 
-def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int) -> Exchange:
+def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int, fault: Reason | None) -> Exchange:
     first, head = row.first_mono_ns, _head_of(row)
     return Exchange(
         origin,
@@ -378,7 +381,7 @@ def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int) -> Exchange
         client=row.client or "",
         # all other requests have answers; a Produce's own acks decide once it is decoded
         awaits=row.awaits is not False or head.api_key != PRODUCE,
-        fault=fault_of(row),
+        fault=fault,
         masked=_spans(row.masked) if row.masked else (),
         omitted=_spans(row.omitted) if row.omitted else (),
         place=row.place,
@@ -401,9 +404,9 @@ def _peer(client: str, client_id: str | None) -> Peer:
     return Peer(client.rpartition(":")[0], client_id)
 
 
-def fault_of(row: FrameRow) -> Reason | None:
-    """Why a frame's bytes can't be used as recorded; None if they can."""
-    if row.session != row.file_session:
+def _fault(row: FrameRow, session: str) -> Reason | None:
+    """Why a frame's bytes can't be used as recorded; None if they can. `session`: of the row's file."""
+    if row.session != session:
         return Reason.OTHER_SESSION
     if row.dialect != c.KAFKA:
         return Reason.OLD_DIALECT

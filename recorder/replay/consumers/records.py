@@ -35,6 +35,7 @@ from typing import NamedTuple
 from proxy.wire import records
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
+from proxy.wire.primitives import Buffer
 from proxy.wire.records import Batch, Compression, TimestampType
 from recorder.replay.consumers.digests import content, with_time
 from recorder.replay.consumers.matching import EARLIER, NO_PRODUCER, Matching, Side
@@ -123,7 +124,7 @@ class Streams:
         self._met: dict[Key, StreamCounts] = {}
         self._waiting = 0
 
-    def add_recorded(self, consumer: Hashable, topic: str, partition: int, data: bytes, fetch_offset: int) -> None:
+    def add_recorded(self, consumer: Hashable, topic: str, partition: int, data: Buffer, fetch_offset: int) -> None:
         """Adds the records of a recorded answer. `fetch_offset`: the offset that was asked for."""
         stream = self._stream(consumer, topic, partition)
         self._add(stream, Side.RECORDED, data, [(fetch_offset, _LAST)])
@@ -133,7 +134,7 @@ class Streams:
         consumer: Hashable,
         topic: str,
         partition: int,
-        data: bytes,
+        data: Buffer,
         fetch_offset: int,
         log_end: int | None = None,
         begins_at: int | None = None,
@@ -151,7 +152,7 @@ class Streams:
         stream.is_at_end = log_end is not None and stream.at >= log_end
 
     def add_acquired(
-        self, side: Side, consumer: Hashable, topic: str, partition: int, data: bytes, ranges: Sequence[Range]
+        self, side: Side, consumer: Hashable, topic: str, partition: int, data: Buffer, ranges: Sequence[Range]
     ) -> None:
         """Adds the records of an answer to a ShareFetch. `ranges`: first and last offsets of the acquired ones.
 
@@ -228,7 +229,7 @@ class Streams:
         self._most = max(self._least, 2 * len(self._streams))
 
     def _add(
-        self, stream: _Stream, side: Side, data: bytes, ranges: Sequence[Range], *, is_ordered: bool = True
+        self, stream: _Stream, side: Side, data: Buffer, ranges: Sequence[Range], *, is_ordered: bool = True
     ) -> int:
         """Adds the records of an answer that are in these ranges.
 
@@ -265,7 +266,7 @@ class Streams:
         self._waiting = sum(stream.matching.waiting_count for stream in self._streams.values())
 
 
-def count_from(offset: int, data: bytes) -> int:
+def count_from(offset: int, data: Buffer) -> int:
     """The number of records that a consumer reads from this offset on: at most, where only a wrapper knows it."""
     if len(data) <= SMALL:
         return _remembered_count(offset, bytes(data))
@@ -277,7 +278,7 @@ def _remembered_count(offset: int, data: bytes) -> int:
     return count_within([(offset, _LAST)], data)
 
 
-def count_within(ranges: Sequence[Range], data: bytes) -> int:
+def count_within(ranges: Sequence[Range], data: Buffer) -> int:
     """The number of records in these ranges of offsets: at most, where a batch does not tell which offsets it has."""
     apart = deque(_apart(ranges))
     count = 0
@@ -311,7 +312,7 @@ def _take_until(offset: int, apart: deque[Range]) -> int:
     return count
 
 
-def _batches(data: bytes) -> Iterable[Batch]:
+def _batches(data: Buffer) -> Iterable[Batch]:
     """The batches of an answer. A batch that can't be read is an error once it is reached."""
     try:
         return batches(data)
@@ -334,14 +335,14 @@ class _Unfolding:
         return self._budget
 
 
-def _wanted(data: bytes, batch: Batch, unfolding: _Unfolding, ranges: Sequence[Range]) -> Iterator[_Digest]:
+def _wanted(data: Buffer, batch: Batch, unfolding: _Unfolding, ranges: Sequence[Range]) -> Iterator[_Digest]:
     for record in _digests(data, batch, unfolding):
         place = bisect_right(ranges, (record.offset, _LAST)) - 1
         if place >= 0 and record.offset <= ranges[place][1]:
             yield record
 
 
-def _digests(data: bytes, batch: Batch, unfolding: _Unfolding) -> Iterable[_Digest]:
+def _digests(data: Buffer, batch: Batch, unfolding: _Unfolding) -> Iterable[_Digest]:
     if batch.end - batch.start <= SMALL and batch.codec is Compression.NONE:
         try:
             return _remembered_digests(bytes(data[batch.start : batch.end]))
@@ -357,7 +358,7 @@ def _remembered_digests(data: bytes) -> tuple[_Digest, ...]:
     return tuple(_read_digests(data, batch, Budget(MOST_UNFOLDED)))
 
 
-def _read_digests(data: bytes, batch: Batch, budget: Budget) -> Iterator[_Digest]:
+def _read_digests(data: Buffer, batch: Batch, budget: Budget) -> Iterator[_Digest]:
     for record in records.read_batch(data, batch, budget=budget):
         yield _Digest(record.offset, content(record), record.timestamp, record.timestamp_type)
 

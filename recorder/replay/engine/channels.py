@@ -36,7 +36,7 @@ class Send(NamedTuple):
     """Write a request. `origin`: the exchange that it replays; None for the replay's own."""
 
     channel: int
-    data: Pieces
+    data: bytes | Pieces
     origin: Origin | None = None
 
 
@@ -125,6 +125,13 @@ def _head(api_key: int, version: int, client_id: str | None) -> tuple[bytes, byt
     return head[:_ID_AT], head[_ID_AT + _ID_BYTES :]
 
 
+def _behind(head: bytes, body: Pieces) -> bytes | Pieces:
+    """A request of a head and a body, in one piece if that is small."""
+    whole = Pieces((head, *body.buffers))
+    only = whole.buffers[0]
+    return only if len(whole.buffers) == 1 and isinstance(only, bytes) else whole
+
+
 @dataclass(eq=False)
 class Channel:
     """One connection to the target.
@@ -140,7 +147,7 @@ class Channel:
     node: int
     principal: str | None
     is_open: bool = False
-    waiting: list[tuple[OutgoingRequest, Pieces]] = field(default_factory=list)
+    waiting: list[tuple[OutgoingRequest, bytes | Pieces]] = field(default_factory=list)
     written: list[OutgoingRequest] = field(default_factory=list)
     in_flight: dict[int, OutgoingRequest] = field(default_factory=dict)
     unanswered_ids: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_SILENT))
@@ -156,7 +163,7 @@ class Channel:
         body = out.body()
         length = LENGTH.pack(len(before) + _ID_BYTES + len(behind) + len(body))
         head = length + before + self._last.to_bytes(_ID_BYTES, "big", signed=True) + behind
-        data = Pieces((head, *body.buffers) if isinstance(body, Pieces) else (head + body,))
+        data = head + body if isinstance(body, bytes) else _behind(head, body)
         if out.awaits:
             self.in_flight[self._last] = out
         else:

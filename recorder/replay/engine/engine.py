@@ -22,7 +22,7 @@ Then both abort transactions and leave groups.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from recorder.replay.engine.answers import Answers
 from recorder.replay.engine.channels import Action
@@ -214,16 +214,14 @@ class Engine:
 
     # happenings of the recording
 
-    def feed(self, happening: Happening, now: int) -> None:
-        """Takes the next happening. Behind the replay's end, happenings are ignored."""
+    def feed(self, happenings: Iterable[Happening], now: int) -> None:
+        """Takes the next happenings, as long as they are wanted. Behind the replay's end, happenings are ignored."""
         if self._play.phase is not Phase.PLAYING:
             return
-        self._recorded.feed(happening, now)
+        self._recorded.feed(happenings, now)
         if self._sending.unread:
             self._sending.release_unread(now)
-        # most recorded answers change nothing yet
-        if self._play.ready or self._play.held.has_changed:
-            self._run(now)
+        self._run_if_changed(now)
 
     def end(self, now: int) -> None:
         """The recording is over: requests without an answer have none."""
@@ -253,11 +251,11 @@ class Engine:
     def wrote(self, channel: int, count: int, now: int) -> None:
         """The first bytes of `count` more requests of a channel have left."""
         self._play.links.wrote(channel, count, now)
-        self._run(now)
+        self._run_if_changed(now)
 
-    def received(self, channel: int, frame: bytes, now: int) -> None:
-        """A frame arrived. One that answers no request ends its channel."""
-        self._play.links.received(channel, frame, now)
+    def received(self, channel: int, frames: Iterable[bytes], now: int) -> None:
+        """Frames arrived. One that answers no request ends its channel."""
+        self._play.links.received(channel, frames, now)
         self._run(now)
 
     def closed(self, channel: int, now: int) -> None:
@@ -285,13 +283,20 @@ class Engine:
 
     # consequences
 
+    def _run_if_changed(self, now: int) -> None:
+        """Runs after what mostly changes nothing: a recorded answer, or a request's first byte."""
+        play = self._play
+        if play.ready or play.held.has_changed or play.phase is not Phase.PLAYING:
+            self._run(now)
+
     def _run(self, now: int) -> None:
         """Lets every item leave that may."""
         play = self._play
         if self._finishing.is_due(now):
             self._finishing.tick(now)
         while True:
-            play.free(play.held.freed())
+            if play.held.has_changed:
+                play.free(play.held.freed())
             if not play.ready:
                 break
             ready, play.ready = play.ready, {}

@@ -157,6 +157,7 @@ class Lane:
         in_play: items that have left and are not settled.
         carries: such items of other lanes that use this lane's channels.
         unread: items whose recorded answer was not read yet, by the number of their exchange.
+        admitted: whose requests may leave by their heads: route, client id and principal (`world.refused_by_head`).
         closes_at: when the end of the recorded connection is due; None while that was not read.
         look_timer: the timer for the next look at the head of the queue.
         is_watched: a timer runs for answers that don't come.
@@ -170,6 +171,7 @@ class Lane:
     in_play: dict[Item, None] = field(default_factory=dict)
     carries: dict[Item, None] = field(default_factory=dict)
     unread: dict[int, Item] = field(default_factory=dict)
+    admitted: set[tuple[Route, str | None, str | None]] = field(default_factory=set)
     closes_at: int | None = None
     look_timer: Timer | None = None
     is_watched: bool = False

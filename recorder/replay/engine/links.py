@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 
 from proxy.wire.errors import WireError
@@ -101,22 +101,23 @@ class Links:
             if not out.awaits:
                 out.sender.answered(None, None, now)
 
-    def received(self, number: int, frame: bytes, now: int) -> None:
-        """A frame arrived. One that answers no request, or can't be read, ends its channel. Errors: those of `told`."""
-        if number not in self._channels:
-            return
-        channel = self._channels[number][1]
-        try:
-            received = channel.receive(frame)
-        except WireError:
-            self._actions.append(Close(number))
-            self.closed(number, now)
-            return
-        if received is not None:
-            out, values = received
-            if out.api_key in TELLS_CLUSTER:
-                self._told(channel.node, out.api_key, values)
-            out.sender.answered(values, frame, now)
+    def received(self, number: int, frames: Iterable[bytes], now: int) -> None:
+        """Frames arrived. One that answers no request, or can't be read, ends its channel. Errors: those of `told`."""
+        for frame in frames:
+            if number not in self._channels:
+                return
+            channel = self._channels[number][1]
+            try:
+                received = channel.receive(frame)
+            except WireError:
+                self._actions.append(Close(number))
+                self.closed(number, now)
+                return
+            if received is not None:
+                out, values = received
+                if out.api_key in TELLS_CLUSTER:
+                    self._told(channel.node, out.api_key, values)
+                out.sender.answered(values, frame, now)
 
     def closed(self, number: int, now: int) -> Lane | None:
         """A channel was closed, or could not be opened. Returns its lane."""

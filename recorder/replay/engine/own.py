@@ -43,22 +43,6 @@ class _Asked:
     is_done: bool = False
 
 
-class _Sender(NamedTuple):
-    """The sender of a made request."""
-
-    own: OwnRequests
-    asked: _Asked
-
-    def answered(self, answer: Values | None, frame: bytes | None, now: int) -> None:
-        self.own.answered(self.asked, answer, now)
-
-    def left(self, given: int, began: int) -> None:
-        """Ignored: how late a made request leaves is not measured."""
-
-    def unsent(self, now: int) -> None:
-        self.own.answered(self.asked, None, now)
-
-
 class OwnRequests:
     """Sends made requests. `topics`: the target's names of the topics that Metadata is asked about."""
 
@@ -232,3 +216,19 @@ class OwnRequests:
         known = sorted(self._cluster.nodes)
         first = self._cluster.any_node()
         return None if first is None else known[(known.index(first) + tries) % len(known)]
+
+
+class _Sender(NamedTuple):
+    """The sender of a made request."""
+
+    own: OwnRequests
+    asked: _Asked
+
+    def answered(self, answer: Values | None, frame: bytes | None, now: int) -> None:
+        self.own.answered(self.asked, answer, now)
+
+    def left(self, given: int, began: int) -> None:
+        """Ignored: how late a made request leaves is not measured."""
+
+    def unsent(self, now: int) -> None:
+        self.own.answered(self.asked, None, now)

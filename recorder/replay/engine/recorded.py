@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from proxy.wire.errors import WireError
 from proxy.wire.keys import INIT_PRODUCER_ID, PRODUCE
@@ -31,15 +31,18 @@ class Recorded:
             return False
         return play.options.speed is None or play.due(self._read_ns) < now + AHEAD_NS
 
-    def feed(self, happening: Happening, now: int) -> None:
-        """Takes the next happening."""
-        self._read_ns = happening.ns
-        if isinstance(happening, RequestRecorded):
-            self._ask(happening.exchange, now)
-        elif isinstance(happening, AnswerRecorded):
-            self._answer(happening, now)
-        elif isinstance(happening, ConnectionClosed):
-            self._close(self._play.lane(happening.connection), happening.ns, now)
+    def feed(self, happenings: Iterable[Happening], now: int) -> None:
+        """Takes the next happenings, as long as they are wanted."""
+        for happening in happenings:
+            self._read_ns = happening.ns
+            if isinstance(happening, RequestRecorded):
+                self._ask(happening.exchange, now)
+            elif isinstance(happening, AnswerRecorded):
+                self._answer(happening, now)
+            elif isinstance(happening, ConnectionClosed):
+                self._close(self._play.lane(happening.connection), happening.ns, now)
+            if not self.wants(now):
+                break
 
     def end(self, now: int) -> None:
         """The recording is over: requests without an answer have none."""
@@ -50,7 +53,11 @@ class Recorded:
     def _ask(self, exchange: Exchange, now: int) -> None:
         play = self._play
         world, route = play.world, play.world.route(exchange)
-        if exchange.at_ns > world.last_ns or route.is_regenerated or not world.chooses(exchange):
+        if (
+            exchange.at_ns > world.last_ns
+            or route.is_regenerated
+            or not (world.chooses is None or world.chooses(exchange))
+        ):
             if world.is_made_anew(exchange):
                 world.counts(exchange).recorded += 1
                 world.withhold(exchange, Withheld(Reason.MADE_ANEW))
@@ -76,8 +83,10 @@ class Recorded:
         route.counts.recorded += 1
         if route.is_noted_when_due:
             play.timers.at(item.due, lambda _: play.world.due(exchange))
+        if not lane.queue:
+            # those behind the head leave after it
+            play.ready[lane] = None
         lane.queue.append(item)
-        play.ready[lane] = None
 
     def _answer(self, answer: AnswerRecorded, now: int) -> None:
         lane = self._play.lanes.get((answer.origin.session, answer.origin.connection))
@@ -101,9 +110,14 @@ class Recorded:
         play.memory.answer_read(item, place, now)
         if item.state is State.ANSWERED:
             self._complete(item, now)
-        if item.hold is not None or item.route.awaits_recording or item.lane.closes_at is not None:
+        lane = item.lane
+        if not lane.queue:
+            is_awaited = lane.closes_at is not None
+        else:
+            is_awaited = lane.queue[0] is item and (item.hold is not None or item.route.awaits_recording)
+        if is_awaited:
             # it may have waited for this: held by a room, to leave with it known, or as the last one of its connection
-            play.ready[item.lane] = None
+            play.ready[lane] = None
 
     def _close(self, lane: Lane, ns: int, now: int) -> None:
         if lane.closes_at is not None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from proxy.wire.apis import name_or_key
 from proxy.wire.keys import END_TXN
+from recorder.replay.comparison.compare import reason_apart
 from recorder.replay.comparison.unchanged import names_nothing
 from recorder.replay.mapping import ValueKind
 from recorder.replay.options import Options
-from recorder.replay.outcome import ApiCounts, Result
+from recorder.replay.outcome import ApiCounts, Latency, Result
 from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values
 from recorder.replay.requests import apis
 from recorder.replay.requests.apis import CHANGES_TOPICS, LONG_POLLS, NOTED_WHEN_DUE, OF_SESSIONS, Treatment, treatment
@@ -39,6 +40,8 @@ class Route:
         is_noted_when_due: the groups room uses it once it is due.
         changes_topics, makes_topics: it creates, deletes or enlarges topics; it creates or enlarges them.
         is_answered_plainly: an answer in the recorded version is the recorded client's without a change.
+        apart: why the latencies of its exchanges count apart (`compare.reason_apart`); None: their answers tell.
+        latencies: those counted, by that reason.
         names_nothing: no field of the answer holds a value that the target assigned or a name that it changes.
         result: counts what is found; `counted`: the API's counts, once something was counted.
     """
@@ -65,6 +68,8 @@ class Route:
     is_answered_plainly: bool
     names_nothing: bool
     is_of_transactions: bool
+    apart: str | None
+    latencies: dict[str, Latency] = field(default_factory=dict)
     counted: ApiCounts | None = None
     _offered: range | None = None
     _newest: int | None = None
@@ -130,6 +135,7 @@ class Routes:
             is_answered_plainly=api_key not in OF_SESSIONS | {END_TXN},
             names_nothing=names_nothing(api_key, version, self._same),
             is_of_transactions=api_key in choosing.TRANSACTIONS_V2,
+            apart=None if api_key in LONG_POLLS else reason_apart(api_key, None, None),
         )
         return found
 

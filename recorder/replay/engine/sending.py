@@ -13,6 +13,7 @@ from recorder.replay.engine.item import Item, Lane, Piece, State
 from recorder.replay.engine.play import Phase, Play
 from recorder.replay.engine.recorded import Recorded
 from recorder.replay.engine.world import refused_by_head
+from recorder.replay.messages import SharedValues
 from recorder.replay.outcome import Cause, Ending
 from recorder.replay.plan import AnsweredBefore, AskFirst, Hold, Reason, Refusal, Values, Withheld
 from recorder.replay.requests import refused_parts, retries, routing
@@ -157,7 +158,12 @@ class Sending:
         exchange, world = item.exchange, self._play.world
         if exchange.dropped:
             exchange.dropped.clear()
-        refused: Refusal | None = refused_by_head(exchange, item.route.refusal, world.options)
+        refused: Refusal | None = None
+        whose = item.route, exchange.peer.client_id, exchange.principal
+        if exchange.fault is not None or whose not in item.lane.admitted:
+            refused = refused_by_head(exchange, item.route.refusal, world.options)
+            if refused is None and exchange.fault is None:
+                item.lane.admitted.add(whose)
         try:
             if refused is None:
                 values = exchange.decoded()
@@ -180,8 +186,10 @@ class Sending:
     def _left(item: Item, values: Values) -> Values | None:
         """The values without what the recording refused; None if that is all. What is sent once is sent again."""
         if item.refused is None:
-            knows = item.route.writes and item.is_recording_done
-            item.refused = refused_parts.refused_parts(item.exchange) if knows else refused_parts.NOTHING
+            answer = item.exchange.answer if item.route.writes and item.is_recording_done else None
+            # most answers have come before, and had no errors
+            has_errors = isinstance(answer, SharedValues) and (answer.errors is None or bool(answer.errors))
+            item.refused = refused_parts.refused_parts(item.exchange) if has_errors else refused_parts.NOTHING
         return refused_parts.left(item.exchange, values, item.refused) if item.refused else values
 
     def _is_refused(self, item: Item, refused: Refusal, now: int) -> bool:
@@ -242,18 +250,16 @@ class Sending:
         if not item.lane.is_watched:
             self._answers.watch(item.lane, now + play.options.wait)
         self._has_left(item)
-        remembered = exchange.remembered
+        client_id, awaits, origin, remembered = (
+            exchange.peer.client_id,
+            exchange.awaits,
+            exchange.origin,
+            exchange.remembered,
+        )
         for piece in pieces:
             for request in piece.requests:
                 out = OutgoingRequest(
-                    exchange.api_key,
-                    piece.version,
-                    request,
-                    exchange.peer.client_id,
-                    exchange.awaits,
-                    piece,
-                    exchange.origin,
-                    remembered,
+                    exchange.api_key, piece.version, request, client_id, awaits, piece, origin, remembered
                 )
                 play.links.write(piece.channel, out, now)
 
@@ -293,7 +299,7 @@ class Sending:
             return
         play, exchange = self._play, item.exchange
         item.left_at = began
-        if item.lane.closes_at is not None:
+        if item.lane.closes_at is not None and not item.lane.queue:
             play.ready[item.lane] = None
         if exchange.at_ns > play.farthest_ns:
             play.farthest_ns = exchange.at_ns

@@ -101,7 +101,7 @@ class World:
     """The rooms of one replay.
 
     Args:
-        chooses: False for exchanges that the options leave out.
+        chooses: False for exchanges that the options leave out; None: they leave none out.
         result: counts what is found.
 
     Attributes:
@@ -113,7 +113,7 @@ class World:
     def __init__(
         self,
         options: Options,
-        chooses: Callable[[Exchange], bool],
+        chooses: Callable[[Exchange], bool] | None,
         survey: Survey,
         cluster: Cluster,
         names: Names,
@@ -173,11 +173,11 @@ class World:
     def plays(self, exchange: Exchange) -> bool:
         """False for exchanges that the options leave out, that are made anew, or recorded after the survey."""
         is_recorded = exchange.at_ns <= self.last_ns and not self._routes.of(exchange).is_regenerated
-        return is_recorded and self.chooses(exchange)
+        return is_recorded and (self.chooses is None or self.chooses(exchange))
 
     def is_made_anew(self, exchange: Exchange) -> bool:
         """True for an exchange that the options choose and that each connection of the replay makes anew."""
-        return is_regenerated(exchange) and self.chooses(exchange)
+        return self._routes.of(exchange).is_regenerated and (self.chooses is None or self.chooses(exchange))
 
     def refused(self, exchange: Exchange) -> Withheld | None:
         """Why an exchange is withheld, by its head."""
@@ -420,8 +420,14 @@ class World:
         exchange, route = item.exchange, item.route
         if exchange.answered_ns is not None and item.answered_at is not None and item.left_at is not None:
             recorded = exchange.answered_ns - exchange.at_ns
-            why = reason_apart(exchange.api_key, exchange.answer, answer)
-            self.result.add_latency(route.name, recorded, item.answered_at - item.left_at, why)
+            why = route.apart
+            if why is None:
+                why = reason_apart(exchange.api_key, exchange.answer, answer)
+            latency = route.latencies.get(why)
+            if latency is None:
+                latency = route.latencies[why] = self.result.latency_of(route.name, why)
+            latency.recorded.add(recorded)
+            latency.replayed.add(item.answered_at - item.left_at)
 
     def counts(self, exchange: Exchange) -> ApiCounts:
         """The counts of an exchange's API."""

@@ -38,7 +38,19 @@ from enum import Enum, auto
 
 
 class State(Enum):
-    """How a member stands in the target's group."""
+    """How a member stands in the target's group.
+
+    Attributes:
+        present: the target counts the member among its group's.
+        settled: recorded requests that quote the member's generation may leave.
+        told: the target has told the member to rejoin.
+        joins_again: a made join is to bring the member into a generation.
+    """
+
+    present: bool
+    settled: bool
+    told: bool
+    joins_again: bool
 
     ABSENT = auto()
     DROPPED = auto()
@@ -49,26 +61,6 @@ class State(Enum):
     UNSYNCED = auto()
     UNSURE = auto()
     LEAVING = auto()
-
-    @property
-    def present(self) -> bool:
-        """True while the target counts the member among its group's."""
-        return self not in _OUTSIDE
-
-    @property
-    def settled(self) -> bool:
-        """True while recorded requests that quote the member's generation may leave."""
-        return self in _SETTLED
-
-    @property
-    def told(self) -> bool:
-        """True once the target has told the member to rejoin."""
-        return self in _TOLD_STATES
-
-    @property
-    def joins_again(self) -> bool:
-        """True while a made join is to bring the member into a generation."""
-        return self in _JOINS_AGAIN
 
     def made(self, *, classic: bool) -> Made | None:
         """The request that the replay makes for a member in this state. `classic`: of a classic group."""
@@ -158,7 +150,9 @@ MADE = {
     State.LEAVING:    (Made.LEAVE,         Made.LEAVE),
 }  # fmt: skip
 
-_OUTSIDE = frozenset({State.ABSENT, State.DROPPED})
-_TOLD_STATES = frozenset({State.TOLD, State.TOLD_EARLY})
-_SETTLED = frozenset({State.ABSENT, State.STABLE}) | _TOLD_STATES
-_JOINS_AGAIN = frozenset({State.DROPPED, State.STALE})
+# each request of a member asks: an attribute costs no call
+for _state in State:
+    _state.present = _state not in (State.ABSENT, State.DROPPED)
+    _state.told = _state in (State.TOLD, State.TOLD_EARLY)
+    _state.settled = _state.told or _state in (State.ABSENT, State.STABLE)
+    _state.joins_again = _state in (State.DROPPED, State.STALE)

@@ -41,8 +41,10 @@ class Conductor:
     def __init__(self, world: World, target: Target, rows: Iterator[Happening | DiskRead]) -> None:
         self._target, self._rows, self._result = target, rows, world.result
         self._cluster = world.cluster
-        self._is_timed = world.options.speed is not None
-        self.engine = Engine(world, time.monotonic_ns() + _LEAD * self._is_timed, self._look_at)
+        # what reading has come to
+        self._must_read = self._has_ended = False
+        lead = 0 if world.options.speed is None else _LEAD
+        self.engine = Engine(world, time.monotonic_ns() + lead, self._look_at)
         self._connections: dict[int, Wire | None] = {}
         # channel -> the address that was dialled, for open connections
         self._reached: dict[int, tuple[str, int]] = {}
@@ -120,24 +122,24 @@ class Conductor:
 
         A thread does nothing but read from the disk: more would slow this one down.
         """
-        for _ in range(_SLICE):
-            row = next(self._rows, None)
-            while isinstance(row, DiskRead):
-                self._notice()
-                row = await trio.to_thread.run_sync(lambda: next(self._rows, None), limiter=self._reading)
-            now = time.monotonic_ns()
-            if row is None:
-                self.engine.end(now)
-                return True
-            self.engine.feed(row, now)
-            if not self.engine.wants(now) or self._is_due(now):
-                break
-        return False
+        rows = self._few()
+        if self._must_read:
+            self._notice()
+            rows = iter(await trio.to_thread.run_sync(lambda: [*self._few(1)], limiter=self._reading))
+        self.engine.feed(rows, time.monotonic_ns())
+        if self._has_ended:
+            self.engine.end(time.monotonic_ns())
+        return self._has_ended
 
-    def _is_due(self, now: int) -> bool:
-        """True if a request is due: it leaves before more is read. (At `max` all are due.)"""
-        wake = self.engine.next_wake
-        return self._is_timed and wake is not None and wake <= now
+    def _few(self, most: int = _SLICE) -> Iterator[Happening]:
+        """The next happenings, up to a step that reads from the disk."""
+        self._must_read = False
+        for _ in range(most):
+            row = next(self._rows, None)
+            if row is None or isinstance(row, DiskRead):
+                self._has_ended, self._must_read = row is None, row is not None
+                return
+            yield row
 
     def _do(self) -> None:
         assert self._nursery is not None
@@ -225,14 +227,12 @@ class Conductor:
 
     async def _exchange_frames(self, channel: int, connection: Connection, offered: OfferedVersions) -> None:
         def received(frames: list[bytes]) -> None:
-            now = time.monotonic_ns()
-            for frame in frames:
-                if self._is_cut:
-                    return
-                try:
-                    self.engine.received(channel, frame, now)
-                except Forbidden as error:
-                    self._cut(str(error))
+            if self._is_cut:
+                return
+            try:
+                self.engine.received(channel, frames, time.monotonic_ns())
+            except Forbidden as error:
+                self._cut(str(error))
 
         def told(frames: list[bytes]) -> None:
             received(frames)

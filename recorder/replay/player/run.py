@@ -248,7 +248,7 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     options = job.options.within(surveyed.last_ns - surveyed.first_ns)
     result.had_records = tuple(map(names.recorded_topic, found.filled))
     result.had_offsets = tuple(map(names.recorded, found.overwritten))
-    world = World(options, job.choice.plays, surveyed, cluster, names, found, result)
+    world = World(options, job.choice.plays if job.choice.leaves_out else None, surveyed, cluster, names, found, result)
     await _play(job, world, target)
     return _told(job, world.result)
 
@@ -337,7 +337,15 @@ def _reached(job: Job, cluster: Cluster) -> Reached:
 
 def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> int:
     plan = Plan(_source(job, surveyed), _reached(job, cluster), job.words())
-    world = World(job.options, job.choice.plays, surveyed, cluster, names, found, _result(job, surveyed, cluster))
+    world = World(
+        job.options,
+        job.choice.plays if job.choice.leaves_out else None,
+        surveyed,
+        cluster,
+        names,
+        found,
+        _result(job, surveyed, cluster),
+    )
     with console(stderr=True).status("looking at each request ..."), counting(job.rows(), "row") as rows:
         rehearse(rows, world, map(names.target_topic, surveyed.used_topics()), plan)
     creates = [f"would create {listed('topic', found.lacking)}"] if job.options.create_topics and found.lacking else []

@@ -17,6 +17,7 @@ from typing import Protocol
 import trio
 
 from proxy.wire.errors import WireError
+from proxy.wire.pieces import Pieces
 from proxy.wire.primitives import Buffer
 from recorder.replay.engine.channels import Send
 from recorder.replay.player.frames import READ, Frames
@@ -116,12 +117,12 @@ class PlainWire:
 
     def write(self, sends: Sequence[Send]) -> int:
         """Writes requests: see `Wire`."""
-        if not self._out and len(sends) == 1 and len(sends[0].data.buffers) == 1:
-            return self._write_one(sends[0].data.buffers[0])
+        if not self._out and len(sends) == 1 and isinstance(sends[0].data, bytes):
+            return self._write_one(sends[0].data)
         for send in sends:
             self._starts.append(self._given)
             self._given += len(send.data)
-        pieces, was_full = _gathered([buffer for send in sends for buffer in send.data.buffers]), bool(self._out)
+        pieces, was_full = _gathered([buffer for send in sends for buffer in _buffers(send.data)]), bool(self._out)
         if not was_full and len(pieces) == 1:
             taken = self._send(pieces)
             if taken < len(pieces[0]):
@@ -219,6 +220,10 @@ class PlainWire:
         while self._starts and self._starts[0] < self._taken:
             self._starts.popleft()
         return waited - len(self._starts)
+
+
+def _buffers(data: bytes | Pieces) -> Sequence[Buffer]:
+    return (data,) if isinstance(data, bytes) else data.buffers
 
 
 def _gathered(pieces: list[Buffer]) -> list[Buffer]:

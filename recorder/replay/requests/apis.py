@@ -211,6 +211,7 @@ def _read() -> Iterator[tuple[int, ApiRow]]:
 
 
 ROWS = dict(_read())
+DESTINATIONS = {key: row.destination for key, row in ROWS.items()}
 
 
 def those(*traits: Trait) -> frozenset[int]:
@@ -248,7 +249,7 @@ def writes(api_key: int) -> bool:
 
 def destination(api_key: int) -> Destination:
     """The node of the target that takes requests of this API."""
-    return ROWS.get(api_key, _UNKNOWN).destination
+    return DESTINATIONS.get(api_key, _UNKNOWN.destination)
 
 
 def refusal(exchange: Exchange, options: Options) -> Reason | None:

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from proxy.wire import places
 from proxy.wire.places import KEYED, ElementKey, Elements, Level, body
+from recorder.replay.messages import SharedValues
 from recorder.replay.plan import Values
 
 # partitions, or other named elements, to which a request is narrowed
@@ -107,8 +108,16 @@ def _left(
             yield element
 
 
-def errors(api_key: int, answer: Values) -> dict[ElementKey | None, int]:
+def errors(api_key: int, answer: Values) -> Mapping[ElementKey | None, int]:
     """The error codes of a response other than 0 (`places.errors`); the first of each element."""
+    if type(answer) is SharedValues:
+        if answer.errors is None:
+            answer.errors = _errors(api_key, answer)
+        return answer.errors
+    return _errors(api_key, answer)
+
+
+def _errors(api_key: int, answer: Values) -> dict[ElementKey | None, int]:
     found: dict[ElementKey | None, int] = {}
     for where, code in places.errors(api_key, answer):
         found.setdefault(where, code)

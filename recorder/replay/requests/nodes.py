@@ -18,13 +18,15 @@ class Nodes:
     """The pairs of nodes. `recorded`: ids of recorded nodes.
 
     `chosen`: recorded id -> target's id, before the rule of ranks.
+
+    Attributes:
+        of: recorded node, the target's nodes, which seldom change -> what `stand_ins` tells.
     """
 
     def __init__(self, recorded: Iterable[int], chosen: Mapping[int, int]) -> None:
         self._ranks = {node: rank for rank, node in enumerate(sorted({*recorded}))}
         self._chosen = chosen
-        # by recorded node and the target's nodes, which seldom change
-        self._stand_ins = lru_cache(CACHE_SIZE)(self._found)
+        self.of = lru_cache(CACHE_SIZE)(self._found)
 
     def knows(self, recorded: int) -> bool:
         """True for a node of the recording."""
@@ -35,7 +37,7 @@ class Nodes:
 
         For a node that the recording does not know (None, or an id that only a request names), the target's first node.
         """
-        return self._stand_ins(recorded, tuple(cluster.nodes))
+        return self.of(recorded, tuple(cluster.nodes))
 
     def _found(self, recorded: int | None, nodes: tuple[int, ...]) -> tuple[int, ...]:
         targets = sorted(nodes)

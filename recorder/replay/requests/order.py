@@ -39,6 +39,7 @@ from dataclasses import dataclass, field, replace
 from proxy.wire import places
 from proxy.wire.errors import WireError
 from proxy.wire.keys import DELETE_RECORDS, END_TXN, INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FETCH, SYNC_GROUP
+from proxy.wire.primitives import Buffer
 from recorder.replay import partitions
 from recorder.replay.messages import RememberedRequest, batches
 from recorder.replay.plan import Exchange, Values
@@ -234,7 +235,7 @@ def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str
             found.blocks.append(("look at partition", *where))
 
 
-def producers(data: bytes | None) -> set[int]:
+def producers(data: Buffer | None) -> set[int]:
     """The producer ids of record batches; none if the batches can't be read."""
     try:
         return {batch.producer_id for batch in batches(data) if batch.producer_id >= 0}

@@ -25,7 +25,7 @@ from proxy.wire.keys import (
 from proxy.wire.places import Level
 from recorder.replay.cluster import GROUP, ROUTING, TRANSACTION, Cluster, about_coordinator, about_topics
 from recorder.replay.plan import AskFirst, Exchange, MadeRequest, Reason, ToNode, Values, Withheld
-from recorder.replay.requests.apis import CONFIG_APIS, Destination, Trait, destination, those
+from recorder.replay.requests.apis import CONFIG_APIS, DESTINATIONS, Destination, Trait, those
 from recorder.replay.requests.joining import joined
 from recorder.replay.requests.layout import divided, errors, narrowed
 from recorder.replay.requests.nodes import Nodes
@@ -62,10 +62,10 @@ def parts(exchange: Exchange, values: Values, cluster: Cluster, nodes: Nodes) ->
     Args:
         values: in the target's terms, not changed.
     """
-    mapped = nodes.stand_ins(exchange.node, cluster)
+    mapped = nodes.of(exchange.node, tuple(cluster.nodes))
     if not mapped:
         return Withheld(Reason.NO_NODE, f"node {exchange.node}")
-    to = destination(exchange.api_key)
+    to = DESTINATIONS.get(exchange.api_key, Destination.MAPPED)
     if to is Destination.LEADER and len(cluster.nodes) == 1:
         return [Part(mapped[0], values)]
     if to is Destination.GROUP and (node := cluster.coordinators.get((GROUP, values.get("group_id", "")))) is not None:

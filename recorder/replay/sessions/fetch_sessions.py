@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from proxy.wire import WireError
 from proxy.wire.keys import FETCH
+from proxy.wire.primitives import Buffer
 from recorder.replay import partitions
 from recorder.replay.messages import batches
 from recorder.replay.partitions import Topic
@@ -272,7 +273,7 @@ def _with_data(exchange: Exchange, named: Table) -> Table:
     return found
 
 
-def _first_offset(data: bytes | None) -> int | None:
+def _first_offset(data: Buffer | None) -> int | None:
     try:
         return next((batch.base_offset for batch in batches(data)), None)
     except WireError:

@@ -127,7 +127,9 @@ class Simulation:
         found = survey(rows, choice.plays, lambda exchange: refused_anywhere(exchange, self.options))
         names = Names(self.options.prefix, found.topic_ids, self.cluster, found.internal)
         result = Result(Source("capture"), Target("target"))
-        self.world = World(self.options, choice.plays, found, self.cluster, names, self.prepared, result)
+        self.world = World(
+            self.options, choice.plays if choice.leaves_out else None, found, self.cluster, names, self.prepared, result
+        )
         self.engine = Engine(self.world, 0)
         self._rows = rows
 
@@ -166,7 +168,7 @@ class Simulation:
             if not self._rows:
                 self.engine.end(self.now)
                 return
-            self.engine.feed(self._rows.popleft(), self.now)
+            self.engine.feed((self._rows.popleft(),), self.now)
 
     def _step(self) -> bool:
         """Moves the time to the next event. Returns False if there is none."""
@@ -242,7 +244,7 @@ class Simulation:
 
     def _receive(self, channel: int, frame: bytes) -> None:
         if channel in self._nodes:
-            self.engine.received(channel, frame, self.now)
+            self.engine.received(channel, (frame,), self.now)
 
 
 def _written(head: Any, correlation_id: int, values: Values) -> bytes:

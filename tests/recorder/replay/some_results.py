@@ -137,7 +137,9 @@ def _begun() -> Result:
                 latency.recorded.add(int(1e6 * median * chance.lognormvariate(0, spread)))
                 latency.replayed.add(int(1e6 * median * slower * chance.lognormvariate(0, spread)))
     for _ in range(300):
-        result.add_latency("Fetch", int(chance.uniform(480e6, 505e6)), int(chance.uniform(495e6, 512e6)), "empty polls")
+        polls = result.latency_of("Fetch", "empty polls")
+        polls.recorded.add(int(chance.uniform(480e6, 505e6)))
+        polls.replayed.add(int(chance.uniform(495e6, 512e6)))
     for _ in range(3_000):
         own, others = (int(chance.expovariate(1 / 4e5)) if chance.random() < 0.3 else 0 for _ in range(2))
         itself = int(chance.expovariate(1 / 1.2e5))

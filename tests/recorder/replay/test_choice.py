@@ -71,6 +71,21 @@ def test_the_choice_is_that_of_inspect(folder: Path, data: st.DataObject) -> Non
     assert played(folder, choice, sessions) == expected
 
 
+@each_row(
+    ("choice", "leaves_out"),
+    [
+        (Choice(Options()), False),
+        (Choice(Options(only=("Fetch",))), True),
+        (Choice(Options(), frozenset({1})), True),
+        (Choice(Options(), clients=("app",)), True),
+        (Choice(Options(), since_ns=0), True),
+        (Choice(Options(), until_ns=0), True),
+    ],
+)
+def test_only_a_choice_with_a_filter_leaves_exchanges_out(choice: Choice, leaves_out: bool) -> None:
+    assert choice.leaves_out == leaves_out
+
+
 @pytest.mark.parametrize("client", ["[::1]:7", "[::1]", "::1", "::1:7", "0:0::1"])
 def test_inspect_and_replay_find_a_client_by_every_spelling_of_its_ipv6_address(folder: Path, client: str) -> None:
     (row,) = rows(folder, Wanted(clients=(client,)))

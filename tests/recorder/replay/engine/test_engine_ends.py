@@ -75,8 +75,7 @@ def test_rows_that_were_read_already_are_not_sent_after_a_stop() -> None:
     other = Recording()
     reads(other, 0, 1)
     found.stop()
-    for happening in other.happenings:
-        found.engine.feed(happening, 0)
+    found.engine.feed(other.happenings, 0)
     found.engine.end(0)
     found.run()
     assert found.engine.finished

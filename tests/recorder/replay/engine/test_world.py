@@ -23,6 +23,7 @@ from recorder.replay.options import Deletes, Options
 from recorder.replay.outcome import Unanswered
 from recorder.replay.plan import CLIENT_ID, Exchange, Origin, Peer, Reason, Withheld
 from recorder.replay.prepare import Prepared
+from recorder.replay.stream import RequestRecorded
 from tests.recorder.replay.simple import LIST_VERSION, PRODUCE_VERSION, answered, listed, produce, produced
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
 
@@ -201,6 +202,20 @@ def test_requests_of_a_principal_without_a_login_are_withheld_with_that_reason()
     assert [got.client_id for got in simulation.got] == ["connection-1"]
     assert simulation.world.result.totals.withheld == {Reason.NO_LOGIN: 2}
     assert simulation.now < options.wait
+
+
+def test_a_connection_that_logs_in_as_another_principal_is_judged_anew() -> None:
+    recording, names = Recording(), ["alice", "bob", "alice"]
+    for at, name in enumerate(names):
+        recording.exchanges(2 * at, 1, PRODUCE, PRODUCE_VERSION, produce(), produced(base=at))
+        happening = recording.happenings[-2]
+        assert isinstance(happening, RequestRecorded)
+        happening.exchange.principal = f"User:{name}"
+    options = Options(has_login=has_login({"alice": {}}))
+    simulation = Simulation(recording, answered, options, cluster=one_node(("a", 1)))
+    simulation.run()
+    assert len(simulation.got) == names.count("alice")
+    assert simulation.world.result.totals.withheld == {Reason.NO_LOGIN: names.count("bob")}
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_in_time_the_first_request_is_due_only_when_reading_has_begun() -> None:
         made, options = recording(), Options(speed=1)
         world, before = Simulation(made, lambda _: None, options).world, time.monotonic_ns()
         conductor = Conductor(world, Target(()), iter(()))
-        conductor.engine.feed(made.happenings[0], before)
+        conductor.engine.feed(made.happenings[:1], before)
         return (conductor.engine.next_wake or before) - before
 
     assert trio.run(due) >= SECOND // 10

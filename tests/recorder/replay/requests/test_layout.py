@@ -22,6 +22,7 @@ from proxy.wire.keys import (
     SHARE_FETCH,
 )
 from proxy.wire.places import WHOLE, Level, body
+from recorder.replay.messages import SharedValues
 from recorder.replay.requests.layout import divided, errors, narrowed
 from tests.recorder.replay.targets import Shape, shapes, wanted
 from tests.strategies import at_path, must_codec, values_of
@@ -38,6 +39,9 @@ def test_any_answer_with_an_error_has_errors_and_one_without_has_none(api_key: i
             codes = {code for path in paths for code in at_path(values, path)} - {0}
             assert set(errors(api_key, values).values()) <= codes
             assert bool(errors(api_key, values)) == bool(codes)
+            # those of an answer that comes again are found once
+            shared = SharedValues(values)
+            assert [errors(api_key, shared) for _ in range(2)] == [errors(api_key, values)] * 2
 
 
 @given(shapes, wanted)
