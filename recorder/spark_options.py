@@ -135,13 +135,12 @@ class Where(NamedTuple):
 
         Errors: UsageError for a capture that only Spark reaches; ClickException where Java is missing.
         """
-        are_reached = all(place.files is not None for place in places)
+        are_reached = all(place.files is not None and not is_url(place.folder) for place in places)
         if self.engine is Engine.EMBEDDED and not are_reached:
             raise click.UsageError("behind this URL only Spark finds a capture: right would be --engine spark")
         if self.is_spark:
             return False
-        is_small = all(not is_url(place.folder) for place in places) and sum(place.size for place in places) <= SMALL
-        if self.engine is Engine.EMBEDDED or (are_reached and is_small):
+        if self.engine is Engine.EMBEDDED or (are_reached and sum(place.size for place in places) <= SMALL):
             return True
         from recorder.analysis.java import missing
 

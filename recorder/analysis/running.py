@@ -198,7 +198,8 @@ def _answer(spark: SparkSession, place: Place, question: Callable[[Captured], An
                 raise
             _check_store(place)
             place.broken[broken] = _why(str(error), broken)
-            spark.catalog.clearCache()
+            if not place.is_embedded:
+                spark.catalog.clearCache()
 
 
 def _check_store(place: Place) -> None:

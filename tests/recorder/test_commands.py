@@ -56,7 +56,7 @@ def analyzed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 def test_analyze_without_java_prints_one_line(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(captured))
-    result = run("analyze", captured)
+    result = run("analyze", captured, "--engine", "spark")
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: no Java found: JAVA_HOME is {captured}, ")
     assert result.stderr.count("\n") == 1
@@ -225,11 +225,60 @@ def test_an_unreadable_file_is_named_after_the_answers(
 
 
 @pytest.mark.parametrize(("options", "is_said"), [((), True), (("--format", "json"), False)], ids=["tables", "json"])
-def test_without_a_terminal_a_line_says_that_spark_begins_but_not_beside_json(
+def test_without_a_terminal_a_line_says_what_reads_the_capture_but_not_beside_json(
     captured: Path, analyzed: list[Any], options: tuple[str, ...], is_said: bool
 ) -> None:
-    begun = f"reading {captured} with Spark; this takes from half a minute to some minutes\n"
-    assert run("analyze", captured, *options).stderr == begun * is_said
+    engines = {"embedded": "the embedded engine", "spark": "Spark; this takes from half a minute to some minutes"}
+    for engine, named in engines.items():
+        begun = f"reading {captured} with {named}\n"
+        assert run("analyze", captured, *options, "--engine", engine).stderr == begun * is_said
+
+
+@pytest.mark.parametrize(
+    ("options", "is_embedded"),
+    [
+        ((), True),
+        (("--engine", "spark"), False),
+        (("--master", "local[2]"), False),
+        (("--conf", "spark.executor.memory=2g"), False),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_small_capture_is_read_by_the_embedded_engine_unless_spark_is_meant(
+    captured: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], is_embedded: bool
+) -> None:
+    asked: list[Place] = []
+    monkeypatch.setattr("recorder.analysis.running.ask", lambda place, _: asked.append(place) or exit_now())
+    run("analyze", captured, *options)
+    assert [place.is_embedded for place in asked] == [is_embedded]
+
+
+def exit_now() -> None:
+    raise SystemExit(0)
+
+
+def test_a_large_capture_is_read_by_spark_but_by_the_embedded_engine_where_java_is_missing(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Place] = []
+    monkeypatch.setattr("recorder.analysis.running.ask", lambda place, _: asked.append(place) or exit_now())
+    monkeypatch.setattr(spark_options, "SMALL", -1)
+    run("analyze", captured)
+    monkeypatch.setenv("JAVA_HOME", str(captured))
+    assert "the embedded engine answers: no Java found" in run("analyze", captured).stderr
+    assert [place.is_embedded for place in asked] == [False, True]
+
+
+def test_the_embedded_engine_takes_no_option_of_sparks(captured: Path) -> None:
+    result = run("analyze", captured, "--engine", "embedded", "--master", "local[2]")
+    assert result.exit_code == 2
+    assert "right would be --engine spark" in result.stderr
+
+
+def test_behind_a_url_only_spark_answers(captured: Path) -> None:
+    result = run("analyze", "hdfs://127.0.0.1:1/capture", "--engine", "embedded")
+    assert result.exit_code == 2
+    assert "right would be --engine spark" in result.stderr
 
 
 def test_a_setting_without_a_value_is_refused_with_an_example(captured: Path, analyzed: list[Any]) -> None:
@@ -336,13 +385,13 @@ def test_a_table_without_rows_is_a_sentence(
         )
 
 
-def test_a_terminal_shows_that_spark_starts_before_a_table(
+def test_a_terminal_shows_that_a_capture_is_read_before_a_table(
     captured: Path, monkeypatch: pytest.MonkeyPatch, on_a_terminal: None
 ) -> None:
     monkeypatch.setattr("recorder.analysis.running.ask", lambda *_: None)
     with CliRunner().isolation() as (_, said, _):
         analyze._show_table(Place(str(captured)), lambda _: None, "names", analyze.Chosen(None, None, False, 10))
-    assert "Spark is starting and reading the capture ..." in said.getvalue().decode()
+    assert "reading the capture ..." in said.getvalue().decode()
 
 
 def test_compact_reports_the_compacted_sessions(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:

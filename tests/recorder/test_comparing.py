@@ -105,9 +105,9 @@ def test_the_files_name_chooses_the_format(
     assert found.stdout.endswith(f"comparison written to {tmp_path / name}\n")
 
 
-def test_without_a_terminal_a_line_says_that_spark_reads_both(captures: tuple[Path, Path], asked: Any) -> None:
+def test_without_a_terminal_a_line_says_what_reads_both(captures: tuple[Path, Path], asked: Any) -> None:
     before, after = captures
-    begun = f"reading {before} and {after} with Spark; this takes from half a minute to some minutes\n"
+    begun = f"reading {before} and {after} with the embedded engine\n"
     assert run(*captures, width=1000).stderr == begun
     assert run(*captures, "--format", "json").stderr == ""
 
@@ -175,7 +175,7 @@ def test_a_folders_name_is_no_markup_where_a_terminal_shows_what_is_done(
 
     monkeypatch.setattr("recorder.analysis.running.ask_each", ask_each)
     comparing._sides([None, None], ("before", "[/after]"), {})
-    assert "Spark is at work, step 2 of 6: rules on [/after] ..." in capsys.readouterr().err
+    assert "step 2 of 6: rules on [/after] ..." in capsys.readouterr().err
 
 
 def write_heartbeats(folder: Path, latency_ms: int, version: int, *, is_bad: bool, every_s: float) -> None:

@@ -64,8 +64,8 @@ def test_without_a_file_the_report_goes_to_standard_output(capture: Path, asked:
     assert of_json(run(capture, "--format", "json").stdout).findings == FOUND.findings
 
 
-def test_without_a_terminal_a_line_says_that_spark_begins(capture: Path, asked: Any, tmp_path: Path) -> None:
-    begun = f"reading {capture} with Spark; this takes from half a minute to some minutes\n"
+def test_without_a_terminal_a_line_says_what_reads_the_capture(capture: Path, asked: Any, tmp_path: Path) -> None:
+    begun = f"reading {capture} with the embedded engine\n"
     assert run(capture).stderr == begun
     assert run(capture, "-o", tmp_path / "r.json").stderr == begun
     assert run(capture, "--format", "json").stderr == ""

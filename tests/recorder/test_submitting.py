@@ -90,9 +90,9 @@ def test_under_spark_submit_the_master_is_the_one_that_was_submitted(
 ) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(job, "submitted", lambda: {"spark.master": "spark://127.0.0.1:7077"})
-    monkeypatch.setattr("recorder.analyze.check_spark", lambda: None)
+    monkeypatch.setattr("recorder.spark_options.check_spark", lambda: None)
     monkeypatch.setattr(submitting, "check_spark", lambda: None)
-    monkeypatch.setattr("recorder.analyze.place_of", lambda folder, master, conf: seen.append(master) or exit_now())
+    monkeypatch.setattr("recorder.analyze.place_of", lambda folder, where: seen.append(where.master) or exit_now())
     monkeypatch.setattr("sys.argv", ["kafka_wiretap_main.py", "analyze", str(tmp_path)])
     with pytest.raises(SystemExit):
         submitting.main()

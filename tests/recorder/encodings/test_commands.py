@@ -49,7 +49,7 @@ def test_json_has_all_of_it_and_a_broken_file_is_named(capture: Path, asked: lis
 
 def test_a_terminal_gets_the_first_rows(capture: Path, asked: list[Any]) -> None:
     done = run("encodings", capture, "--no-times", "--limit", 1)
-    assert done.stderr.startswith(f"reading {capture} with Spark; ")
+    assert done.stderr.startswith(f"reading {capture} with the embedded engine")
     assert "3 frames could not be read: masked 3." in done.stdout
     assert "the first 1 of 2 fields" in done.stdout
     assert not asked[0]["with_sample"]
