@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from proxy.net.state.claims import StateClaims
 from proxy.schema.addresses import Address
 from proxy.wiring import WORKER_COMMAND
@@ -94,6 +96,7 @@ def test_several_workers_need_a_capture_that_can_be_written(run, tmp_path):
     assert result.stderr.startswith(f"kafka-wiretap: --record {tmp_path}")
 
 
+@pytest.mark.real
 def test_a_proxy_that_does_not_record_starts_without_the_recorder():
     script = (
         "import sys; from proxy import cli, net; net.run = lambda *a: 0\n"
