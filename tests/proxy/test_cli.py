@@ -65,8 +65,8 @@ def test_recording_opens_a_tap_and_its_compactor(run, tmp_path):
     folder = tmp_path / "capture"
     cluster = cluster_told(run, "--record", folder, "--record-queue", "1MiB", "--record-when-full", "wait")
     assert cluster.state == folder / "_nodes.json"
-    assert run.observer._settings.queue == 1024 * 1024
-    assert run.observer._settings.when_full is WhenFull.WAIT
+    assert run.observer.settings.queue == 1024 * 1024
+    assert run.observer.settings.when_full is WhenFull.WAIT
     assert run.child is not None
     assert run.child[:3] == [sys.executable, "-m", "recorder.capture.compactor"]
     assert run.observer.session in run.child
