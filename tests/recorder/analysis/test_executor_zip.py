@@ -30,6 +30,7 @@ print(json.dumps(response_errors.response_errors(bytes.fromhex(sys.argv[2]), **f
 """
 
 
+@pytest.mark.real
 def test_a_process_that_has_only_the_zip_reads_errors_and_waits(tmp_path: Path) -> None:
     zipped = write_zip(tmp_path / "code.zip")
     batch = records.write_batch([records.Record(5, value=b"v")])

@@ -55,6 +55,7 @@ def test_a_compactor_that_has_read_the_whole_log_has_no_lag(
         assert tap.counters()["lag_bytes"] == tap.counters()["lag_seconds"] == 0
 
 
+@pytest.mark.real
 def test_nothing_in_the_proxys_process_imports_what_only_the_compactor_needs(tmp_path: Path) -> None:
     probe = "import sys, recorder.capture.tap; sys.exit(bool({'pyarrow', 'msgspec'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.wire import catalog
+from proxy.wire import catalog, sizes
 from proxy.wire.integers import Encoding
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, METADATA
 from recorder.analysis.decode.frame import Frame
@@ -47,7 +47,7 @@ def test_frames_that_cant_be_read_are_left_out() -> None:
 @pytest.mark.real
 def test_a_best_encoding_is_that_of_the_fields_of_the_messages_version(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[Any] = []
-    real = times.reencoded
+    real = sizes.reencoded
 
     def reencoded(message: Any, encodings: Any) -> Any:
         used.append(encodings)
