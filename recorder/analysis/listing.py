@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recorder.analysis.schema import Table
 from recorder.analysis.sources import SOURCES
 from recorder.analysis.tables.frames import FRAMES
+from recorder.facts.schema import Table
 
 _HEAD = """\
 # The tables of a capture

@@ -13,12 +13,12 @@ from operator import or_
 from typing import Any, NamedTuple
 
 from proxy.wire.error_reader import Unread
-from recorder.analysis.decode.rows import KIND, Decoder, DecoderIndex, FrameSelector, decoded_together
 from recorder.analysis.pushed import Condition, all_of, bounds_ns
-from recorder.analysis.schema import arrow_type
 from recorder.capture import frames as c
 from recorder.capture.reader import ALL, HEADS, CaptureFile, file_at, files, groups_between, hour_may_hold, row_groups
 from recorder.capture.remote import place_at, size_of
+from recorder.facts.rows import KIND, Decoder, DecoderIndex, FrameSelector, decoded_together
+from recorder.facts.schema import arrow_type
 
 # The same number of bytes bounds the capture's row groups, and so a reader's memory.
 LARGEST_BODY = 64 << 20

@@ -45,7 +45,6 @@
     merging          many small files made into few large ones, in another folder
     origins          which exchange of another capture each exchange of a replay replays
     outcome          how an exchange ended
-    response_errors  the errors in a recorded response
 
 entry          one record of the log. A *bytes entry* holds bytes of one direction of a connection. All others are
                *control entries*: an opening, a login, a gap, and so on

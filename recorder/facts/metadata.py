@@ -12,10 +12,10 @@ from typing import Any
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from proxy.wire.places import Partition
-from recorder.analysis.decode.frame import RESPONSE, Frame, none_if_negative, opened
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PLACE, by_topic, named
-from recorder.analysis.schema import Column
+from recorder.facts.frame import RESPONSE, Frame, none_if_negative, opened
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
+from recorder.facts.topics import PLACE, by_topic, named
 
 PARTITION = (
     Column("leader", "int", "the leader's node id; null: none"),

@@ -14,7 +14,6 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Unread, error_codes
 from proxy.wire.long_polls import LONG_POLLS, Wait, waited
 from proxy.wire.primitives import Buffer
-from recorder.capture import frames as c
 
 
 class ResponseErrors(NamedTuple):
@@ -59,19 +58,19 @@ def response_errors(
 
 def row_errors(response: Mapping[str, Any], *, budget: Budget | None = None) -> ResponseErrors:
     """The errors of the response in a row, which must have the column `frame`. `budget`: as of `response_errors`."""
-    frame, dialect, api_key = response[c.FRAME], response[c.DIALECT], response[c.API_KEY]
-    if frame is None or response[c.OMITTED]:
+    frame, dialect, api_key = response["frame"], response["dialect"], response["api_key"]
+    if frame is None or response["omitted"]:
         return ResponseErrors([], Unread.OMITTED, unread_wait(dialect, api_key))
     if api_key is None:
         return ResponseErrors([], Unread.UNKNOWN_VERSION)
-    masked = response[c.MASKED]
+    masked = response["masked"]
     return response_errors(
         frame,
         dialect=dialect,
         api_key=api_key,
-        api_version=response[c.API_VERSION],
+        api_version=response["api_version"],
         masked_from=masked[0]["start"] if masked else None,
-        is_cut=is_cut(response[c.NOTE]),
+        is_cut=is_cut(response["note"]),
         budget=budget,
     )
 
@@ -83,4 +82,4 @@ def unread_wait(dialect: str, api_key: int | None) -> Wait | None:
 
 def is_cut(note: str | None) -> bool:
     """True if a row's note says that the frame never came whole."""
-    return note is not None and note.startswith(c.CUT)
+    return note is not None and note.startswith("cut: ")

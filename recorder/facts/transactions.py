@@ -15,11 +15,11 @@ from proxy.wire import keys, records
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
 from proxy.wire.places import partitions
-from recorder.analysis.decode.batches import holders
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PARTITION_APIS, PLACE, named, places
-from recorder.analysis.schema import Column
+from recorder.facts.batches import holders
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
+from recorder.facts.topics import PARTITION_APIS, PLACE, named, places
 
 _KEYS = (
     keys.PRODUCE,

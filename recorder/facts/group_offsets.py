@@ -12,8 +12,8 @@ from typing import Any
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from proxy.wire.places import Partition
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
-from recorder.analysis.decode.group_rows import (
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
+from recorder.facts.group_rows import (
     COLUMNS,
     COMMIT,
     DELETE,
@@ -22,10 +22,10 @@ from recorder.analysis.decode.group_rows import (
     GroupRow,
     text,
 )
-from recorder.analysis.decode.memberships import CLASSIC_STEPS
-from recorder.analysis.decode.memberships import read as read_membership
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import by_topic, named
+from recorder.facts.memberships import CLASSIC_STEPS
+from recorder.facts.memberships import read as read_membership
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.topics import by_topic, named
 
 Rows = Iterator[GroupRow]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from proxy.wire.places import topics
-from recorder.analysis.decode.frame import RESPONSE, Frame, opened
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PARTITION_APIS, PLACE, named, places
-from recorder.analysis.schema import Column
+from recorder.facts.frame import RESPONSE, Frame, opened
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
+from recorder.facts.topics import PARTITION_APIS, PLACE, named, places
 
 # APIs whose responses have codes of topics; those of PARTITION_APIS have codes of partitions
 _TOPIC_APIS = (

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from proxy.wire import api_name, keys, records, versions
-from recorder.analysis.decode.log_ends import FETCHED_ENDS, PAIRED_ENDS
-from tests.recorder.analysis.decode.frames import own, request, response
+from recorder.facts.log_ends import FETCHED_ENDS, PAIRED_ENDS
+from tests.recorder.facts.frames import own, request, response
 
 TWO = records.write_batch([records.Record(7, value=b"a"), records.Record(8, value=b"b")])
 MARKER = records.write_batch([records.Record(9, key=bytes(4), value=bytes(6))], control=True, producer_id=1)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from proxy.wire import api_name, catalog, embedded, keys, uuid_text, versions
-from recorder.analysis.decode.group_offsets import GROUP_STEPS
-from recorder.analysis.decode.group_rows import COLUMNS, GroupRow
-from recorder.analysis.decode.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS, HEARTBEATS
-from tests.recorder.analysis.decode.frames import own, request, response
+from recorder.facts.group_offsets import GROUP_STEPS
+from recorder.facts.group_rows import COLUMNS, GroupRow
+from recorder.facts.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS, HEARTBEATS
+from tests.recorder.facts.frames import own, request, response
 
 ID = bytes(range(16))
 WANTS = embedded.encode_blob(

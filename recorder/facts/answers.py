@@ -14,12 +14,10 @@ from proxy.wire import apis
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Places, apis_with_errors, error_paths, error_reader, throttle_ms
-from recorder.analysis import columns as t
-from recorder.analysis.decode.frame import RESPONSE, Frame
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.schema import Column
-from recorder.capture import frames as c
-from recorder.capture.response_errors import ResponseErrors, response_errors
+from recorder.facts.frame import RESPONSE, Frame
+from recorder.facts.response_errors import ResponseErrors, response_errors
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
 
 # Results are cached for answers of at most this many bytes: answers about many partitions hardly repeat.
 _SMALL = 256
@@ -31,28 +29,28 @@ _FrameFacts = tuple[str, int, int | None, int | None, bool]
 
 # The columns of an answer's row in `frames` that its exchange needs.
 HEADS = (
-    Column(c.SESSION, "string", "the capture's session"),
-    Column(c.CLUSTER, "string", "the cluster's name in the settings"),
-    Column(c.CONNECTION, "bigint", "number within the session"),
-    Column(c.EXCHANGE, "bigint", "number of the request on its connection"),
-    Column(c.NODE, "int", "the broker's node id; null while unknown"),
-    Column(c.LISTENER, "string", "the local address that the client dialled"),
-    Column(c.CLIENT, "string", "the client's address and port"),
-    Column(c.PRINCIPAL, "string", "who was logged in"),
-    Column(c.DIALECT, "string", "`kafka` or `kafka-0.7`"),
-    Column(c.MADE_BY, "string", "`broker` or `proxy`"),
-    Column(c.API_KEY, "smallint", "the api's key"),
-    Column(c.API, "string", "its name"),
-    Column(c.API_VERSION, "smallint", "the request's version"),
-    Column(c.CORRELATION_ID, "int", "links the request and its answer, as on the wire"),
-    Column(c.CLIENT_ID, "string", "as the request says"),
-    Column(c.AT, "timestamp", "last byte of the answer arrived"),
-    Column(c.AT_NS, "bigint", "the same in ns"),
-    Column(c.SIZE, "int", "of the answer, in bytes"),
-    Column(c.REQUEST_SIZE, "int", "of the request, in bytes"),
-    Column(c.LATENCY_NS, "bigint", "from the request's last byte to the answer's first byte"),
-    Column(c.QUEUED_NS, "bigint", "of that, behind earlier requests"),
-    Column(c.TRANSFER_NS, "bigint", "from the answer's first byte to its last"),
+    Column("session", "string", "the capture's session"),
+    Column("cluster", "string", "the cluster's name in the settings"),
+    Column("connection", "bigint", "number within the session"),
+    Column("exchange", "bigint", "number of the request on its connection"),
+    Column("node", "int", "the broker's node id; null while unknown"),
+    Column("listener", "string", "the local address that the client dialled"),
+    Column("client", "string", "the client's address and port"),
+    Column("principal", "string", "who was logged in"),
+    Column("dialect", "string", "`kafka` or `kafka-0.7`"),
+    Column("made_by", "string", "`broker` or `proxy`"),
+    Column("api_key", "smallint", "the api's key"),
+    Column("api", "string", "its name"),
+    Column("api_version", "smallint", "the request's version"),
+    Column("correlation_id", "int", "links the request and its answer, as on the wire"),
+    Column("client_id", "string", "as the request says"),
+    Column("at", "timestamp", "last byte of the answer arrived"),
+    Column("at_ns", "bigint", "the same in ns"),
+    Column("size", "int", "of the answer, in bytes"),
+    Column("request_size", "int", "of the request, in bytes"),
+    Column("latency_ns", "bigint", "from the request's last byte to the answer's first byte"),
+    Column("queued_ns", "bigint", "of that, behind earlier requests"),
+    Column("transfer_ns", "bigint", "from the answer's first byte to its last"),
 )
 
 
@@ -125,9 +123,9 @@ def _read(data: bytes, facts: _FrameFacts, budget: Budget) -> ResponseErrors:
 
 
 _OWN = (
-    Column(t.ERROR_CODES, "array<smallint>", "each code other than 0, as often as it occurs; null: unknown"),
-    Column(t.WAIT, "string", "how a long poll ended"),
-    Column(t.THROTTLE_MS, "int", "how long the client is to wait for a quota"),
+    Column("error_codes", "array<smallint>", "each code other than 0, as often as it occurs; null: unknown"),
+    Column("wait", "string", "how a long poll ended"),
+    Column("throttle_ms", "int", "how long the client is to wait for a quota"),
 )
 
 
@@ -138,6 +136,6 @@ def answers(wanted: frozenset[str] | None = None) -> Decoder:
     `wanted`: the names of the columns that the table must have; None: all.
     """
     frame_columns = tuple(column for column in HEADS if wanted is None or column.name in wanted)
-    has_throttle = wanted is None or t.THROTTLE_MS in wanted
+    has_throttle = wanted is None or "throttle_ms" in wanted
     own, read_one = (_OWN, read_answer) if has_throttle else (_OWN[:-1], read_codes)
     return Decoder("answers", "an answer with error codes", selectors(), (), own, read_one, frame_columns)

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from proxy.wire.places import topics
-from recorder.analysis.decode.frame import RESPONSE, Frame, opened
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import named
-from recorder.analysis.schema import Column
+from recorder.facts.frame import RESPONSE, Frame, opened
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
+from recorder.facts.topics import named
 
 # APIs whose responses name topics with their ids
 _NAMING_APIS = (

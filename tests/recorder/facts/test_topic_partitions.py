@@ -9,9 +9,9 @@ import pytest
 from proxy.wire import api_name, catalog, kafka07, keys, records, uuid_text, versions
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.records import ControlType
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
-from recorder.analysis.decode.topics import PARTITION_APIS
-from tests.recorder.analysis.decode.frames import own, request, response
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
+from recorder.facts.topics import PARTITION_APIS
+from tests.recorder.facts.frames import own, request, response
 from tests.tables import each_row
 
 ID = bytes(range(16))

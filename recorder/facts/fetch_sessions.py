@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 from proxy.wire import keys
 from proxy.wire.budget import Budget
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, none_if_negative, opened
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PLACE, forgotten, places
-from recorder.analysis.schema import Column
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, none_if_negative, opened
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
+from recorder.facts.topics import PLACE, forgotten, places
 
 _SESSION = (
     Column("fetch_session", "int", "the session's id; 0 for none; null before version 7"),

@@ -15,8 +15,8 @@ from proxy.wire.errors import WireError
 from proxy.wire.places import NO_ID, Partition, Topic, partitions
 from proxy.wire.primitives import uuid_text
 from proxy.wire.records import Batch
-from recorder.analysis.decode.frame import Frame, Values, opened, shared
-from recorder.analysis.schema import Column
+from recorder.facts.frame import Frame, Values, opened, shared
+from recorder.facts.schema import Column
 
 PLACE = (
     Column("topic", "string", "its name; null if the version has only ids: `topic_names` has the name"),

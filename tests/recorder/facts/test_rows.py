@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from proxy.wire import records
 from proxy.wire.budget import Budget
-from recorder.analysis.decode import frame, packed
+from recorder.analysis.decode import packed
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
-from recorder.analysis.decode.frame import Frame, Unreadable, opened
-from recorder.analysis.decode.rows import DecoderIndex, decoded_together
 from recorder.analysis.report_decoders import OF_REPORT
 from recorder.capture.frames import frames_schema
-from tests.recorder.analysis.decode.frames import request, response, rows
+from recorder.facts import frame
+from recorder.facts.frame import Frame, Unreadable, opened
+from recorder.facts.rows import DecoderIndex, decoded_together
+from tests.recorder.facts.frames import request, response, rows
 
 DATA = records.write_batch([records.Record(n, value=b"v" * 40) for n in range(20)])
 PRODUCED = request(0, 9, {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": DATA}]}]})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from proxy.wire import uuid_text
-from recorder.analysis.decode.names import ANSWERED_NAMES
-from tests.recorder.analysis.decode.frames import own, response
+from recorder.facts.names import ANSWERED_NAMES
+from tests.recorder.facts.frames import own, response
 from tests.tables import each_row
 
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))

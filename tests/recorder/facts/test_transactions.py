@@ -8,8 +8,8 @@ import pytest
 
 from proxy.wire import records
 from proxy.wire.records import ControlType
-from recorder.analysis.decode.transactions import MARKERS, TRANSACTION_ANSWERS, TRANSACTION_STEPS
-from tests.recorder.analysis.decode.frames import own, request, response
+from recorder.facts.transactions import MARKERS, TRANSACTION_ANSWERS, TRANSACTION_STEPS
+from tests.recorder.facts.frames import own, request, response
 
 PRODUCER = {"transactional_id": "x", "producer_id": 7, "producer_epoch": 2}
 TOPICS = [{"name": "t", "partitions": [0, 3]}, {"name": "u", "partitions": [1]}]

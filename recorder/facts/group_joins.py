@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from proxy.wire import keys
 from proxy.wire.budget import Budget
-from recorder.analysis.decode.frame import REQUEST, Frame, opened
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.schema import Column
+from recorder.facts.frame import REQUEST, Frame, opened
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
 
 _OWN = (
     Column("group_id", "string", "the group"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from recorder.analysis.schema import Column
+from recorder.facts.schema import Column
 
 # what a member does
 JOIN, SYNC, LEAVE, HEARTBEAT = "join", "sync", "leave", "heartbeat"

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from proxy.wire import api_name, catalog
-from recorder.analysis.decode.rows import Decoder, decoded
 from recorder.capture.frames import frames_schema
+from recorder.facts.rows import Decoder, decoded
 
 Row = dict[str, Any]
 

@@ -11,10 +11,10 @@ from typing import Any
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from proxy.wire.records import Batch
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, none_if_negative, why
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PLACE, Place, places
-from recorder.analysis.schema import Column
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, none_if_negative, why
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
+from recorder.facts.topics import PLACE, Place, places
 
 HOLDERS = (FrameSelector(REQUEST, (keys.PRODUCE,)), FrameSelector(RESPONSE, (keys.FETCH, keys.SHARE_FETCH)))
 

@@ -10,7 +10,7 @@ from proxy.wire import catalog
 from proxy.wire.error_reader import Unread
 from proxy.wire.keys import FETCH, METADATA
 from proxy.wire.long_polls import Wait
-from recorder.capture.response_errors import ResponseErrors, response_errors, row_errors
+from recorder.facts.response_errors import ResponseErrors, response_errors, row_errors
 from tests.tables import each_row
 
 FAILED = catalog.encode_response(METADATA, 12, 1, {"topics": [{"error_code": 3, "name": "t", "partitions": []}] * 2})

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from proxy.wire import keys
-from recorder.analysis.decode.group_offsets import GROUP_STEPS
-from tests.recorder.analysis.decode.frames import own, request, response
+from recorder.facts.group_offsets import GROUP_STEPS
+from tests.recorder.facts.frames import own, request, response
 
 
 def topics(**told: Any) -> dict[str, Any]:

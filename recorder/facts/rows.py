@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Unread
-from recorder.analysis.decode.frame import Frame, Unreadable
-from recorder.analysis.schema import HEADERS, Column, Table, arrow_type
-from recorder.capture import frames as c
-from recorder.capture.response_errors import is_cut
+from recorder.facts.frame import Frame, Unreadable
+from recorder.facts.response_errors import is_cut
+from recorder.facts.schema import HEADERS, Column, Table, arrow_type
 
 SIDE, UNREAD = "side", "unread"
 # bytes that a frame may take decompressed, and the same again decoded: the values of 64 MiB take several times as much
@@ -31,24 +30,24 @@ MAX_BYTES, MAX_ROWS = 16 << 20, 16_384
 ROWS_A_COLLECTION = 200_000
 
 FRAME = (
-    Column(c.SESSION, "string", "the capture's session"),
-    Column(c.CLUSTER, "string", "the cluster's name in the settings"),
-    Column(c.CONNECTION, "bigint", "number within the session"),
-    Column(c.SEQUENCE, "bigint", "the frame's number on its connection"),
-    Column(c.EXCHANGE, "bigint", "the exchange that the frame belongs to"),
-    Column(c.AT, "timestamp", "when the frame's last byte arrived"),
-    Column(c.NODE, "int", "the broker's node id; null while unknown"),
-    Column(c.CLIENT, "string", "the client's address and port"),
-    Column(c.CLIENT_ID, "string", "as the request says"),
-    Column(c.PRINCIPAL, "string", "who was logged in"),
-    Column(c.API, "string", "the api's name"),
-    Column(c.API_VERSION, "smallint", "the request's version"),
+    Column("session", "string", "the capture's session"),
+    Column("cluster", "string", "the cluster's name in the settings"),
+    Column("connection", "bigint", "number within the session"),
+    Column("sequence", "bigint", "the frame's number on its connection"),
+    Column("exchange", "bigint", "the exchange that the frame belongs to"),
+    Column("at", "timestamp", "when the frame's last byte arrived"),
+    Column("node", "int", "the broker's node id; null while unknown"),
+    Column("client", "string", "the client's address and port"),
+    Column("client_id", "string", "as the request says"),
+    Column("principal", "string", "who was logged in"),
+    Column("api", "string", "the api's name"),
+    Column("api_version", "smallint", "the request's version"),
     Column(SIDE, "string", "`request` or `response`"),
 )
 UNREAD_COLUMN = Column(UNREAD, "string", "why the frame, or the rest of it, has no further rows; null if it was read")
 # the columns by which a decoder asks for frames, and all columns that a `Frame` is made of
-KIND = (c.KIND, c.DIALECT, c.API_KEY, c.API_VERSION)
-FACTS = (*KIND, c.MASKED, c.NOTE)
+KIND = ("kind", "dialect", "api_key", "api_version")
+FACTS = (*KIND, "masked", "note")
 
 
 class FrameSelector(NamedTuple):
@@ -100,12 +99,12 @@ class Decoder:
     @property
     def copied(self) -> list[str]:
         """The capture's columns that `frame_columns` come from."""
-        return [c.KIND if column.name == SIDE else column.name for column in self.frame_columns]
+        return ["kind" if column.name == SIDE else column.name for column in self.frame_columns]
 
     @property
     def reads(self) -> list[str]:
         """All columns of the capture that the decoder needs."""
-        return [*dict.fromkeys((*self.copied, *FACTS, c.FRAME))]
+        return [*dict.fromkeys((*self.copied, *FACTS, "frame"))]
 
     @property
     def table(self) -> Table:
@@ -184,7 +183,7 @@ def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
 def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Frame | None]]:
     """The frames of a batch, each with the decoders that ask for it; None for a frame whose bytes the capture lacks."""
     facts = zip(*(batch.column(name).to_pylist() for name in FACTS), strict=True)
-    for body, (side, dialect, key, version, masked, note) in zip(batch.column(c.FRAME), facts, strict=True):
+    for body, (side, dialect, key, version, masked, note) in zip(batch.column("frame"), facts, strict=True):
         data = body.as_py()
         frame = None
         if data is not None:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from proxy.wire import keys
 from proxy.wire.budget import Budget
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, opened
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PLACE, Place, places
-from recorder.analysis.schema import Column
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, Values, opened
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
+from recorder.facts.topics import PLACE, Place, places
 
 # in ListOffsets: the timestamp that stands for the log's end, and the isolation level that ends at the high watermark
 _LATEST, _UNCOMMITTED = -1, 0

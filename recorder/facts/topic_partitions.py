@@ -13,10 +13,10 @@ from proxy.wire import kafka07
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Unreadable, none_if_negative, opened, why
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import PARTITION_APIS, PLACE, Place, places
-from recorder.analysis.schema import Column
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, Unreadable, none_if_negative, opened, why
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
+from recorder.facts.topics import PARTITION_APIS, PLACE, Place, places
 
 _OFFSETS = (
     "fetch_offset",

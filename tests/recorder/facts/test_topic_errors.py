@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from proxy.wire import uuid_text
-from recorder.analysis.decode.topic_errors import TOPIC_ERRORS
-from tests.recorder.analysis.decode.frames import own, response
+from recorder.facts.topic_errors import TOPIC_ERRORS
+from tests.recorder.facts.frames import own, response
 from tests.tables import each_row
 
 ID = bytes(range(16))

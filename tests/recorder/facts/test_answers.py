@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from proxy.wire import apis, catalog
 from proxy.wire.error_reader import error_paths
-from recorder.analysis.decode.answers import answers, fixed, selectors
-from tests.recorder.analysis.decode.frames import own, response
+from recorder.facts.answers import answers, fixed, selectors
+from tests.recorder.facts.frames import own, response
 
 
 def test_each_answer_with_codes_is_read_one_way() -> None:

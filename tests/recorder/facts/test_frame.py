@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import records
-from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.messages import MESSAGES
-from recorder.analysis.decode.names import ANSWERED_NAMES
 from recorder.analysis.decode.record_rows import RECORDS
-from recorder.analysis.decode.software import OFFERS, SOFTWARE
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
-from tests.recorder.analysis.decode.frames import own, request, response, rows
+from recorder.facts.batches import BATCHES
+from recorder.facts.names import ANSWERED_NAMES
+from recorder.facts.software import OFFERS, SOFTWARE
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
+from tests.recorder.facts.frames import own, request, response, rows
 from tests.tables import each_row
 
 DECODERS = {one.name: one for one in (BATCHES, MESSAGES, ANSWERED_NAMES, OFFERS, RECORDS, SOFTWARE, TOPIC_PARTITIONS)}

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from proxy.wire import keys
 from proxy.wire.budget import Budget
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, opened
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.schema import Column
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, opened
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
 
 _NAMED = (
     Column("software", "string", "the client's library, as it calls itself; null before ApiVersions 3"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recorder.analysis.decode.fetch_sessions import FETCH_ANSWERS, FETCH_REQUESTS, FETCH_SIZES
-from tests.recorder.analysis.decode.frames import own, request, response
+from recorder.facts.fetch_sessions import FETCH_ANSWERS, FETCH_REQUESTS, FETCH_SIZES
+from tests.recorder.facts.frames import own, request, response
 
 SESSION = {"fetch_session": 9, "fetch_epoch": 4}
 

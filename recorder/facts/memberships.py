@@ -12,8 +12,8 @@ from typing import Any
 from proxy.wire import embedded, keys
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
-from recorder.analysis.decode.group_rows import (
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
+from recorder.facts.group_rows import (
     CLASSIC,
     COLUMNS,
     CONSUMER,
@@ -26,8 +26,8 @@ from recorder.analysis.decode.group_rows import (
     GroupRow,
     text,
 )
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.decode.topics import id_text
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.topics import id_text
 
 Rows = Iterator[GroupRow]
 _PROTOCOLS = {
