@@ -25,12 +25,12 @@ from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
 from recorder.analysis.job import mixes_up_filters
 from recorder.analysis.pushed import Condition, taken
-from recorder.analysis.scan import LARGEST_BODY, Piece, Wanted, opened_frames, plain_rows, planned, within
+from recorder.analysis.scan import Piece, Wanted, opened_frames, plain_rows, planned, within
 from recorder.analysis.tables.frames import EVENTS, FRAMES
 from recorder.capture import frames as c
 from recorder.capture.remote import SCHEME, is_url, place_at
 from recorder.facts.batches import BATCHES
-from recorder.facts.rows import SIDE, Decoder
+from recorder.facts.rows import LARGEST_BODY, SIDE, Decoder
 from recorder.facts.schema import Column, Table
 from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 

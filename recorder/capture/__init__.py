@@ -37,6 +37,10 @@
     compaction       one session: segment after segment, each frame exactly once
     compactor        all sessions of a capture; the process
 
+    facts
+    fact_files       the files of facts beside those of frames, and the markers by which they count
+    fact_maker       makes the facts of files of frames; the compactor's child
+
     for readers
     frames           the columns' names and types, the format's number, the upgrade steps
     reader           frames and events read out of a capture

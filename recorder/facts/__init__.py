@@ -15,6 +15,7 @@
     names             ids of topics and clusters
     software          clients' software, and the versions that brokers offer
     metadata          leaders and replicas of partitions, and nodes
+    tables            the tables of facts that a capture keeps beside its frames, and their number
     answers           error codes, throttle times and waits of answers
     response_errors   the errors in one recorded response
 

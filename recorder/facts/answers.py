@@ -7,17 +7,19 @@ ids, so their results are cached.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 
 from proxy.wire import apis
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Places, apis_with_errors, error_paths, error_reader, throttle_ms
-from recorder.facts.frame import RESPONSE, Frame
+from proxy.wire.long_polls import has_more, readers_end, shown
+from recorder.facts.frame import RESPONSE, Frame, Values
 from recorder.facts.response_errors import ResponseErrors, response_errors
 from recorder.facts.rows import Decoder, FrameSelector, Group
 from recorder.facts.schema import Column
+from recorder.facts.topics import Place
 
 # Results are cached for answers of at most this many bytes: answers about many partitions hardly repeat.
 _SMALL = 256
@@ -80,6 +82,25 @@ def read_answer(frame: Frame, budget: Budget) -> Iterator[Group]:
     if found.unread is None:
         throttle = throttle_ms(frame.data, frame.api_key, frame.api_version, dialect=frame.dialect)
     yield Group((), [(*_codes_and_wait(found), throttle)], found.unread and found.unread.value)
+
+
+def read_values(frame: Frame, values: Values, found: Iterable[Place]) -> tuple[list[int], str | None, int | None]:
+    """As the row of `read_answer`, of an answer to a Fetch that is opened anyway. Errors: WireError in its batches."""
+    codes = [code for code in (values.get("error_code"), *(place.code for place in found)) if code]
+    stops = map(_has_more, (place for place in found if place.records))
+    wait = shown(stops, bool(codes), any(place.records for place in found))
+    return codes, wait.value, values.get("throttle_time_ms")
+
+
+def _has_more(place: Place) -> bool:
+    """True if the log has more than the partition's records. Errors: WireError."""
+    values, (found, error) = place.values, place.batches
+    if error:
+        raise error
+    end = readers_end(
+        values["high_watermark"], values.get("last_stable_offset", -1), values.get("aborted_transactions")
+    )
+    return has_more(found, len(place.records), end)
 
 
 def read_codes(frame: Frame, budget: Budget) -> Iterator[Group]:

@@ -76,8 +76,17 @@ def header_row(batch: Batch) -> tuple[Any, ...]:
         batch.transactional,
         batch.control,
         batch.timestamp_type.value,
-        *map(none_if_negative, (batch.base_timestamp, batch.max_timestamp)),
-        *map(none_if_negative, (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.leader_epoch)),
+        *(
+            None if number < 0 else number
+            for number in (
+                batch.base_timestamp,
+                batch.max_timestamp,
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                batch.leader_epoch,
+            )
+        ),
     )
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from proxy.wire import catalog
 from proxy.wire.apis import MessageKind, known
 from proxy.wire.budget import Budget
+from proxy.wire.compile.costs import MAX_PER_BYTE
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Unread
 from proxy.wire.errors import OverBudget, WireError
@@ -34,6 +35,9 @@ REASONS = (
     BAD_CRC,
     NO_CODEC,
 )
+
+# Frames of so many bytes take 26 MB of values at most: their values are not counted one by one.
+_SMALL = 64 << 10
 
 Values = dict[str, Any]
 Result = TypeVar("Result")
@@ -74,11 +78,12 @@ class Opened(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """The result of a shared function, or the reason why it failed. `price`: bytes of values, taken from the budget."""
+    """The result of a shared function, or why it failed. `price`: bytes of values, which `payer` has paid."""
 
     result: Any
     reason: str | None
     price: int
+    payer: Budget
 
 
 def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget], Result]:
@@ -92,7 +97,7 @@ def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget],
         before = frame.shared_results.get(make)
         if before is None:
             before = frame.shared_results[make] = _make(make, frame, budget)
-        elif not budget.values.try_take(before.price):
+        elif before.payer is not budget and not budget.values.try_take(before.price):
             raise Unreadable(Unread.TOO_LARGE)
         if before.reason is not None:
             raise Unreadable(before.reason)
@@ -104,9 +109,9 @@ def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget],
 def _make(make: Callable[[Frame, Budget], Any], frame: Frame, budget: Budget) -> _Made:
     left = budget.values.left
     try:
-        return _Made(make(frame, budget), None, left - budget.values.left)
+        return _Made(make(frame, budget), None, left - budget.values.left, budget)
     except Unreadable as error:
-        return _Made(None, error.reason, 0)
+        return _Made(None, error.reason, 0, budget)
 
 
 def opened(frame: Frame, budget: Budget) -> Values:
@@ -126,16 +131,23 @@ def opened_with_codec(frame: Frame, budget: Budget) -> Opened:
 
 
 def _opened(frame: Frame, version: int, budget: Budget) -> Opened:
-    side, key = frame.side, frame.api_key
-    codec = catalog.codec_of_response(frame.data, key, version) if side == RESPONSE else _codec_of_request(key, version)
+    key, data = frame.api_key, frame.data
+    is_response = frame.side == RESPONSE
+    codec = catalog.codec_of_response(data, key, version) if is_response else _codec_of_request(key, version)
     if codec is None:
         raise Unreadable(Unread.UNKNOWN_VERSION)
-    body = response_head(frame.data, key, version).body if side == RESPONSE else request_head(frame.data).body
+    body = response_head(data, key, version).body if is_response else request_head(data).body
     if frame.masked_from is not None and frame.masked_from <= body:
         raise Unreadable(Unread.MASKED)
-    return Opened(codec.decode(frame.data, body, budget=budget)[0], codec, body)
+    most, allowance = len(data) * MAX_PER_BYTE, budget.values
+    if len(data) <= _SMALL and most <= allowance.left:
+        # the most that its values can take: to count them would take longer than to read them
+        allowance.take(most)
+        return Opened(codec.decode(data, body)[0], codec, body)
+    return Opened(codec.decode(data, body, budget=budget)[0], codec, body)
 
 
+@lru_cache(catalog.CACHE_SIZE)
 def _codec_of_request(key: int, version: int) -> catalog.Codec | None:
     return catalog.codec(REQUEST, key, version) if known(key, version) else None
 

@@ -19,10 +19,11 @@ from recorder.facts.group_rows import (
     DELETE,
     END_TXN,
     FETCH_OFFSETS,
+    JOINING,
     GroupRow,
     text,
 )
-from recorder.facts.memberships import CLASSIC_STEPS
+from recorder.facts.memberships import CLASSIC_STEPS, HEARTBEATS
 from recorder.facts.memberships import read as read_membership
 from recorder.facts.rows import Decoder, FrameSelector, Group
 from recorder.facts.topics import by_topic, named
@@ -126,6 +127,15 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
         yield Group((), [*found(frame, opened(frame, budget))])
 
 
+_WITH_HEARTBEATS = (*_KEYS, *HEARTBEATS)
+GROUP_FACTS = Decoder(
+    "group_steps",
+    'a side of a group\'s step, or of a heartbeat; an answer that only says "go on" has none',
+    (FrameSelector(REQUEST, _WITH_HEARTBEATS), FrameSelector(RESPONSE, _WITH_HEARTBEATS)),
+    (),
+    (*COLUMNS, *JOINING),
+    read,
+)
 GROUP_STEPS = Decoder(
     "group_steps",
     "a side of a group's step, heartbeats left out",

@@ -46,6 +46,9 @@ class GroupRow(NamedTuple):
     transactional_id: str | None = None
     # heartbeat requests: whether they say more than "I am alive"; EndTxn: whether it commits
     is_news: bool | None = None
+    # of requests to join a classic group: what the group is for, and the assignors that the member knows
+    protocol_type: str | None = None
+    protocols: list[str] | None = None
 
 
 COLUMNS = (
@@ -71,6 +74,11 @@ COLUMNS = (
     Column("committed_offset", "bigint", "the group's offset"),
     Column("transactional_id", "string", "the transaction"),
     Column("is_news", "boolean", "of requests: whether it says more than that the member is alive, or commits"),
+)
+# what only facts have: a request to join has them in a table of its own otherwise
+JOINING = (
+    Column("protocol_type", "string", "of requests to join a classic group: `consumer`, `connect`, ..."),
+    Column("protocols", "array<string>", "of requests to join a classic group: the member's assignors"),
 )
 
 

@@ -53,6 +53,8 @@ def _asks_to_join(values: Values) -> Rows:
         subscription=sorted(first["topics"]) if first else None,
         owned=_partitions(first["owned_partitions"]) if "owned_partitions" in first else None,
         reason=text(values.get("reason")),
+        protocol_type=values["protocol_type"],
+        protocols=[one["name"] for one in values["protocols"]],
     )
 
 

@@ -17,15 +17,26 @@ from typing import Any, NamedTuple
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Unread
-from recorder.facts.frame import Frame, Unreadable
+from recorder.facts.frame import REQUEST, Frame, Unreadable
 from recorder.facts.response_errors import is_cut
 from recorder.facts.schema import HEADERS, Column, Table, arrow_type
 
 SIDE, UNREAD = "side", "unread"
 # bytes that a frame may take decompressed, and the same again decoded: the values of 64 MiB take several times as much
 FRAME_BUDGET = 512 << 20
+# Larger frames are not opened. The same number of bytes bounds the capture's row groups, and so a reader's memory.
+LARGEST_BODY = 64 << 20
 # about the most bytes of keys and values in a batch of rows; the most rows in it
 MAX_BYTES, MAX_ROWS = 16 << 20, 16_384
+# the rows of frames of at most this many bytes are kept for frames of the same bytes, and of how many
+_SMALL, _KEPT = 256, 4096
+# groups, and rows in a group, of such a frame
+_FEW = 16
+# so many frames of a kind are looked at, before less than half of them being known means that they hardly repeat
+_TRIALS = 256
+_NONE_YET = (0, 0)
+# where the correlation id ends
+_ID_END, _RESPONSE_ID_END = 8, 4
 # New objects between two garbage collections. Python's default of 700 would take a third of a record's time.
 ROWS_A_COLLECTION = 200_000
 
@@ -115,10 +126,15 @@ class Decoder:
 
 
 class DecoderIndex:
-    """Finds the decoders that ask for a frame."""
+    """Finds the decoders that ask for a frame.
 
-    def __init__(self, decoders: Sequence[Decoder]) -> None:
+    `unfold_nothing`: none of them does. Then one budget pays for what all of them make of a frame.
+    """
+
+    def __init__(self, decoders: Sequence[Decoder], *, unfold_nothing: bool = False) -> None:
         self.decoders = decoders
+        self.unfold_nothing = unfold_nothing
+        self.repeats = Repeats()
         self._known: dict[tuple[Any, ...], list[Decoder]] = {}
 
     @property
@@ -140,6 +156,45 @@ class DecoderIndex:
         return known
 
 
+class Repeats:
+    """The groups of small frames, by their bytes: Heartbeats and their like differ only in their correlation ids.
+
+    Kinds of frames that hardly repeat are found out, and not kept.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[Any, ...], list[tuple[Decoder, Group]]] = {}
+        self._counts: dict[tuple[Any, ...], list[int]] = {}
+
+    def key(self, frame: Frame) -> tuple[Any, ...] | None:
+        """The key of a frame; None if its groups are not kept."""
+        data = frame.data
+        if not _ID_END <= len(data) <= _SMALL or frame.dialect != Dialect.KAFKA:
+            return None
+        kind = frame.side, frame.api_key, frame.api_version
+        asked, found = self._counts.get(kind, _NONE_YET)
+        if asked > _TRIALS and found * 2 < asked:
+            return None
+        # api and version stand before a request's correlation id, and in `kind`
+        rest = data[_ID_END:] if frame.side == REQUEST else data[_RESPONSE_ID_END:]
+        return kind, rest, frame.masked_from, frame.is_cut
+
+    def groups(self, key: tuple[Any, ...]) -> list[tuple[Decoder, Group]] | None:
+        """The groups of an earlier frame with this key; None if there was none."""
+        found = self._groups.get(key)
+        counts = self._counts.setdefault(key[0], [0, 0])
+        counts[0] += 1
+        counts[1] += found is not None
+        return found
+
+    def keep(self, key: tuple[Any, ...], groups: list[tuple[Decoder, Group]]) -> None:
+        """Keeps the groups of a frame, unless they are large: it may unfold."""
+        if len(groups) <= _FEW and all(len(one.rows) <= _FEW and one.size <= _SMALL for _, one in groups):
+            if len(self._groups) >= _KEPT:
+                self._groups.clear()
+            self._groups[key] = groups
+
+
 def decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
     """The rows of a decoder's table, in Arrow batches, for the frames that it asks for.
 
@@ -155,6 +210,30 @@ def decoded_together(batches: Iterable[Any], index: DecoderIndex) -> Iterator[tu
             yield from _decoded(batch, index)
 
 
+def unopened(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
+    """Each decoder with a row for each of its frames, none of which is opened: the frame's head, and the reason.
+
+    `batch`: frames with the columns `index.copied`, KIND, `stored` and `size`.
+    """
+    rows: dict[str, list[int]] = {decoder.name: [] for decoder in index.decoders}
+    for number, kind in enumerate(zip(*(batch.column(name).to_pylist() for name in KIND), strict=True)):
+        for decoder in index.of(*kind):
+            rows[decoder.name].append(number)
+    for decoder in index.decoders:
+        if rows[decoder.name]:
+            yield decoder, _unopened(batch.take(rows[decoder.name]), decoder)
+
+
+def _unopened(batch: Any, decoder: Decoder) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    nulls = [pa.nulls(len(batch), arrow_type(column.kind)) for column in (*decoder.shared, *decoder.own)]
+    is_cut_short = pc.fill_null(pc.not_equal(batch["stored"], batch["size"]), True)
+    reason = pc.if_else(is_cut_short, Unread.OMITTED.value, Unread.TOO_LARGE.value)
+    return pa.RecordBatch.from_arrays([*(batch[name] for name in decoder.copied), *nulls, reason], decoder.table.names)
+
+
 @contextmanager
 def _rarely_collected() -> Iterator[None]:
     """Lets Python collect garbage less often: rows are many objects, and make no cycles."""
@@ -168,13 +247,23 @@ def _rarely_collected() -> Iterator[None]:
 
 def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
     gathered = {decoder.name: _Gathered(decoder, batch) for decoder in index.decoders}
+    repeats = index.repeats
     for at, (decoders, frame) in enumerate(_frames(batch, index)):
-        for decoder in decoders:
+        if not decoders:
+            continue
+        key = None if frame is None else repeats.key(frame)
+        groups = None if key is None else repeats.groups(key)
+        is_new = groups is None
+        kept: list[tuple[Decoder, Group]] = []
+        for decoder, group in groups or _groups(decoders, frame, index.unfold_nothing):
             mine = gathered[decoder.name]
-            for group in _groups(decoder, frame):
-                mine.add(at, group)
-                if mine.is_full:
-                    yield decoder, mine.taken()
+            mine.add(at, group)
+            if key is not None and is_new:
+                kept.append((decoder, group))
+            if mine.is_full:
+                yield decoder, mine.taken()
+        if key is not None and is_new:
+            repeats.keep(key, kept)
     for decoder in index.decoders:
         if gathered[decoder.name].rows:
             yield decoder, gathered[decoder.name].taken()
@@ -182,13 +271,21 @@ def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
 
 def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Frame | None]]:
     """The frames of a batch, each with the decoders that ask for it; None for a frame whose bytes the capture lacks."""
-    facts = zip(*(batch.column(name).to_pylist() for name in FACTS), strict=True)
-    for body, (side, dialect, key, version, masked, note) in zip(batch.column("frame"), facts, strict=True):
-        data = body.as_py()
+    facts = zip(*(_values(batch.column(name)) for name in FACTS), strict=True)
+    for data, (side, dialect, key, version, masked, note) in zip(_values(batch.column("frame")), facts, strict=True):
         frame = None
         if data is not None:
-            frame = Frame(side, dialect, key, version, data, masked_from(masked), is_cut(note))
+            frame = Frame(
+                side, dialect, key, version, data, masked and masked_from(masked), note is not None and is_cut(note)
+            )
         yield index.of(side, dialect, key, version), frame
+
+
+def _values(column: Any) -> Iterable[Any]:
+    """The column's Python values; one by one if all of them would take much memory."""
+    if column.null_count == len(column):
+        return repeat(None, len(column))
+    return column.to_pylist() if column.nbytes <= MAX_BYTES else (value.as_py() for value in column)
 
 
 def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:
@@ -198,15 +295,18 @@ def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None
     return (masked[0] or {}).get("start") or 0
 
 
-def _groups(decoder: Decoder, frame: Frame | None) -> Iterator[Group]:
-    """Yields the frame's groups. If the frame can't be read to its end, a row with the reason comes last."""
-    if frame is None:
-        yield unread(decoder, Unread.OMITTED.value)
-        return
-    try:
-        yield from decoder.read(frame, Budget(FRAME_BUDGET))
-    except Unreadable as error:
-        yield unread(decoder, error.reason)
+def _groups(decoders: Sequence[Decoder], frame: Frame | None, unfold_nothing: bool) -> Iterator[tuple[Decoder, Group]]:
+    """Yields the frame's groups. If a decoder can't read it to its end, a row with the reason comes last."""
+    shared_budget = Budget(FRAME_BUDGET)
+    for decoder in decoders:
+        if frame is None:
+            yield decoder, unread(decoder, Unread.OMITTED.value)
+            continue
+        try:
+            for group in decoder.read(frame, shared_budget if unfold_nothing else Budget(FRAME_BUDGET)):
+                yield decoder, group
+        except Unreadable as error:
+            yield decoder, unread(decoder, error.reason)
 
 
 def unread(decoder: Decoder, reason: str) -> Group:

@@ -35,15 +35,25 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     yield Group((), [*of_topics, *of_partitions])
 
 
+_OWN = (
+    *PLACE[:2],
+    Column("partition", "int", "its number; null where the code is the topic's"),
+    Column("error_code", "smallint", "the code"),
+)
 TOPIC_ERRORS = Decoder(
     "topic_errors",
     "a code other than 0 that stands at a topic, or at its partition",
     (FrameSelector(RESPONSE, (*PARTITION_APIS, *_TOPIC_APIS)),),
     (),
-    (
-        *PLACE[:2],
-        Column("partition", "int", "its number; null where the code is the topic's"),
-        Column("error_code", "smallint", "the code"),
-    ),
+    _OWN,
+    read,
+)
+# the table `partitions` has the codes of the other answers: none of them has codes of topics
+TOPIC_ERROR_FACTS = Decoder(
+    "topic_errors",
+    "a code other than 0 that stands at a topic, or at its partition in answers about topics",
+    (FrameSelector(RESPONSE, _TOPIC_APIS),),
+    (),
+    _OWN,
     read,
 )

@@ -40,18 +40,15 @@ class Place:
         named: the values of PLACE.
         values: its struct; `code`: the error code in it, None in a request.
         around: the structs around it, its topic's last.
+        records: the bytes of its record batches; empty if the message holds none.
     """
 
     named: tuple[str | None, str | None, int]
     values: Mapping[str, Any]
     code: int | None
     around: tuple[Mapping[str, Any], ...]
+    records: bytes
     _batches: Batches | None = None
-
-    @property
-    def records(self) -> bytes:
-        """The bytes of its record batches; empty if the message holds none."""
-        return self.values.get("records") or b""
 
     @property
     def batches(self) -> Batches:
@@ -77,10 +74,23 @@ PARTITION_APIS = (
 )
 
 
+class Contents(NamedTuple):
+    """A frame's values, and all partitions that it names, in its order; no forgotten ones."""
+
+    values: Values
+    places: tuple[Place, ...]
+
+
 @shared
+def contents(frame: Frame, budget: Budget) -> Contents:
+    """What the frame says of partitions. Errors: Unreadable."""
+    values = opened(frame, budget)
+    return Contents(values, tuple(map(_place, partitions(frame.side, frame.api_key, values))))
+
+
 def places(frame: Frame, budget: Budget) -> tuple[Place, ...]:
     """All partitions that the frame names, in its order; no forgotten ones. Errors: Unreadable."""
-    return tuple(map(_place, partitions(frame.side, frame.api_key, opened(frame, budget))))
+    return contents(frame, budget).places
 
 
 def by_topic(frame: Frame, values: Values) -> Iterator[tuple[Topic, Iterator[Partition]]]:
@@ -94,8 +104,10 @@ def forgotten(frame: Frame, budget: Budget) -> list[Place]:
 
 
 def _place(found: Partition) -> Place:
-    topic = found.around
-    return Place((*named(topic), found.partition), found.values, found.code, (*topic.around, topic.values))
+    _, partition, values, code, topic = found
+    _, name, topic_id, of_topic, around = topic
+    named = name or None, None if topic_id is None else id_text(topic_id), partition
+    return Place(named, values, code, (*around, of_topic), values.get("records") or b"")
 
 
 def named(topic: Topic) -> tuple[str | None, str | None]:

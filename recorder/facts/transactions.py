@@ -130,7 +130,9 @@ _MARKER = (
 
 def read_markers(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The markers in an answer to Fetch. Errors: Unreadable."""
-    for place in holders(frame, budget):
+    for place in places(frame, budget):
+        if not place.records:
+            continue
         ends = [batch for batch in place.batches.found if batch.control and batch.transactional]
         if ends:
             rows = [(*place.named, end.producer_id, end.producer_epoch, _end(place.records, end)) for end in ends]
@@ -138,6 +140,9 @@ def read_markers(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 def _end(data: bytes, batch: records.Batch) -> str | None:
+    # brokers never compress a marker; nothing is unfolded for one that says so
+    if batch.codec is not records.Compression.NONE:
+        return None
     try:
         first = next(iter(records.read_batch(data, batch)), None)
     except WireError:
@@ -145,6 +150,43 @@ def _end(data: bytes, batch: records.Batch) -> str | None:
     return None if first is None or first.control is None else first.control.value
 
 
+_OF_ANSWERS = (None,) * len(_STEP)
+_FACT = (
+    *_STEP,
+    Column("is_refused", "boolean", "of answers: nothing of what the request asked for was done"),
+    Column("error_code", "smallint", "of answers: why; null without an error"),
+    Column("marker", "string", "of the end of a transaction in a Fetch answer: `commit` or `abort`"),
+)
+_NO_ANSWER = (None, None, None)
+
+
+def read_facts(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """Steps, answers other than Produce's, and markers, in one shape. Errors: Unreadable."""
+    if frame.side == REQUEST:
+        for group in read_steps(frame, budget):
+            yield group._replace(rows=[(*row, *_NO_ANSWER) for row in group.rows])
+    elif frame.api_key == keys.FETCH:
+        for _, rows, *_rest in read_markers(frame, budget):
+            for *place, producer_id, epoch, marker in rows:
+                yield Group((None, producer_id, epoch), [(*place, *_NO_FACTS, None, None, marker)])
+    else:
+        for _, rows, *_rest in read_answers(frame, budget):
+            for is_refused, code, producer_id, epoch in rows:
+                yield Group((None, producer_id, epoch), [(*_OF_ANSWERS, is_refused, code, None)])
+
+
+TRANSACTION_FACTS = Decoder(
+    "transaction_steps",
+    "a step of a transaction, an answer to one (Produce's are in `frames`), or a transaction's end in a log",
+    (
+        FrameSelector(REQUEST, _KEYS),
+        FrameSelector(RESPONSE, tuple(key for key in _KEYS if key != keys.PRODUCE)),
+        FrameSelector(RESPONSE, (keys.FETCH,)),
+    ),
+    _PRODUCER,
+    _FACT,
+    read_facts,
+)
 TRANSACTION_STEPS = Decoder(
     "transaction_steps", "a step of a transaction", (FrameSelector(REQUEST, _KEYS),), _PRODUCER, _STEP, read_steps
 )

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.wire import api_name, catalog, embedded, keys, uuid_text, versions
 from recorder.facts.group_offsets import GROUP_STEPS
-from recorder.facts.group_rows import COLUMNS, GroupRow
+from recorder.facts.group_rows import COLUMNS, JOINING, GroupRow
 from recorder.facts.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS, HEARTBEATS
 from tests.recorder.facts.frames import own, request, response
 
@@ -25,7 +25,7 @@ MEMBER = {"group_id": "g", "member_id": "m"}
 
 
 def test_columns_and_values_are_in_the_same_order() -> None:
-    assert tuple(column.name for column in COLUMNS) == GroupRow._fields
+    assert tuple(column.name for column in (*COLUMNS, *JOINING)) == GroupRow._fields
 
 
 def test_a_member_that_joins_says_what_it_wants_has_and_why() -> None:
