@@ -18,7 +18,10 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -214,11 +217,17 @@ class Busy(Exception):
 
 
 def make_missing(
-    folder: Path, *, leave_out: Sequence[str] = (), say: Callable[[str, str, Any], None] = lambda *_: None
+    folder: Path,
+    *,
+    leave_out: Sequence[str] = (),
+    say: Callable[[str, str, Any], None] = lambda *_: None,
+    processes: int = 1,
 ) -> list[Failure]:
     """Makes all facts that are missing, but those of the stems `leave_out`. Returns those that could not be made.
 
-    `say`: called with ("begun", stem, None), ("made", stem, Made) and ("failed", stem, reason).
+    Args:
+        say: called with ("begun", stem, None), ("made", stem, Made) and ("failed", stem, reason).
+        processes: 1: this process makes them. More: so many children, whose memory is bounded.
     Errors: Busy; as of `reader.files`; OSError for a folder that can't be written.
     """
     failures: list[Failure] = []
@@ -228,14 +237,67 @@ def make_missing(
     with closing(open_facts(folder)) as done:
         if not done.lock():
             raise Busy(f"another process makes facts of {folder}")
-        for stem in todo:
-            say("begun", stem.name, None)
-            try:
-                say("made", stem.name, make(folder, done, stem))
-            except FAILURES as error:
-                failures.append(Failure(stem.name, reason_of(error)))
-                say("failed", stem.name, failures[-1].reason)
+        outcomes = (
+            _one_by_one(folder, done, todo, say) if processes == 1 else _by_children(folder, todo, say, processes)
+        )
+        for stem, outcome in outcomes:
+            if isinstance(outcome, Made):
+                say("made", stem.name, outcome)
+            else:
+                failures.append(Failure(stem.name, outcome))
+                say("failed", stem.name, outcome)
     return failures
+
+
+def _one_by_one(
+    folder: Path, done: Folder, todo: Sequence[Stem], say: Callable[[str, str, Any], None]
+) -> Iterator[tuple[Stem, Made | str]]:
+    for stem in todo:
+        say("begun", stem.name, None)
+        yield stem, _made_or_reason(folder, done, stem)
+
+
+def _made_or_reason(folder: Path, done: Folder, stem: Stem) -> Made | str:
+    try:
+        return make(folder, done, stem)
+    except FAILURES as error:
+        return reason_of(error)
+
+
+def _by_children(
+    folder: Path, todo: Sequence[Stem], say: Callable[[str, str, Any], None], processes: int
+) -> Iterator[tuple[Stem, Made | str]]:
+    """Each stem by one of several processes. If a stem ends its process, the others' stems are made one at a time."""
+    left = {stem.name: stem for stem in todo}
+    try:
+        with _children(min(processes, len(todo))) as pool:
+            running = {pool.submit(_made_by_child, folder, stem): stem for stem in todo}
+            for future in as_completed(running):
+                outcome = future.result()
+                del left[running[future].name]
+                yield running[future], outcome
+    except BrokenProcessPool:
+        pass
+    for stem in left.values():
+        say("begun", stem.name, None)
+        try:
+            with _children(1) as pool:
+                yield stem, pool.submit(_made_by_child, folder, stem).result()
+        except BrokenProcessPool:
+            yield stem, "its frames ended the process that read them"
+
+
+def _children(processes: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_bound_memory)
+
+
+def _made_by_child(folder: Path, stem: Stem) -> Made | str:
+    with closing(open_facts(folder)) as done:
+        return _made_or_reason(folder, done, stem)
+
+
+def _bound_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -247,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    _bound_memory()
 
     def say(what: str, stem: str, more: Any) -> None:
         print(json.dumps([what, stem, more if isinstance(more, str) else None]), flush=True)
