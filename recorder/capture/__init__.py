@@ -39,7 +39,7 @@
 
     facts
     fact_files       the files of facts beside those of frames, and the markers by which they count
-    fact_maker       makes the facts of files of frames; the compactor's child
+    fact_maker       makes the facts of files of frames; the compactor's child, which `fact_child` looks after
 
     for readers
     frames           the columns' names and types, the format's number, the upgrade steps

@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from proxy.files import Folder
+from proxy.terminal import harmless
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture.fact_files import (
@@ -318,6 +319,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1 if make_missing(options.folder, leave_out=options.leave_out, say=say) else 0
     except Busy:
         return 3
+    except BrokenPipeError:
+        # the compactor was killed; the next one makes what is left
+        os._exit(1)
+    except (OSError, DamagedFileError, UnknownFormatError) as error:
+        print(f"facts: {harmless(reason_of(error))}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
