@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -38,6 +39,7 @@ FACTS_FOLDER, DONE_FOLDER = "facts", "_done"
 # far more than a marker takes
 _MAX_MARKER = 1 << 20
 _HASHED_BYTES = 1 << 20
+_HOUR = re.compile(rf"{c.DATE}=\d{{4}}-\d\d-\d\d/{c.HOUR}=\d\d")
 
 
 class State(StrEnum):
@@ -185,6 +187,37 @@ def forget(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep) -> N
                 before_step(f"remove {table}")
                 hour.remove(file.path.name)
                 hour.remove(hidden(file.path.name))
+
+
+def forget_gone(folder: Path, done: Folder, stems: Iterable[Stem]) -> None:
+    """Removes the facts of frames that have gone, as after merging. `stems`: those of all files of frames.
+
+    Files of facts without a marker stay: a marker names the hours. Errors: OSError.
+    """
+    present = {hour_key(file) + file.path.name for stem in stems for file in stem.files}
+    with Folder.at(folder) as capture, capture.folder(FACTS_FOLDER) as facts:
+        for name in done.names():
+            marker = None if name.startswith(".") else read_marker(done, name)
+            gone = [hour for hour in marker.hours if f"{hour}{name}.parquet" not in present] if marker else []
+            if marker and len(gone) == len(marker.hours):
+                done.remove(name)
+            for hour in gone:
+                _remove_hour(facts, hour, f"{name}.parquet")
+
+
+def _remove_hour(facts: Folder, hour: str, name: str) -> None:
+    """Removes the files of one hour's facts. A marker may come from anywhere: what names no hour is passed over."""
+    if not _HOUR.fullmatch(hour):
+        return
+    date, hour_name = hour.split("/")
+    for table in TABLES:
+        with (
+            suppress(FileNotFoundError),
+            facts.folder(table.name) as whole,
+            whole.folder(date) as day,
+            day.folder(hour_name) as opened,
+        ):
+            opened.remove(name)
 
 
 def publish_facts(

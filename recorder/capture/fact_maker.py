@@ -40,6 +40,7 @@ from recorder.capture.fact_files import (
     TableFacts,
     digest_of,
     forget,
+    forget_gone,
     hour_key,
     open_facts,
     publish_facts,
@@ -232,12 +233,11 @@ def make_missing(
     Errors: Busy; as of `reader.files`; OSError for a folder that can't be written.
     """
     failures: list[Failure] = []
-    todo = [stem for stem, _ in missing(folder) if stem.name not in leave_out]
-    if not todo:
-        return failures
     with closing(open_facts(folder)) as done:
         if not done.lock():
             raise Busy(f"another process makes facts of {folder}")
+        forget_gone(folder, done, stems(folder))
+        todo = [stem for stem, _ in missing(folder) if stem.name not in leave_out]
         outcomes = (
             _one_by_one(folder, done, todo, say) if processes == 1 else _by_children(folder, todo, say, processes)
         )

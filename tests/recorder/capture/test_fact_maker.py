@@ -231,6 +231,27 @@ def test_frames_that_can_not_be_read_cost_their_own_facts_alone(folder: Path) ->
     assert {state_of(folder, stem) for stem in others} == {fact_files.State.CURRENT}
 
 
+def test_facts_of_frames_that_have_gone_are_removed(whole: Path) -> None:
+    gone, *others = stems(whole)
+    for file in gone.files:
+        Path(str(file.path)).unlink()
+    assert make_missing(whole) == []
+    assert not [path for path in (whole / "facts").rglob(f"{gone.name}*") if path.is_file()]
+    assert facts(whole) == of_frames(whole)
+    assert {state_of(whole, stem) for stem in others} == {fact_files.State.CURRENT}
+
+
+def test_a_marker_can_not_name_files_elsewhere(whole: Path) -> None:
+    victim = whole / "frames.parquet"
+    victim.write_bytes(b"mine")
+    marker = marker_of(whole, stems(whole)[0]).with_name("frames")
+    hour = {"size": 1, "digest": "", "tables": {}}
+    marker.write_text(json.dumps({"number": 1, "hours": {"../..": hour, "../../..": hour, "date=1/hour=/": hour}}))
+    assert make_missing(whole) == []
+    assert victim.read_bytes() == b"mine"
+    assert not marker.exists()
+
+
 def test_no_link_in_the_facts_is_followed(folder: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
