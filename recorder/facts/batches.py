@@ -42,6 +42,10 @@ HEADER = (
 )
 
 
+# what follows from the magic and the attributes of batches, of which real traffic has few
+_KINDS: dict[tuple[int, int], tuple[int, str, bool, bool, str]] = {}
+_MOST_KINDS = 1024
+
 MakeRow = Callable[[Place, Batch], tuple[Any, ...]]
 
 
@@ -64,6 +68,17 @@ def read_as(make_row: MakeRow, columns: Sequence[Column], frame: Frame, budget: 
             yield Group(place.named, [(None,) * len(columns)], why(error, frame))
 
 
+def _kind(batch: Batch) -> tuple[int, str, bool, bool, str]:
+    """Magic, codec, whether it is transactional and a control batch, and its type of timestamps."""
+    key = batch.magic, batch.attributes
+    found = _KINDS.get(key)
+    if found is None:
+        found = batch.magic, batch.codec.value, batch.transactional, batch.control, batch.timestamp_type.value
+        if len(_KINDS) < _MOST_KINDS:
+            _KINDS[key] = found
+    return found
+
+
 def header_row(batch: Batch) -> tuple[Any, ...]:
     """The values of HEADER."""
     return (
@@ -71,11 +86,7 @@ def header_row(batch: Batch) -> tuple[Any, ...]:
         batch.last_offset,
         batch.count,
         batch.end - batch.start,
-        batch.magic,
-        batch.codec.value,
-        batch.transactional,
-        batch.control,
-        batch.timestamp_type.value,
+        *_kind(batch),
         *(
             None if number < 0 else number
             for number in (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 from proxy.wire import catalog
 from proxy.wire.apis import MessageKind, known
@@ -101,7 +101,8 @@ def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget],
             raise Unreadable(Unread.TOO_LARGE)
         if before.reason is not None:
             raise Unreadable(before.reason)
-        return cast(Result, before.result)
+        result: Result = before.result
+        return result
 
     return made
 

@@ -168,7 +168,8 @@ def _producer(place: Place) -> tuple[int | None, ...]:
     first = place.batches.found[0]
     if first.producer_id < 0 and first.producer_epoch < 0 and first.base_sequence < 0:
         return None, None, None
-    return tuple(map(none_if_negative, (first.producer_id, first.producer_epoch, first.base_sequence)))
+    producer = first.producer_id, first.producer_epoch, first.base_sequence
+    return producer if min(producer) >= 0 else tuple(map(none_if_negative, producer))
 
 
 def _records(place: Place) -> tuple[int | None, int | None]:

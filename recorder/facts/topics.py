@@ -53,9 +53,10 @@ class Place:
     @property
     def batches(self) -> Batches:
         """The headers of its batches. They are read once, for all callers."""
-        if self._batches is None:
-            self._batches = _batches_in(self.records)
-        return self._batches
+        found = self._batches
+        if found is None:
+            found = self._batches = _batches_in(self.records)
+        return found
 
 
 # the APIs whose requests and responses name partitions that clients use
