@@ -46,9 +46,8 @@ def test_a_process_that_has_only_the_zip_reads_errors_and_waits(tmp_path: Path) 
 DECODERS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from recorder.facts import answers, batches, cloudevent_rows, encodings, messages, metadata, names
-from recorder.analysis.decode import record_rows
-from recorder.facts import software, topic_partitions
+from recorder.analysis.decode import cloudevent_rows, encodings, messages, record_rows
+from recorder.facts import answers, batches, metadata, names, software, topic_partitions
 from recorder.analysis import scan
 from recorder.capture import reader
 ours = [module for name, module in sys.modules.items() if name.split(".")[0] in ("proxy", "recorder")]
