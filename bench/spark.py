@@ -116,9 +116,9 @@ def record_rows(folder: Path, cores: int) -> dict[str, float]:
     """Seconds of the table by either road, and of kafka-python's."""
     from recorder.analysis import job
     from recorder.analysis.bodies import Road, rows
-    from recorder.analysis.decode.batches import BATCHES
     from recorder.analysis.decode.record_rows import RECORDS
     from recorder.analysis.tables.frames import frames
+    from recorder.facts.batches import BATCHES
 
     def table(spark: Any, decoder: Any, road: Road) -> Any:
         return rows(replace(_captured(spark, folder), road=road), decoder)

@@ -509,6 +509,7 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
     return Tap(opened, settings, writer, lock)
 
 
-def compactor_command(folder: Path, session: str) -> list[str]:
-    """The command line that starts the session's compactor."""
-    return [sys.executable, "-m", "recorder.capture.compactor", str(folder), "--session", session, "--follow"]
+def compactor_command(folder: Path, session: str, *, facts: bool = False) -> list[str]:
+    """The command line that starts the session's compactor. `facts`: it makes the frames' facts, too."""
+    command = [sys.executable, "-m", "recorder.capture.compactor", str(folder), "--session", session, "--follow"]
+    return [*command, "--facts"] if facts else command

@@ -58,6 +58,7 @@ COMMANDS = (
     ("config check wiretap.toml", ""),
     ("config reference", ""),
     ("compact capture --merge merged", ""),
+    ("facts capture", ""),
     ("inspect capture", ""),
     ("inspect exchanges capture --api Produce", ""),
     ("inspect frames capture --limit 3", ""),

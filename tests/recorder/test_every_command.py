@@ -46,6 +46,7 @@ NEEDED: dict[str, list[str]] = {
     "demo": [],
     "encodings": ["CAPTURE"],
     "export": ["CAPTURE", "--cloudevents", "findings", "--bootstrap", "127.0.0.1:1"],
+    "facts": ["CAPTURE"],
     "inspect exchanges": ["CAPTURE"],
     "inspect frames": ["CAPTURE"],
     "inspect show": ["CAPTURE", "1/0"],

@@ -10,9 +10,9 @@ import pytest
 from proxy.wire import catalog, sizes
 from proxy.wire.integers import Encoding
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, METADATA
-from recorder.analysis.decode.frame import Frame
 from recorder.encodings import times
 from recorder.encodings.times import WAYS, Chosen, measure
+from recorder.facts.frame import Frame
 
 BODY = {"topics": [{"name": "t", "partitions": [{"partition_index": at, "leader_id": -1} for at in range(9)]}]}
 LEADER = "topics.partitions.leader_id"
