@@ -25,7 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -116,9 +116,9 @@ def record_rows(folder: Path, cores: int) -> dict[str, float]:
     """Seconds of the table by either road, and of kafka-python's."""
     from recorder.analysis import job
     from recorder.analysis.bodies import Road, rows
-    from recorder.analysis.decode.batches import BATCHES
     from recorder.analysis.decode.record_rows import RECORDS
     from recorder.analysis.tables.frames import frames
+    from recorder.facts.batches import BATCHES
 
     def table(spark: Any, decoder: Any, road: Road) -> Any:
         return rows(replace(_captured(spark, folder), road=road), decoder)
@@ -149,7 +149,7 @@ def record_rows(folder: Path, cores: int) -> dict[str, float]:
         return found
 
 
-def _by_kafka_python(tables: Iterator[Any]) -> Iterator[Any]:
+def _by_kafka_python(tables: Iterable[Any]) -> Iterable[Any]:
     """Runs in Spark's Python workers: the same rows, by kafka-python's reader of answers and of records."""
     import pandas as pd
 

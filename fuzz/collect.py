@@ -13,7 +13,7 @@ from typing import Any
 
 from fuzz.corpus import FOLDER
 from proxy.wire import catalog
-from recorder.inspect.rows import HEADS, rows
+from recorder.inspect.rows import all_bodies, rows
 from recorder.inspect.wanted import Wanted
 
 # of a frame; nearly all are smaller
@@ -50,4 +50,4 @@ def write(frames: dict[tuple[str, str], bytes], folder: Path) -> None:
 
 if __name__ == "__main__":
     for capture in sys.argv[1:]:
-        write(collect(rows(Path(capture), Wanted(), (*HEADS, "frame"))), FOLDER / "corpus")
+        write(collect(rows(Path(capture), Wanted(), bodies=all_bodies)), FOLDER / "corpus")

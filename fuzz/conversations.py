@@ -260,7 +260,7 @@ def _no_address_leaves(outcome: Outcome) -> None:
     for frame in _frames(outcome.left[1]):
         number = int.from_bytes(frame.data[4:8], "big", signed=True)
         key, version = next(((key, version) for key, version, asked in waiting if asked == number), (None, None))
-        if key is None or not frame.is_whole:
+        if key is None or version is None or not frame.is_whole:
             return
         if key == SASL_HANDSHAKE and version == 0 and frame.data[8:10] == b"\0\0":
             # what follows is the mechanism's

@@ -22,8 +22,7 @@ from fuzz.findings import must, same
 from proxy.config import ProxyProtocolVersion
 from proxy.mapping.names import SniMap
 from proxy.metrics import admin
-from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, Malformed, encode_header
-from proxy.net.sockets.proxy_protocol_reader import HeaderParser
+from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, HeaderParser, Malformed, encode_header
 from proxy.net.sockets.streams import NothingSent, Stream
 from proxy.net.sockets.tls import NoHandshake, TlsStream
 from proxy.schema.addresses import Address

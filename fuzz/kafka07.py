@@ -27,7 +27,14 @@ ONE_WAY = ("0.7/produce", "0.7/multiproduce")
 # of a series
 COUNTED = ("exchanges", "unanswered", "one_way", "by_proxy", "request_bytes", "response_bytes")
 # lengths that are none, one that never ends, heads of the other dialect and of no dialect
-EDGES = (b"\0\0\0\0", b"\0\0\0\1\0", b"\xff\xff\xff\xff", b"\0\0\0\2", b"\0\0\0\2\0", b"\x06\0\0\0\0\1")
+EDGES: tuple[bytes, ...] = (
+    b"\0\0\0\0",
+    b"\0\0\0\1\0",
+    b"\xff\xff\xff\xff",
+    b"\0\0\0\2",
+    b"\0\0\0\2\0",
+    b"\x06\0\0\0\0\1",
+)
 EDGES += (b"\0\0\0\x0c\0\x12\0\3\0\0\0\1\xff\xff\0\0", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\0")
 
 

@@ -26,7 +26,7 @@ from proxy.wire.keys import (
 REQUEST, RESPONSE = Direction
 SECRET = b"correct-horse"
 # what breaks readers: ends of ranges, lengths that are none, heads of other protocols
-EDGES = (b"\xff", b"\0", b"\x80", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\0\4")
+EDGES: tuple[bytes, ...] = (b"\xff", b"\0", b"\x80", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\0\4")
 EDGES += (b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n\r\n")
 # Metadata and a vendor's api, in versions that there aren't
 EDGES += (b"\0\0\0\x0c\0\3\0\x63\0\0\0\1\xff\xff\0\0", b"\0\0\0\x0a\x27\x11\0\0\0\0\0\2\xff\xff")
@@ -50,7 +50,7 @@ def pairs() -> list[tuple[str, bytes, bytes]]:
 
 def scripts() -> dict[str, tuple[Options, Script]]:
     """All of them, by name."""
-    found = {f"pair-{name}": _in_turn([pair(*frames, 7)]) for name, *frames in pairs()}
+    found = {f"pair-{name}": _in_turn([pair(asked, answer, 7)]) for name, asked, answer in pairs()}
     found |= _mixed() | _logins() | _settings() | _endings()
     made: dict[str, tuple[Options, Script]] = {}
     for number, (name, script) in enumerate(sorted(found.items())):

@@ -191,7 +191,7 @@ def _rows(folder: Path, kind: str, columns: Sequence[str]) -> Iterator[reader.Ro
 def _no_syncs() -> Iterator[None]:
     """A crash of the machine would end the fuzzer too."""
     fsync = os.fsync
-    os.fsync = lambda descriptor: None
+    os.fsync = lambda fd: None
     try:
         yield
     finally:

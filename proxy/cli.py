@@ -47,6 +47,7 @@ LAZY_COMMANDS = {
         "recorder.commands",
         "Show it all: a small cluster, clients, the proxy, a capture, an analysis, a replay.",
     ),
+    "facts": ("recorder.commands", "Make the facts of a capture: what its frames say, as small tables."),
     "encodings": ("recorder.commands", "Tell what a capture's integers would take in other encodings, on Spark."),
     "export": ("recorder.commands", "Publish a capture's findings to a topic, as CloudEvents."),
     "inspect": ("recorder.commands", "List, filter and decode the frames of a capture, without Spark."),

@@ -40,7 +40,7 @@ def recorder(settings: CaptureSettings | None, proxy: ProxySettings) -> tuple[Ob
         tap = open_tap(folder, replace(settings, cluster=cluster))
     except OSError as error:
         raise _not_a_capture(folder, error) from error
-    return tap, compactor_command(folder, tap.session) if settings.compactor else None
+    return tap, compactor_command(folder, tap.session, facts=settings.facts) if settings.compactor else None
 
 
 def check_folder(folder: Path) -> None:

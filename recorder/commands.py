@@ -21,6 +21,7 @@ from recorder.comparing import compare
 from recorder.encodings.commands import encodings
 from recorder.export.commands import export
 from recorder.inspect.commands import inspect
+from recorder.making_facts import facts
 from recorder.ready import NoCapture, check_encodes, check_is_capture, troubles
 from recorder.replay.commands import Reports, replay
 from recorder.report import files
@@ -138,6 +139,7 @@ COMMANDS: dict[str, click.Command] = {
     "demo": demo,
     "encodings": encodings,
     "export": export,
+    "facts": facts,
     "inspect": inspect,
     "replay": replay,
     "report": report,

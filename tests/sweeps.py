@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-USUAL, THOROUGH = 15, 100
+USUAL, THOROUGH = 10, 100
 # the first example is always the simplest; fewer than these show little
 FEWEST = 5
 

@@ -111,6 +111,7 @@ COMPACTOR_RESTARTS = _counter(
     "",
     "Times that the compactor ended while the proxy went on, and was restarted.",
 )
+FACTS_FAILED = _counter("recorder_facts_failed_total", "", "Files of frames whose facts could not be made.")
 
 METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 
@@ -130,4 +131,5 @@ RECORDER_COUNTERS = {
     "lag_bytes": LAG_BYTES,
     "lag_seconds": LAG_SECONDS,
     "compactor_restarts": COMPACTOR_RESTARTS,
+    "facts_failed": FACTS_FAILED,
 }

@@ -144,6 +144,7 @@ def _log_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 class Proxy:
     """A proxy from start to stop, which runs once; see `run` for the arguments.
 
+    settings: those in effect; a reload replaces them.
     last_resort: ends the process if the proxy does not end in time; None until `run_proxy` sets it.
     recorder_hangs: True if the recorder was not closed in time, so its thread still runs.
     """
@@ -157,7 +158,7 @@ class Proxy:
         reload: ReadSettings | None = None,
         released: Callable[[], None] = do_nothing,
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._observer = observer
         self._child = child
         self._ready = ready
@@ -209,7 +210,7 @@ class Proxy:
         """See `Stop.ask`. Tells systemd and the last resort how long the end takes at most."""
         self._stop.ask(urgency)
         hurried = self._stop.hurried.is_set()
-        seconds = HURRIED_STOP_SECONDS if hurried else max(self._settings.drain_seconds, MIN_DRAIN) + STOP_SECONDS
+        seconds = HURRIED_STOP_SECONDS if hurried else max(self.settings.drain_seconds, MIN_DRAIN) + STOP_SECONDS
         self._systemd.stopping(seconds)
         if self.last_resort is not None:
             self.last_resort.end_within(seconds)
@@ -263,13 +264,13 @@ class Proxy:
 
     @property
     def _in_effect(self) -> tuple[ProxySettings, Any]:
-        return self._settings, self._recording
+        return self.settings, self._recording
 
     def _put_into_effect(self, settings: ProxySettings, recording: Any) -> None:
-        self._settings, self._recording = settings, recording
+        self.settings, self._recording = settings, recording
 
     async def _serve_until_drained(self) -> int:
-        reactor().polling.busy = self._settings.busy_polling
+        reactor().polling.busy = self.settings.busy_polling
         async with trio.open_nursery() as connections:
             admin = None
             try:
@@ -297,8 +298,8 @@ class Proxy:
     def _make_clusters(self, accepting: trio.Nursery, connections: trio.Nursery) -> tuple[Cluster, ...]:
         context = ProxyContext(
             connection_numbers=itertools.count(self._first_connection),
-            held=HeldBytes(self._settings.held_in_all, self._settings.stalled_seconds),
-            connection_limit=ConnectionLimit(self._settings.connection_limit, "all clusters", "connections"),
+            held=HeldBytes(self.settings.held_in_all, self.settings.stalled_seconds),
+            connection_limit=ConnectionLimit(self.settings.connection_limit, "all clusters", "connections"),
             observer=self._observer,
             backpressure=RecorderBackpressure(self._observer) if self._observer is not None else None,
             stopping=self._stop.begun,
@@ -306,7 +307,7 @@ class Proxy:
             connections=connections,
             seed=self._discovery_seed,
         )
-        clusters = self._settings.clusters
+        clusters = self.settings.clusters
         return tuple(
             self._make_cluster(
                 one, context, tuple(other.node_map.usual_ports for other in clusters if other is not one)
@@ -333,7 +334,7 @@ class Proxy:
             connections.start_soon(look_after, self._child, self._observer.child_ended)
 
     def _serve_admin(self) -> Server | None:
-        address = self._settings.metrics
+        address = self.settings.metrics
         if address is None:
             return None
         page = admin_app(self._registry(), self._is_ready, self._liveness_probe())
@@ -373,7 +374,7 @@ class Proxy:
         """Lets exchanges in flight finish. Returns the exit code."""
         for cluster in self.clusters:
             cluster.drain()
-        with trio.move_on_after(max(self._settings.drain_seconds, MIN_DRAIN)) as deadline:
+        with trio.move_on_after(max(self.settings.drain_seconds, MIN_DRAIN)) as deadline:
             async with trio.open_nursery() as waiting:
                 waiting.start_soon(cancel_when, self._stop.hurried, deadline)
                 for cluster in self.clusters:

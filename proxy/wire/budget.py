@@ -20,6 +20,10 @@ from proxy.wire.errors import OverBudget, in_bytes
 DEFAULT_BUDGET = 1 << 30
 
 
+# what takes from each allowance
+_MAKING = {"unfolded": "unfolding", "values": "decoding", "text": "printing"}
+
+
 class Allowance:
     """A number of bytes that may be taken. `making`: the activity that takes them, as errors name it."""
 
@@ -53,15 +57,22 @@ class Allowance:
 
 
 class Budget:
-    """The three allowances, of `size` bytes each."""
+    """The three allowances, of `size` bytes each. Each is made when it is first needed: most frames need one."""
 
     __slots__ = ("size", "text", "unfolded", "values")
+    values: Allowance
+    unfolded: Allowance
+    text: Allowance
 
     def __init__(self, size: int = DEFAULT_BUDGET):
         self.size = size
-        self.unfolded = Allowance("unfolding", size)
-        self.values = Allowance("decoding", size)
-        self.text = Allowance("printing", size)
+
+    def __getattr__(self, name: str) -> Allowance:
+        if name not in _MAKING:
+            raise AttributeError(name)
+        made = Allowance(_MAKING[name], self.size)
+        setattr(self, name, made)
+        return made
 
     @property
     def used_up(self) -> list[str]:

@@ -15,7 +15,7 @@ Kafka 0.7 has no long polls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -120,11 +120,21 @@ def _answered(api_key: int, api_version: int) -> Any:
 def _shown(found: dict[str, list[Any]]) -> Wait:
     partitions = found[_PARTITION + "records"]
     ends = _ends(found, len(partitions))
-    if any(_stops_before(data, end) for data, end in zip(partitions, ends, strict=True) if data and end is not None):
+    pairs = zip(partitions, ends, strict=True)
+    stops = (_stops_before(data, end) for data, end in pairs if data and end is not None)
+    return shown(stops, any(code for path in _ERRORS for code in found[path]), any(partitions))
+
+
+def shown(stops_before: Iterable[bool], has_error: bool, has_records: bool) -> Wait:
+    """What the answer to a Fetch or a ShareFetch shows.
+
+    `stops_before`: for each partition with records and a known end whether the log has more, until one has.
+    """
+    if any(stops_before):
         return Wait.FULL
-    if any(code for path in _ERRORS for code in found[path]):
+    if has_error:
         return Wait.ERROR
-    return Wait.TAIL if any(partitions) else Wait.EMPTY
+    return Wait.TAIL if has_records else Wait.EMPTY
 
 
 def _ends(found: dict[str, list[Any]], partitions: int) -> Sequence[int | None]:
@@ -135,14 +145,22 @@ def _ends(found: dict[str, list[Any]], partitions: int) -> Sequence[int | None]:
     stable, aborted = (found[_PARTITION + name] for name in _ENDS[1:])
     if not stable:
         return watermarks
+    return [readers_end(*one) for one in zip(watermarks, stable, aborted, strict=True)]
+
+
+def readers_end(watermark: int, stable: int, aborted: object) -> int:
+    """The end of a log for the reader who was answered so; `aborted`: its `aborted_transactions`."""
     # -1: the broker does not know the last stable offset
-    return [
-        watermark if gone is None or end < 0 else end
-        for watermark, end, gone in zip(watermarks, stable, aborted, strict=True)
-    ]
+    return watermark if aborted is None or stable < 0 else stable
 
 
 def _stops_before(data: Buffer, end: int) -> bool:
-    """True if the log has more than `data`: later offsets, or the rest of a cut batch. Errors: Malformed."""
-    last = max((batch.last_offset for batch in records.batches(data)), default=None)
-    return records.partial(data) > 0 or (last is not None and last + 1 < end)
+    found = [*records.batches(data)]
+    return has_more(found, len(data), end)
+
+
+def has_more(found: Sequence[records.Batch], size: int, end: int) -> bool:
+    """True if the log has more than these batches in `size` bytes: later offsets, or the rest of a cut batch."""
+    last = max((batch.last_offset for batch in found), default=None)
+    is_cut = size > (found[-1].end if found else 0)
+    return is_cut or (last is not None and last + 1 < end)

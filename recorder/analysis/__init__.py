@@ -1,7 +1,6 @@
 """Captures as Spark DataFrames: tables of what was recorded, questions about them, findings.
 
-    schema      how a table is declared: columns, types, meanings
-    decode/     frames -> rows, from the wire format alone, without Spark
+    decode/     frames -> rows of keys and values, without Spark; all other rows are `recorder.facts`
     scan        how Python workers read a capture's files; pushed: filters that choose files, row groups and rows
     bodies      the two roads by which frames reach the decoders; report_decoders: a report's, in one pass
     data_source    the same tables as Spark's `format("kafka-wiretap")`

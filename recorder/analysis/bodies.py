@@ -25,10 +25,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire.error_reader import Unread
 from recorder.analysis.decode import packed
-from recorder.analysis.decode.rows import SIDE, UNREAD, Decoder, DecoderIndex, FrameSelector, decoded, decoded_together
 from recorder.analysis.embedded import is_embedded
 from recorder.analysis.scan import (
-    LARGEST_BODY,
     Piece,
     Wanted,
     opened_frames,
@@ -40,6 +38,16 @@ from recorder.analysis.scan import (
 from recorder.analysis.table_cache import TableCache
 from recorder.capture import frames as c
 from recorder.capture.remote import SCHEME
+from recorder.facts.rows import (
+    LARGEST_BODY,
+    SIDE,
+    UNREAD,
+    Decoder,
+    DecoderIndex,
+    FrameSelector,
+    decoded,
+    decoded_together,
+)
 
 # Reads the rows of one task in a worker.
 Read = Callable[[Sequence[Piece]], Iterator[Any]]

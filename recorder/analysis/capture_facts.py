@@ -21,8 +21,6 @@ from recorder.analysis.change.facts import (
     VersionFacts,
     together_ns,
 )
-from recorder.analysis.decode.frame import REQUEST
-from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import api, ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import Tables, family
@@ -41,6 +39,8 @@ from recorder.analysis.table_cache import TableCache
 from recorder.analysis.tables.deliveries import delivered
 from recorder.analysis.tables.errors import errors
 from recorder.capture import frames as c
+from recorder.facts.frame import REQUEST
+from recorder.facts.rows import SIDE
 
 # how often `facts` calls `say`
 STEPS = 3

@@ -21,18 +21,18 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
-from recorder.analysis.decode.rows import SIDE, Decoder
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.job import mixes_up_filters
 from recorder.analysis.pushed import Condition, taken
-from recorder.analysis.scan import LARGEST_BODY, Piece, Wanted, opened_frames, plain_rows, planned, within
-from recorder.analysis.schema import Column, Table
+from recorder.analysis.scan import Piece, Wanted, opened_frames, plain_rows, planned, within
 from recorder.analysis.tables.frames import EVENTS, FRAMES
 from recorder.capture import frames as c
 from recorder.capture.remote import SCHEME, is_url, place_at
+from recorder.facts.batches import BATCHES
+from recorder.facts.rows import LARGEST_BODY, SIDE, Decoder
+from recorder.facts.schema import Column, Table
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 
 NAME = "kafka-wiretap"
 PUSHDOWN = "pushdown"

@@ -15,7 +15,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 NAME = "kafka-wiretap"
 # package -> its folders in the zip
-SHIPPED = {"proxy": ("wire", "tools", "schema"), "recorder": ("analysis", "capture")}
+SHIPPED = {"proxy": ("wire", "tools", "schema"), "recorder": ("analysis", "capture", "facts")}
 # package -> single files that these folders need
 FILES = {"proxy": ("files.py", "terminal.py", "units.py"), "recorder": ("moments.py",)}
 

@@ -18,10 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.schema.addresses import meant
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.tables.clients import HOST, software
 from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 from recorder.filters import api_name, as_options
 
 TOPIC, SOFTWARE = "topic", "software"

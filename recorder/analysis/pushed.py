@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from proxy.wire import apis
 from proxy.wire.dialects import Dialect
-from recorder.analysis.schema import Column, arrow_type
 from recorder.capture import frames as c
+from recorder.facts.schema import Column, arrow_type
 
 _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
     "EqualTo": eq,

@@ -5,20 +5,20 @@ The decoder `answers` is not among them, because exchanges are computed first, o
 
 from __future__ import annotations
 
-from recorder.analysis.decode.batches import PRODUCED_OFFSETS
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
 from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
-from recorder.analysis.decode.fetch_sessions import FETCH_SIZES
-from recorder.analysis.decode.group_joins import JOINS
-from recorder.analysis.decode.group_offsets import GROUP_STEPS
-from recorder.analysis.decode.log_ends import FETCHED_ENDS, PAIRED_ENDS
-from recorder.analysis.decode.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS
-from recorder.analysis.decode.metadata import METADATA_STATES
-from recorder.analysis.decode.names import ANSWERED_NAMES
-from recorder.analysis.decode.rows import Decoder
-from recorder.analysis.decode.software import OFFERS, REPLICAS, SOFTWARE
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
-from recorder.analysis.decode.transactions import MARKERS, TRANSACTION_ANSWERS, TRANSACTION_STEPS
+from recorder.facts.batches import PRODUCED_OFFSETS
+from recorder.facts.fetch_sessions import FETCH_SIZES
+from recorder.facts.group_joins import JOINS
+from recorder.facts.group_offsets import GROUP_STEPS
+from recorder.facts.log_ends import FETCHED_ENDS, PAIRED_ENDS
+from recorder.facts.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS
+from recorder.facts.metadata import METADATA_STATES
+from recorder.facts.names import ANSWERED_NAMES
+from recorder.facts.rows import Decoder
+from recorder.facts.software import OFFERS, REPLICAS, SOFTWARE
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
+from recorder.facts.transactions import MARKERS, TRANSACTION_ANSWERS, TRANSACTION_STEPS
 
 # Decoders that the rules need.
 OF_FINDINGS: tuple[Decoder, ...] = (

@@ -149,7 +149,8 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
 @contextmanager
 def opened_embedded() -> Iterator[SparkSession]:
     """Yields a session on the embedded engine. Errors: as of `opened`."""
-    with in_utc(), embedded.session() as spark, as_click_errors(None):
+    # within it, errors of a question are told apart from those of the engine's start
+    with in_utc(), as_click_errors(None), embedded.session() as spark:
         yield spark
 
 

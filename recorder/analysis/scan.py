@@ -12,16 +12,20 @@ from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
 
-from proxy.wire.error_reader import Unread
-from recorder.analysis.decode.rows import KIND, Decoder, DecoderIndex, FrameSelector, decoded_together
 from recorder.analysis.pushed import Condition, all_of, bounds_ns
-from recorder.analysis.schema import arrow_type
 from recorder.capture import frames as c
 from recorder.capture.reader import ALL, HEADS, CaptureFile, file_at, files, groups_between, hour_may_hold, row_groups
 from recorder.capture.remote import place_at, size_of
+from recorder.facts.rows import (
+    KIND,
+    LARGEST_BODY,
+    Decoder,
+    DecoderIndex,
+    FrameSelector,
+    decoded_together,
+    unopened,
+)
 
-# The same number of bytes bounds the capture's row groups, and so a reader's memory.
-LARGEST_BODY = 64 << 20
 # Bytes of Parquet in a task. A report keeps a table in as many parts as tasks have read, and each part is a task of
 # every question about the table. So many small tasks are expensive.
 SMALLEST_TASK, LARGEST_TASK = 16 << 20, 128 << 20
@@ -140,8 +144,7 @@ def opened_together(
     for piece in task:
         yield from decoded_together(_batches(piece, wanted.expression(readable), index.reads), index)
         for batch in _batches(piece, wanted.expression(~readable), columns):
-            for decoder, rows in _dealt(batch, index):
-                yield decoder, _unopened(rows, decoder)
+            yield from unopened(batch, index)
 
 
 def plain_rows(task: Sequence[Piece], columns: Sequence[str], wanted: Wanted) -> Iterator[Any]:
@@ -182,25 +185,3 @@ def _batches(piece: Piece, where: Any, columns: Sequence[str]) -> Iterator[Any]:
     for number in groups_between(file, piece.start, piece.end, where):
         for table in row_groups(file, columns, where=where, only_group=number):
             yield from table.to_batches(BATCH_ROWS)
-
-
-def _dealt(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
-    """Yields each decoder with the rows of its frames."""
-    rows: dict[str, list[int]] = {decoder.name: [] for decoder in index.decoders}
-    for number, kind in enumerate(zip(*(batch.column(name).to_pylist() for name in KIND), strict=True)):
-        for decoder in index.of(*kind):
-            rows[decoder.name].append(number)
-    for decoder in index.decoders:
-        if rows[decoder.name]:
-            yield decoder, batch.take(rows[decoder.name])
-
-
-def _unopened(batch: Any, decoder: Decoder) -> Any:
-    """Returns a row for each frame that is not opened: its head, and the reason."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    nulls = [pa.nulls(len(batch), arrow_type(column.kind)) for column in (*decoder.shared, *decoder.own)]
-    is_cut_short = pc.fill_null(pc.not_equal(batch[c.STORED], batch[c.SIZE]), True)
-    reason = pc.if_else(is_cut_short, Unread.OMITTED.value, Unread.TOO_LARGE.value)
-    return pa.RecordBatch.from_arrays([*(batch[name] for name in decoder.copied), *nulls, reason], decoder.table.names)

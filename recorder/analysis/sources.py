@@ -9,15 +9,11 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis.bodies import Captured, Road, rows, whole_frames
-from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
 from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
-from recorder.analysis.decode.rows import Decoder
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.embedded import is_embedded
-from recorder.analysis.scan import LARGEST_BODY, files_in
-from recorder.analysis.schema import Table
+from recorder.analysis.scan import files_in
 from recorder.analysis.tables.batches import in_log
 from recorder.analysis.tables.clients import CLIENTS, CONNECTIONS, clients, connections_with_software
 from recorder.analysis.tables.deliveries import DELIVERIES, deliveries
@@ -37,6 +33,10 @@ from recorder.analysis.tables.topic_use import TOPIC_USE, topic_use
 from recorder.analysis.tables.transactions import TRANSACTIONS, transactions
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.capture.remote import SCHEME
+from recorder.facts.batches import BATCHES
+from recorder.facts.rows import LARGEST_BODY, Decoder
+from recorder.facts.schema import Table
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 
 
 class Source(NamedTuple):

@@ -14,7 +14,6 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rule import Rule
@@ -44,6 +43,7 @@ from recorder.analysis.summary.whole import Summary
 from recorder.analysis.table_cache import TableCache
 from recorder.analysis.tables.deliveries import delivered
 from recorder.capture import frames as c
+from recorder.facts.rows import Decoder
 
 _NO_FRAMES = "no frame of the capture arrived in the time that was asked for"
 Say = Callable[[str], None]

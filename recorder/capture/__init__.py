@@ -37,6 +37,10 @@
     compaction       one session: segment after segment, each frame exactly once
     compactor        all sessions of a capture; the process
 
+    facts
+    fact_files       the files of facts beside those of frames, and the markers by which they count
+    fact_maker       makes the facts of files of frames; the compactor's child, which `fact_child` looks after
+
     for readers
     frames           the columns' names and types, the format's number, the upgrade steps
     reader           frames and events read out of a capture
@@ -45,7 +49,6 @@
     merging          many small files made into few large ones, in another folder
     origins          which exchange of another capture each exchange of a replay replays
     outcome          how an exchange ended
-    response_errors  the errors in a recorded response
 
 entry          one record of the log. A *bytes entry* holds bytes of one direction of a connection. All others are
                *control entries*: an opening, a login, a gap, and so on

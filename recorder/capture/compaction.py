@@ -47,6 +47,8 @@ class Compaction:
         idle: called when the log of a live session has been read to its end: waits, or uses the time to compact a
             session that an earlier proxy has left. None: don't wait.
 
+        facts_failed: the number of files whose facts could not be made, for the status.
+
     Attributes:
         frames, bytes: the number of frames in published rows, and their bytes.
         lost_parts: descriptions of the lost parts of the log.
@@ -59,6 +61,7 @@ class Compaction:
         *,
         before_step: BeforeStep = ignore_step,
         idle: Callable[[], None] | None = None,
+        facts_failed: Callable[[], int] = int,
     ) -> None:
         self.folder = folder
         self.name = session.path.name
@@ -68,6 +71,7 @@ class Compaction:
         self._session = session
         self._before_step = before_step
         self._idle = idle
+        self._facts_failed = facts_failed
         self._assembly = Assembly()
         # readable segments that are lost, because the compaction resumes with the state of a later segment
         self._unread_segments: list[int] = []
@@ -307,5 +311,6 @@ class Compaction:
             segment=self._segment,
             position=self._position,
             at_ns=time.monotonic_ns(),
+            facts_failed=self._facts_failed(),
         )
         write_status(self._session, status)

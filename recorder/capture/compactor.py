@@ -27,6 +27,7 @@ from proxy.standard_error import queue_standard_error
 from proxy.terminal import harmless
 from recorder.capture import session as sessions
 from recorder.capture.compaction import Compaction
+from recorder.capture.fact_child import FactChild
 from recorder.capture.lock import Lock, take_compactor_lock
 from recorder.capture.progress import check_states
 from recorder.capture.segments import SegmentReader, segments
@@ -85,8 +86,9 @@ def compact_session(
     before_step: BeforeStep = ignore_step,
     idle: Callable[[], None] | None = None,
     say: Callable[[str], None] = ignore_step,
+    facts_failed: Callable[[], int] = int,
 ) -> Compacted:
-    """Compacts one session. `before_step`, `idle`: see `Compaction`. `say`: called with words on how far it is.
+    """Compacts one session. `say`: called with words on how far it is. For the other functions see `Compaction`.
 
     Raises, before anything is changed:
         FolderError: the capture can't be written, or its file system has no locks.
@@ -111,7 +113,7 @@ def compact_session(
             say(f"{compaction.frames} frames done, {len(segments(opened))} files of log left")
             before_step(name)
 
-        compaction = Compaction(folder, opened, before_step=step, idle=idle)
+        compaction = Compaction(folder, opened, before_step=step, idle=idle, facts_failed=facts_failed)
         try:
             finished = compaction.run()
         finally:
@@ -193,15 +195,17 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})"
 
 
-def idle_for(folder: Path, session: str) -> Callable[[], None]:
-    """The `idle` function of a `Compaction`: compacts a session that an earlier proxy left, or waits."""
+def idle_for(folder: Path, session: str, facts: FactChild | None = None) -> Callable[[], None]:
+    """The `idle` function of a `Compaction`: compacts what an earlier proxy left, looks after facts, or waits."""
     leftovers = [name for name in sessions.sessions(folder) if name != session]
 
     def idle() -> None:
         if leftovers:
             _compact_leftover(folder, leftovers.pop(0))
-        else:
-            time.sleep(IDLE_SECONDS)
+            return
+        if facts is not None:
+            facts.idle()
+        time.sleep(IDLE_SECONDS)
 
     return idle
 
@@ -235,17 +239,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="the capture")
     parser.add_argument("--session", required=True, help="the session to compact")
     parser.add_argument("--follow", action="store_true", help="go on until the session has ended")
+    parser.add_argument("--facts", action="store_true", help="make the facts of the frames, in a child")
     options = parser.parse_args(arguments)
     # Ctrl-C and SIGHUP are for the proxy; this process goes on to the end of the log
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
-    idle = idle_for(options.folder, options.session) if options.follow else None
+    facts = FactChild(options.folder, _print_line) if options.facts else None
+    idle = idle_for(options.folder, options.session, facts) if options.follow else None
     try:
-        done = compact_session(options.folder, options.session, idle=idle)
+        done = compact_session(
+            options.folder,
+            options.session,
+            before_step=facts.step if facts else ignore_step,
+            idle=idle,
+            facts_failed=lambda: facts.failed if facts else 0,
+        )
     except (OSError, UnknownSpoolError) as error:
         _print_line(str(error))
         return 1
+    finally:
+        if facts is not None:
+            facts.close()
     _print_losses(options.session, done)
     return 3 if done.finished is None else int(not done.finished)
 

@@ -141,16 +141,21 @@ class CompactorMetrics:
         self._ended_ns = -1
         # the greatest counts so far: a restarted compactor counts frames again that were not published
         self._frames = self._bytes = 0
+        # of the compactors that have ended, and of all so far
+        self._facts_before = self._facts_failed = 0
 
     def compactor_ended(self) -> None:
         """Notes a restart. The position of the compactor that has ended no longer counts."""
         self._ended_ns = self._clock()
         self._restarts += 1
+        self._facts_before = self._facts_failed
 
     def counters(self) -> Mapping[str, float]:
         """The metrics by the names of the metrics' table. Called in any thread."""
         status = self._status_reader.newest()
         self._frames, self._bytes = max(self._frames, status.frames), max(self._bytes, status.bytes)
+        if status.at_ns > self._ended_ns:
+            self._facts_failed = max(self._facts_failed, self._facts_before + status.facts_failed)
         position = status.position if status.at_ns > self._ended_ns else 0
         unread = self._arrival_times.unread(status.segment, position)
         lag_ns = 0 if unread.since_ns is None else max(self._clock() - unread.since_ns, 0)
@@ -160,4 +165,5 @@ class CompactorMetrics:
             "lag_bytes": unread.size,
             "lag_seconds": lag_ns / 1e9,
             "compactor_restarts": self._restarts,
+            "facts_failed": self._facts_failed,
         }

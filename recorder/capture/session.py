@@ -112,6 +112,15 @@ class CaptureSettings(RecordSettings):
             True,
         ),
     ] = True
+    facts: Annotated[
+        bool,
+        Key(
+            SWITCH,
+            "facts",
+            "Make facts of the frames, too, in a niced process. If false, `kafka-wiretap facts` makes them.",
+            True,
+        ),
+    ] = True
 
 
 def new_session() -> str:

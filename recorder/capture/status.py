@@ -19,6 +19,7 @@ class Status:
     Attributes:
         frames, bytes: the rows of the session so far, and their bytes.
         segment, position: the segment that is being read, and the offset up to which it has been read.
+        facts_failed: the number of files of frames whose facts could not be made.
         at_ns: the time of this status, by the monotonic clock, which all processes of a machine share.
     """
 
@@ -27,6 +28,7 @@ class Status:
     segment: int = 0
     position: int = 0
     at_ns: int = 0
+    facts_failed: int = 0
 
 
 def write_status(session: Folder, status: Status) -> None:

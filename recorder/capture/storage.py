@@ -9,7 +9,7 @@ Folders are made and opened by `proxy.files`, which follows no links.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,24 @@ class TableFile:
     Resource handling: the file is open until `close`; its folder until `discard` or `storage.publish`.
 
     Args:
-        table_name: "frames", "events" or "origins".
+        table_name: "frames", "events" or "origins"; of facts the folders "facts/partitions", and so on.
         hour: the hour, counted since 1970.
+        dictionary: columns with few distinct values.
+        delta: columns of integers that differ little from row to row.
     """
 
-    def __init__(self, folder: Path, table_name: str, hour: int, name: str, schema: Any) -> None:
-        self.folder = _make_folders(folder, table_name, *hour_folders(hour))
+    def __init__(
+        self,
+        folder: Path,
+        table_name: str,
+        hour: int,
+        name: str,
+        schema: Any,
+        *,
+        dictionary: Sequence[str] = _DICTIONARY,
+        delta: Sequence[str] = (),
+    ) -> None:
+        self.folder = _make_folders(folder, *table_name.split("/"), *hour_folders(hour))
         self.name = name
         # the umask decides who may read the capture
         self._file = open(self.folder.create(hidden(self.name), mode=0o666), "wb")  # noqa: SIM115
@@ -53,7 +65,8 @@ class TableFile:
             self._file,
             schema,
             compression="zstd",
-            use_dictionary=[name for name in _DICTIONARY if name in schema.names],
+            use_dictionary=[name for name in dictionary if name in schema.names],
+            column_encoding={name: "DELTA_BINARY_PACKED" for name in delta if name in schema.names} or None,
             write_statistics=[name for name in schema.names if name != c.FRAME],
             # neither Parquet nor zstd would notice a flipped bit otherwise
             write_page_checksum=True,

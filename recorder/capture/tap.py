@@ -63,7 +63,7 @@ class Tap:
         self.session = session.path.name
         self._folder = session
         self._compactor_metrics = CompactorMetrics(session, writer.log.arrival_times)
-        self._settings = settings
+        self.settings = settings
         self._writer = writer
         self._lock = lock
         self._append = writer.queue.append
@@ -252,11 +252,11 @@ class Tap:
     @property
     def must_wait(self) -> bool:
         """True if the traffic must wait until there is room in the queue."""
-        return self._waits and not self._writer.ended and self._queue_size > self._settings.queue
+        return self._waits and not self._writer.ended and self._queue_size > self.settings.queue
 
     def when_not_full(self, call: Callable[[], None]) -> None:
         """Calls `call`, in any thread, once the queue is half empty."""
-        self._writer.call_when(lambda: self._queue_size <= self._settings.queue // 2, call)
+        self._writer.call_when(lambda: self._queue_size <= self.settings.queue // 2, call)
 
     def flush(self) -> None:
         """Blocks until all queued entries are written, or a write has failed."""
@@ -408,7 +408,7 @@ class Tap:
     def _go_on_in_gap(self, recorder: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
         gap.count_ended(step.finished, step.one_way)
         self._dropped += size
-        has_room = not self._writer.ended and self._queue_size <= self._settings.queue // 2
+        has_room = not self._writer.ended and self._queue_size <= self.settings.queue // 2
         if step.cause is None and has_room:
             state = recorder.conversation.boundary_state()
             if state is not None:
@@ -509,6 +509,7 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
     return Tap(opened, settings, writer, lock)
 
 
-def compactor_command(folder: Path, session: str) -> list[str]:
-    """The command line that starts the session's compactor."""
-    return [sys.executable, "-m", "recorder.capture.compactor", str(folder), "--session", session, "--follow"]
+def compactor_command(folder: Path, session: str, *, facts: bool = False) -> list[str]:
+    """The command line that starts the session's compactor. `facts`: it makes the frames' facts, too."""
+    command = [sys.executable, "-m", "recorder.capture.compactor", str(folder), "--session", session, "--follow"]
+    return [*command, "--facts"] if facts else command

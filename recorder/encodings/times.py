@@ -19,7 +19,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.catalog import Codec
 from proxy.wire.integers import Encoding
 from proxy.wire.sizes import Encodings, reencoded
-from recorder.analysis.decode.frame import Frame, Opened, Unreadable, opened_with_codec
+from recorder.facts.frame import Frame, Opened, Unreadable, opened_with_codec
 
 BEST, WORST = "best", "worst"
 WAYS = (*(encoding.value for encoding in Encoding), BEST, WORST)

@@ -17,7 +17,7 @@ from proxy.wire.long_polls import LONG_POLLS, allowed_ms, only_renews
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
-from recorder.capture.response_errors import ResponseErrors, row_errors
+from recorder.facts.response_errors import ResponseErrors, row_errors
 
 # Memory of a row without its body as a Python value: two dozen columns, half of them texts.
 ROW_SIZE = 3000

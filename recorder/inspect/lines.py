@@ -16,7 +16,7 @@ from proxy.wire.normal_errors import is_normal
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
-from recorder.capture.response_errors import ResponseErrors, row_errors
+from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.inspect.exchanges import Pair
 from recorder.inspect.layouts import Cells, Layouts
 from recorder.terminal import count, milliseconds, size

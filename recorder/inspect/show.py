@@ -19,7 +19,7 @@ from recorder.capture import frames as c
 from recorder.capture.origins import origin_of
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
-from recorder.capture.response_errors import ResponseErrors, row_errors
+from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.inspect import connection
 from recorder.inspect.body import body, needs_request
 from recorder.inspect.exchanges import Pair, pairs

@@ -15,6 +15,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "encodings.md").read_text("utf-8")
 cases = each_row("case", CASES, ids=lambda case: case.name)
 
 
+@pytest.mark.real
 @cases
 def test_every_case_is_written_and_read(case: Case) -> None:
     codec = encodings.codec(case)

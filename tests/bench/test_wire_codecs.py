@@ -6,6 +6,8 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from bench.wire_codecs import KAFKA_PYTHON, KIO, OURS, Codec, codecs
 from bench.wire_messages import Message, messages
 from proxy.wire.compile.layout import Slot, Struct, layout
@@ -14,6 +16,7 @@ from tests.tables import each_row
 every_message = each_row("message", messages(), ids=lambda message: message.name)
 
 
+@pytest.mark.real
 @every_message
 def test_all_codecs_read_the_same_values(message: Message) -> None:
     struct = layout(message.codec.message, message.version)

@@ -45,6 +45,20 @@ def spawn(
             log.close()
 
 
+def spoken_with(command: Sequence[str], **more: Any) -> tuple[subprocess.Popen[str], IO[str], IO[str]]:
+    """Start a child whose input and output are pipes of text; they stand behind it. `more`: as of `spawn`."""
+    child: subprocess.Popen[str] = spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **more)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    return child, child.stdin, child.stdout
+
+
+def close_pipes(child: subprocess.Popen[Any]) -> None:
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
 def stop(child: subprocess.Popen[Any], *, seconds: float = 15) -> int:
     """End a child: SIGTERM, and SIGKILL once its time is up. Returns its exit code; fine with one that has ended."""
     if child.poll() is None:

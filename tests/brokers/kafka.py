@@ -20,6 +20,7 @@ import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -271,18 +272,19 @@ class KafkaCluster:
             node.release()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _sees(self, node: Node, numbers: AbstractSet[int]) -> bool:
+        return numbers == self.metadata(node.number).brokers.keys()
+
     def wait_until_ready(self) -> None:
         """Waits until each running node's own metadata has all running nodes; if none is a broker, until all listen."""
         running = {number: node for number, node in self.nodes.items() if node.child is not None}
         for node in running.values() if self._controllers_only else ():
-            wait_for(
-                lambda node=node: _accepts(node.quorum), f"controller {node.number}", hopeless=partial(_death, node)
-            )
+            wait_for(partial(_accepts, node.quorum), f"controller {node.number}", hopeless=partial(_death, node))
         for node in () if self._controllers_only else running.values():
             wait_for(
-                lambda node=node: running.keys() == self.metadata(node.number).brokers.keys(),
+                partial(self._sees, node, running.keys()),
                 f"node {node.number} to see nodes {sorted(running)}",
-                hopeless=lambda node=node: _death(node),
+                hopeless=partial(_death, node),
             )
 
     def metadata(self, number: int, *topics: str) -> Metadata:
@@ -444,7 +446,9 @@ def _make_class_archives(tool: Path, broker: Path) -> None:
             reader = ["--from-beginning", "--max-messages", "1", "--timeout-ms", "30000"]
             made_by_tool = f"-XX:ArchiveClassesAtExit={made.with_name('tool.jsa')}"
             run([*cluster.untrained("kafka-console-consumer", made_by_tool), *where, *reader])
-            children.stop(cluster.nodes[1].child, seconds=60)
+            broker_process = cluster.nodes[1].child
+            assert broker_process is not None
+            children.stop(broker_process, seconds=60)
         shutil.move(made.with_name("tool.jsa"), tool)
         shutil.move(made, broker)
 

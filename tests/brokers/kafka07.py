@@ -216,7 +216,8 @@ class Kafka07Broker:
         """Returns the response's frame without its length; None if there is none."""
         match request.number("h"):
             case 0:
-                return self._produce(request)
+                self._produce(request)
+                return None
             case 1:
                 return self._fetch(request)
             case 2:

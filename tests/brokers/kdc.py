@@ -6,7 +6,6 @@ Kerberos settings.
 """
 
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,9 +52,8 @@ class Kdc:
         arguments = [os.fspath(self._folder), str(self._port.port), REALM, *self._principals]
         log = self._folder / "kdc.log"
         with log.open("wb") as failures:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": failures}
-            self._child = children.spawn([*command, os.fspath(PROGRAM), *arguments], **pipes, text=True)
-        if self._child.stdout.readline() != "ready\n":
+            self._child, _, said = children.spoken_with([*command, os.fspath(PROGRAM), *arguments], stderr=failures)
+        if said.readline() != "ready\n":
             self.close()
             raise RuntimeError(f"the key distribution centre did not start:\n{log.read_text()[-3000:]}")
         self.configuration.write_text(_CONFIGURATION.format(realm=REALM, kdc=self._port))
@@ -65,9 +63,8 @@ class Kdc:
         self.close()
 
     def close(self) -> None:
-        self._child.stdin.close()
         children.stop(self._child)
-        self._child.stdout.close()
+        children.close_pipes(self._child)
         self._port.release()
 
     @property

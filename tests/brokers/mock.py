@@ -4,7 +4,6 @@ The cluster serves Produce up to version 10 and Fetch up to 16, knows classic gr
 keeps everything in memory.
 """
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -23,16 +22,15 @@ class MockCluster:
 
     def __enter__(self) -> "MockCluster":
         command = [sys.executable, "-m", __name__, str(self._brokers)]
-        self._child = children.spawn(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.bootstrap = self._child.stdout.readline().strip()
+        self._child, _, said = children.spoken_with(command, cwd=ROOT)
+        self.bootstrap = said.readline().strip()
         if not self.bootstrap:
             raise RuntimeError(f"the mock cluster ended with exit code {self._child.wait()}; its stderr says why")
         return self
 
     def __exit__(self, *_: object) -> None:
         children.stop(self._child)
-        self._child.stdin.close()
-        self._child.stdout.close()
+        children.close_pipes(self._child)
 
 
 def _serve(brokers: int) -> None:

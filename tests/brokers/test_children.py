@@ -1,6 +1,5 @@
 """Tests that children end with their parent, however it ends."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,22 +21,19 @@ STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(
 
 
 def test_a_child_dies_with_a_killed_test_run() -> None:
-    parent = children.spawn(
-        [sys.executable, "-c", PARENT], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    child = psutil.Process(int(parent.stdout.readline()))
+    parent, _, said = children.spoken_with([sys.executable, "-c", PARENT], cwd=ROOT)
+    child = psutil.Process(int(said.readline()))
     parent.kill()
     parent.wait()
     wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child to die", seconds=5)
-    parent.stdin.close()
-    parent.stdout.close()
+    children.close_pipes(parent)
 
 
 def test_a_child_that_ignores_sigterm_is_killed() -> None:
-    child = children.spawn([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, text=True)
-    child.stdout.readline()
+    child, _, said = children.spoken_with([sys.executable, "-c", STUBBORN])
+    said.readline()
     assert children.stop(child, seconds=0.1) == -9
-    child.stdout.close()
+    children.close_pipes(child)
 
 
 def test_a_child_that_has_ended_keeps_its_exit_code() -> None:

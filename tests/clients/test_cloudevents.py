@@ -38,8 +38,8 @@ from tests.clients.checks import captured_connections
 from tests.clients.harness import PROGRAM, compact, proxied
 from tests.clients.workloads import ASKS_SOON, PATIENCE, confluent, fresh
 from tests.recorder.analysis.conftest import EVENT, NOON, write_frames
-from tests.recorder.analysis.decode.frames import request, rows
 from tests.recorder.analysis.decode.test_cloudevents import BROKEN
+from tests.recorder.facts.frames import request, rows
 from tests.recorder.running import run as run_command
 
 pytestmark = pytest.mark.real

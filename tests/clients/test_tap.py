@@ -69,6 +69,7 @@ def test_a_reset_is_passed_on_as_an_end(server: Callable[[Serve], str], tmp_path
     port.release()
 
 
+@pytest.mark.real
 def test_bytes_that_a_client_sent_before_it_left_reach_the_broker(tmp_path: Path) -> None:
     """The test repeats it, because either the sender or the receiver may notice first that the client has left."""
     port, got = Reserved("127.0.0.1"), []

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from proxy.metrics.table import METRICS, MetricType
 
@@ -48,7 +49,7 @@ def test_the_alerts_fire_exactly_when_they_should(promtool: str, tmp_path: Path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _tests(alert: str, metric: str, values: str, rings: int | None) -> list[dict]:
+def _tests(alert: str, metric: str, values: str, rings: int | None) -> list[dict[str, Any]]:
     """Tests that an alert fires in that minute and not before, or that it never fires."""
     series = [
         {"series": f'kafka_wiretap_{name}{{instance="proxy-1",cluster="main"}}', "values": told}

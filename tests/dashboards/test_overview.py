@@ -5,6 +5,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,21 +24,22 @@ KINDS = {name: metric.kind for metric in METRICS for name in sample_names(metric
 TARGET_LABELS = frozenset({"job", "instance"})
 
 
-def panels() -> Iterator[dict]:
+def panels() -> Iterator[dict[str, Any]]:
     for panel in DASHBOARD["panels"]:
         yield panel
         yield from panel.get("panels", [])
 
 
 GRAPHS = [panel for panel in panels() if panel["type"] != "row"]
-TARGETS = [
-    pytest.param(target["expr"], target["legendFormat"], id=f"{panel['title']}-{target['refId']}")
+# expression and legend, by title of the panel and letter
+TARGETS: dict[str, tuple[str, str]] = {
+    f"{panel['title']}-{target['refId']}": (target["expr"], target["legendFormat"])
     for panel in GRAPHS
     for target in panel["targets"]
-]
+}
 
 
-@each_row(("expression", "legend"), TARGETS)
+@each_row(("expression", "legend"), TARGETS.values())
 def test_an_expression_reads_series_that_exist_by_labels_that_they_have(expression: str, legend: str) -> None:
     found = list(selectors(expression))
     assert found
@@ -47,13 +49,13 @@ def test_an_expression_reads_series_that_exist_by_labels_that_they_have(expressi
         assert selector.labels <= SERIES[selector.name] | TARGET_LABELS
 
 
-@each_row(("expression", "legend"), TARGETS)
+@each_row(("expression", "legend"), TARGETS.values())
 def test_an_expression_groups_by_labels_that_its_series_have(expression: str, legend: str) -> None:
     having = frozenset.intersection(*(SERIES[selector.name] for selector in selectors(expression))) | TARGET_LABELS
     assert all(labels <= having for labels in groupings(expression))
 
 
-@each_row(("expression", "legend"), TARGETS)
+@each_row(("expression", "legend"), TARGETS.values())
 def test_a_legend_names_labels_that_are_left_after_grouping(expression: str, legend: str) -> None:
     named = set(re.findall(r"\{\{(\w+)\}\}", legend))
     assert all(named <= labels for labels in groupings(expression) or [frozenset()])
@@ -63,7 +65,7 @@ def test_a_legend_names_labels_that_are_left_after_grouping(expression: str, leg
 BEGUN = re.compile(r"\((?P<series>\w+\{[^}]*\}) unless (?P=series) offset \$__rate_interval\)")
 
 
-@each_row(("expression", "legend"), TARGETS)
+@each_row(("expression", "legend"), TARGETS.values())
 def test_counters_are_rated_and_gauges_are_not(expression: str, legend: str) -> None:
     for selector in selectors(BEGUN.sub("", expression)):
         assert selector.ranged == (KINDS[selector.name] is not MetricType.GAUGE)
@@ -71,7 +73,7 @@ def test_counters_are_rated_and_gauges_are_not(expression: str, legend: str) -> 
             assert re.search(rf"(rate|increase)\({selector.name}\{{", expression)
 
 
-@each_row(("expression", "legend"), TARGETS)
+@each_row(("expression", "legend"), TARGETS.values())
 def test_every_expression_follows_the_variables(expression: str, legend: str) -> None:
     for selector in selectors(expression):
         assert "instance" in selector.labels
@@ -80,13 +82,13 @@ def test_every_expression_follows_the_variables(expression: str, legend: str) ->
 
 
 def test_percentiles_keep_the_buckets_bounds() -> None:
-    for expression in (target.values[0] for target in TARGETS):
+    for expression, _ in TARGETS.values():
         if "histogram_quantile" in expression:
             assert all("le" in labels for labels in groupings(expression))
 
 
 def test_every_metric_is_shown_somewhere() -> None:
-    shown = {selector.name for target in TARGETS for selector in selectors(target.values[0])}
+    shown = {selector.name for expression, _ in TARGETS.values() for selector in selectors(expression)}
     unshown = {metric.name for metric in METRICS if not shown & sample_names(metric).keys()}
     assert unshown == {"kafka_wiretap_build_info"}
 
@@ -134,7 +136,9 @@ def test_each_subject_has_a_row(subject: str) -> None:
 
 
 def test_promtool_accepts_every_expression(tmp_path: Path, promtool: str) -> None:
-    rules = [{"record": f"panel:{n}", "expr": concrete(target.values[0])} for n, target in enumerate(TARGETS)]
+    rules = [
+        {"record": f"panel:{n}", "expr": concrete(expression)} for n, (expression, _) in enumerate(TARGETS.values())
+    ]
     file = tmp_path / "rules.json"
     file.write_text(json.dumps({"groups": [{"name": "overview", "rules": rules}]}))
     done = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True)
@@ -148,7 +152,7 @@ def test_the_first_errors_of_a_kind_are_shown_and_later_ones_too(
     title: str, label: str, tmp_path: Path, promtool: str
 ) -> None:
     """The series begins with nine errors between two scrapes; two more follow 15 minutes later."""
-    (found,) = [target.values[0] for target in TARGETS if target.id.startswith(title)]
+    (found,) = [expression for name, (expression, _) in TARGETS.items() if name.startswith(title)]
     (name,) = {selector.name for selector in selectors(found)}
     errors, labels = concrete(found), f'{{api="x", {label}="e"}}'
     shown = [

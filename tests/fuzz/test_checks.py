@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import checks, corpus
-from fuzz.checks import GROUPS, Finding, run
+from fuzz.checks import GROUPS, run
+from fuzz.findings import Finding
 from proxy import wire
 from proxy.wire.catalog import Codec
-from proxy.wire.error_reader import FoundErrors
+from proxy.wire.error_reader import FoundErrors, error_reader
 from tests.sweeps import examples
 
 INPUTS = corpus.inputs()
@@ -123,7 +124,7 @@ def test_a_walk_that_stops_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_probe_that_finds_something_else_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.error_reader(3, 13), "find", lambda data, at, size: FoundErrors({3: 1}))
+    monkeypatch.setattr(error_reader(3, 13), "find", lambda data, at, size: FoundErrors({3: 1}))
     with pytest.raises(Finding, match="byte by byte"):
         run("response", NAMED["response", "03-Metadata-v13"])
 

@@ -11,10 +11,10 @@ from fuzz.checks import run
 from fuzz.conversations import conversation, packed, unpacked
 from fuzz.findings import Finding
 from fuzz.plays import Options
-from proxy.conversation import Conversation, Direction, Step
+from proxy.conversation import Cause, Conversation, Direction, Step
 from proxy.net.connection import rewriting
 from proxy.net.connection.rewriting import HeldRewriter, MayWait
-from recorder.capture import connection_recorder
+from recorder.capture import connection_recorder, redaction
 from tests.sweeps import mostly_long
 
 SCRIPTS = scripts.scripts()
@@ -103,7 +103,7 @@ def test_a_rewrite_that_changes_more_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_secret_in_the_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_recorder.redaction, "rule", lambda mark: None)
+    monkeypatch.setattr(redaction, "rule", lambda mark: None)
     corpus_has("login-2", "a secret of SaslAuthenticate is logged")
 
 
@@ -120,7 +120,7 @@ def test_chunks_that_make_a_difference_are_found(monkeypatch: pytest.MonkeyPatch
 
     def wrong(self: Conversation, chunk: bytes, at_ns: int) -> Step:
         step = feed(self, chunk, at_ns)
-        step.opaque_reasons += [conversations.Cause.IDLE] * (len(chunk) == 1)  # type: ignore[list-item]
+        step.opaque_reasons += [Cause.IDLE] * (len(chunk) == 1)  # type: ignore[list-item]
         return step
 
     monkeypatch.setattr(Conversation, "requests", wrong)

@@ -17,7 +17,23 @@ from tests.sweeps import mostly_long
 
 INPUTS = list(spools.inputs())
 # values that break readers of JSON: other types, ends of ranges, deeper nesting
-VALUES = (None, 0, 1, -1, 1 << 31, (1 << 62) - 1, 1 << 62, "", "x", [], {}, True, [0, 0], "request", "kafka-0.7")
+VALUES: tuple[Any, ...] = (
+    None,
+    0,
+    1,
+    -1,
+    1 << 31,
+    (1 << 62) - 1,
+    1 << 62,
+    "",
+    "x",
+    [],
+    {},
+    True,
+    [0, 0],
+    "request",
+    "kafka-0.7",
+)
 KINDS = (*EntryKind, 0, 99)
 PARTS, EACH = 4, 60
 

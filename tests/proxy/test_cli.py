@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from proxy.net.state.claims import StateClaims
 from proxy.schema.addresses import Address
 from proxy.wiring import WORKER_COMMAND
@@ -63,8 +65,8 @@ def test_recording_opens_a_tap_and_its_compactor(run, tmp_path):
     folder = tmp_path / "capture"
     cluster = cluster_told(run, "--record", folder, "--record-queue", "1MiB", "--record-when-full", "wait")
     assert cluster.state == folder / "_nodes.json"
-    assert run.observer._settings.queue == 1024 * 1024
-    assert run.observer._settings.when_full is WhenFull.WAIT
+    assert run.observer.settings.queue == 1024 * 1024
+    assert run.observer.settings.when_full is WhenFull.WAIT
     assert run.child is not None
     assert run.child[:3] == [sys.executable, "-m", "recorder.capture.compactor"]
     assert run.observer.session in run.child
@@ -94,6 +96,7 @@ def test_several_workers_need_a_capture_that_can_be_written(run, tmp_path):
     assert result.stderr.startswith(f"kafka-wiretap: --record {tmp_path}")
 
 
+@pytest.mark.real
 def test_a_proxy_that_does_not_record_starts_without_the_recorder():
     script = (
         "import sys; from proxy import cli, net; net.run = lambda *a: 0\n"

@@ -68,12 +68,12 @@ def test_a_capture_is_of_one_cluster_or_its_connections_say_of_which(run, file, 
     with file.open("a") as settings:
         settings.write(f'[capture]\nfolder = "{tmp_path}/capture"\ncompactor = false\n')
     assert proxy("--config", file).exit_code == 0
-    assert run.observer._settings.cluster == "east"
+    assert run.observer.settings.cluster == "east"
     assert run.child is None
     with file.open("a") as settings:
         settings.write('[clusters.west]\nupstream = "b1:9092"\nlisten = "127.0.0.2:0"\n')
     assert proxy("--config", file).exit_code == 0
-    assert run.observer._settings.cluster is None
+    assert run.observer.settings.cluster is None
 
 
 def test_the_log_is_written_as_the_settings_say(run, file):

@@ -7,6 +7,8 @@ import socket
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.net.workers.balance import ConnectionCounts
 from proxy.net.workers.job import Job
@@ -39,22 +41,26 @@ def worker(told: bytes) -> subprocess.CompletedProcess[bytes]:
         )
 
 
+@pytest.mark.real
 def test_a_worker_without_a_job_ends_silently():
     done = worker(b"")
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.real
 def test_a_worker_with_half_a_job_ends_silently():
     done = worker(Job(5, 0, SETTINGS).dumped()[:-30])
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.real
 def test_a_worker_whose_parent_is_gone_at_its_start_ends_in_order():
     done = worker(Job(5, 0, SETTINGS).dumped())
     assert done.returncode == 0
     assert b"is gone  worker=5" in done.stderr
 
 
+@pytest.mark.real
 def test_a_capture_that_can_not_begin_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     done = worker(Job(5, 0, SETTINGS, CaptureSettings(folder=tmp_path / "file" / "capture")).dumped())

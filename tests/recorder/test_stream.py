@@ -145,6 +145,7 @@ def test_a_stream_says_at_once_what_it_is_starting(
     assert started == []
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("option", "value"), [("--window", "90s"), ("--window", "1500ms"), ("--by", "version,node")])
 def test_another_streams_options_are_named_as_the_command_takes_them(
     started: list[Any], tmp_path: Path, option: str, value: str

@@ -64,6 +64,7 @@ main(["spark-package", sys.argv[2]])
 """
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupted_package_leaves_no_file_and_prints_nothing(tmp_path: Path, name: str) -> None:
     command = [sys.executable, "-c", KILLED, name, str(tmp_path)]

@@ -27,7 +27,9 @@ def bare(tmp_path: Path) -> str:
     """A PATH with NEEDED alone."""
     (tmp_path / "bin").mkdir()
     for name in NEEDED:
-        (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+        program = shutil.which(name)
+        assert program is not None, name
+        (tmp_path / "bin" / name).symlink_to(program)
     return str(tmp_path / "bin")
 
 

@@ -258,7 +258,7 @@ class Parent(Proxy):
     def _make_cluster(self, settings: ClusterSettings, context: ProxyContext, reserved: tuple[range, ...]) -> Cluster:
         # a listener takes a descriptor of its own, and until each worker has it, one more for each worker's copy
         parent_cluster = ParentCluster(
-            settings, context, reserved, self._workers, descriptors_per_listener=1 + self._settings.workers
+            settings, context, reserved, self._workers, descriptors_per_listener=1 + self.settings.workers
         )
         self._parent_clusters[settings.name] = parent_cluster
         return parent_cluster.cluster
@@ -273,7 +273,7 @@ class Parent(Proxy):
             # a Ctrl-C at the terminal must reach the parent only, which stops the workers
             start_new_session=True,
         )
-        return WorkerProcess(process, Job(number, slot, self._settings, self._recording, self._discovery_seed).dumped())
+        return WorkerProcess(process, Job(number, slot, self.settings, self._recording, self._discovery_seed).dumped())
 
     def _catch_up(self, worker: WorkerHandle) -> None:
         """Brings a worker that joins up to date: sends it the newest settings, the node tables, and the listeners."""
@@ -343,7 +343,7 @@ class Parent(Proxy):
     async def _drain(self) -> int:
         for cluster in self._parent_clusters.values():
             cluster.close_listeners()
-        clean = await self._workers.stop(self._settings.drain_seconds, self._stop)
+        clean = await self._workers.stop(self.settings.drain_seconds, self._stop)
         return EXIT_CLEAN if clean else EXIT_CUT_OFF
 
     # the admin page, which is made in threads

@@ -237,7 +237,7 @@ class Worker(Proxy):
             self._commit(payload["number"], changes)
 
     async def _prepare_job(self, job: Job) -> list[Change]:
-        settings, before = job.worker_settings, self._settings.log
+        settings, before = job.worker_settings, self.settings.log
         apply = partial(log_to_stderr, settings.log.level, settings.log.format, worker=self._number)
         undo = partial(log_to_stderr, before.level, before.format, worker=self._number)
         certificates = await self._reading_thread.call(partial(self._read_certificates, settings))

@@ -14,11 +14,11 @@ from proxy.wire import records
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
 from proxy.wire.records import Batch, Compression
-from recorder.analysis.decode.batches import HEADER, HOLDERS, header_row, read_as
-from recorder.analysis.decode.frame import Frame
-from recorder.analysis.decode.rows import Decoder, Group
-from recorder.analysis.decode.topics import PLACE, Place
-from recorder.analysis.schema import Column
+from recorder.facts.batches import HEADER, HOLDERS, header_row, read_as
+from recorder.facts.frame import Frame
+from recorder.facts.rows import Decoder, Group
+from recorder.facts.schema import Column
+from recorder.facts.topics import PLACE, Place
 
 # one of this many uncompressed batches is in the sample
 SAMPLED = 16

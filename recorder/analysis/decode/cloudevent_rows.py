@@ -12,12 +12,12 @@ from typing import Any, cast
 from proxy.wire.budget import Budget
 from proxy.wire.records import Record
 from recorder.analysis.decode import record_rows
-from recorder.analysis.decode.batches import HOLDERS
 from recorder.analysis.decode.cloudevents import MANDATORY, OPTIONAL, PARTITION_KEY, Event, event_in, may_hold_events
-from recorder.analysis.decode.frame import NO_CODEC, Frame
-from recorder.analysis.decode.rows import Decoder, Group
-from recorder.analysis.decode.topics import PLACE
-from recorder.analysis.schema import TEXTS, Column
+from recorder.facts.batches import HOLDERS
+from recorder.facts.frame import NO_CODEC, Frame
+from recorder.facts.rows import Decoder, Group
+from recorder.facts.schema import TEXTS, Column
+from recorder.facts.topics import PLACE
 
 _NAMED = (*MANDATORY, *OPTIONAL)
 # An event's further extensions are left out: a few bytes of JSON take forty times as much memory as texts in a row.

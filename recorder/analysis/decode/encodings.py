@@ -14,10 +14,10 @@ from proxy.wire.budget import Budget
 from proxy.wire.catalog import Codec
 from proxy.wire.integers import Encoding
 from proxy.wire.sizes import Sizer
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, opened_with_codec
-from recorder.analysis.decode.rows import SIDE, Decoder, FrameSelector, Group
-from recorder.analysis.schema import Column
 from recorder.capture import frames as c
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, opened_with_codec
+from recorder.facts.rows import SIDE, Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
 
 API = Column(c.API, "string", "the api's name")
 OF_SIDE = Column(SIDE, "string", "`request` or `response`")

@@ -14,9 +14,9 @@ from proxy.tools.tree import Shown
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Unread
-from recorder.analysis.decode.frame import REQUEST, RESPONSE, Frame, Unreadable, opened
-from recorder.analysis.decode.rows import Decoder, FrameSelector, Group
-from recorder.analysis.schema import Column
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, Unreadable, opened
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
 
 _OWN = (Column("body", "string", "the body as JSON; `parse_json` makes a variant of it"),)
 # the most characters of a body's JSON

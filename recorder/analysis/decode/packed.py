@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from recorder.analysis.decode.rows import Decoder
+from recorder.facts.rows import Decoder
 
 TABLE, ROWS = "table", "rows"
 DDL = f"{TABLE} string, {ROWS} binary"

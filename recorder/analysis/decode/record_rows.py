@@ -20,11 +20,11 @@ from proxy.wire.budget import Budget
 from proxy.wire.error_reader import Unread
 from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.records import Batch, Compression, ControlType, Record
-from recorder.analysis.decode.batches import HOLDERS, holders
-from recorder.analysis.decode.frame import BAD_CRC, NO_CODEC, RESPONSE, Frame, none_if_negative, why
-from recorder.analysis.decode.rows import Decoder, Group
-from recorder.analysis.decode.topics import PLACE, Place
-from recorder.analysis.schema import HEADERS, Column
+from recorder.facts.batches import HOLDERS, holders
+from recorder.facts.frame import BAD_CRC, NO_CODEC, RESPONSE, Frame, none_if_negative, why
+from recorder.facts.rows import Decoder, Group
+from recorder.facts.schema import HEADERS, Column
+from recorder.facts.topics import PLACE, Place
 
 # records that become rows at once; their bytes are counted after each chunk
 AT_ONCE = 1024

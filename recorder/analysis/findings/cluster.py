@@ -11,8 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire import keys
 from recorder.analysis import columns as t
-from recorder.analysis.decode.frame import REQUEST, RESPONSE
-from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns, without
 from recorder.analysis.findings.counting import Words, counted, evidence, inside, null_safe_join, rule_rows
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
@@ -20,6 +18,8 @@ from recorder.analysis.findings.tables import PEER, Tables
 from recorder.analysis.tables.exchanges import both_sizes
 from recorder.analysis.tables.names import with_cluster_ids
 from recorder.capture import frames as c
+from recorder.facts.frame import REQUEST, RESPONSE
+from recorder.facts.rows import SIDE
 
 # two nodes never carry the same
 MIN_NODES = 3

@@ -12,9 +12,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
-from recorder.analysis.decode import group_rows as g
-from recorder.analysis.decode.frame import RESPONSE
-from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.counting import Words, counted, evidence, inside, null_safe_join, rule_rows
 from recorder.analysis.findings.rows import CASES, EVIDENCE, FROM_NS, MEASURE, OF, TO_NS, WINDOW
@@ -26,6 +23,9 @@ from recorder.analysis.tables.lag import KEY, WINDOW_END
 from recorder.analysis.tables.rebalance_causes import FENCED, JOINED, LOST, UNKNOWN
 from recorder.analysis.tables.rebalances import SILENT_S, assignments, lives
 from recorder.capture import frames as c
+from recorder.facts import group_rows as g
+from recorder.facts.frame import RESPONSE
+from recorder.facts.rows import SIDE
 
 # causes that are problems by themselves
 BAD_CAUSES = (LOST, FENCED, UNKNOWN)

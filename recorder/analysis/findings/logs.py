@@ -11,14 +11,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
-from recorder.analysis.decode.frame import REQUEST, RESPONSE
-from recorder.analysis.decode.rows import SIDE, UNREAD
 from recorder.analysis.expressions import finer_unit
 from recorder.analysis.findings.counting import Words, counted, inside, rule_rows
 from recorder.analysis.findings.rows import CASES, MEASURE, OF, WINDOW
 from recorder.analysis.findings.tables import CLUSTER_ID, PEER, Tables
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
+from recorder.facts.frame import REQUEST, RESPONSE
+from recorder.facts.rows import SIDE, UNREAD
 
 _LOG = [CLUSTER_ID, "topic", "partition"]
 _PRODUCER = [CLUSTER_ID, "producer_id"]

@@ -14,8 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import apis, keys
 from proxy.wire.releases import versions_in
 from recorder.analysis import columns as t
-from recorder.analysis.decode.frame import RESPONSE
-from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.counting import (
     Words,
@@ -35,6 +33,8 @@ from recorder.analysis.findings.tables import FAMILY, PEER, Tables
 from recorder.analysis.tables.clients import CUT, FATE, HOST, RELEASE
 from recorder.analysis.tables.happenings import DECISION, SEEN, SETTING, is_probe
 from recorder.capture import frames as c
+from recorder.facts.frame import RESPONSE
+from recorder.facts.rows import SIDE
 
 SHORT_LIFE_S = 60
 # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: the client should ask for Metadata again

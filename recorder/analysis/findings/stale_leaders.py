@@ -13,15 +13,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import rows
-from recorder.analysis.decode.frame import RESPONSE
-from recorder.analysis.decode.metadata import METADATA_STATES
-from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.findings.counting import Words, counted, rule_rows
 from recorder.analysis.findings.rows import CASES, MEASURE
 from recorder.analysis.findings.tables import PEER, Tables, with_peers
 from recorder.analysis.tables.clients import HOST
 from recorder.analysis.tables.names import with_names
 from recorder.capture import frames as c
+from recorder.facts.frame import RESPONSE
+from recorder.facts.metadata import METADATA_STATES
+from recorder.facts.rows import SIDE
 
 _NOT_LEADER = 6
 # Only leaders answer these. A consumer that does not reach the leader gets no further than ListOffsets.

@@ -13,12 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
-from recorder.analysis.decode.fetch_sessions import FETCH_SIZES
-from recorder.analysis.decode.frame import REQUEST
-from recorder.analysis.decode.group_joins import JOINS
-from recorder.analysis.decode.rows import SIDE
-from recorder.analysis.decode.software import OFFERS
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.windows import Windows
 from recorder.analysis.questions.sections.groups import GroupTables
 from recorder.analysis.tables.batches import with_offsets
@@ -34,6 +28,12 @@ from recorder.analysis.tables.produced import not_written, written_only
 from recorder.analysis.tables.rebalances import rebalances
 from recorder.analysis.tables.transactions import transactions
 from recorder.capture import frames as c
+from recorder.facts.fetch_sessions import FETCH_SIZES
+from recorder.facts.frame import REQUEST
+from recorder.facts.group_joins import JOINS
+from recorder.facts.rows import SIDE
+from recorder.facts.software import OFFERS
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 
 # PEER: the client as text, its client id and host. FAMILY: the same, with a star for the number at the id's end
 PEER, FAMILY = "peer", "family"

@@ -9,11 +9,11 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode.frame import Frame
-from recorder.analysis.decode.rows import UNREAD, masked_from
 from recorder.analysis.tables.encodings import encodings, sample, sums
 from recorder.capture import frames as c
-from recorder.capture.response_errors import is_cut
+from recorder.facts.frame import Frame
+from recorder.facts.response_errors import is_cut
+from recorder.facts.rows import UNREAD, masked_from
 
 
 @dataclass(frozen=True, slots=True)

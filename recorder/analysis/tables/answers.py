@@ -19,8 +19,8 @@ from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
 from proxy.wire.long_polls import LONG_POLLS, Wait
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, opened_rows
-from recorder.analysis.decode import answers as decode
 from recorder.capture import frames as c
+from recorder.facts import answers as decode
 
 # versions that `_table` has for each api: no api has more
 _VERSIONS = 32

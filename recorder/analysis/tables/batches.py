@@ -15,10 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import keys
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.batches import BATCHES, PRODUCED_OFFSETS
-from recorder.analysis.decode.frame import REQUEST, RESPONSE
-from recorder.analysis.decode.rows import SIDE, Decoder, FrameSelector
 from recorder.analysis.tables.names import named
+from recorder.facts.batches import BATCHES, PRODUCED_OFFSETS
+from recorder.facts.frame import REQUEST, RESPONSE
+from recorder.facts.rows import SIDE, Decoder, FrameSelector
 
 PRODUCED = FrameSelector(REQUEST, (keys.PRODUCE,))
 FETCHED = FrameSelector(RESPONSE, (keys.FETCH, keys.SHARE_FETCH))

@@ -17,12 +17,12 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.releases import versions_in
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.software import OFFERS, REPLICAS, SOFTWARE
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.happenings import CONNECTIONS as HAPPENED
 from recorder.analysis.tables.happenings import connections
 from recorder.capture import frames as c
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
+from recorder.facts.software import OFFERS, REPLICAS, SOFTWARE
 
 # the release that `fate` is about: the first 4.0 release that accepts JoinGroup 0 again
 RELEASE = "4.0.2"

@@ -13,15 +13,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode.batches import BATCHES
-from recorder.analysis.decode.frame import REQUEST
-from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import in_ms
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.batches import FETCHED, PRODUCED, batches
 from recorder.analysis.tables.names import CLUSTER_CALLED
 from recorder.capture import frames as c
+from recorder.facts.batches import BATCHES
+from recorder.facts.frame import REQUEST
+from recorder.facts.rows import SIDE
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 _PRODUCED_BATCHES = replace(BATCHES, name="produced_batches", selectors=(PRODUCED,))
 _FETCHED_BATCHES = replace(BATCHES, name="fetched_batches", selectors=(FETCHED,))

@@ -16,11 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire.integers import Encoding
 from recorder.analysis.bodies import Captured, fresh_rows, is_readable, is_selected, whole_frames
 from recorder.analysis.decode.encodings import API, BYTES, FIELD_SIZES, OF_SIDE, PATH, SENT, VERSION
-from recorder.analysis.decode.rows import SIDE, UNREAD
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.frames import FRAMES
 from recorder.capture import frames as c
+from recorder.facts.rows import SIDE, UNREAD
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 BEST, WORST = "best", "worst"
 _MESSAGE = [c.API, SIDE, c.API_VERSION]

@@ -15,12 +15,12 @@ from proxy.wire.error_codes import ERRORS as CODES
 from proxy.wire.normal_errors import NORMAL, NORMAL_OF
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode.topic_errors import TOPIC_ERRORS
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.exchanges import EXCHANGES
 from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
+from recorder.facts.topic_errors import TOPIC_ERRORS
 
 _COPIED = (
     *t.KEYS,

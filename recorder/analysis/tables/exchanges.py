@@ -20,11 +20,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.answers import answers, answers_without_bodies
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 # With more doubtful connections than these, all connections are joined.
 MAX_DOUBTFUL = 1000

@@ -16,12 +16,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.fetch_sessions import FETCH_ANSWERS, FETCH_REQUESTS
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.batches import topic_key
 from recorder.analysis.tables.names import CLUSTER_CALLED, named
 from recorder.capture import frames as c
+from recorder.facts.fetch_sessions import FETCH_ANSWERS, FETCH_REQUESTS
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR
 LOST = (70, 71, 106)

@@ -14,11 +14,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis.bodies import by_workers
-from recorder.analysis.decode.answers import fixed
 from recorder.analysis.scan import Wanted, frames_with_beginnings, plain_rows, within
-from recorder.analysis.schema import SPANS, Column, Table
 from recorder.analysis.table_cache import kept
 from recorder.capture.frames import EVENT_COLUMNS, EVENTS_FOLDER, FRAME_COLUMNS, FRAMES_FOLDER
+from recorder.facts.answers import fixed
+from recorder.facts.schema import SPANS, Column, Table
 
 _SPARK_TYPES = {
     "string": "string",

@@ -17,16 +17,16 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, fresh_rows
-from recorder.analysis.decode import group_rows as g
-from recorder.analysis.decode.frame import REQUEST
-from recorder.analysis.decode.group_offsets import GROUP_STEPS
-from recorder.analysis.decode.group_rows import COLUMNS
-from recorder.analysis.decode.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS
-from recorder.analysis.decode.rows import FRAME, SIDE, UNREAD_COLUMN
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.names import with_names
 from recorder.capture import frames as c
+from recorder.facts import group_rows as g
+from recorder.facts.frame import REQUEST
+from recorder.facts.group_offsets import GROUP_STEPS
+from recorder.facts.group_rows import COLUMNS
+from recorder.facts.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS
+from recorder.facts.rows import FRAME, SIDE, UNREAD_COLUMN
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 ASKED_GENERATION, COUNTS_FROM, LAST_AT, TIMES = "asked_generation", "counts_from", "last_at", "times"
 NEWCOMER = "is_newcomer"

@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.capture import frames as c
 from recorder.capture.outcome import DIED, ENDED
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 _SESSION = Declared(c.SESSION, "string", "the capture's session: one run of a proxy, or of one of its workers")
 _CLUSTER = Declared(c.CLUSTER, "string", "the cluster's name in the settings")

@@ -19,16 +19,16 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from pyspark.sql.window import WindowSpec
 
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode import group_rows as g
 from recorder.analysis.expressions import ns, union_of
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.group_events import COUNTS_FROM, group_events
 from recorder.analysis.tables.lag_age import with_age
 from recorder.analysis.tables.log_ends import log_ends
 from recorder.analysis.tables.names import CLUSTER_CALLED
 from recorder.analysis.tables.topic_lives import DIES, LIFE, topic_lives, with_life
 from recorder.capture import frames as c
+from recorder.facts import group_rows as g
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 SECOND_NS = 10**9
 MINUTE_NS = 60 * SECOND_NS

@@ -14,10 +14,10 @@ from proxy.wire.long_polls import Wait
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.expressions import api
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.exchanges import answered_exchanges, both_sizes
 from recorder.capture import frames as c
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 MINUTE = "minute"
 PER_DOUBLING = 8

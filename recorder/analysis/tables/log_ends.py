@@ -11,11 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, fresh_rows
-from recorder.analysis.decode.frame import RESPONSE
-from recorder.analysis.decode.log_ends import FETCHED_ENDS, PAIRED_ENDS
-from recorder.analysis.decode.rows import SIDE, Decoder
 from recorder.analysis.tables.names import with_names
 from recorder.capture import frames as c
+from recorder.facts.frame import RESPONSE
+from recorder.facts.log_ends import FETCHED_ENDS, PAIRED_ENDS
+from recorder.facts.rows import SIDE, Decoder
 
 _PARTITION = [c.CLUSTER, "topic", "partition"]
 _END = [*_PARTITION, "topic_id", c.AT, "end_offset", "stable_offset", "control_offsets"]

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from pyspark.sql.window import WindowSpec
 
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.metadata import METADATA_STATES, NODE, PARTITION
-from recorder.analysis.decode.topics import PLACE
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.clients import host
 from recorder.analysis.tables.names import CLUSTER_CALLED, with_names
 from recorder.capture import frames as c
+from recorder.facts.metadata import METADATA_STATES, NODE, PARTITION
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
+from recorder.facts.topics import PLACE
 
 # A node's state, and a partition's: its epoch is part of the order.
 _STATE = [column.name for column in (*PARTITION, *NODE) if column.name not in ("told_node", "leader_epoch", "offline")]

@@ -14,11 +14,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured, fresh_rows
-from recorder.analysis.decode.names import ANSWERED_NAMES
-from recorder.analysis.decode.rows import Decoder
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.capture import frames as c
+from recorder.facts.names import ANSWERED_NAMES
+from recorder.facts.rows import Decoder
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 _ID, _CLUSTER_ID = "topic_id", "cluster_id"
 _TOPIC, _NAMES = "topic", "_names"

@@ -14,13 +14,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.batches import PRODUCED_OFFSETS
-from recorder.analysis.decode.frame import REQUEST
-from recorder.analysis.decode.rows import SIDE
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.tables.batches import topic_key
 from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
+from recorder.facts.batches import PRODUCED_OFFSETS
+from recorder.facts.frame import REQUEST
+from recorder.facts.rows import SIDE
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 
 RESULT = "result"
 ACCEPTED, REFUSED, RETRIED, UNANSWERED = "accepted", "refused", "retried", "unanswered"

@@ -20,15 +20,15 @@ from pyspark.sql.window import WindowSpec
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode import group_rows as g
 from recorder.analysis.expressions import without
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.table_cache import cut
 from recorder.analysis.tables.group_events import ASKED_GENERATION, LAST_AT, NEWCOMER, group_events
 from recorder.analysis.tables.names import CLUSTER_CALLED
 from recorder.analysis.tables.rebalance_causes import CAUSES, FENCED_CODES, MOVED_CODES, with_causes
 from recorder.capture import frames as c
+from recorder.facts import group_rows as g
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 REBALANCES = Table(
     "rebalances",

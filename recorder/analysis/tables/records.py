@@ -16,18 +16,18 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire import keys
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.batches import BATCHES
-from recorder.analysis.decode.fetch_sessions import FETCH_REQUESTS
-from recorder.analysis.decode.frame import RESPONSE
 from recorder.analysis.decode.record_rows import RECORDS
-from recorder.analysis.decode.rows import SIDE, FrameSelector
 from recorder.analysis.expressions import union_of
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.batches import topic_key
 from recorder.analysis.tables.fetch_sessions import ORDER, RUN, STREAM, streams
 from recorder.analysis.tables.names import named
 from recorder.capture import frames as c
+from recorder.facts.batches import BATCHES
+from recorder.facts.fetch_sessions import FETCH_REQUESTS
+from recorder.facts.frame import RESPONSE
+from recorder.facts.rows import SIDE, FrameSelector
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
 
 BELOW_POSITION = "below_position"
 _FETCHED = replace(BATCHES, name="batches_of_fetch", selectors=(FrameSelector(RESPONSE, (keys.FETCH,)),))

@@ -14,15 +14,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode.frame import REQUEST, RESPONSE
-from recorder.analysis.decode.rows import SIDE
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.clients import HOST, host, software
 from recorder.analysis.tables.names import CLUSTER_CALLED, named
 from recorder.analysis.tables.produced import ACCEPTED, REFUSED, RESULT, RETRIED, UNANSWERED, writes
 from recorder.capture import frames as c
+from recorder.facts.frame import REQUEST, RESPONSE
+from recorder.facts.rows import SIDE
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 
 WRITES, READS = "writes", "reads"
 _CLIENT = [c.CLUSTER, "topic", HOST, c.CLIENT_ID]

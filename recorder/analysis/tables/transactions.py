@@ -22,12 +22,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.transactions import MARKERS, TRANSACTION_ANSWERS, TRANSACTION_STEPS
-from recorder.analysis.schema import Column as Declared
-from recorder.analysis.schema import Table
 from recorder.analysis.tables.names import CLUSTER_CALLED, named
 from recorder.analysis.tables.produced import REFUSED, RESULT, RETRIED, with_results
 from recorder.capture import frames as c
+from recorder.facts.schema import Column as Declared
+from recorder.facts.schema import Table
+from recorder.facts.transactions import MARKERS, TRANSACTION_ANSWERS, TRANSACTION_STEPS
 
 COMMITTED, ABORTED = "committed", "aborted"
 # the sources that tell how a transaction ended

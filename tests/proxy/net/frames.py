@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from trio.testing import wait_all_tasks_blocked
@@ -48,16 +49,9 @@ def not_now(stream: Any, pieces: Any) -> Any:
     return pieces
 
 
-class Sink:
-    """A stream that collects the bytes instead of sending them, and sends nothing at once."""
-
-    def __init__(self, stream: Any, tell: Any) -> None:
-        self._stream, self.send = stream, tell
-
-    send_now = not_now
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+def divert(stream: Any, tell: Any) -> None:
+    """Has a stream hand on the bytes to `tell` instead of sending them, and send nothing at once."""
+    stream.send, stream.send_now = tell, partial(not_now, stream)
 
 
 def take_now(peer: Peer) -> bytes:

@@ -155,10 +155,17 @@ class Listeners:
             listener.socket.close()
 
 
+class RelaysStream(Stream):
+    """A stream whose functions a test can replace (`frames.divert`)."""
+
+
 @dataclass
 class Relaying:
     client: Peer
     broker: Peer
+    # the relay's own ends of both connections
+    to_client: RelaysStream
+    to_broker: RelaysStream
     relay: Relay
     talk: Conversation
     traffic: Traffic
@@ -183,7 +190,7 @@ class Relaying:
             self.fault = fault
         finally:
             self.finished.set()
-            for stream in (self.relay._client, self.relay._broker):
+            for stream in (self.to_client, self.to_broker):
                 stream.close()
 
 
@@ -207,8 +214,9 @@ async def relaying(
     client, inner = connected(buffers=buffers)
     outer, broker = connected(buffers=buffers)
     talk = Conversation(routes(chosen.dialect), chosen.limits, max_frames=FRAMES_PER_TURN)
-    relay = Relay(1, Stream(inner, "client"), Stream(outer, "broker"), talk, context)
-    relaying = Relaying(Peer(client), Peer(broker), relay, talk, traffic, watcher, listeners)
+    to_client, to_broker = RelaysStream(inner, "client"), RelaysStream(outer, "broker")
+    relay = Relay(1, to_client, to_broker, talk, context)
+    relaying = Relaying(Peer(client), Peer(broker), to_client, to_broker, relay, talk, traffic, watcher, listeners)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(relaying.run)

@@ -38,7 +38,7 @@ async def test_new_settings_change_what_cuts_no_connection(broker):
         await proxy.read_again()
         await proxy.nodes(7)
         await ping(client)
-        assert proxy.proxy._settings.drain_seconds == 0
+        assert proxy.proxy.settings.drain_seconds == 0
         assert proxy.watcher.seen("chosen") == [("chosen", "what is kept")]
 
 
@@ -49,7 +49,7 @@ async def test_wrong_settings_change_nothing(broker, caplog):
     async with proxying(settings(broker.address), drain_seconds=60, reload=reload) as proxy:
         await proxy.read_again()
         await ping(await proxy.client())
-        assert proxy.proxy._settings.drain_seconds == 60
+        assert proxy.proxy.settings.drain_seconds == 60
     assert caplog.text.count("settings stay as they are") == 2
 
 
@@ -66,7 +66,7 @@ async def test_a_reload_that_one_cluster_refuses_changes_no_cluster(broker, capl
         await proxy.read_again()
         assert "--node 7=192.0.2.1:9094 can't be listened on" in reasons(caplog, "settings stay as they are")[0]
         assert not listens(at.port)
-        assert proxy.proxy._settings.drain_seconds == 60
+        assert proxy.proxy.settings.drain_seconds == 60
         assert (noted.said, proxy.watcher.seen("chosen")) == ([], [])
 
 
@@ -104,7 +104,7 @@ async def test_a_fault_while_settings_are_put_into_effect_leaves_all_of_the_old_
         (record,) = [record for record in caplog.records if record.message.startswith("settings stay as they are")]
         assert record.exc_info
         assert proxy.cluster.nodes.advertised(1) == told
-        assert proxy.proxy._settings.drain_seconds == 60
+        assert proxy.proxy.settings.drain_seconds == 60
         if where == "taken":
             assert [event[1] for event in watcher.seen("chosen")] == ["new", "as before"]
         await ping(await proxy.client(1))

@@ -78,7 +78,7 @@ async def test_files_that_can_not_be_used_change_nothing(plain, signed, tmp_path
     ) as proxy:
         await proxy.read_again()
         assert "none.pem" in reasons(caplog, "settings stay as they are")[0]
-        assert proxy.proxy._settings.drain_seconds == 60
+        assert proxy.proxy.settings.drain_seconds == 60
         client = await tls_client(proxy, signed)
         await ping(client)
         client.close()

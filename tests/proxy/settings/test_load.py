@@ -69,6 +69,7 @@ when_full = "wait"
 segment = "6MiB"
 segment_age = "7s"
 compactor = false
+facts = false
 bodies = "4KiB"
 only.apis = ["Produce"]
 only.clusters = ["m*"]
@@ -94,6 +95,7 @@ OTHERS: dict[str, Any] = {
     "segment": "1MiB",
     "segment_age": "3s",
     "compactor": False,
+    "facts": False,
 }
 # settings without which a key has no meaning
 WITH = {
@@ -183,6 +185,7 @@ def test_a_file_says_everything(tmp_path):
         segment=6 << 20,
         segment_seconds=7,
         compactor=False,
+        facts=False,
         bodies=4096,
         apis=("Produce",),
         clusters=("m*",),

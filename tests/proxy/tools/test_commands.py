@@ -265,6 +265,7 @@ def test_options_that_0_7_lacks_are_refused_in_one_line() -> None:
     assert "'x' is not a valid integer" in failed(2, "show", "fetch", "x")
 
 
+@pytest.mark.real
 def test_names_complete() -> None:
     program = "from proxy.cli import main; main(prog_name='kafka-wiretap')"
     asked = {"COMP_WORDS": "kafka-wiretap wire show meta", "COMP_CWORD": "3"}
@@ -283,6 +284,7 @@ def test_examples_in_the_help_can_be_run_as_they_stand() -> None:
     assert len([ok(*one.split()) for one in examples if "--file" not in one]) >= 6
 
 
+@pytest.mark.real
 def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys; from proxy.cli import main; main(['wire', 'decode', '--help'], standalone_mode=False);"

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from proxy.wire import records
-from tests.recorder.analysis.decode.frames import request, response
+from tests.recorder.facts.frames import request, response
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Row = dict[str, Any]

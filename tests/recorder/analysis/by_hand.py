@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.findings.tables import KEPT_COLUMNS, Tables, with_peers
-from recorder.analysis.schema import Table, arrow_type
 from recorder.analysis.tables.exchanges import EXCHANGES
 from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
+from recorder.facts.schema import Table, arrow_type
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Row = dict[str, Any]

@@ -15,13 +15,13 @@ from pyspark.sql import SparkSession
 from proxy.wire import records
 from recorder.analysis.bodies import Captured, Road, rows
 from recorder.analysis.data_source import NAME, register
-from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.report_decoders import OF_REPORT
 from recorder.analysis.table_cache import TableCache
-from tests.recorder.analysis.decode.frames import request, response
+from recorder.facts.batches import BATCHES
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
+from tests.recorder.facts.frames import request, response
 from tests.sweeps import is_thorough, mostly_long
 
 Build = Callable[..., Any]

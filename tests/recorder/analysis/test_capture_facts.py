@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from recorder.analysis.capture_facts import _clients, _errors, _topics, _versions, facts
 from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, TopicFacts, VersionFacts
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 from tests.recorder.analysis.by_hand import EXCHANGE, NOON, table_of
 
 pytestmark = pytest.mark.real

@@ -16,7 +16,7 @@ from recorder.analysis.data_source import NAME, CaptureReader, CaptureSource, re
 from recorder.analysis.job import mixes_up_filters
 from tests.brokers.waiting import wait_for
 from tests.recorder.analysis.conftest import write_frames
-from tests.recorder.analysis.decode.frames import request
+from tests.recorder.facts.frames import request
 from tests.sweeps import mostly_long
 from tests.tables import each_row
 

@@ -22,7 +22,8 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 from proxy.wire import error_reader
 from recorder.analysis import columns
-from recorder.capture import outcome, response_errors
+from recorder.capture import outcome
+from recorder.facts import response_errors
 for module in (error_reader, columns, outcome, response_errors):
     assert module.__file__.startswith(sys.argv[1]), module.__file__
 facts = {"dialect": "kafka", "api_key": 1, "api_version": 12, "masked_from": None, "is_cut": False}
@@ -30,6 +31,7 @@ print(json.dumps(response_errors.response_errors(bytes.fromhex(sys.argv[2]), **f
 """
 
 
+@pytest.mark.real
 def test_a_process_that_has_only_the_zip_reads_errors_and_waits(tmp_path: Path) -> None:
     zipped = write_zip(tmp_path / "code.zip")
     batch = records.write_batch([records.Record(5, value=b"v")])
@@ -45,8 +47,8 @@ def test_a_process_that_has_only_the_zip_reads_errors_and_waits(tmp_path: Path) 
 DECODERS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from recorder.analysis.decode import answers, batches, cloudevent_rows, encodings, messages, metadata, names
-from recorder.analysis.decode import record_rows, software, topic_partitions
+from recorder.analysis.decode import cloudevent_rows, encodings, messages, record_rows
+from recorder.facts import answers, batches, metadata, names, software, topic_partitions
 from recorder.analysis import scan
 from recorder.capture import reader
 ours = [module for name, module in sys.modules.items() if name.split(".")[0] in ("proxy", "recorder")]

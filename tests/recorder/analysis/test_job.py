@@ -196,6 +196,7 @@ def test_five_thousand_frames_of_a_megabyte_go_through_an_executor_of_two_gigaby
     assert [(row["error"], row["count"]) for row in errors] == [("NOT_LEADER_OR_FOLLOWER", 500)]
 
 
+@pytest.mark.real
 def test_a_terminal_shows_the_current_step_while_the_jvm_starts(tmp_path: Path) -> None:
     program = """
 import pathlib, subprocess, sys

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as spark
 
 from recorder.analysis.pushed import all_of, bounds_ns, taken
-from recorder.analysis.schema import Column, arrow_type
+from recorder.facts.schema import Column, arrow_type
 from tests.tables import each_row
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

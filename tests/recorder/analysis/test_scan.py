@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.analysis import scan
-from recorder.analysis.decode.answers import fixed
 from recorder.analysis.scan import is_within, planned
 from recorder.capture.frames import HOUR_NS
 from recorder.capture.reader import file_at
+from recorder.facts.answers import fixed
 from tests.tables import each_row
 
 FILES = st.lists(st.tuples(st.uuids().map(str), st.integers(0, 1 << 26)), max_size=20, unique_by=lambda file: file[0])

@@ -32,8 +32,8 @@ from tests.clients.harness import PROGRAM
 from tests.faults.live import ROOT
 from tests.recorder.analysis import test_streaming
 from tests.recorder.analysis.conftest import EVENT, NOON, write_frames
-from tests.recorder.analysis.decode.frames import request, response
 from tests.recorder.analysis.test_bodies import some_frames
+from tests.recorder.facts.frames import request, response
 from tests.s3 import Store, store
 
 Build = Callable[..., Any]

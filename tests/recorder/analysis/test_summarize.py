@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from recorder.analysis import bodies
-from recorder.analysis.decode.rows import Decoder
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.report_decoders import OF_FINDINGS, OF_REPORT
 from recorder.analysis.summarize import QUESTIONS, findings, summary, threshold
 from recorder.analysis.summary.sections.findings import Unit
 from recorder.analysis.summary.sections.method import Threshold
+from recorder.facts.rows import Decoder
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]

@@ -48,6 +48,7 @@ def test_each_segment_tells_once_of_each_connection_that_has_something_to_say_in
     assert told == [[], [0, 1], [0, 1, 2], [0, 1, 2]]
 
 
+@pytest.mark.real
 @each_row("seed", range(4))
 @each_row("bodies", ["full", "head"])
 def test_a_checkpoint_is_written_only_where_a_record_may_continue(bodies: str, seed: int) -> None:

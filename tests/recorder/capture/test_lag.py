@@ -223,6 +223,19 @@ def test_a_compactor_that_ends_before_it_reports_leaves_the_lag_growing(log, lag
         assert lag.counters()["compactor_restarts"] == restarts
 
 
+def test_facts_that_failed_are_counted_over_all_compactors(log, lag, session):
+    def report(failed: int) -> int:
+        log.now += SECOND
+        write_status(session, Status(at_ns=log.now, facts_failed=failed))
+        return int(lag.counters()["facts_failed"])
+
+    assert [report(0), report(2), report(3)] == [0, 2, 3]
+    lag.compactor_ended()
+    assert lag.counters()["facts_failed"] == 3
+    # the next compactor counts from 0 again
+    assert [report(0), report(1)] == [3, 4]
+
+
 def test_finished_segments_do_not_count_for_the_lag(log, lag, report):
     log.write(10)
     log.roll()

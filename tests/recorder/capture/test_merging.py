@@ -133,6 +133,7 @@ def test_a_just_published_file_is_not_merged_yet(folder: Path, out: Path) -> Non
     assert not out.exists()
 
 
+@pytest.mark.real
 def test_rows_published_after_a_merge_become_a_further_file(folder: Path, out: Path) -> None:
     last = max(file.last for file in reader.files(folder))
     late = list(folder.rglob(f"*-{last:08d}.parquet"))

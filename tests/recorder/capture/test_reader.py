@@ -50,6 +50,7 @@ def talks(recorded: tuple[Path, list[Talk]], tmp_path: Path) -> list[Talk]:
     return made
 
 
+@pytest.mark.real
 def test_rows_come_session_by_session_each_kind_of_frame_in_the_order_of_the_log(
     talks: list[Talk], tmp_path: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_rows_come_session_by_session_each_kind_of_frame_in_the_order_of_the_log
         assert found
 
 
+@pytest.mark.real
 def test_a_capture_of_format_1_is_read_whose_row_groups_hold_all_frames(talks: list[Talk], tmp_path: Path) -> None:
     rows = [*looks.rows(tmp_path)]
     for file in reader.files(tmp_path):

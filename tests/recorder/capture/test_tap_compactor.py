@@ -11,8 +11,11 @@ import pytest
 
 from recorder.capture import compaction
 from recorder.capture.compactor import compact
+from recorder.capture.fact_files import State, state_of, stems
+from recorder.capture.fact_maker import make_missing
 from recorder.capture.status import Status, write_status
 from recorder.capture.tap import Tap, compactor_command
+from tests.brokers.waiting import wait_for
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import assert_holds, frame_rows, log_bytes, segments, spool_of
 from tests.recorder.capture.traffic import Player, some_talks
@@ -55,6 +58,7 @@ def test_a_compactor_that_has_read_the_whole_log_has_no_lag(
         assert tap.counters()["lag_bytes"] == tap.counters()["lag_seconds"] == 0
 
 
+@pytest.mark.real
 def test_nothing_in_the_proxys_process_imports_what_only_the_compactor_needs(tmp_path: Path) -> None:
     probe = "import sys, recorder.capture.tap; sys.exit(bool({'pyarrow', 'msgspec'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0
@@ -70,3 +74,23 @@ def test_the_compactors_command_is_one_that_finishes_the_session(tap_of: TapOf, 
     assert subprocess.run(compactor_command(tmp_path, tap.session), check=False).returncode == 0
     assert_holds(frame_rows(tmp_path), traffic.expected(talk))
     assert segments(spool_of(tmp_path, tap)) == []
+
+
+@pytest.mark.real
+def test_a_compactor_that_has_caught_up_makes_facts_while_the_session_goes_on(tap_of: TapOf, tmp_path: Path) -> None:
+    talks = some_talks(random.Random(7), 3, 20, 300)
+    tap = tap_of(segment=2_000)
+    player = Player(tap)
+    for talk in talks:
+        player.all_of([talk])
+        tap.flush()
+    with subprocess.Popen(compactor_command(tmp_path, tap.session, facts=True)) as compactor:
+        try:
+            wait_for(lambda: any(state_of(tmp_path, stem) is State.CURRENT for stem in stems(tmp_path)), "facts")
+            tap.close()
+            assert compactor.wait(60) == 0
+        finally:
+            compactor.kill()
+    # what the session's end has left
+    assert make_missing(tmp_path) == []
+    assert {state_of(tmp_path, stem) for stem in stems(tmp_path)} == {State.CURRENT}

@@ -56,6 +56,7 @@ def test_answers_take_work_that_grows_as_their_bytes_do(
     grows(run, 100)
 
 
+@pytest.mark.real
 def test_bytes_held_back_after_a_secret_take_linear_work(tmp_path: Path) -> None:
     """The client's token is incomplete, and meanwhile the broker's responses arrive in many pieces."""
 

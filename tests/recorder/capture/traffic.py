@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import random
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from proxy.conversation.conversation import DEFAULT_LIMITS, Conversation
@@ -25,6 +27,8 @@ from proxy.wire.keys import HEARTBEAT, METADATA, PRODUCE, SASL_AUTHENTICATE
 VENDOR = 10_001
 KINDS = (METADATA, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, VENDOR)
 SECRET = b"hunter2-correct-horse"
+# a letter for each byte
+LETTERS = b"abcdefgh" * 32
 
 
 class Chunk(NamedTuple):
@@ -66,7 +70,7 @@ def framed(frame: bytes) -> bytes:
 
 def call(rng: random.Random, api_key: int, correlation_id: int, client_id: str | None, size: int = 40) -> Call:
     """A call whose bodies hold about `size` bytes."""
-    text = "".join(rng.choices("abcdefgh", k=size))
+    text = rng.randbytes(size).translate(LETTERS).decode()
     secret = b""
     if api_key == METADATA:
         version = rng.choice([1, 5, 9, 12])
@@ -139,15 +143,12 @@ def old_talk(rng: random.Random, connection: int, calls: int) -> Talk:
 def cut(rng: random.Random, talk: Talk, largest: int, start_ns: int = 1_000_000_000) -> Talk:
     """Cuts the streams into chunks of 1 to `largest` bytes. A response begins to arrive when its request is whole."""
     requests, answers = talk.streams()
-    ready: list[tuple[int, int]] = []
-    asked = answered = 0
-    for one in talk.calls:
-        asked += len(one.request)
-        answered += len(one.answer or b"")
-        ready.append((asked, answered))
+    # where the streams are after each call, and before the first one
+    asked = [*accumulate((len(one.request) for one in talk.calls), initial=0)]
+    answered = [*accumulate((len(one.answer or b"") for one in talk.calls), initial=0)]
     at, at_ns = [0, 0], start_ns
     while at[0] < len(requests) or at[1] < len(answers):
-        may_answer = max([answer for request, answer in ready if request <= at[0]], default=0) - at[1]
+        may_answer = answered[bisect_right(asked, at[0]) - 1] - at[1]
         direction = Direction(rng.random() < 0.5)
         room = may_answer if direction else len(requests) - at[0]
         if not room:
@@ -226,16 +227,19 @@ def expected(talk: Talk) -> list[dict[str, Any]]:
             if data is not None:
                 frames.append((direction, begin, begin + len(data), number, one, data))
                 begin += len(data)
-    rows = [_row(talk, *frame) for frame in frames]
+    arrivals = {direction: _arrivals(talk, direction) for direction in Direction}
+    rows = [_row(talk, arrivals[frame[0]], *frame) for frame in frames]
     rows.sort(key=lambda row: (row.pop("order"), row["exchange"]))
     for sequence, row in enumerate(rows):
         row["sequence"] = sequence
     return rows
 
 
-def _row(talk: Talk, direction: Direction, begin: int, end: int, number: int, one: Call, data: bytes) -> dict[str, Any]:
-    order, last_ns = _arrival(talk, direction, end - 1)
-    _, first_ns = _arrival(talk, direction, begin)
+def _row(
+    talk: Talk, arrivals: Arrivals, direction: Direction, begin: int, end: int, number: int, one: Call, data: bytes
+) -> dict[str, Any]:
+    order, last_ns = arrivals.of(end - 1)
+    _, first_ns = arrivals.of(begin)
     body = data[4:]
     masked = [(at, len(one.secret)) for at in [body.find(one.secret)] if one.secret and at >= 0]
     for at, length in masked:
@@ -260,15 +264,22 @@ def _row(talk: Talk, direction: Direction, begin: int, end: int, number: int, on
     }
 
 
-def _arrival(talk: Talk, direction: Direction, offset: int) -> tuple[int, int]:
-    """Returns index and time of the chunk with this byte."""
-    at = 0
-    for index, chunk in enumerate(talk.chunks):
-        if chunk.direction == direction:
-            at += len(chunk.data)
-            if offset < at:
-                return index, chunk.at_ns
-    raise AssertionError("no such byte")
+@dataclass
+class Arrivals:
+    """The chunks of one direction: where each ends in the stream, its index among all chunks, and its time."""
+
+    ends: list[int]
+    chunks: list[tuple[int, int]]
+
+    def of(self, offset: int) -> tuple[int, int]:
+        """Returns index and time of the chunk with this byte."""
+        return self.chunks[bisect_right(self.ends, offset)]
+
+
+def _arrivals(talk: Talk, direction: Direction) -> Arrivals:
+    own = [(index, chunk) for index, chunk in enumerate(talk.chunks) if chunk.direction == direction]
+    ends = accumulate(len(chunk.data) for _, chunk in own)
+    return Arrivals([*ends], [(index, chunk.at_ns) for index, chunk in own])
 
 
 def as_json(state: object) -> object:

@@ -30,7 +30,7 @@ def python(program: str) -> list[str]:
 
 
 def running(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return psutil.pid_exists(pid) and bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
 
 
 @pytest.mark.parametrize("program", [SLEEPER, STUBBORN], ids=["willing", "stubborn"])

@@ -20,6 +20,7 @@ from rich.console import Console
 from recorder.demo import run as module
 from recorder.demo.children import ChildFailed
 from recorder.demo.steady import CLIENTS
+from recorder.terminal import typed
 from tests.recorder.running import run
 
 pytestmark = pytest.mark.timeout(600)
@@ -165,7 +166,7 @@ def test_the_suggested_commands_can_be_copied_from_a_narrow_terminal(tmp_path: P
     paper = StringIO()
     folder = tmp_path / ("long " * 30)
     module._next_steps(Console(width=80, file=paper), folder)
-    commands = [line for line in paper.getvalue().splitlines() if line.startswith(module.typed())]
+    commands = [line for line in paper.getvalue().splitlines() if line.startswith(typed())]
     assert len(commands) == 6
     assert all(f"'{folder}'" in command for command in commands[:5])
     assert "browser" not in paper.getvalue()

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from proxy.wire import catalog
+from proxy.wire import catalog, sizes
 from proxy.wire.integers import Encoding
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, METADATA
-from recorder.analysis.decode.frame import Frame
 from recorder.encodings import times
 from recorder.encodings.times import WAYS, Chosen, measure
+from recorder.facts.frame import Frame
 
 BODY = {"topics": [{"name": "t", "partitions": [{"partition_index": at, "leader_id": -1} for at in range(9)]}]}
 LEADER = "topics.partitions.leader_id"
@@ -47,7 +47,7 @@ def test_frames_that_cant_be_read_are_left_out() -> None:
 @pytest.mark.real
 def test_a_best_encoding_is_that_of_the_fields_of_the_messages_version(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[Any] = []
-    real = times.reencoded
+    real = sizes.reencoded
 
     def reencoded(message: Any, encodings: Any) -> Any:
         used.append(encodings)

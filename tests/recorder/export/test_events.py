@@ -95,7 +95,7 @@ def test_the_event_of_a_cause_holds_its_consequences(mode: Mode) -> None:
 def test_a_finding_is_an_event_that_keeps_to_the_binding(mode: Mode) -> None:
     found = event_in(record(Form("/here", mode).message(FINDING)))
     assert found
-    assert (found.mode, found.broken) == (mode, {})
+    assert (found.mode.value, found.broken) == (mode.value, {})
 
 
 @MODES
@@ -105,7 +105,12 @@ def test_the_same_finding_is_the_same_message_whenever_it_is_exported(mode: Mode
 
 
 def test_ids_tell_findings_apart() -> None:
-    others = [{"rule": "errors"}, {"subject": "Fetch on node 3"}, {"from_ns": 1}, {"from_ns": None}]
+    others: list[dict[str, Any]] = [
+        {"rule": "errors"},
+        {"subject": "Fetch on node 3"},
+        {"from_ns": 1},
+        {"from_ns": None},
+    ]
     assert len({event_id(replace(FINDING, **other)) for other in others} | {event_id(FINDING)}) == 5
     assert event_id(replace(FINDING, to_ns=1, measure=1.0, sentence="other words")) == event_id(FINDING)
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from proxy.tools.body import Body
 from proxy.tools.tree import Masked
 from proxy.wire import kafka07, records
 from proxy.wire.keys import API_VERSIONS, METADATA, PRODUCE, SASL_AUTHENTICATE
-from recorder.inspect.body import Body, body, needs_request
+from recorder.inspect.body import body, needs_request
 from tests.proxy.wire.kafka07.clients import built
 
 Make = Callable[..., dict[str, Any]]

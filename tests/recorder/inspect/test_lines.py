@@ -10,7 +10,7 @@ import pytest
 
 from proxy.wire.error_reader import Unread
 from proxy.wire.long_polls import Wait
-from recorder.capture.response_errors import ResponseErrors
+from recorder.facts.response_errors import ResponseErrors
 from recorder.inspect.exchanges import Pair
 from recorder.inspect.lines import (
     UNREAD,

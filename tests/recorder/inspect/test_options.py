@@ -84,6 +84,7 @@ echo "${COMPREPLY[@]}"
 """
 
 
+@pytest.mark.real
 def test_bash_completes_with_what_the_help_tells_to_paste(folder: Path, tmp_path: Path) -> None:
     assert 'eval "$(_KAFKA_WIRETAP_COMPLETE=bash_source kafka-wiretap)"' in (main.help or "")
     program = tmp_path / "bin" / "kafka-wiretap"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from proxy.tools.body import Body
 from proxy.tools.tree import Masked
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
-from recorder.inspect.body import Body
 from recorder.inspect.show import Form, as_text, as_tree, hex_dump
 
 Make = Callable[..., dict[str, Any]]

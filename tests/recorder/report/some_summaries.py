@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
+from enum import StrEnum
 from itertools import cycle, repeat
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -637,7 +638,9 @@ def _of(hint: Any, name: str, rows: int, texts: Iterator[str], line: Timeline) -
         return None
     if name == "consequences":
         # a finding holds findings, but not at any depth
-        made = [Finding(next(texts), Severity.CRITICAL, *(next(texts) for _ in range(3))) for _ in range(min(rows, 5))]
+        made = [
+            Finding(next(texts), Severity.CRITICAL, next(texts), next(texts), next(texts)) for _ in range(min(rows, 5))
+        ]
         return tuple(made)
     if kind is Timeline:
         return line
@@ -654,7 +657,9 @@ def _of(hint: Any, name: str, rows: int, texts: Iterator[str], line: Timeline) -
         return {f"{next(texts)}{at}": 1_000_003 for at in range(5)}
     if NoneType in arguments:
         return _of(next(one for one in arguments if one is not NoneType), name, rows, texts, line)
-    return _simple(kind, name, texts) if not is_dataclass(kind) else _filled(kind, rows, texts, line)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _filled(kind, rows, texts, line)
+    return _simple(kind, name, texts)
 
 
 def _row(kind: Any, at: int, rows: int, texts: Iterator[str], line: Timeline) -> Any:
@@ -671,7 +676,7 @@ def _row(kind: Any, at: int, rows: int, texts: Iterator[str], line: Timeline) ->
 def _simple(kind: Any, name: str, texts: Iterator[str]) -> Any:
     if kind is str:
         return next(texts)
-    if isinstance(kind, type) and issubclass(kind, str):
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
         return next(iter(kind))
     if kind is bool:
         return True

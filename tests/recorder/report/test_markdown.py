@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -83,6 +84,7 @@ def test_a_long_table_says_what_it_leaves_out() -> None:
     assert "3 more rows in the report" in markdown(long)
 
 
+@pytest.mark.real
 def test_markdown_needs_no_package_of_an_extra() -> None:
     """Markdown for a chat must not need the packages of a page."""
     program = (

@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
-from recorder.analysis.decode import group_rows as g
 from recorder.analysis.expressions import ns
 from recorder.analysis.questions.bins import firsts
 from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Series, Table, Timeline, Top
@@ -21,6 +20,7 @@ from recorder.analysis.summary.sections.groups import Group, Groups, Rebalance
 from recorder.analysis.tables.lag import KEY, Offsets, Span, aged
 from recorder.analysis.tables.rebalances import SILENT_S, lives
 from recorder.capture import frames as c
+from recorder.facts import group_rows as g
 
 # A partition with lag is stalled if its committed offset does not move for so many of the rules' windows.
 STALLED_WINDOWS = 10

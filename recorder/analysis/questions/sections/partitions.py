@@ -6,9 +6,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode.frame import REQUEST, RESPONSE
-from recorder.analysis.decode.rows import SIDE
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.questions.bins import firsts
 from recorder.analysis.summary.bounds import MAX_MARKS, MAX_ROWS, Marks, Table
 from recorder.analysis.summary.sections.partitions import NO_LEADER, LoadOfNode, Partition, Partitions
@@ -16,6 +13,9 @@ from recorder.analysis.table_cache import persisted
 from recorder.analysis.tables.names import named
 from recorder.analysis.tables.produced import not_written, written_only
 from recorder.capture import frames as c
+from recorder.facts.frame import REQUEST, RESPONSE
+from recorder.facts.rows import SIDE
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 
 
 def partitions(captured: Captured, changes: DataFrame) -> Partitions:

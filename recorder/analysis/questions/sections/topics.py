@@ -9,8 +9,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis.bodies import Captured
 from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
-from recorder.analysis.decode.frame import REQUEST, RESPONSE
-from recorder.analysis.decode.rows import SIDE
 from recorder.analysis.expressions import ns
 from recorder.analysis.questions.bins import firsts
 from recorder.analysis.summary.bounds import MAX_ROWS, MAX_TOP, Table, Top
@@ -20,6 +18,8 @@ from recorder.analysis.tables.names import named
 from recorder.analysis.tables.produced import REFUSED, RETRIED, UNANSWERED, not_written, written_only
 from recorder.analysis.tables.topic_use import READS, WRITES, topic_use
 from recorder.capture import frames as c
+from recorder.facts.frame import REQUEST, RESPONSE
+from recorder.facts.rows import SIDE
 
 _SIDES = {WRITES: Side.WRITES, READS: Side.READS}
 # columns of `topic_use`, in the order of the values of a topic and of a client

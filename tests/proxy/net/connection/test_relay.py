@@ -18,9 +18,9 @@ from tests.proxy.conversation import script
 from tests.proxy.conversation.script import produce, request
 from tests.proxy.net.frames import (
     SMALL,
-    Sink,
     answer,
     ask,
+    divert,
     ping,
     pong,
 )
@@ -94,7 +94,7 @@ async def test_an_exchange_is_in_flight_and_seen_before_its_request_is_sent_on()
         sent.append(talk.watcher.bytes[Direction.REQUEST])
 
     async with relaying() as talk:
-        talk.relay._broker = Sink(talk.relay._broker, noted)
+        divert(talk.to_broker, noted)
         await talk.client.say(ping(1))
         await wait_all_tasks_blocked(0.01)
     assert in_flight == [1]
@@ -108,7 +108,7 @@ async def test_the_observer_sees_an_answer_before_it_is_sent_on():
         seen.append(talk.watcher.bytes[Direction.RESPONSE])
 
     async with relaying() as talk:
-        talk.relay._client = Sink(talk.relay._client, noted)
+        divert(talk.to_client, noted)
         await talk.client.say(ping(1))
         await talk.broker.hear_frame()
         await talk.broker.say(pong(1))

@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.conversation import Cause, Direction
 from proxy.net.connection.relay import Relay
 from tests.proxy.net.frames import (
-    Sink,
+    divert,
     ping,
     pong,
 )
@@ -30,13 +30,13 @@ class _Socket:
 
 def hold_answers(talk: Relaying) -> trio.Event:
     """The relay takes responses from the broker, and sends them to the client when this is set."""
-    leave, client = trio.Event(), talk.relay._client
+    leave, send = trio.Event(), talk.to_client.send
 
     async def held(pieces: Any) -> None:
         await leave.wait()
-        await client.send(pieces)
+        await send(pieces)
 
-    talk.relay._client = Sink(client, held)
+    divert(talk.to_client, held)
     return leave
 
 
@@ -56,14 +56,14 @@ async def test_an_idle_connection_drains_at_once():
 async def test_a_request_that_comes_at_that_moment_is_answered_or_not_taken(leave: Any, cause: Cause):
     async with relaying() as talk:
         await wait_all_tasks_blocked(0.01)
-        receive = talk.relay._client._socket.recv
+        receive = talk.to_client._socket.recv
 
         def leaves_meanwhile(most: int) -> bytes:
             # between the kernel's event that bytes can be read, and the reading
             leave(talk.relay)
             return receive(most)
 
-        talk.relay._client._socket = _Socket(talk.relay._client._socket, leaves_meanwhile)
+        talk.to_client._socket = _Socket(talk.to_client._socket, leaves_meanwhile)
         await talk.client.say(ping(1))
         await talk.broker.hears(ping(1))
         await talk.broker.say(pong(1))

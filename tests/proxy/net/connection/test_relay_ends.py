@@ -18,9 +18,9 @@ from proxy.wire import apis
 from proxy.wire.framing import framed
 from proxy.wire.keys import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from tests.proxy.conversation.script import produce, request, response
-from tests.proxy.net.frames import SMALL, Sink, not_now, ping, pong, take_now
+from tests.proxy.net.frames import SMALL, divert, not_now, ping, pong, take_now
 from tests.proxy.net.peers import Peer
-from tests.proxy.net.relays import Relaying, relaying
+from tests.proxy.net.relays import Relaying, RelaysStream, relaying
 
 TOKEN = framed(b"\0user\0secret")
 
@@ -36,7 +36,7 @@ async def shake_hands(talk: Relaying) -> None:
 
 def silent(until: Callable[..., Any], side: str) -> Callable[..., Any]:
     async def lost(self: Stream, *how: Any) -> Any:
-        if self.peer != side.removeprefix("_"):
+        if self.peer != side:
             return await until(self, *how)
         raise PeerLost("Connection timed out", self) from TimeoutError(errno.ETIMEDOUT, "Connection timed out")
 
@@ -237,17 +237,16 @@ async def test_a_reset_of_the_broker_that_sending_finds_first_is_a_reset_too():
     async with relaying() as talk:
 
         async def is_reset(pieces: Any) -> None:
-            raise PeerLost("reset", broker) from ConnectionResetError()
+            raise PeerLost("reset", talk.to_broker) from ConnectionResetError()
 
-        broker = talk.relay._broker
-        talk.relay._broker = Sink(broker, is_reset)
+        divert(talk.to_broker, is_reset)
         await talk.client.say(ping(1))
         await wait_all_tasks_blocked(0.01)
         await talk.broker.finish()
         await talk.ends_with(Cause.BROKER_RESET)
 
 
-@pytest.mark.parametrize(("side", "cause"), [("_client", Cause.CLIENT_LOST), ("_broker", Cause.BROKER_LOST)])
+@pytest.mark.parametrize(("side", "cause"), [("client", Cause.CLIENT_LOST), ("broker", Cause.BROKER_LOST)])
 async def test_a_machine_that_answers_no_more_is_lost(side, cause, monkeypatch):
     # the kernel's error after so many keepalive probes without an answer
     monkeypatch.setattr(Stream, "receive_until", silent(Stream.receive_until, side))
@@ -283,9 +282,9 @@ async def test_a_client_that_only_sending_finds_gone_has_reset_the_connection():
     async with relaying(half_close_seconds=0.01) as talk:
 
         async def is_gone(pieces: Any) -> None:
-            raise PeerLost("gone", talk.relay._client)
+            raise PeerLost("gone", talk.to_client)
 
-        talk.relay._client = Sink(talk.relay._client, is_gone)
+        divert(talk.to_client, is_gone)
         await talk.client.say(ping(1))
         await talk.broker.hears(ping(1))
         await talk.broker.say(pong(1))
@@ -390,20 +389,20 @@ async def test_a_version_that_cannot_be_rewritten_is_refused_once_the_rest_is_an
         await talk.broker.hears_the_end()
 
 
-def broken(talk: Relaying, side: str) -> None:
+def broken(stream: RelaysStream) -> None:
     """From now on nothing can be sent to that side."""
 
     async def fails(pieces: Any) -> None:
-        raise PeerLost("Broken pipe", getattr(talk.relay, side)) from BrokenPipeError()
+        raise PeerLost("Broken pipe", stream) from BrokenPipeError()
 
-    setattr(talk.relay, side, Sink(getattr(talk.relay, side), fails))
+    divert(stream, fails)
 
 
 async def test_a_request_whose_answer_could_not_be_passed_on_is_counted_as_unanswered():
     async with relaying() as talk:
         await talk.client.say(ping(1))
         await talk.broker.hears(ping(1))
-        broken(talk, "_client")
+        broken(talk.to_client)
         await talk.broker.say(pong(1))
         await talk.broker.finish()
         await talk.ends_with(Cause.CLIENT_RESET)
@@ -413,7 +412,7 @@ async def test_a_request_whose_answer_could_not_be_passed_on_is_counted_as_unans
 
 async def test_a_request_that_wants_no_answer_is_counted_even_where_the_broker_did_not_take_it():
     async with relaying() as talk:
-        broken(talk, "_broker")
+        broken(talk.to_broker)
         await talk.client.say(produce(3, 1, acks=0))
         await wait_all_tasks_blocked(0.01)
         await talk.broker.finish()

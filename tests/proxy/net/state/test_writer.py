@@ -48,7 +48,7 @@ class Table:
     """The state to save: a number of nodes."""
 
     def __init__(self, path: Path) -> None:
-        self.count = 0
+        self.count, self.path = 0, path
         self.writer = StateWriter(
             path, lambda: SavedState(dict.fromkeys(range(self.count), KnownNode(Address("b", 1))))
         )
@@ -80,12 +80,12 @@ def table(tmp_path: Path) -> Table:
 def test_a_changed_table_is_in_the_file(table):
     table.grow()
     table.writer.close()
-    assert read_state(table.writer._path).nodes == {0: KnownNode(Address("b", 1))}
+    assert read_state(table.path).nodes == {0: KnownNode(Address("b", 1))}
 
 
 def test_an_unchanged_table_is_not_written(table):
     table.writer.close()
-    assert not table.writer._path.parent.exists()
+    assert not table.path.parent.exists()
 
 
 def test_while_the_disk_is_busy_only_the_newest_state_waits(table, disk):
@@ -149,7 +149,7 @@ def test_the_file_holds_the_newest_state_in_the_end(table, seed):
     for thread in threads:
         thread.join()
     table.writer.close()
-    assert len(read_state(table.writer._path).nodes) == table.count
+    assert len(read_state(table.path).nodes) == table.count
 
 
 async def test_neither_an_answer_that_names_a_new_node_nor_sigterm_waits_for_a_disk_that_hangs(
@@ -179,7 +179,7 @@ def test_closing_writes_the_state_that_no_thread_could_write(table, changes, cap
         for _ in range(changes):
             table.grow()
         table.writer.close()
-    assert len(read_state(table.writer._path).nodes) == changes
+    assert len(read_state(table.path).nodes) == changes
     assert [record.keys["reason"] for record in caplog.records if "can't" in record.message] == ["no thread can be had"]
 
 

@@ -433,14 +433,14 @@ async def test_changed_settings_are_sent_to_all_workers_once_each_is_prepared(ru
 
 
 async def test_a_reload_that_one_worker_refuses_changes_no_worker(running, broker, caplog):
-    before = running.parent._settings
+    before = running.parent.settings
     with bind(Address(HOST, 0)) as free:
         at = Address(*free.getsockname())
     running.changed = changed(broker, named={9: at})
     running.workers[1].refuses = ["clusters.main.tls.certificate can't be used"]
     await read_again(running)
     assert refusals(caplog) == ["clusters.main.tls.certificate can't be used"]
-    assert running.parent._settings is before
+    assert running.parent.settings is before
     for worker in running.workers:
         assert worker.was_told("settings") == []
         assert accepts_for(worker) == [None, 1]
@@ -450,7 +450,7 @@ async def test_a_reload_that_one_worker_refuses_changes_no_worker(running, broke
     # it succeeds the next time
     running.workers[1].refuses = []
     await read_again(running)
-    assert running.parent._settings.drain_seconds == 77
+    assert running.parent.settings.drain_seconds == 77
 
 
 async def test_a_worker_that_does_not_answer_whether_it_is_prepared_stops_the_reload(
@@ -461,7 +461,7 @@ async def test_a_worker_that_does_not_answer_whether_it_is_prepared_stops_the_re
     running.workers[1].does_what_it_is_told = False
     await read_again(running)
     assert refusals(caplog) == [f"worker {running.workers[1].number} does not answer"]
-    assert running.parent._settings.drain_seconds != 77
+    assert running.parent.settings.drain_seconds != 77
     assert running.workers[0].was_told("settings") == []
 
 
@@ -476,7 +476,7 @@ async def test_a_reload_does_not_wait_for_a_worker_that_ended(running, broker):
         gone.end(KILLED)
         while not other.was_told("settings"):
             await wait_all_tasks_blocked(0.005)
-    assert running.parent._settings.drain_seconds == 77
+    assert running.parent.settings.drain_seconds == 77
 
 
 async def test_a_fault_after_workers_got_new_settings_sends_them_the_old_ones(running, broker, caplog, monkeypatch):
@@ -495,7 +495,7 @@ async def test_a_fault_after_workers_got_new_settings_sends_them_the_old_ones(ru
         first, second = worker.was_told("settings")
         assert first["number"] < second["number"]
         assert [load_settings(one["settings"]).settings.drain_seconds for one in (first, second)] == [77, 10]
-    assert running.parent._settings.drain_seconds == 10
+    assert running.parent.settings.drain_seconds == 10
     assert "settings stay as they are: a fault" in caplog.text
 
 

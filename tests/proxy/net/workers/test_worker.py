@@ -458,9 +458,9 @@ async def joined(parent: Parent) -> Worker:
 async def test_a_worker_takes_over_prepared_settings_when_told(parent, broker, logs):
     worker = await joined(parent)
     assert (await parent.calls.ask(changed(broker, "prepare", 1)).wait())["wrong"] == []
-    assert (logs, worker._settings.drain_seconds) == ([], 10)
+    assert (logs, worker.settings.drain_seconds) == ([], 10)
     await parent.calls.ask(changed(broker, "settings", 1)).wait()
-    assert (logs, worker._settings.drain_seconds) == ([("info", "text", {"worker": NUMBER})], 0)
+    assert (logs, worker.settings.drain_seconds) == ([("info", "text", {"worker": NUMBER})], 0)
     assert parent.watcher.seen("chosen") == [("chosen", "what is kept")]
 
 
@@ -483,7 +483,7 @@ async def test_a_worker_refuses_settings_that_it_can_not_use_and_changes_nothing
     refused = changed(broker, "prepare", 1, tls=ListenerTls(tmp_path / "none.pem"))
     (line,) = (await parent.calls.ask(refused).wait())["wrong"]
     assert line.startswith("clusters.main.tls.certificate = ")
-    assert (logs, worker._settings.drain_seconds, parent.watcher.seen("chosen")) == ([], 10, [])
+    assert (logs, worker.settings.drain_seconds, parent.watcher.seen("chosen")) == ([], 10, [])
     assert not parent.ended.is_set()
 
 
@@ -493,7 +493,7 @@ async def test_settings_that_are_forgotten_are_prepared_anew(parent, broker, log
     await parent.calls.ask({"do": "forget", "number": 1}).wait()
     assert parent.worker._prepared_changes == {}
     await parent.calls.ask(changed(broker, "settings", 1, seconds=3)).wait()
-    assert parent.worker._settings.drain_seconds == 3
+    assert parent.worker.settings.drain_seconds == 3
 
 
 async def test_settings_that_others_have_overtaken_are_not_taken_over(parent, broker, logs):
@@ -501,7 +501,7 @@ async def test_settings_that_others_have_overtaken_are_not_taken_over(parent, br
     await joined(parent)
     await parent.calls.ask(changed(broker, "settings", 5, seconds=5)).wait()
     await parent.calls.ask(changed(broker, "settings", 4, seconds=4)).wait()
-    assert parent.worker._settings.drain_seconds == 5
+    assert parent.worker.settings.drain_seconds == 5
 
 
 async def test_a_worker_that_can_not_use_the_others_settings_ends(parent, broker, logs, tmp_path, caplog):

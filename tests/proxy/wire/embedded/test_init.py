@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from proxy.wire import embedded
 from recorder.analysis.executor_zip import write_zip
 
@@ -28,6 +30,7 @@ def test_the_wire_room_does_without_it() -> None:
     assert ran.stdout.strip() == "[]"
 
 
+@pytest.mark.real
 def test_a_process_that_has_only_the_zip_reads_blobs(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from proxy.wire import embedded; "

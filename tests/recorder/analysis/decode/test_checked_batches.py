@@ -7,9 +7,9 @@ from typing import Any
 
 from proxy.wire import records
 from proxy.wire.records import Compression
-from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES, SAMPLED
-from tests.recorder.analysis.decode.frames import own, response
+from recorder.facts.batches import BATCHES
+from tests.recorder.facts.frames import own, response
 
 
 def fetched(*batches: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from proxy.wire import records
 from proxy.wire.records import Compression, ControlType, Record
 from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS, MOST_EXTENSIONS
-from tests.recorder.analysis.decode.frames import Row, own, request, response, rows
+from tests.recorder.facts.frames import Row, own, request, response, rows
 
 FOUR = (("ce_id", b"1"), ("ce_source", b"/here"), ("ce_specversion", b"1.0"), ("ce_type", b"t"))
 JSON = b'{"id":"2","source":"/here","specversion":"1.0","type":"t","partitionkey":"k","data":[1]}'

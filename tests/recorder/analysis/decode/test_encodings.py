@@ -10,7 +10,7 @@ from proxy.wire import apis
 from proxy.wire.headers import request_head, response_head
 from proxy.wire.keys import METADATA, SASL_AUTHENTICATE
 from recorder.analysis.decode.encodings import FIELD_SIZES
-from tests.recorder.analysis.decode.frames import request, response, rows
+from tests.recorder.facts.frames import request, response, rows
 from tests.strategies import must_codec, values_of
 from tests.tables import each_row
 

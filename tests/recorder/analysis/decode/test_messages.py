@@ -6,7 +6,7 @@ import json
 
 from proxy.wire import embedded, records
 from recorder.analysis.decode.messages import MESSAGES
-from tests.recorder.analysis.decode.frames import own, request, response
+from tests.recorder.facts.frames import own, request, response
 
 
 def test_a_frame_is_json() -> None:

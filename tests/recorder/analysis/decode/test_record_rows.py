@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from proxy.wire import records
 from proxy.wire.records import Compression, ControlType, Record
-from recorder.analysis.decode.batches import BATCHES
 from recorder.analysis.decode.record_rows import RECORDS
+from recorder.facts.batches import BATCHES
 from tests.proxy.wire.records.samples import record_lists
-from tests.recorder.analysis.decode.frames import Row, own, request, response, rows
+from tests.recorder.facts.frames import Row, own, request, response, rows
 from tests.tables import each_row
 
 COMMITTED, ABORTED, OPEN, UNKNOWN = "committed", "aborted", "open", "unknown"

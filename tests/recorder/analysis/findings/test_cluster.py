@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.summary.sections.findings import Finding, Findings
 from recorder.analysis.tables.metadata_changes import METADATA_CHANGES
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 from tests.recorder.analysis.by_hand import NOON, Row, each_second, frame, table_of
 
 pytestmark = pytest.mark.real

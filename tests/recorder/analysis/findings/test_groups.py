@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.group_rules import GROUP_RULES
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import with_peers
@@ -16,6 +15,7 @@ from recorder.analysis.summary.sections.findings import Finding
 from recorder.analysis.tables.group_events import GROUP_EVENTS
 from recorder.analysis.tables.lag import LAG
 from recorder.analysis.tables.rebalances import REBALANCES
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 from tests.recorder.analysis.by_hand import NOON, Row, each_second, frame, life, table_of
 
 pytestmark = pytest.mark.real

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.windows import Windows
 from recorder.analysis.summary.sections.findings import Finding
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 from tests.recorder.analysis.by_hand import EVENT, EXCHANGE, NOON, Row, each_second, life, table_of
 
 pytestmark = pytest.mark.real

@@ -13,7 +13,7 @@ from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.tables import Tables
 from recorder.analysis.summary.sections.findings import Finding
 from tests.recorder.analysis.by_hand import NOON, Row
-from tests.recorder.analysis.decode.frames import response
+from tests.recorder.facts.frames import response
 
 pytestmark = pytest.mark.real
 

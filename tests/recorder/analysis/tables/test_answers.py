@@ -11,8 +11,8 @@ from proxy import wire
 from proxy.wire import catalog, records
 from proxy.wire.error_reader import error_codes
 from recorder.analysis.bodies import Captured
-from recorder.analysis.decode.answers import fixed
 from recorder.analysis.tables.answers import answers, answers_without_bodies
+from recorder.facts.answers import fixed
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recorder.analysis.tables.clients import CLIENTS, CONNECTIONS, clients, connections_with_software
-from tests.recorder.analysis.decode.frames import request, response
+from tests.recorder.facts.frames import request, response
 from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real

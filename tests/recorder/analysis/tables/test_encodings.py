@@ -12,7 +12,7 @@ from proxy.wire.keys import HEARTBEAT, METADATA
 from proxy.wire.sizes import BEST, sizes
 from recorder.analysis.questions.encodings import answer
 from recorder.analysis.tables.encodings import ENCODINGS, SAMPLED, encodings
-from tests.recorder.analysis.decode.frames import request, response
+from tests.recorder.facts.frames import request, response
 from tests.strategies import must_codec
 
 pytestmark = pytest.mark.real

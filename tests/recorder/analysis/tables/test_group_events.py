@@ -11,7 +11,7 @@ import pytest
 from proxy.wire import keys, uuid_text
 from recorder.analysis.tables.group_events import GROUP_EVENTS, group_events
 from tests.recorder.analysis.by_hand import NOON, Row
-from tests.recorder.analysis.decode.frames import request, response
+from tests.recorder.facts.frames import request, response
 
 pytestmark = pytest.mark.real
 ID = bytes(range(16))

@@ -11,7 +11,7 @@ from proxy.wire import keys, records, uuid_text
 from recorder.analysis.tables.log_ends import log_ends
 from recorder.analysis.tables.topic_lives import topic_lives, with_life
 from tests.recorder.analysis.by_hand import NOON, Row
-from tests.recorder.analysis.decode.frames import request, response
+from tests.recorder.facts.frames import request, response
 
 pytestmark = pytest.mark.real
 FIRST, SECOND = bytes(range(16)), bytes(range(1, 17))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from recorder.analysis.tables.metadata_changes import METADATA_CHANGES, metadata_changes
-from tests.recorder.analysis.decode.frames import response
+from tests.recorder.facts.frames import response
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]

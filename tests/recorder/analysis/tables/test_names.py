@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from proxy.wire import uuid_text
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.tables.names import TOPIC_NAMES, named, topic_names
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 from tests.recorder.analysis.conftest import NOON
-from tests.recorder.analysis.decode.frames import request, response
+from tests.recorder.facts.frames import request, response
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]

@@ -10,10 +10,10 @@ import pytest
 
 from proxy.wire import records
 from recorder.analysis.bodies import rows
-from recorder.analysis.decode.topic_partitions import TOPIC_PARTITIONS
 from recorder.analysis.tables.produced import not_written, written_only
 from recorder.analysis.tables.topic_use import TOPIC_USE, topic_use
-from tests.recorder.analysis.decode.frames import request, response
+from recorder.facts.topic_partitions import TOPIC_PARTITIONS
+from tests.recorder.facts.frames import request, response
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]

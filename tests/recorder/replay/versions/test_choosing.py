@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations, permutations
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,6 +115,7 @@ def test_a_request_in_its_own_version_is_itself(key: int) -> None:
         assert request(key, version, version, values, NO_TOPICS) is values
 
 
+@pytest.mark.real
 @every_api
 def test_down_and_up_again_is_identity_when_nothing_was_dropped(key: int) -> None:
     topics = Bijection().topics
@@ -149,6 +151,7 @@ def test_nothing_is_changed_in_place(key: int) -> None:
         assert values == values_of(codec, 1)
 
 
+@pytest.mark.real
 @every_api
 def test_any_answer_becomes_one_of_the_recorded_version_with_all_its_fields(key: int) -> None:
     topics = Bijection().topics

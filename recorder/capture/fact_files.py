@@ -1,0 +1,229 @@
+"""The files of facts beside a capture's files of frames, and the markers by which they count.
+
+    facts/<table>/date=…/hour=…/<stem>.parquet     the facts of frames/date=…/hour=…/<stem>.parquet, and of nothing else
+    facts/_done/<stem>                             the marker: the facts' number; of each hour's file of frames its size
+                                                   and digest, and the rows and bytes of each table
+
+Facts can be made anew from the frames at any time, so nothing is lost with them. A marker is renamed into place after
+all files that it tells of; before the files are made anew it is removed. So facts count once they are whole, through
+any crash. A table without rows has no file. Facts don't count either if their number is another, if a file of theirs
+has gone or has another size, or if the frames' file has changed.
+
+`facts/_done` is locked as long as a process makes facts: two would write the same hidden files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.json import Decoder, encode
+
+from proxy.files import Folder
+from recorder.capture import frames as c
+from recorder.capture.entry_json import InvalidEntryError, decode_checked
+from recorder.capture.partitions import hidden, hour_folders
+from recorder.capture.reader import CaptureFile, files
+from recorder.capture.storage import BeforeStep, TableFile, publish
+from recorder.facts.tables import NUMBER, TABLES
+
+FACTS_FOLDER, DONE_FOLDER = "facts", "_done"
+# far more than a marker takes
+_MAX_MARKER = 1 << 20
+_HASHED_BYTES = 1 << 20
+_HOUR = re.compile(rf"{c.DATE}=\d{{4}}-\d\d-\d\d/{c.HOUR}=\d\d")
+
+
+class State(StrEnum):
+    """What is there of a file's facts. All but CURRENT ones are made anew."""
+
+    CURRENT = "current"
+    MISSING = "missing"
+    OTHER_NUMBER = "of another number"
+    OTHER_FRAMES = "of other frames"
+    DAMAGED = "damaged"
+
+
+class TableFacts(Struct, frozen=True):
+    """One table's file of an hour."""
+
+    rows: int
+    bytes: int
+
+
+class HourFacts(Struct, frozen=True):
+    """The facts of one file of frames, which had this size and digest; the tables with rows."""
+
+    size: int
+    digest: str
+    tables: dict[str, TableFacts]
+
+
+class Marker(Struct, frozen=True):
+    """What a marker tells. `hours`: by the hour's folders ("date=2026-11-21/hour=12")."""
+
+    number: int
+    hours: dict[str, HourFacts]
+
+
+_MARKERS: Decoder[Marker] = Decoder(Marker)
+
+
+class Stem(NamedTuple):
+    """The files of frames with one name, one for each hour of its segments: they share a marker."""
+
+    name: str
+    files: tuple[CaptureFile, ...]
+
+
+def stems(folder: Path) -> list[Stem]:
+    """The files of frames by name, in the order of the log. Errors: as of `reader.files`."""
+    by_name = defaultdict[str, list[CaptureFile]](list)
+    for file in files(folder):
+        by_name[file.path.stem].append(file)
+    return [Stem(name, tuple(found)) for name, found in by_name.items()]
+
+
+def hour_key(file: CaptureFile) -> str:
+    """The folders of a file's hour, as a marker has them."""
+    return "/".join(hour_folders(file.hour_ns // c.HOUR_NS))
+
+
+def open_facts(folder: Path) -> Folder:
+    """The folder of the markers, made if it is missing. Errors: OSError."""
+    with Folder.at(folder) as capture, capture.make_folder(FACTS_FOLDER) as facts:
+        return facts.make_folder(DONE_FOLDER)
+
+
+def read_marker(done: Folder, stem: str) -> Marker | None:
+    """What a marker tells; None if there is none, or if it is no marker. Errors: OSError."""
+    try:
+        return decode_checked(_MARKERS, done.read(stem, _MAX_MARKER))  # type: ignore[no-any-return]
+    except (FileNotFoundError, InvalidEntryError):
+        return None
+
+
+def state_of(folder: Path, stem: Stem) -> State:
+    """What is there of the facts of a stem's files. Errors: OSError."""
+    try:
+        with (
+            Folder.at(folder) as capture,
+            capture.folder(FACTS_FOLDER) as facts,
+            facts.folder(DONE_FOLDER) as done,
+        ):
+            marker = read_marker(done, stem.name)
+            if marker is None:
+                return State.DAMAGED if done.stat(stem.name) else State.MISSING
+            made_ns = (done.stat(stem.name) or os.stat_result([0] * 10)).st_mtime_ns
+            return _state(facts, stem, marker, made_ns)
+    except FileNotFoundError:
+        return State.MISSING
+
+
+def _state(facts: Folder, stem: Stem, marker: Marker, made_ns: int) -> State:
+    if marker.number != NUMBER:
+        return State.OTHER_NUMBER
+    for file in stem.files:
+        hour = marker.hours.get(hour_key(file))
+        if hour is None or not _is_of(hour, Path(str(file.path)), made_ns):
+            return State.OTHER_FRAMES
+        if {name: table.bytes for name, table in hour.tables.items()} != _sizes(facts, file):
+            return State.DAMAGED
+    return State.CURRENT
+
+
+def _is_of(hour: HourFacts, path: Path, made_ns: int) -> bool:
+    """True if the frames' file is that of the facts. Its bytes are only read if it is newer than the marker."""
+    found = path.stat()
+    return found.st_size == hour.size and (found.st_mtime_ns < made_ns or digest_of(path) == hour.digest)
+
+
+def _sizes(facts: Folder, file: CaptureFile) -> dict[str, int]:
+    """The sizes of the files of a file's facts, by table."""
+    return {table: size for table, hour in _table_hours(facts, file) if (size := hour.size(file.path.name))}
+
+
+def _table_hours(facts: Folder, file: CaptureFile) -> Iterator[tuple[str, Folder]]:
+    """The tables that have a folder of the file's hour. The folder is open until the next table."""
+    date, hour = hour_folders(file.hour_ns // c.HOUR_NS)
+    for table in TABLES:
+        with (
+            suppress(FileNotFoundError),
+            facts.folder(table.name) as whole,
+            whole.folder(date) as day,
+            day.folder(hour) as opened,
+        ):
+            yield table.name, opened
+
+
+def digest_of(path: Path) -> str:
+    """The digest of a file of frames. Errors: OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_HASHED_BYTES):
+            digest.update(block)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def forget(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep) -> None:
+    """Removes a stem's marker, and then the files of facts, also the hidden ones that a crash has left.
+
+    Errors: OSError.
+    """
+    before_step("remove marker")
+    done.remove(stem.name)
+    done.sync()
+    with Folder.at(folder) as capture, capture.folder(FACTS_FOLDER) as facts:
+        for file in stem.files:
+            for table, hour in _table_hours(facts, file):
+                before_step(f"remove {table}")
+                hour.remove(file.path.name)
+                hour.remove(hidden(file.path.name))
+
+
+def forget_gone(folder: Path, done: Folder, stems: Iterable[Stem]) -> None:
+    """Removes the facts of frames that have gone, as after merging. `stems`: those of all files of frames.
+
+    Files of facts without a marker stay: a marker names the hours. Errors: OSError.
+    """
+    present = {hour_key(file) + file.path.name for stem in stems for file in stem.files}
+    with Folder.at(folder) as capture, capture.folder(FACTS_FOLDER) as facts:
+        for name in done.names():
+            marker = None if name.startswith(".") else read_marker(done, name)
+            gone = [hour for hour in marker.hours if f"{hour}{name}.parquet" not in present] if marker else []
+            if marker and len(gone) == len(marker.hours):
+                done.remove(name)
+            for hour in gone:
+                _remove_hour(facts, hour, f"{name}.parquet")
+
+
+def _remove_hour(facts: Folder, hour: str, name: str) -> None:
+    """Removes the files of one hour's facts. A marker may come from anywhere: what names no hour is passed over."""
+    if not _HOUR.fullmatch(hour):
+        return
+    date, hour_name = hour.split("/")
+    for table in TABLES:
+        with (
+            suppress(FileNotFoundError),
+            facts.folder(table.name) as whole,
+            whole.folder(date) as day,
+            day.folder(hour_name) as opened,
+        ):
+            opened.remove(name)
+
+
+def publish_facts(
+    done: Folder, stem: Stem, made: Iterable[TableFile], hours: Mapping[str, HourFacts], before_step: BeforeStep
+) -> None:
+    """Renames a stem's files of facts into place, and then its marker. Errors: OSError."""
+    publish(made, before_step)
+    before_step("marker")
+    done.replace(stem.name, encode(Marker(NUMBER, dict(hours))), mode=0o666)

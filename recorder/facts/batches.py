@@ -1,0 +1,122 @@
+"""Makes the rows of `batches`: the headers of the record batches in Produce requests and Fetch and ShareFetch answers.
+
+A message of magic 0 or 1 is a row, too. A batch that is cut off at the end of an answer makes no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from proxy.wire import keys
+from proxy.wire.budget import Budget
+from proxy.wire.records import Batch
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, none_if_negative, why
+from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.schema import Column
+from recorder.facts.topics import PLACE, Place, places
+
+HOLDERS = (FrameSelector(REQUEST, (keys.PRODUCE,)), FrameSelector(RESPONSE, (keys.FETCH, keys.SHARE_FETCH)))
+
+HEADER = (
+    Column(
+        "base_offset",
+        "bigint",
+        "the offset of its first record; in a Produce request 0, or what the producer wrote, if no answer tells more; "
+        "null: unknown",
+    ),
+    Column("last_offset", "bigint", "the offset of its last record"),
+    Column("records", "int", "the number of records; null if only decompressing would tell"),
+    Column("bytes", "int", "bytes on the wire, header included"),
+    Column("magic", "smallint", "2, or 0 and 1 for messages"),
+    Column("codec", "string", "`none`, `gzip`, `snappy`, `lz4`, `zstd`"),
+    Column("is_transactional", "boolean", "whether it is part of a transaction"),
+    Column("is_control", "boolean", "whether a broker wrote it: the end of a transaction, a change of leader"),
+    Column("timestamp_type", "string", "`create`, `log_append`; `none` in magic 0"),
+    Column("base_timestamp_ms", "bigint", "the time of its first record, or the delete horizon"),
+    Column("max_timestamp_ms", "bigint", "the latest time of its records"),
+    Column("producer_id", "bigint", "null without idempotence"),
+    Column("producer_epoch", "smallint", "null without idempotence"),
+    Column("base_sequence", "int", "the sequence of its first record; null without idempotence"),
+    Column("leader_epoch", "int", "the epoch of the leader that appended it; null in requests"),
+)
+
+
+# what follows from the magic and the attributes of batches, of which real traffic has few
+_KINDS: dict[tuple[int, int], tuple[int, str, bool, bool, str]] = {}
+_MOST_KINDS = 1024
+
+MakeRow = Callable[[Place, Batch], tuple[Any, ...]]
+
+
+def holders(frame: Frame, budget: Budget) -> list[Place]:
+    """The partitions in a frame that hold records. Errors: Unreadable."""
+    return [place for place in places(frame, budget) if place.records]
+
+
+def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The batches in a frame. Errors: Unreadable."""
+    return read_as(lambda _, batch: header_row(batch), HEADER, frame, budget)
+
+
+def read_as(make_row: MakeRow, columns: Sequence[Column], frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The batches in a frame, a row each: `make_row` makes the values of `columns`. Errors: Unreadable."""
+    for place in holders(frame, budget):
+        found, error = place.batches
+        yield Group(place.named, [make_row(place, batch) for batch in found])
+        if error:
+            yield Group(place.named, [(None,) * len(columns)], why(error, frame))
+
+
+def _kind(batch: Batch) -> tuple[int, str, bool, bool, str]:
+    """Magic, codec, whether it is transactional and a control batch, and its type of timestamps."""
+    key = batch.magic, batch.attributes
+    found = _KINDS.get(key)
+    if found is None:
+        found = batch.magic, batch.codec.value, batch.transactional, batch.control, batch.timestamp_type.value
+        if len(_KINDS) < _MOST_KINDS:
+            _KINDS[key] = found
+    return found
+
+
+def header_row(batch: Batch) -> tuple[Any, ...]:
+    """The values of HEADER."""
+    return (
+        batch.base_offset,
+        batch.last_offset,
+        batch.count,
+        batch.end - batch.start,
+        *_kind(batch),
+        *(
+            None if number < 0 else number
+            for number in (
+                batch.base_timestamp,
+                batch.max_timestamp,
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                batch.leader_epoch,
+            )
+        ),
+    )
+
+
+def read_offsets(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The base offset of each partition in a Produce answer. Errors: Unreadable."""
+    pairs = ((place, place.values) for place in places(frame, budget))
+    yield Group((), [(*at.named, found["error_code"], none_if_negative(found["base_offset"])) for at, found in pairs])
+
+
+PRODUCED_OFFSETS = Decoder(
+    "produced_offsets",
+    "a partition in an answer to Produce",
+    (FrameSelector(RESPONSE, (keys.PRODUCE,)),),
+    (),
+    (
+        *PLACE,
+        Column("error_code", "smallint", "of the partition"),
+        Column("base_offset", "bigint", "of the first record produced; null: none"),
+    ),
+    read_offsets,
+)
+BATCHES = Decoder("batches", "a record batch, or a message of magic 0 or 1", HOLDERS, PLACE, HEADER, read)

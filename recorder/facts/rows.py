@@ -1,0 +1,393 @@
+"""Turns Arrow batches of frames into Arrow batches of a table's rows, in plain Python and pyarrow.
+
+A `Decoder` yields groups: values that some rows share, and the rows' own values. `take` repeats the shared values, and
+`zip` makes columns of the own ones. So a record costs no work for columns that its frame or its batch fills. A table
+has the columns of its frames (`frame_columns`), the shared ones, the rows' own, and `unread`.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, chain, repeat
+from typing import Any, NamedTuple
+
+from proxy.wire.budget import Budget
+from proxy.wire.dialects import Dialect
+from proxy.wire.error_reader import Unread
+from recorder.facts.frame import REQUEST, Frame, Unreadable
+from recorder.facts.response_errors import is_cut
+from recorder.facts.schema import HEADERS, Column, Table, arrow_type
+
+SIDE, UNREAD = "side", "unread"
+# bytes that a frame may take decompressed, and the same again decoded: the values of 64 MiB take several times as much
+FRAME_BUDGET = 512 << 20
+# Larger frames are not opened. The same number of bytes bounds the capture's row groups, and so a reader's memory.
+LARGEST_BODY = 64 << 20
+# about the most bytes of keys and values in a batch of rows; the most rows in it
+MAX_BYTES, MAX_ROWS = 16 << 20, 16_384
+# the rows of frames of at most this many bytes are kept for frames of the same bytes, and of how many
+_SMALL, _KEPT = 256, 4096
+# groups, and rows in a group, of such a frame
+_FEW = 16
+# so many frames of a kind are looked at, before less than half of them being known means that they hardly repeat
+_TRIALS = 256
+_NONE_YET = (0, 0)
+# where the correlation id ends
+_ID_END, _RESPONSE_ID_END = 8, 4
+# New objects between two garbage collections. Python's default of 700 would take a third of a record's time.
+ROWS_A_COLLECTION = 200_000
+
+FRAME = (
+    Column("session", "string", "the capture's session"),
+    Column("cluster", "string", "the cluster's name in the settings"),
+    Column("connection", "bigint", "number within the session"),
+    Column("sequence", "bigint", "the frame's number on its connection"),
+    Column("exchange", "bigint", "the exchange that the frame belongs to"),
+    Column("at", "timestamp", "when the frame's last byte arrived"),
+    Column("node", "int", "the broker's node id; null while unknown"),
+    Column("client", "string", "the client's address and port"),
+    Column("client_id", "string", "as the request says"),
+    Column("principal", "string", "who was logged in"),
+    Column("api", "string", "the api's name"),
+    Column("api_version", "smallint", "the request's version"),
+    Column(SIDE, "string", "`request` or `response`"),
+)
+UNREAD_COLUMN = Column(UNREAD, "string", "why the frame, or the rest of it, has no further rows; null if it was read")
+# the columns by which a decoder asks for frames, and all columns that a `Frame` is made of
+KIND = ("kind", "dialect", "api_key", "api_version")
+FACTS = (*KIND, "masked", "note")
+
+
+class FrameSelector(NamedTuple):
+    """A choice of frames: those of one side and dialect, of these APIs and versions (None: of all)."""
+
+    side: str
+    api_keys: tuple[int, ...] | None
+    dialect: str = Dialect.KAFKA.value
+    versions: tuple[int, ...] | None = None
+
+    def has(self, side: str, dialect: str, api_key: int | None, version: int | None) -> bool:
+        """True for a frame of this kind."""
+        is_api = api_key is not None if self.api_keys is None else api_key in self.api_keys
+        is_version = self.versions is None or version in self.versions
+        return is_api and is_version and (side, dialect) == (self.side, self.dialect)
+
+
+class Group(NamedTuple):
+    """Rows that share the values of some columns. `unread`: the value for all of them. `size`: about their bytes.
+
+    A row may have more values than the table has own columns: further ones are ignored.
+    """
+
+    shared: tuple[Any, ...]
+    rows: Sequence[tuple[Any, ...]]
+    unread: str | None = None
+    size: int = 0
+
+
+Read = Callable[[Frame, Budget], Iterator[Group]]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Declares a table that is made from the bodies of frames, and makes its rows.
+
+    `selectors`: the frames that it reads. `frame_columns`: the columns that are copied from the frame's row. `read`
+    yields a frame's groups; it may raise Unreadable after some of them.
+    """
+
+    name: str
+    row: str
+    selectors: tuple[FrameSelector, ...]
+    shared: tuple[Column, ...]
+    own: tuple[Column, ...]
+    read: Read
+    frame_columns: tuple[Column, ...] = FRAME
+
+    @property
+    def copied(self) -> list[str]:
+        """The capture's columns that `frame_columns` come from."""
+        return ["kind" if column.name == SIDE else column.name for column in self.frame_columns]
+
+    @property
+    def reads(self) -> list[str]:
+        """All columns of the capture that the decoder needs."""
+        return [*dict.fromkeys((*self.copied, *FACTS, "frame"))]
+
+    @property
+    def table(self) -> Table:
+        """The table's declaration."""
+        return Table(
+            self.name, self.row, (*self.frame_columns, *self.shared, *self.own, UNREAD_COLUMN), needs_bodies=True
+        )
+
+
+class DecoderIndex:
+    """Finds the decoders that ask for a frame.
+
+    `unfold_nothing`: none of them does. Then one budget pays for what all of them make of a frame.
+    """
+
+    def __init__(self, decoders: Sequence[Decoder], *, unfold_nothing: bool = False) -> None:
+        self.decoders = decoders
+        self.unfold_nothing = unfold_nothing
+        self.repeats = Repeats()
+        self._known: dict[tuple[Any, ...], list[Decoder]] = {}
+
+    @property
+    def reads(self) -> list[str]:
+        """All columns of the capture that the decoders need."""
+        return [*dict.fromkeys(name for decoder in self.decoders for name in decoder.reads)]
+
+    @property
+    def copied(self) -> list[str]:
+        """The columns of the capture that the decoders' `frame_columns` come from."""
+        return [*dict.fromkeys(name for decoder in self.decoders for name in decoder.copied)]
+
+    def of(self, *kind: Any) -> list[Decoder]:
+        """Returns the decoders that ask for frames of this side, dialect, API and version (KIND)."""
+        known = self._known.get(kind)
+        if known is None:
+            known = [one for one in self.decoders if any(selector.has(*kind) for selector in one.selectors)]
+            self._known[kind] = known
+        return known
+
+
+class Repeats:
+    """The groups of small frames, by their bytes: Heartbeats and their like differ only in their correlation ids.
+
+    Kinds of frames that hardly repeat are found out, and not kept.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[Any, ...], list[tuple[Decoder, Group]]] = {}
+        self._counts: dict[tuple[Any, ...], list[int]] = {}
+
+    def key(self, frame: Frame) -> tuple[Any, ...] | None:
+        """The key of a frame; None if its groups are not kept."""
+        data = frame.data
+        if not _ID_END <= len(data) <= _SMALL or frame.dialect != Dialect.KAFKA:
+            return None
+        kind = frame.side, frame.api_key, frame.api_version
+        asked, found = self._counts.get(kind, _NONE_YET)
+        if asked > _TRIALS and found * 2 < asked:
+            return None
+        # api and version stand before a request's correlation id, and in `kind`
+        rest = data[_ID_END:] if frame.side == REQUEST else data[_RESPONSE_ID_END:]
+        return kind, rest, frame.masked_from, frame.is_cut
+
+    def groups(self, key: tuple[Any, ...]) -> list[tuple[Decoder, Group]] | None:
+        """The groups of an earlier frame with this key; None if there was none."""
+        found = self._groups.get(key)
+        counts = self._counts.setdefault(key[0], [0, 0])
+        counts[0] += 1
+        counts[1] += found is not None
+        return found
+
+    def keep(self, key: tuple[Any, ...], groups: list[tuple[Decoder, Group]]) -> None:
+        """Keeps the groups of a frame, unless they are large: it may unfold."""
+        if len(groups) <= _FEW and all(len(one.rows) <= _FEW and one.size <= _SMALL for _, one in groups):
+            if len(self._groups) >= _KEPT:
+                self._groups.clear()
+            self._groups[key] = groups
+
+
+def decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
+    """The rows of a decoder's table, in Arrow batches, for the frames that it asks for.
+
+    `batches`: frames, with the columns `decoder.reads`.
+    """
+    return (rows for _, rows in decoded_together(batches, DecoderIndex([decoder])))
+
+
+def decoded_together(batches: Iterable[Any], index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
+    """Decodes for several decoders: yields each batch with its decoder. Each frame is opened once for all of them."""
+    with _rarely_collected():
+        for batch in batches:
+            yield from _decoded(batch, index)
+
+
+def unopened(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
+    """Each decoder with a row for each of its frames, none of which is opened: the frame's head, and the reason.
+
+    `batch`: frames with the columns `index.copied`, KIND, `stored` and `size`.
+    """
+    rows: dict[str, list[int]] = {decoder.name: [] for decoder in index.decoders}
+    for number, kind in enumerate(zip(*(batch.column(name).to_pylist() for name in KIND), strict=True)):
+        for decoder in index.of(*kind):
+            rows[decoder.name].append(number)
+    for decoder in index.decoders:
+        if rows[decoder.name]:
+            yield decoder, _unopened(batch.take(rows[decoder.name]), decoder)
+
+
+def _unopened(batch: Any, decoder: Decoder) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    nulls = [pa.nulls(len(batch), arrow_type(column.kind)) for column in (*decoder.shared, *decoder.own)]
+    is_cut_short = pc.fill_null(pc.not_equal(batch["stored"], batch["size"]), True)
+    reason = pc.if_else(is_cut_short, Unread.OMITTED.value, Unread.TOO_LARGE.value)
+    return pa.RecordBatch.from_arrays([*(batch[name] for name in decoder.copied), *nulls, reason], decoder.table.names)
+
+
+@contextmanager
+def _rarely_collected() -> Iterator[None]:
+    """Lets Python collect garbage less often: rows are many objects, and make no cycles."""
+    usual = gc.get_threshold()
+    gc.set_threshold(ROWS_A_COLLECTION)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
+    gathered = {decoder.name: _Gathered(decoder, batch) for decoder in index.decoders}
+    repeats = index.repeats
+    for at, (decoders, frame) in enumerate(_frames(batch, index)):
+        if not decoders:
+            continue
+        key = None if frame is None else repeats.key(frame)
+        groups = None if key is None else repeats.groups(key)
+        is_new = groups is None
+        kept: list[tuple[Decoder, Group]] = []
+        for decoder, group in groups or _groups(decoders, frame, index.unfold_nothing):
+            mine = gathered[decoder.name]
+            mine.add(at, group)
+            if key is not None and is_new:
+                kept.append((decoder, group))
+            if mine.is_full:
+                yield decoder, mine.taken()
+        if key is not None and is_new:
+            repeats.keep(key, kept)
+    for decoder in index.decoders:
+        if gathered[decoder.name].rows:
+            yield decoder, gathered[decoder.name].taken()
+
+
+def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Frame | None]]:
+    """The frames of a batch, each with the decoders that ask for it; None for a frame whose bytes the capture lacks."""
+    facts = zip(*(_values(batch.column(name)) for name in FACTS), strict=True)
+    for data, (side, dialect, key, version, masked, note) in zip(_values(batch.column("frame")), facts, strict=True):
+        frame = None
+        if data is not None:
+            frame = Frame(
+                side, dialect, key, version, data, masked and masked_from(masked), note is not None and is_cut(note)
+            )
+        yield index.of(side, dialect, key, version), frame
+
+
+def _values(column: Any) -> Iterable[Any]:
+    """The column's Python values; one by one if all of them would take much memory."""
+    if column.null_count == len(column):
+        return repeat(None, len(column))
+    return column.to_pylist() if column.nbytes <= MAX_BYTES else (value.as_py() for value in column)
+
+
+def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:
+    """Where the first masked span starts; 0 for a span without a start: it may begin anywhere."""
+    if not masked:
+        return None
+    return (masked[0] or {}).get("start") or 0
+
+
+def _groups(decoders: Sequence[Decoder], frame: Frame | None, unfold_nothing: bool) -> Iterator[tuple[Decoder, Group]]:
+    """Yields the frame's groups. If a decoder can't read it to its end, a row with the reason comes last."""
+    shared_budget = Budget(FRAME_BUDGET)
+    for decoder in decoders:
+        if frame is None:
+            yield decoder, unread(decoder, Unread.OMITTED.value)
+            continue
+        try:
+            for group in decoder.read(frame, shared_budget if unfold_nothing else Budget(FRAME_BUDGET)):
+                yield decoder, group
+        except Unreadable as error:
+            yield decoder, unread(decoder, error.reason)
+
+
+def unread(decoder: Decoder, reason: str) -> Group:
+    """Returns the single row of a frame that can't be read."""
+    return Group((None,) * len(decoder.shared), [(None,) * len(decoder.own)], reason)
+
+
+class _Gathered:
+    """Collects the rows of a batch of frames until they become a batch of the table."""
+
+    def __init__(self, decoder: Decoder, batch: Any) -> None:
+        self._decoder = decoder
+        self._heads = [batch.column(name) for name in decoder.copied]
+        self._clear()
+
+    def _clear(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self._groups: list[Group] = []
+        self._frames: list[int] = []
+        self._size = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.rows) >= MAX_ROWS or self._size >= MAX_BYTES
+
+    def add(self, frame: int, group: Group) -> None:
+        """Adds the rows of a group. `frame`: the number of the group's frame in its batch."""
+        if group.rows:
+            self.rows += group.rows
+            self._groups.append(group)
+            self._frames.append(frame)
+            self._size += group.size
+
+    def taken(self) -> Any:
+        """Returns the rows so far as an Arrow batch of the table, and forgets them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        decoder, groups = self._decoder, self._groups
+        counts = [len(group.rows) for group in groups]
+        of_group = _repeated(range(len(groups)), counts)
+        of_frame = _repeated(self._frames, counts)
+        shared = _columns(decoder.shared, [group.shared for group in groups])
+        arrays = [head.take(of_frame) for head in self._heads]
+        arrays += [pc.take(column, of_group) for column in shared]
+        arrays += _columns(decoder.own, self.rows)
+        arrays.append(pc.take(pa.array([group.unread for group in groups], pa.string()), of_group))
+        self._clear()
+        return pa.RecordBatch.from_arrays(arrays, decoder.table.names)
+
+
+def _columns(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Returns the rows' first values as Arrow columns, one for each declared column; further values are ignored."""
+    return [_column(column, values) for column, values in zip(columns, zip(*rows, strict=False), strict=False)]
+
+
+def _column(column: Column, values: tuple[Any, ...]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.kind == HEADERS:
+        return _headers(values)
+    found = pa.array(values, arrow_type(column.kind))
+    return pc.if_else(pc.less(found, 0), None, found) if column.is_never_negative else found
+
+
+def _headers(values: tuple[Any, ...]) -> Any:
+    """A column of lists of (name, value) pairs, without an object for each list: most are empty."""
+    import pyarrow as pa
+
+    kind = arrow_type(HEADERS)
+    pairs = [*chain.from_iterable(filter(None, values))]
+    fields = [pa.array([pair[at] for pair in pairs], kind.value_type[at].type) for at in (0, 1)]
+    structs = pa.StructArray.from_arrays(fields, fields=list(kind.value_type))
+    ends = accumulate((len(one or ()) for one in values), initial=0)
+    mask = pa.array([one is None for one in values]) if None in values else None
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs, type=kind, mask=mask)
+
+
+def _repeated(values: Iterable[int], counts: Sequence[int]) -> Any:
+    """Each value as often as its count says."""
+    import pyarrow as pa
+
+    return pa.array(chain.from_iterable(map(repeat, values, counts)), pa.int32())
