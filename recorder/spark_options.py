@@ -162,8 +162,8 @@ SMALL = 200_000_000
 
 _ENGINE = click.option(
     "--engine",
-    type=click.Choice([*Engine]),
-    default=Engine.AUTO,
+    type=click.Choice([engine.value for engine in Engine]),
+    default=Engine.AUTO.value,
     show_default=True,
     envvar="KAFKA_WIRETAP_ENGINE",
     show_envvar=True,

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
+from warnings import warn
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
@@ -84,9 +85,12 @@ def _engine(folder: Path) -> Iterator[Path]:
     assert child.stdin is not None
     assert child.stdout is not None
     try:
-        if not child.stdout.readline():
+        network = child.stdout.readline().decode().strip()
+        if not network:
             last = log.read_text(errors="replace").strip().rpartition("\n")[2]
             raise PySparkRuntimeError(f"it did not start: {last}")
+        if network == SHARED:
+            warn("no network namespace: other users of this machine can reach the embedded engine", stacklevel=2)
         yield place
     finally:
         child.stdin.close()

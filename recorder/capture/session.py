@@ -120,7 +120,7 @@ class CaptureSettings(RecordSettings):
             "Make facts of the frames, too, in a niced process. If false, `kafka-wiretap facts` makes them.",
             True,
         ),
-    ] = True
+    ] = False
 
 
 def new_session() -> str:
