@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
-from warnings import warn
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
+
+from recorder.analysis.embedded_server import SHARED
+from recorder.terminal import say
 
 # pyspark's functions ask it which client makes expressions
 _CLIENT = "SPARK_CONNECT_MODE_ENABLED"
@@ -90,7 +92,7 @@ def _engine(folder: Path) -> Iterator[Path]:
             last = log.read_text(errors="replace").strip().rpartition("\n")[2]
             raise PySparkRuntimeError(f"it did not start: {last}")
         if network == SHARED:
-            warn("no network namespace: other users of this machine can reach the embedded engine", stacklevel=2)
+            say("no network namespace: other users of this machine can reach the embedded engine", err=True)
         yield place
     finally:
         child.stdin.close()
