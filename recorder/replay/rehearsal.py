@@ -90,7 +90,7 @@ class _Rehearsal:
         if refused is not None:
             return refused
         parts = refused_parts.refused_parts(exchange) if apis.writes(exchange.api_key) else refused_parts.NOTHING
-        values = refused_parts.left(exchange, exchange.decoded(), parts)
+        values = refused_parts.remaining(exchange, exchange.decoded(), parts)
         if values is None:
             return Withheld(Reason.REFUSED)
         refused = self._world.before.planned(exchange)

@@ -47,7 +47,7 @@ from recorder.replay.outcome import Difference
 from recorder.replay.plan import Dropped, Values
 from recorder.replay.requests.apis import LONG_POLLS, OF_SESSIONS
 from recorder.replay.requests.fields import ComparisonRule, Fields
-from recorder.replay.requests.refused_parts import REFUSALS
+from recorder.replay.requests.refused_parts import WITHHELD_ERRORS
 
 # Differences that are kept of one exchange: enough to recognize an answer that differs everywhere.
 MOST_DIFFERENCES = 20
@@ -290,7 +290,7 @@ class _Comparison:
 
 def _was_refused(of: Iterable[ComparedField], recorded: Values) -> bool:
     """True for a recorded struct with an error after which its client asked again."""
-    return any(line.is_error and recorded.get(line.name) in REFUSALS for line in of)
+    return any(line.is_error and recorded.get(line.name) in WITHHELD_ERRORS for line in of)
 
 
 def _has_error(element: Values) -> bool:

@@ -33,7 +33,7 @@ class Answers:
     def take(self, piece: Piece, answer: Values | None, frame: bytes | None, now: int) -> None:
         """Takes the answer to one request of an item. None: it needs no answer, or its connection broke."""
         item = piece.item
-        if item.state is not State.LEFT or piece not in item.pieces:
+        if item.state is not State.HANDED_OVER or piece not in item.pieces:
             return
         exchange, world = item.exchange, self._play.world
         piece.missing -= 1
@@ -63,7 +63,7 @@ class Answers:
     def take_unsent(self, piece: Piece, now: int) -> None:
         """The connection broke before any byte of the request was written."""
         item = piece.item
-        if item.state is State.LEFT and piece in item.pieces:
+        if item.state is State.HANDED_OVER and piece in item.pieces:
             item.is_unsent = True
             self.take(piece, None, None, now)
 
@@ -78,7 +78,7 @@ class Answers:
         lane.is_watched = False
         wait = self._play.options.wait
         later: list[int] = []
-        for item in [each for each in lane.in_play if each.state is State.LEFT]:
+        for item in [each for each in lane.in_play if each.state is State.HANDED_OVER]:
             exchange = item.exchange
             took = (exchange.answered_ns or exchange.at_ns) - exchange.at_ns
             until = item.sent_at + wait + took

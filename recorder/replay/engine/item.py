@@ -20,7 +20,7 @@ class State(Enum):
     """How far an item is."""
 
     QUEUED = auto()  # waits for its turn
-    LEFT = auto()  # the target has all or a part of it
+    HANDED_OVER = auto()  # to its channels: its bytes may still wait for their connection
     RETRYING = auto()  # will be sent once more
     ANSWERED = auto()  # by the target; the recorded answer is not read yet
     SETTLED = auto()  # answered on both sides, withheld or lost: no item waits for it any more
@@ -92,7 +92,7 @@ class Item:
         answers: of its parts, each in the recorded version's shape; `frame`, `version`: of the last one, as received.
         carriers: other lanes whose channels carry parts of it.
         parts_in_flight: how many have no answer; `lost_connection`: one lost its own, `is_unsent`: before it left.
-        left_at: when its first byte left; `has_left`: it was counted as sent.
+        left_at: when its first byte left; `is_counted`: it was counted as sent.
         is_recording_done: the recorded answer was read, or will never come.
         deadline: when it is given up; None until it is due.
         pause: the last pause before it was sent once more.
@@ -131,14 +131,14 @@ class Item:
     left_at: int | None = None
     answered_at: int | None = None
     is_recording_done: bool = False
-    has_left: bool = False
+    is_counted: bool = False
     deadline: int | None = None
     pause: int = 0
 
     @property
     def is_in_flight(self) -> bool:
         """True while the target has all of the item and owes an answer."""
-        is_sent = self.state is State.LEFT and all(piece.channel.is_open for piece in self.pieces)
+        is_sent = self.state is State.HANDED_OVER and all(piece.channel.is_open for piece in self.pieces)
         return is_sent and self.exchange.awaits
 
     def forget(self) -> None:

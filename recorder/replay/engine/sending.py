@@ -169,9 +169,9 @@ class Sending:
                 values = exchange.decoded()
                 if item.route.may_be_refused:
                     refused = world.refused_values(exchange, values)
-                left = None if refused else self._left(item, values)
+                left = None if refused else self._remaining(item, values)
                 if left is None:
-                    return self._is_refused(item, refused or Withheld(Reason.REFUSED), now)
+                    return self._is_settled_instead(item, refused or Withheld(Reason.REFUSED), now)
                 refused = world.translated(item, left, now, now - item.due)
                 if refused is None:
                     return self._route(item, left, only, now)
@@ -180,19 +180,20 @@ class Sending:
                     return True
         except WireError as error:
             refused = Withheld(Reason.OPAQUE, str(error))
-        return self._is_refused(item, refused, now)
+        return self._is_settled_instead(item, refused, now)
 
     @staticmethod
-    def _left(item: Item, values: Values) -> Values | None:
+    def _remaining(item: Item, values: Values) -> Values | None:
         """The values without what the recording refused; None if that is all. What is sent once is sent again."""
         if item.refused is None:
             answer = item.exchange.answer if item.route.writes and item.is_recording_done else None
             # most answers have come before, and had no errors
             has_errors = isinstance(answer, SharedValues) and (answer.errors is None or bool(answer.errors))
             item.refused = refused_parts.refused_parts(item.exchange) if has_errors else refused_parts.NOTHING
-        return refused_parts.left(item.exchange, values, item.refused) if item.refused else values
+        return refused_parts.remaining(item.exchange, values, item.refused) if item.refused else values
 
-    def _is_refused(self, item: Item, refused: Refusal, now: int) -> bool:
+    def _is_settled_instead(self, item: Item, refused: Refusal, now: int) -> bool:
+        """Keeps an item back, or settles it without sending it: True if its lane may go on."""
         item.ready_at, item.cause = None, Cause.OTHER_ANSWERS
         if isinstance(refused, Hold):
             item.hold = refused
@@ -213,7 +214,7 @@ class Sending:
         wanted = values if only is None else routing.narrowed(exchange.api_key, values, only)
         parts = world.parts(exchange, wanted, item.route)
         if not isinstance(parts, list):
-            return self._is_refused(item, parts, now)
+            return self._is_settled_instead(item, parts, now)
         pieces: list[Piece] = []
         for part in parts:
             lane = item.lane
@@ -222,12 +223,12 @@ class Sending:
             channel = lane.channels.get(part.node) or play.links.channel(lane, part.node, exchange.principal, now)
             if channel is None and play.links.is_gone(part.node, now, play.options.wait):
                 # each that waits on its own would wait for --wait, one behind the other
-                return self._is_refused(item, Withheld(Reason.NO_NODE), now)
+                return self._is_settled_instead(item, Withheld(Reason.NO_NODE), now)
             if channel is None or part.node not in world.cluster.offered:
-                return self._is_refused(item, Hold(Reason.NO_NODE), now)
+                return self._is_settled_instead(item, Hold(Reason.NO_NODE), now)
             found = world.written(item, channel, part.values)
             if isinstance(found, Withheld):
-                return self._is_refused(item, found, now)
+                return self._is_settled_instead(item, found, now)
             pieces.append(Piece(item, self, channel, *found, len(found.requests)))
             if lane is not item.lane:
                 item.carriers.append(lane)
@@ -238,18 +239,18 @@ class Sending:
         exchange, play = item.exchange, self._play
         for note in item.route.sents:
             note(exchange, values, now)
-        item.state, item.values, item.hold = State.LEFT, values, None
+        item.state, item.values, item.hold = State.HANDED_OVER, values, None
         item.pieces, item.parts_in_flight = pieces, len(pieces)
         item.lane.in_play[item] = None
         for lane in item.carriers:
             lane.carries[item] = None
         item.sent_at = now
-        if not item.has_left:
+        if not item.is_counted:
             # however long it had to wait, it may be tried again as long as any other
             item.deadline = now + play.options.wait
         if not item.lane.is_watched:
             self._answers.watch(item.lane, now + play.options.wait)
-        self._has_left(item)
+        self._count_once(item)
         client_id, awaits, origin, remembered = (
             exchange.peer.client_id,
             exchange.awaits,
@@ -263,10 +264,10 @@ class Sending:
                 )
                 play.links.write(piece.channel, out, now)
 
-    def _has_left(self, item: Item) -> None:
+    def _count_once(self, item: Item) -> None:
         play = self._play
-        if not item.has_left:
-            item.has_left = True
+        if not item.is_counted:
+            item.is_counted = True
             counts = item.route.counts
             counts.sent += 1
             for dropped in item.exchange.dropped:
@@ -279,7 +280,7 @@ class Sending:
         """Takes an earlier answer of the target for an item, which is not sent."""
         item.values, item.answers, item.answered_at, item.state = values, [answer], now, State.ANSWERED
         item.lane.in_play[item] = None
-        self._has_left(item)
+        self._count_once(item)
         if item.is_recording_done:
             self._answers.complete(item, now)
 

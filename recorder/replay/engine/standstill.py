@@ -10,7 +10,7 @@ from recorder.replay.engine.item import Item, Lane, State
 from recorder.replay.plan import Hold
 
 _ON_THE_WAY = {
-    State.LEFT: "the target's answer to {}",
+    State.HANDED_OVER: "the target's answer to {}",
     State.RETRYING: "another try of {}",
     State.ANSWERED: "the recorded answer to {}",
 }

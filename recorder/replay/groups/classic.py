@@ -43,7 +43,8 @@ MILLISECOND, HEARTBEATS_A_SESSION = 10**6, 3
 # SyncGroups that leave at once arrive in any order, and some mock brokers never answer one that comes after the
 # assigning one.
 AFTER_FOLLOWERS = 50 * MILLISECOND
-REFUSALS = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS})
+# errors of the target alone after which a member joins again
+MENDED = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS})
 
 
 class ClassicGroups:
@@ -344,7 +345,7 @@ class ClassicGroups:
         if error_of(answer) == UNKNOWN_MEMBER_ID:
             member.on(Event.GONE)
             member.joins_as = ""
-        mended = error_of(answer) in REFUSALS and self._state.may_mend(exchange)
+        mended = error_of(answer) in MENDED and self._state.may_mend(exchange)
         return Resend() if mended else None
 
     def _told(self, exchange: Exchange, group: Group, answer: Values) -> Resend | None:
@@ -362,7 +363,7 @@ class ClassicGroups:
             if exchange.api_key == SYNC_GROUP:
                 synced(group, member, exchange.request["generation_id"])
             return None
-        if error == recorded_error or error not in REFUSALS or member.expelled:
+        if error == recorded_error or error not in MENDED or member.expelled:
             if error == UNKNOWN_MEMBER_ID:
                 member.on(Event.GONE)
             return None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from recorder.replay import partitions
-from recorder.replay.groups.classic import REFUSALS as CLASSIC_REFUSALS
+from recorder.replay.groups.classic import MENDED as MENDED_CLASSIC
 from recorder.replay.groups.member_states import Event
 from recorder.replay.groups.members import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, Group, Member, Memberships
-from recorder.replay.groups.modern_groups import REFUSALS as MODERN_REFUSALS
+from recorder.replay.groups.modern_groups import MENDED as MENDED_MODERN
 from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values, Withheld
 
 # the fields of a request that no member sends
@@ -87,7 +87,7 @@ class Commits:
         return None
 
     def _mended(self, exchange: Exchange, group: Group, member: Member, unlike: set[int]) -> Resend | None:
-        errors = sorted(unlike & (CLASSIC_REFUSALS if member.classic else MODERN_REFUSALS))
+        errors = sorted(unlike & (MENDED_CLASSIC if member.classic else MENDED_MODERN))
         if not errors:
             return None
         error = UNKNOWN_MEMBER_ID if UNKNOWN_MEMBER_ID in errors else errors[-1]

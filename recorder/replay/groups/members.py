@@ -29,7 +29,7 @@ KEPT_GENERATIONS, MOST_GENERATIONS = 2, 10_000
 MOST_MENDS = 4
 INT32_MAX = 2**31 - 1
 # what a refusal does to a member; after other errors it must join
-_REFUSALS = {UNKNOWN_MEMBER_ID: Event.UNKNOWN, STALE_MEMBER_EPOCH: Event.EPOCH_LOST}
+_EVENTS_OF_ERRORS = {UNKNOWN_MEMBER_ID: Event.UNKNOWN, STALE_MEMBER_EPOCH: Event.EPOCH_LOST}
 # the shortest silence of a member, whatever a capture or a target says
 SHORTEST_SILENCE = 10**9
 
@@ -345,5 +345,5 @@ def error_of(answer: Values | None) -> int | None:
 
 def refused(group: Group, member: Member, error: int) -> None:
     """The target refused a member, unlike the recording: the group mends it."""
-    member.on(_REFUSALS.get(error, Event.MUST_JOIN))
+    member.on(_EVENTS_OF_ERRORS.get(error, Event.MUST_JOIN))
     group.mending = True

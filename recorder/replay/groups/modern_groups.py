@@ -28,7 +28,8 @@ from recorder.replay.groups.members import (
 from recorder.replay.names import Names
 from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values, Withheld
 
-REFUSALS = frozenset({UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
+# errors of the target alone after which a member joins again
+MENDED = frozenset({UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
 MILLISECOND = 10**6
 JOIN, LEAVE = 0, -1
 
@@ -148,7 +149,7 @@ class ModernGroups:
         member = group.members.get(exchange.request["member_id"])
         if member is None:
             return None
-        if error == error_of(exchange.answer) or error not in REFUSALS or exchange.request["member_epoch"] < JOIN:
+        if error == error_of(exchange.answer) or error not in MENDED or exchange.request["member_epoch"] < JOIN:
             if error == UNKNOWN_MEMBER_ID:
                 member.on(Event.GONE)
             return None

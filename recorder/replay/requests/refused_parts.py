@@ -32,7 +32,11 @@ from recorder.replay.requests.order import producers
 CORRUPT_MESSAGE, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND = 2, 7, 20
 # errors after which the records of a Produce may be in the log all the same
 MAYBE_WRITTEN = frozenset({REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-REFUSALS = frozenset(error.code for error in ERRORS.values() if error.retriable) - {CORRUPT_MESSAGE, *MAYBE_WRITTEN}
+# errors of recorded answers whose parts are withheld
+WITHHELD_ERRORS = frozenset(error.code for error in ERRORS.values() if error.retriable) - {
+    CORRUPT_MESSAGE,
+    *MAYBE_WRITTEN,
+}
 # a gap before the batch, and a producer whose batches the broker no longer has
 _OF_SEQUENCES = frozenset({45, 59})
 _OPERATION_NOT_ATTEMPTED = 55
@@ -51,7 +55,7 @@ def refused_parts(exchange: Exchange) -> Parts:
         return NOTHING
     if _is_refused_whole(exchange.api_key, answer):
         return frozenset({ALL})
-    found = {where for where, code in codes.items() if where is not None and code in REFUSALS}
+    found = {where for where, code in codes.items() if where is not None and code in WITHHELD_ERRORS}
     if found:
         found |= {where for where, code in codes.items() if where is not None and code == _OPERATION_NOT_ATTEMPTED}
     if exchange.api_key == PRODUCE and _OF_SEQUENCES & {*codes.values()}:
@@ -66,7 +70,7 @@ def refused_parts(exchange: Exchange) -> Parts:
 def _is_refused_whole(api_key: int, answer: Values) -> bool:
     """True if the answer has a refusal of its own, or nothing but refused elements without a key, such as settings."""
     elements = body("response", api_key)
-    if elements.code(answer) in REFUSALS:
+    if elements.code(answer) in WITHHELD_ERRORS:
         return True
     codes = [
         inner.code(element)
@@ -74,10 +78,10 @@ def _is_refused_whole(api_key: int, answer: Values) -> bool:
         if inner.codes and inner.level not in KEYED
         for element in answer.get(name) or ()
     ]
-    return bool(codes) and REFUSALS.issuperset(codes)
+    return bool(codes) and WITHHELD_ERRORS.issuperset(codes)
 
 
-def left(exchange: Exchange, values: Values, refused: Collection[ElementKey | None]) -> Values | None:
+def remaining(exchange: Exchange, values: Values, refused: Collection[ElementKey | None]) -> Values | None:
     """What is left of a recorded request's values without its refused parts; None if nothing is.
 
     The exchange notes the parts that are left out.

@@ -46,7 +46,7 @@ def two_items(first: int, second: int) -> tuple[WaitGraph, Item, Item]:
 def test_members_requests_leave_in_recorded_order(first, second):
     waiting, earlier, later = two_items(first, second)
     assert waiting.holds_back(later)
-    earlier.state = State.LEFT
+    earlier.state = State.HANDED_OVER
     assert waiting.left(earlier) == [later.lane]
     assert not waiting.holds_back(later)
 

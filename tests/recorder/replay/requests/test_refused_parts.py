@@ -22,7 +22,7 @@ from proxy.wire.keys import (
 )
 from proxy.wire.places import WHOLE
 from recorder.replay.plan import Dropped, Exchange, Reason, Values
-from recorder.replay.requests.refused_parts import ALL, left, refused_parts
+from recorder.replay.requests.refused_parts import ALL, refused_parts, remaining
 from tests.recorder.replay.producers.producer_exchanges import PAIR, batch, produce, produce_answer
 from tests.recorder.replay.simulated import exchange
 from tests.tables import each_row
@@ -68,7 +68,7 @@ def test_without_an_answer_that_can_be_read_nothing_is_refused() -> None:
 
 def test_what_is_left_of_a_request_has_its_other_parts_and_the_exchange_notes_the_refused_ones() -> None:
     one = produced(6, 0, 19)
-    values = left(one, one.decoded(), refused_parts(one))
+    values = remaining(one, one.decoded(), refused_parts(one))
     assert values is not None
     assert [each["index"] for each in values["topic_data"][0]["partition_data"]] == [1]
     assert one.dropped == [Dropped("a", 0, Reason.REFUSED), Dropped("a", 2, Reason.REFUSED)]
@@ -76,7 +76,7 @@ def test_what_is_left_of_a_request_has_its_other_parts_and_the_exchange_notes_th
 
 def test_nothing_is_left_of_a_request_whose_parts_are_all_refused() -> None:
     one = produced(6, 19)
-    assert left(one, one.decoded(), refused_parts(one)) is None
+    assert remaining(one, one.decoded(), refused_parts(one)) is None
 
 
 def test_a_request_about_one_group_is_refused_as_a_whole() -> None:
@@ -84,14 +84,14 @@ def test_a_request_about_one_group_is_refused_as_a_whole() -> None:
     told = {"error_code": 16, "generation_id": -1, "protocol_name": "", "leader": "", "member_id": "", "members": []}
     one = answered(JOIN_GROUP, 0, request, told)
     assert refused_parts(one) == {ALL}
-    assert left(one, one.decoded(), {ALL}) is None
+    assert remaining(one, one.decoded(), {ALL}) is None
     assert not refused_parts(answered(JOIN_GROUP, 0, request, told | {"error_code": 27}))
 
 
 def test_of_several_groups_one_may_be_refused() -> None:
     told = [{"group_id": name, "error_code": code} for name, code in (("g", 16), ("h", 0))]
     one = answered(DELETE_GROUPS, 0, {"groups_names": ["g", "h"]}, {"results": told})
-    values = left(one, one.decoded(), refused_parts(one))
+    values = remaining(one, one.decoded(), refused_parts(one))
     assert values is not None
     assert values["groups_names"] == ["h"]
     assert one.dropped == [Dropped("g", WHOLE, Reason.REFUSED)]
@@ -101,7 +101,7 @@ def test_of_several_topics_one_may_be_refused_with_all_that_it_has() -> None:
     request = {"topics": topics("ab"), "timeout_ms": 1, "validate_only": False}
     told = {"topics": [{"name": "a", "error_code": 89}, {"name": "b", "error_code": 0}]}
     one = answered(CREATE_TOPICS, 4, request, told)
-    values = left(one, one.decoded(), refused_parts(one))
+    values = remaining(one, one.decoded(), refused_parts(one))
     assert values is not None
     assert [each["name"] for each in values["topics"]] == ["b"]
 
@@ -109,7 +109,7 @@ def test_of_several_topics_one_may_be_refused_with_all_that_it_has() -> None:
 def test_bare_names_are_parts_too() -> None:
     told = {"responses": [{"name": "a", "error_code": 41}, {"name": "b", "error_code": 0}]}
     one = answered(DELETE_TOPICS, 3, {"topic_names": ["a", "b"], "timeout_ms": 1}, told)
-    values = left(one, one.decoded(), refused_parts(one))
+    values = remaining(one, one.decoded(), refused_parts(one))
     assert values is not None
     assert values["topic_names"] == ["b"]
 
@@ -125,7 +125,7 @@ def joined(*codes: int) -> Exchange:
 
 def test_what_a_cluster_did_not_attempt_beside_a_refused_part_is_refused_too() -> None:
     one = joined(55, 3, 55)
-    assert left(one, one.decoded(), refused_parts(one)) is None
+    assert remaining(one, one.decoded(), refused_parts(one)) is None
     # nobody asks again after a refusal for good
     assert not refused_parts(joined(55, 29))
 
@@ -138,7 +138,7 @@ def test_a_step_of_a_transaction_is_refused_as_a_whole(code: int) -> None:
     assert refused_parts(answered(END_TXN, 3, ended, none)) == {ALL}
     assert refused_parts(answered(INIT_PRODUCER_ID, 1, begun, none)) == {ALL}
     one = joined(code, code)
-    assert left(one, one.decoded(), refused_parts(one)) is None
+    assert remaining(one, one.decoded(), refused_parts(one)) is None
 
 
 def test_elements_without_a_key_are_refused_together_or_not_at_all() -> None:
@@ -176,5 +176,5 @@ def test_a_commit_is_refused_by_partition() -> None:
 
 def test_an_answer_that_names_other_parts_refuses_none_of_the_request() -> None:
     one = exchange(1, PRODUCE, 9, produce(("a", 0, batch(b"1"))), produce_answer(6, ("b", 0)))
-    assert left(one, one.decoded(), refused_parts(one)) == one.decoded()
+    assert remaining(one, one.decoded(), refused_parts(one)) == one.decoded()
     assert not one.dropped
