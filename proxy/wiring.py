@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from proxy.observer import Observer
     from recorder.capture.session import CaptureSettings
 
-# the command that starts a worker's process
-WORKER_COMMAND = (sys.executable, "-m", "proxy.worker")
+# The command that starts a worker's process. -P: Python looks for no module in the current folder, here and wherever
+# a process of our own is started.
+WORKER_COMMAND = (sys.executable, "-P", "-m", "proxy.worker")
 
 
 def recorder(settings: CaptureSettings | None, proxy: ProxySettings) -> tuple[Observer | None, Sequence[str] | None]:

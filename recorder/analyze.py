@@ -241,6 +241,11 @@ def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
 
 def _place(folder: str, where: Where, chosen: Chosen) -> tuple[Place, list[str]]:
     """As `place_of`; also checks that the output folder is free, and says which engine begins. Errors: UsageError."""
+    if chosen.out and is_url(chosen.out):
+        if where.engine is Engine.EMBEDDED:
+            raise click.UsageError("only Spark writes to a URL: right would be --engine spark")
+        where = where._replace(engine=Engine.SPARK)
+        where.check()
     found = place_of(folder, where)
     if chosen.out and not chosen.overwrite:
         _check_free(for_executors(chosen.out))

@@ -100,7 +100,7 @@ def choosing(of: Sequence[str]) -> Callable[..., tuple[str, ...]]:
 
 
 class Engine(StrEnum):
-    """What runs a question: the embedded engine, in this process and without Java, or Spark."""
+    """What runs a question: the embedded engine, beside this process and without Java, or Spark."""
 
     AUTO = "auto"
     EMBEDDED = "embedded"
@@ -140,16 +140,21 @@ class Where(NamedTuple):
             raise click.UsageError("behind this URL only Spark finds a capture: right would be --engine spark")
         if self.is_spark:
             return False
-        if self.engine is Engine.EMBEDDED or (are_reached and sum(place.size for place in places) <= SMALL):
+        if self.engine is Engine.EMBEDDED:
             return True
+        from recorder.analysis.embedded_server import can_leave_network
         from recorder.analysis.java import missing
 
+        # nobody else may reach an engine that was not asked for by its name
+        may_be = are_reached and can_leave_network()
+        if may_be and sum(place.size for place in places) <= SMALL:
+            return True
         lack = missing()
-        if lack and are_reached:
+        if lack and may_be:
             say(f"the embedded engine answers: {lack}", err=True)
             return True
         if lack:
-            raise click.ClickException(lack)
+            raise click.ClickException(f"{lack}; or --engine embedded" if are_reached else lack)
         return False
 
 

@@ -19,7 +19,7 @@ from typing import Any, cast
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis.embedded_server import SHARED
+from recorder.analysis.embedded_server import OWN
 from recorder.terminal import say
 
 # pyspark's functions ask it which client makes expressions
@@ -61,6 +61,8 @@ def session() -> Iterator[SparkSession]:
         from pyspark.sql.connect.session import SparkSession as Client
 
         spark = Client.builder.channelBuilder(_channel(place)).create()
+        # an engine that has died does not come back
+        spark.client.set_retry_policies([])
         for name, value in _SETTINGS.items():
             spark.conf.set(name, value)
         _scratch.append(Path(folder))
@@ -78,11 +80,12 @@ def _engine(folder: Path) -> Iterator[Path]:
     place, log = folder / "engine", folder / "log"
     with log.open("wb") as output:
         child = subprocess.Popen(
-            [sys.executable, "-m", "recorder.analysis.embedded_server", place],
+            [sys.executable, "-P", "-m", "recorder.analysis.embedded_server", place],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
-            env={"RUST_LOG": "off", **os.environ},
+            # what it spills goes with the folder
+            env={"RUST_LOG": "off", **os.environ, "TMPDIR": str(folder)},
         )
     assert child.stdin is not None
     assert child.stdout is not None
@@ -91,18 +94,21 @@ def _engine(folder: Path) -> Iterator[Path]:
         if not network:
             last = log.read_text(errors="replace").strip().rpartition("\n")[2]
             raise PySparkRuntimeError(f"it did not start: {last}")
-        if network == SHARED:
-            say("no network namespace: other users of this machine can reach the embedded engine", err=True)
+        if network != OWN:
+            say(
+                "other users of this machine can reach the embedded engine: it may have no network of its own", err=True
+            )
         yield place
     finally:
         child.stdin.close()
         try:
             child.wait(_ENDS_WITHIN)
-        except BaseException:
+        except BaseException as error:
             # also a second Ctrl-C: no process is left behind
             child.kill()
             child.wait()
-            raise
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
         finally:
             child.stdout.close()
 

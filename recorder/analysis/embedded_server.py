@@ -12,10 +12,12 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
@@ -29,7 +31,10 @@ _CHUNK = 1 << 18
 def main(place: str) -> None:
     """Serves until standard input ends. `place`: where the Unix socket will be."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    network = OWN if _leave_network() else SHARED
+    network = SHARED
+    if can_leave_network():
+        _leave_network()
+        network = OWN
     from pysail.spark import SparkConnectServer  # type: ignore[import-untyped]
 
     server = SparkConnectServer("127.0.0.1", 0)
@@ -39,36 +44,51 @@ def main(place: str) -> None:
     listener.listen()
     Thread(target=_serve, args=(listener, server.listening_address), daemon=True).start()
     print(network, flush=True)
+    # nobody reads more of this process's output
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     sys.stdin.read()
+    # a killed parent removes nothing
+    shutil.rmtree(Path(place).parent, ignore_errors=True)
     # without the interpreter's own end: threads of Sail may run Python then, which aborts the process
     os._exit(0)
 
 
-def _leave_network() -> bool:
-    """True if this process now has a network of its own, with nothing but loopback."""
+def can_leave_network() -> bool:
+    """True if a process of this user may have a network of its own: another process tries it."""
+    tries = os.fork()
+    if not tries:
+        try:
+            _leave_network()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(tries, 0)[1] == 0
+
+
+def _leave_network() -> None:
+    """Gives this process a network of its own, with nothing but loopback. Errors: OSError, AttributeError."""
     uid, gid = os.getuid(), os.getgid()
-    libc = ctypes.CDLL(None)
-    # root needs no user namespace; others may be forbidden to make one
-    if libc.unshare(_NEW_NET) and libc.unshare(_NEW_USER | _NEW_NET):
-        return False
-    try:
-        if uid:
-            Path("/proc/self/setgroups").write_text("deny")
-            Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
-            Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            asked = struct.pack("16sh14x", b"lo", 0)
-            flags = struct.unpack_from("h", fcntl.ioctl(any_socket, _GET_FLAGS, asked), 16)[0]
-            fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
-    except OSError as error:
-        sys.exit(f"a network of its own without loopback: {error}")
-    return True
+    libc = ctypes.CDLL(None, use_errno=True)
+    # root needs no namespace of users
+    if libc.unshare(_NEW_NET):
+        if libc.unshare(_NEW_USER | _NEW_NET):
+            raise OSError(ctypes.get_errno(), "no namespace")
+        for name, mapped in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            Path("/proc/self", name).write_text(mapped)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        asked = struct.pack("16sh14x", b"lo", 0)
+        flags = struct.unpack_from("h", fcntl.ioctl(any_socket, _GET_FLAGS, asked), 16)[0]
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
 
 
 def _serve(listener: socket.socket, engine: tuple[str, int]) -> None:
     while True:
         client, _ = listener.accept()
-        server = socket.create_connection(engine)
+        try:
+            server = socket.create_connection(engine)
+        except OSError:
+            client.close()
+            continue
         for source, target in ((client, server), (server, client)):
             Thread(target=_relay, args=(source, target), daemon=True).start()
 
@@ -79,9 +99,10 @@ def _relay(source: socket.socket, target: socket.socket) -> None:
             target.sendall(chunk)
         target.shutdown(socket.SHUT_WR)
     except OSError:
-        # one side broke: so does the other
+        # one side broke: so does the other, also for the thread that waits for it
         for each in (source, target):
-            each.close()
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def percentiles(value: str | Column, shares: list[float]) -> Column:
     """Returns an aggregate: the list of these percentiles, computed in one pass; null for a group without values."""
     if not is_embedded():
         return F.percentile_approx(value, shares, _ACCURACY)
-    # the embedded engine would interpolate; it is not asked about so many values that they would not fit into memory
+    # The embedded engine would interpolate. Here it holds all values of a group: auto asks it about small captures.
     ordered = F.array_sort(F.collect_list(value))
     found = F.array(*(F.get(ordered, (F.ceil(share * F.size(ordered)) - 1).cast("int")) for share in shares))
     return F.when(F.count(value) > 0, found)
@@ -63,6 +63,8 @@ def percentiles(value: str | Column, shares: list[float]) -> Column:
 
 def without(values: str | Column, others: str | Column) -> Column:
     """Returns the different values of an array that the other array lacks; null if either is null.
+
+    Neither may hold nulls.
 
     (`array_except` takes no arrays on the embedded engine that differ in whether values may be null.)
     """

@@ -125,9 +125,7 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
 
     Errors: ClickException in one line; UsageError for a question that Spark rejects.
     """
-    # all signals that end it work like Ctrl-C: no process and no file is left behind
-    for number in ending_signals():
-        signal.signal(number, interrupt)
+    _end_by_signals()
     with tempfile.NamedTemporaryFile(prefix="kafka-wiretap-spark-", suffix=".log", delete=False) as log:
         path = Path(log.name)
     try:
@@ -146,10 +144,16 @@ def opened(master: str, settings: Mapping[str, str], *, quick: bool) -> Iterator
     path.unlink()
 
 
+def _end_by_signals() -> None:
+    """All signals that end the process work like Ctrl-C: no process and no file is left behind."""
+    for number in ending_signals():
+        signal.signal(number, interrupt)
+
+
 @contextmanager
 def opened_embedded() -> Iterator[SparkSession]:
     """Yields a session on the embedded engine. Errors: as of `opened`."""
-    # within it, errors of a question are told apart from those of the engine's start
+    _end_by_signals()
     with in_utc(), as_click_errors(None), embedded.session() as spark:
         yield spark
 

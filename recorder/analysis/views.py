@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import click
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
@@ -83,8 +84,12 @@ def _kind_of_query(spark: SparkSession, query: str) -> str:
 
 
 def _check_query(spark: SparkSession, query: str) -> None:
-    """Lets the embedded engine parse a query where only queries stand. Errors: AnalysisException, ParseException."""
-    spark.sql(f"select 1 where exists (\n{query}\n)").schema  # noqa: B018 - the engine looks at the query for it
+    """Lets the embedded engine parse a query where only queries stand. Errors: UsageError; AnalysisException."""
+    try:
+        spark.sql(f"select 1 where exists (\n{query.rstrip().rstrip(';')}\n)").schema  # noqa: B018 - the engine looks at the query for it
+    except IllegalArgumentException as error:
+        why = "the embedded engine does not read this as a query, and --engine spark may know more"
+        raise click.UsageError(f"{why}; {ONLY_QUERIES}") from error
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

@@ -31,7 +31,7 @@ class FactChild:
         self,
         folder: Path,
         say: Callable[[str], None] = ignore_step,
-        command: Sequence[str] = (sys.executable, "-m", "recorder.capture.fact_maker"),
+        command: Sequence[str] = (sys.executable, "-P", "-m", "recorder.capture.fact_maker"),
     ) -> None:
         self.failed = 0
         self._folder = folder

@@ -511,5 +511,5 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
 
 def compactor_command(folder: Path, session: str, *, facts: bool = False) -> list[str]:
     """The command line that starts the session's compactor. `facts`: it makes the frames' facts, too."""
-    command = [sys.executable, "-m", "recorder.capture.compactor", str(folder), "--session", session, "--follow"]
+    command = [sys.executable, "-P", "-m", "recorder.capture.compactor", str(folder), "--session", session, "--follow"]
     return [*command, "--facts"] if facts else command

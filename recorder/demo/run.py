@@ -89,7 +89,7 @@ def _replay(screen: Console, started: Children, folder: Path) -> int:
     """Replays the capture to a second cluster at full speed; returns the command's exit code."""
     screen.print()
     with _step(screen, "a second cluster, fresh") as done:
-        cluster = started.start("second cluster", [sys.executable, "-m", "recorder.demo.cluster"])
+        cluster = started.start("second cluster", [sys.executable, "-P", "-m", "recorder.demo.cluster"])
         brokers = cluster.announced(r"listening on (\S+)\n", within=_START)
         done.append(brokers)
     options = ["--to", brokers.split(",")[0], "--speed", "max", "--create-topics", "--yes"]
@@ -114,7 +114,7 @@ def _page(folder: Path) -> Path:
 def _record(screen: Console, started: Children, folder: Path, options: list[str]) -> None:
     """Starts cluster, proxy and clients; when it returns, the capture is compacted. Raises ChildFailed."""
     with _step(screen, "a cluster of three brokers (librdkafka's mock)") as done:
-        cluster = started.start("cluster", [sys.executable, "-m", "recorder.demo.cluster"])
+        cluster = started.start("cluster", [sys.executable, "-P", "-m", "recorder.demo.cluster"])
         brokers = cluster.announced(r"listening on (\S+)\n", within=_START)
         done.append(brokers)
     upstream = brokers.split(",")[0]
@@ -134,7 +134,7 @@ def _record(screen: Console, started: Children, folder: Path, options: list[str]
 
 
 def _work(screen: Console, started: Children, arguments: list[str]) -> None:
-    workload = started.start("clients", [sys.executable, "-m", "recorder.demo.workload", *arguments], piped=True)
+    workload = started.start("clients", [sys.executable, "-P", "-m", "recorder.demo.workload", *arguments], piped=True)
     while begun := _message(workload):
         with _step(screen, str(begun["step"])) as done:
             done.append(str((_message(workload) or _raise_failed(workload))["done"]))

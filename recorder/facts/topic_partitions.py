@@ -145,6 +145,10 @@ def _row(of_frame: Mapping[str, Any], place: Place, shape: _Shape) -> tuple[Any,
         around = (*place.around, values)
         group = _named(around, "group_id")
         transaction = _named(around, "transactional_id") or of_frame.get("v3_and_below_transactional_id") or None
+    old = values.get("old_style_offsets")
+    if old:
+        # ListOffsets 0 lists offsets, the latest one first
+        values = {**values, "offset": old[0]}
     offsets = [
         None if name is None or (found := values.get(name)) is None or found < 0 else found for name in shape.offsets
     ]

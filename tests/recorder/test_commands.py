@@ -269,6 +269,27 @@ def test_a_large_capture_is_read_by_spark_but_by_the_embedded_engine_where_java_
     assert [place.is_embedded for place in asked] == [False, True]
 
 
+def test_an_engine_that_others_could_reach_answers_only_by_its_name(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Place] = []
+    monkeypatch.setattr("recorder.analysis.running.ask", lambda place, _: asked.append(place) or exit_now())
+    monkeypatch.setattr("recorder.analysis.embedded_server.can_leave_network", lambda: False)
+    run("analyze", captured)
+    run("analyze", captured, "--engine", "embedded")
+    assert [place.is_embedded for place in asked] == [False, True]
+
+
+def test_tables_at_a_url_are_written_by_spark(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Place] = []
+    monkeypatch.setattr("recorder.analysis.running.ask", lambda place, _: asked.append(place) or exit_now())
+    run("analyze", captured, "--out", "hdfs://127.0.0.1:1/tables")
+    assert [place.is_embedded for place in asked] == [False]
+    refused = run("analyze", captured, "--out", "hdfs://127.0.0.1:1/tables", "--engine", "embedded")
+    assert refused.exit_code == 2
+    assert "right would be --engine spark" in refused.stderr
+
+
 def test_the_embedded_engine_takes_no_option_of_sparks(captured: Path) -> None:
     result = run("analyze", captured, "--engine", "embedded", "--master", "local[2]")
     assert result.exit_code == 2

@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import psutil
 import pytest
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from recorder.analysis import embedded
@@ -20,7 +22,9 @@ from recorder.analysis.scan import files_in
 from recorder.analysis.sources import SOURCES, captured, load
 from recorder.analysis.summarize import summary
 from recorder.analysis.summary.sections.method import Method
+from recorder.analysis.views import answer, is_for_spark
 from tests.recorder.analysis.conftest import write_frames
+from tests.recorder.analysis.test_views import QUERIES, STATEMENTS
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
@@ -66,7 +70,7 @@ def test_the_engine_ends_with_its_session_and_leaves_no_file() -> None:
     assert not embedded.is_embedded()
 
 
-def test_the_engine_ends_with_a_killed_parent(tmp_path: Path) -> None:
+def test_the_engine_and_its_files_go_with_a_killed_parent() -> None:
     program = "\n".join(
         [
             "import time, psutil",
@@ -79,8 +83,10 @@ def test_the_engine_ends_with_a_killed_parent(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
+        folder = Path(child.cmdline()[-1]).parent
         os.kill(parent.pid, signal.SIGKILL)
     child.wait(60)
+    assert not folder.exists()
 
 
 def test_the_engine_leaves_the_network_of_the_machine() -> None:
@@ -89,3 +95,28 @@ def test_the_engine_leaves_the_network_of_the_machine() -> None:
     with embedded.session():
         (child,) = (one for one in psutil.Process().children() if one.pid not in before)
         assert os.readlink(f"/proc/{child.pid}/ns/net") != mine
+
+
+def test_the_engine_answers_queries_and_nothing_else(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    write_frames(tmp_path, rows, 100)
+    with embedded.session() as session:
+        found = captured(session, str(tmp_path), files_in(str(tmp_path)), is_tiny=True)
+        for query in QUERIES:
+            if not is_for_spark(query) and not query.startswith("from"):
+                assert answer(found, query).columns, query
+        for statement in STATEMENTS:
+            # a single word is taken for a column
+            with pytest.raises((click.UsageError, AnalysisException)):
+                answer(found, statement)
+        assert not session.catalog.tableExists("v")
+
+
+def test_a_question_fails_at_once_when_the_engine_dies() -> None:
+    before = {child.pid for child in psutil.Process().children()}
+    with embedded.session() as session:
+        (child,) = (one for one in psutil.Process().children() if one.pid not in before)
+        child.kill()
+        child.wait(60)
+        # with its own policy, the client would ask again for ten minutes
+        with pytest.raises(PySparkException):
+            session.range(1).count()

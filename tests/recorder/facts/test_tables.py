@@ -219,6 +219,11 @@ CHOSEN = [
     fetch(b"", current_leader={"leader_id": 2, "leader_epoch": 8}),
     response(keys.PRODUCE, 9, {"responses": [{"name": "t", "partition_responses": [{"index": 3, "error_code": 6}]}]}),
     response(keys.LIST_OFFSETS, 5, {"topics": [{"name": "t", "partitions": [{"partition_index": 3, "offset": 9}]}]}),
+    response(
+        keys.LIST_OFFSETS,
+        0,
+        {"topics": [{"name": "t", "partitions": [{"partition_index": 3, "old_style_offsets": [9, 4]}]}]},
+    ),
     request(keys.LIST_OFFSETS, 5, {"topics": [{"name": "t", "partitions": [{"partition_index": 3, "timestamp": -1}]}]}),
     request(
         keys.FETCH,
