@@ -162,8 +162,8 @@ class Where(NamedTuple):
 _HERE = "local[*]"
 # set by `spark-submit`
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-# Bytes of frames up to which the embedded engine answers sooner than Spark (measured).
-SMALL = 200_000_000
+# Bytes of frames up to which the embedded engine answers sooner than Spark: it decodes bodies on one core.
+SMALL = 64_000_000
 
 _ENGINE = click.option(
     "--engine",

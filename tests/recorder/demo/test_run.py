@@ -151,7 +151,8 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path, moment: str) -> None:
 @pytest.mark.real
 def test_ctrl_c_while_spark_runs_ends_its_jvm_and_clears_up(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
-    with demo(tmp_path / "capture", TMPDIR=str(tmp_path / "scratch")) as (process, mark):
+    on_spark = {"TMPDIR": str(tmp_path / "scratch"), "KAFKA_WIRETAP_ENGINE": "spark"}
+    with demo(tmp_path / "capture", **on_spark) as (process, mark):
         read_until(process, "kafka-wiretap analyze")
         while not any(found.name() == "java" for found in marked(mark)):
             assert process.poll() is None
