@@ -68,7 +68,8 @@ def test_recording_opens_a_tap_and_its_compactor(run, tmp_path):
     assert run.observer.settings.queue == 1024 * 1024
     assert run.observer.settings.when_full is WhenFull.WAIT
     assert run.child is not None
-    assert run.child[:3] == [sys.executable, "-m", "recorder.capture.compactor"]
+    # -P: a module of that name in the current folder is another one
+    assert run.child[:4] == [sys.executable, "-P", "-m", "recorder.capture.compactor"]
     assert run.observer.session in run.child
 
 
