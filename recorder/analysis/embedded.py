@@ -20,7 +20,6 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
 from recorder.analysis.embedded_server import OWN
-from recorder.terminal import say
 
 # pyspark's functions ask it which client makes expressions
 _CLIENT = "SPARK_CONNECT_MODE_ENABLED"
@@ -95,6 +94,9 @@ def _engine(folder: Path) -> Iterator[Path]:
             last = log.read_text(errors="replace").strip().rpartition("\n")[2]
             raise PySparkRuntimeError(f"it did not start: {last}")
         if network != OWN:
+            # imported here: a process that plans a data source has no click
+            from recorder.terminal import say
+
             say(
                 "other users of this machine can reach the embedded engine: it may have no network of its own", err=True
             )

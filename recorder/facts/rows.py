@@ -275,9 +275,7 @@ def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Fr
     for data, (side, dialect, key, version, masked, note) in zip(_values(batch.column("frame")), facts, strict=True):
         frame = None
         if data is not None:
-            frame = Frame(
-                side, dialect, key, version, data, masked and masked_from(masked), note is not None and is_cut(note)
-            )
+            frame = Frame(side, dialect, key, version, data, masked_from(masked), note is not None and is_cut(note))
         yield index.of(side, dialect, key, version), frame
 
 

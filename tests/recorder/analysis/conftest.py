@@ -41,7 +41,7 @@ ROOMS_OF_BOTH = ("tables", "questions", "findings")
 
 
 @pytest.fixture(scope="session")
-def jvm() -> Iterator[SparkSession]:
+def on_spark() -> Iterator[SparkSession]:
     """The run's only session on Spark."""
     with job.session("local[2]", extra=SETTINGS, quick=True) as opened:
         yield opened
@@ -52,7 +52,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The session of a module's tests, on Spark if the module says ON_SPARK."""
     asks_both = request.path.parent.name in ROOMS_OF_BOTH and not getattr(request.module, "ON_SPARK", False)
     if not asks_both or is_thorough():
-        yield request.getfixturevalue("jvm")
+        yield request.getfixturevalue("on_spark")
         return
     with embedded.session() as opened:
         yield opened

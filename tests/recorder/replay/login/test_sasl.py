@@ -390,9 +390,10 @@ def expired_token() -> str:
     return ".".join([*(urlsafe_b64encode(part).decode().rstrip("=") for part in parts), ""])
 
 
+# each login takes a connection of its own
 @pytest.mark.real
-@both_forms
-@every_mechanism
+@pytest.mark.parametrize("offered", [NEW, OLD], ids=["wrapped", "bare"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_broker_takes_the_login_and_then_requests(
     connection: Connection, mechanism: str, offered: OfferedVersions
 ) -> None:
@@ -407,7 +408,7 @@ def test_a_broker_takes_the_login_and_then_requests(
 
 
 @pytest.mark.real
-@every_mechanism
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_broker_refuses_a_wrong_secret(connection: Connection, mechanism: str) -> None:
     wrong = Credentials(mechanism, USER, "no-such-password", expired_token())
     with pytest.raises(LoginRefused) as caught:
