@@ -124,7 +124,9 @@ def test_we_read_librdkafkas_batches_from_a_fetch(codec: Compression, mock_three
     produce(mock_three.bootstrap, topic, codec, RECORDS)
     data = fetch_all(mock_three.bootstrap, topic, len(RECORDS))
     assert partial(data) == 0
-    assert {(batch.magic, batch.codec) for batch in batches(data)} == {(2, codec)}
+    assert {batch.magic for batch in batches(data)} == {2}
+    # librdkafka leaves a batch as it is that compression would not shrink: one of few records, on a busy machine
+    assert {batch.codec for batch in batches(data)} - {Compression.NONE} == {codec} - {Compression.NONE}
     assert list(read(data)) == RECORDS
 
 
