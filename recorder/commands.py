@@ -6,7 +6,6 @@ inside the command that needs them, so that the others work without.
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from proxy.option_types import FOLDER, SIZE
 from proxy.terminal import echo, printable
 from recorder.analyze import analyze, sql
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.remote import was_url
 from recorder.comparing import compare
 from recorder.encodings.commands import encodings
 from recorder.export.commands import export
@@ -29,9 +29,6 @@ from recorder.reporting import report
 from recorder.stream import stream
 from recorder.submitting import spark_package
 from recorder.terminal import console, count, size
-
-# the beginning of a URL that was read as a path
-_URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 
 @click.command(short_help="Make Parquet of what a proxy that has ended left in its log.")
@@ -79,7 +76,7 @@ def compact(folder: Path, out: Path | None, file_size: int) -> None:
 
 def _check_merge(out: Path | None) -> None:
     """Checks the options of merging. Errors: UsageError for a URL, or for --file-size without --merge."""
-    if out is not None and _URL.match(str(out)):
+    if out is not None and was_url(str(out)):
         raise click.UsageError(f"{printable(out)} is a URL; right would be --merge with a folder of this machine")
     size_from = click.get_current_context().get_parameter_source("file_size")
     if out is None and size_from is ParameterSource.COMMANDLINE:

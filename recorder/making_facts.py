@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,11 +14,9 @@ import click
 from proxy.files import Folder
 from proxy.terminal import echo, printable
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.remote import was_url
 from recorder.ready import NoCapture, ready
 from recorder.terminal import console, count, size
-
-# the beginning of a URL
-_URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 
 @click.command(short_help="Make the facts of a capture: what its frames say, as small tables.")
@@ -42,7 +39,7 @@ def facts(given: str, processes: int, as_json: bool) -> None:
     from recorder.capture.fact_files import stems
     from recorder.capture.fact_maker import Busy, Made, make_missing
 
-    if _URL.match(given):
+    if was_url(given):
         raise NoCapture(f"{printable(given)} is a URL; right would be a folder of this machine")
     folder = Path(given)
     for note in ready(folder):

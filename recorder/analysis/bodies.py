@@ -91,10 +91,10 @@ class Captured:
     @property
     def by_workers(self) -> bool:
         """True if bodies are read by the worker road."""
-        return self.is_stored or (self.road is not Road.JVM and self.paths is not None)
+        return self.heads_by_workers or (self.road is not Road.JVM and self.paths is not None)
 
     @property
-    def is_stored(self) -> bool:
+    def heads_by_workers(self) -> bool:
         """True if workers read the heads, too. `frames` hold at most the first bytes of some responses then."""
         return is_embedded() or any(path.startswith(SCHEME) for path in self.paths or ())
 
@@ -249,7 +249,7 @@ def _wanted(captured: Captured, selectors: tuple[FrameSelector, ...] = ()) -> Wa
 
 def whole_frames(captured: Captured, columns: Sequence[str], ddl: str) -> DataFrame:
     """Returns columns of the table `frames` with whole frames, wherever the capture is stored."""
-    if not captured.is_stored:
+    if not captured.heads_by_workers:
         return captured.chosen.select(*columns)
     return scanned(captured, partial(plain_rows, columns=columns, wanted=_wanted(captured)), ddl)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from recorder.capture.storage import ignore_step
 
+# what the child tells of a file of frames
 BEGUN, MADE, FAILED = "begun", "made", "failed"
 _BLOCK = 1 << 16
 

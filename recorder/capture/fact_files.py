@@ -148,12 +148,12 @@ def _is_of(hour: HourFacts, path: Path, made_ns: int) -> bool:
 
 def _sizes(facts: Folder, file: CaptureFile) -> dict[str, int]:
     """The sizes of the files of a file's facts, by table."""
-    return {table: size for table, hour in _table_hours(facts, file) if (size := hour.size(file.path.name))}
+    return {table: size for table, hour in _table_hours(facts, hour_key(file)) if (size := hour.size(file.path.name))}
 
 
-def _table_hours(facts: Folder, file: CaptureFile) -> Iterator[tuple[str, Folder]]:
-    """The tables that have a folder of the file's hour. The folder is open until the next table."""
-    date, hour = hour_folders(file.hour_ns // c.HOUR_NS)
+def _table_hours(facts: Folder, key: str) -> Iterator[tuple[str, Folder]]:
+    """The tables that have a folder of an hour (`hour_key`). The folder is open until the next table."""
+    date, hour = key.split("/")
     for table in TABLES:
         with (
             suppress(FileNotFoundError),
@@ -183,7 +183,7 @@ def forget(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep) -> N
     done.sync()
     with Folder.at(folder) as capture, capture.folder(FACTS_FOLDER) as facts:
         for file in stem.files:
-            for table, hour in _table_hours(facts, file):
+            for table, hour in _table_hours(facts, hour_key(file)):
                 before_step(f"remove {table}")
                 hour.remove(file.path.name)
                 hour.remove(hidden(file.path.name))
@@ -207,16 +207,8 @@ def forget_gone(folder: Path, done: Folder, stems: Iterable[Stem]) -> None:
 
 def _remove_hour(facts: Folder, hour: str, name: str) -> None:
     """Removes the files of one hour's facts. A marker may come from anywhere: what names no hour is passed over."""
-    if not _HOUR.fullmatch(hour):
-        return
-    date, hour_name = hour.split("/")
-    for table in TABLES:
-        with (
-            suppress(FileNotFoundError),
-            facts.folder(table.name) as whole,
-            whole.folder(date) as day,
-            day.folder(hour_name) as opened,
-        ):
+    if _HOUR.fullmatch(hour):
+        for _, opened in _table_hours(facts, hour):
             opened.remove(name)
 
 

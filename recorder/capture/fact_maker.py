@@ -32,6 +32,7 @@ from proxy.files import Folder
 from proxy.terminal import harmless
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
+from recorder.capture.fact_child import BEGUN, FAILED, MADE
 from recorder.capture.fact_files import (
     FACTS_FOLDER,
     HourFacts,
@@ -228,7 +229,7 @@ def make_missing(
     """Makes all facts that are missing, but those of the stems `leave_out`. Returns those that could not be made.
 
     Args:
-        say: called with ("begun", stem, None), ("made", stem, Made) and ("failed", stem, reason).
+        say: called with (BEGUN, stem, None), (MADE, stem, Made) and (FAILED, stem, reason).
         processes: 1: this process makes them. More: so many children, whose memory is bounded.
     Errors: Busy; as of `reader.files`; OSError for a folder that can't be written.
     """
@@ -243,10 +244,10 @@ def make_missing(
         )
         for stem, outcome in outcomes:
             if isinstance(outcome, Made):
-                say("made", stem.name, outcome)
+                say(MADE, stem.name, outcome)
             else:
                 failures.append(Failure(stem.name, outcome))
-                say("failed", stem.name, outcome)
+                say(FAILED, stem.name, outcome)
     return failures
 
 
@@ -254,7 +255,7 @@ def _one_by_one(
     folder: Path, done: Folder, todo: Sequence[Stem], say: Callable[[str, str, Any], None]
 ) -> Iterator[tuple[Stem, Made | str]]:
     for stem in todo:
-        say("begun", stem.name, None)
+        say(BEGUN, stem.name, None)
         yield stem, _made_or_reason(folder, done, stem)
 
 
@@ -280,7 +281,7 @@ def _by_children(
     except BrokenProcessPool:
         pass
     for stem in left.values():
-        say("begun", stem.name, None)
+        say(BEGUN, stem.name, None)
         try:
             with _children(1) as pool:
                 yield stem, pool.submit(_made_by_child, folder, stem).result()

@@ -110,16 +110,9 @@ class _CompactReader:
     def struct(self, depth: int) -> Struct:
         found: Struct = {}
         number = 0
-        data = self._data
         while (byte := self._byte()) & 15 != STOP:
             number = number + (byte >> 4) if byte >> 4 else self._integer()
-            kind = byte & 15
-            # most fields are numbers, and most of those take a byte
-            if kind in INTEGERS and (value := data[self.at]) < 128:
-                self.at += 1
-                found[number] = value >> 1 ^ -(value & 1)
-            else:
-                found[number] = self._value(kind, depth + 1)
+            found[number] = self._value(byte & 15, depth + 1)
         return found
 
     def _value(self, kind: int, depth: int) -> Any:

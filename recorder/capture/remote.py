@@ -22,6 +22,7 @@ from typing import Any
 from recorder.capture import frames as c
 
 SCHEME = "s3://"
+_READ_AS_PATH = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 # how long a request waits for a store that does not answer, and how often it is tried
 _PATIENCE_S, _TRIES = 10, 3
 # bytes that are fetched at a time, as a block, while a reader goes from page header to page header
@@ -119,6 +120,11 @@ _SIZES: dict[str, int] = {}
 def is_url(place: str) -> bool:
     """True for a URL, False for a path on this machine."""
     return "://" in place
+
+
+def was_url(path: str) -> bool:
+    """True for a URL, and for what is left of one that was read as a path: two slashes are one then."""
+    return _READ_AS_PATH.match(path) is not None
 
 
 def place_at(text: str) -> Place:

@@ -1,14 +1,13 @@
 """Reads error codes, throttle times and the ends of long polls from answers, for `tables.answers`.
 
 `fixed` lists the answers whose only error code has a fixed offset, such as Heartbeat's: Spark's own expressions read
-those. The decoder here reads all other answers with error codes. Small answers often differ only in their correlation
-ids, so their results are cached.
+those. The decoder here reads all other answers with error codes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import cache
 
 from proxy.wire import apis
 from proxy.wire.budget import Budget
@@ -20,14 +19,6 @@ from recorder.facts.response_errors import ResponseErrors, response_errors
 from recorder.facts.rows import Decoder, FrameSelector, Group
 from recorder.facts.schema import Column
 from recorder.facts.topics import Place
-
-# Results are cached for answers of at most this many bytes: answers about many partitions hardly repeat.
-_SMALL = 256
-# the most cached results
-_KEPT = 4096
-
-# dialect, api key, version, start of the frame's first masked span, whether the frame is cut
-_FrameFacts = tuple[str, int, int | None, int | None, bool]
 
 # The columns of an answer's row in `frames` that its exchange needs.
 HEADS = (
@@ -110,37 +101,19 @@ def read_codes(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 def _found(frame: Frame, budget: Budget) -> ResponseErrors:
-    facts = frame.dialect, frame.api_key, frame.api_version, frame.masked_from, frame.is_cut
-    if _is_small(frame):
-        return _read_small(b"\0\0\0\0" + frame.data[4:], facts)
-    return _read(frame.data, facts, budget)
+    return response_errors(
+        frame.data,
+        dialect=frame.dialect,
+        api_key=frame.api_key,
+        api_version=frame.api_version,
+        masked_from=frame.masked_from,
+        is_cut=frame.is_cut,
+        budget=budget,
+    )
 
 
 def _codes_and_wait(found: ResponseErrors) -> tuple[list[int] | None, str | None]:
     return found.codes if found.unread is None else None, found.wait and found.wait.value
-
-
-def _is_small(frame: Frame) -> bool:
-    return 4 <= len(frame.data) <= _SMALL and frame.dialect == Dialect.KAFKA
-
-
-@lru_cache(_KEPT)
-def _read_small(data: bytes, facts: _FrameFacts) -> ResponseErrors:
-    """`data`: the answer, with a correlation id of 0."""
-    return _read(data, facts, Budget())
-
-
-def _read(data: bytes, facts: _FrameFacts, budget: Budget) -> ResponseErrors:
-    dialect, api_key, api_version, masked_from, is_cut = facts
-    return response_errors(
-        data,
-        dialect=dialect,
-        api_key=api_key,
-        api_version=api_version,
-        masked_from=masked_from,
-        is_cut=is_cut,
-        budget=budget,
-    )
 
 
 _OWN = (

@@ -255,7 +255,7 @@ def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
         groups = None if key is None else repeats.groups(key)
         is_new = groups is None
         kept: list[tuple[Decoder, Group]] = []
-        for decoder, group in groups or _groups(decoders, frame, index.unfold_nothing):
+        for decoder, group in _groups(decoders, frame, index.unfold_nothing) if groups is None else groups:
             mine = gathered[decoder.name]
             mine.add(at, group)
             if key is not None and is_new:

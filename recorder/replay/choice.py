@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from proxy.schema.addresses import meant
@@ -26,6 +27,11 @@ class Choice:
         """False if everything passes."""
         times = self.since_ns, self.until_ns
         return bool(self.options.only or self.connections or self.clients) or times != (None, None)
+
+    @property
+    def filter(self) -> Callable[[Exchange], bool] | None:
+        """`plays`; None if everything passes, so that nobody asks for each exchange."""
+        return self.plays if self.leaves_out else None
 
     def plays(self, exchange: Exchange) -> bool:
         """True for exchanges that are sent, or withheld with a reason."""

@@ -295,8 +295,7 @@ class Engine:
         if self._finishing.is_due(now):
             self._finishing.tick(now)
         while True:
-            if play.held.has_changed:
-                play.free(play.held.freed())
+            play.free(play.held.freed())
             if not play.ready:
                 break
             ready, play.ready = play.ready, {}

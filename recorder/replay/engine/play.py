@@ -141,15 +141,12 @@ class HeldLanes:
 
     Only members' requests and commits of its group change what a room says of a member's request. Any settled item may
     free the others.
-
-    Attributes:
-        has_changed: lanes may go on.
     """
 
     def __init__(self) -> None:
         self._lanes: dict[str | None, dict[Lane, None]] = {}
         self._changed: set[str | None] = set()
-        self._all_changed = self.has_changed = False
+        self._all_changed = False
 
     def hold(self, item: Item) -> None:
         """A room holds an item back."""
@@ -159,19 +156,22 @@ class HeldLanes:
         """An item was settled."""
         if self._lanes:
             self._changed.update((None, item.keys.member_of, item.keys.commits_to))
-            self.has_changed = True
 
     def all_changed(self) -> None:
         """Something else happened: time went by, or a request that the replay made was answered."""
         self._all_changed = bool(self._lanes)
-        self.has_changed = self._all_changed or bool(self._changed)
+
+    @property
+    def has_changed(self) -> bool:
+        """True if lanes may go on."""
+        return self._all_changed or bool(self._changed)
 
     def freed(self) -> list[Lane]:
         """The lanes that may go on. Each is returned once, unless it is held back again."""
         if not self.has_changed:
             return []
         groups = [*self._lanes] if self._all_changed else [group for group in self._changed if group in self._lanes]
-        self._changed, self._all_changed, self.has_changed = set(), False, False
+        self._changed, self._all_changed = set(), False
         return [lane for group in groups for lane in self._lanes.pop(group)]
 
 

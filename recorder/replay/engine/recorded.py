@@ -53,11 +53,7 @@ class Recorded:
     def _ask(self, exchange: Exchange, now: int) -> None:
         play = self._play
         world, route = play.world, play.world.route(exchange)
-        if (
-            exchange.at_ns > world.last_ns
-            or route.is_regenerated
-            or not (world.chooses is None or world.chooses(exchange))
-        ):
+        if exchange.at_ns > world.last_ns or route.is_regenerated or not world.is_chosen(exchange):
             if world.is_made_anew(exchange):
                 world.counts(exchange).recorded += 1
                 world.withhold(exchange, Withheld(Reason.MADE_ANEW))

@@ -121,7 +121,7 @@ class World:
         result: Result,
     ) -> None:
         self.options, self.cluster, self.names, self.result = options, cluster, names, result
-        self.first_ns, self.last_ns, self.chooses = survey.first_ns, survey.last_ns, chooses
+        self.first_ns, self.last_ns, self._chooses = survey.first_ns, survey.last_ns, chooses
         self.has_new_topics = bool(prepared.lacking)
         self._topics = dict.fromkeys(survey.used_topics())
         self._nodes = Nodes(survey.nodes, options.nodes)
@@ -170,14 +170,18 @@ class World:
 
     # before a request leaves
 
+    def is_chosen(self, exchange: Exchange) -> bool:
+        """False for exchanges that the options leave out."""
+        return self._chooses is None or self._chooses(exchange)
+
     def plays(self, exchange: Exchange) -> bool:
         """False for exchanges that the options leave out, that are made anew, or recorded after the survey."""
         is_recorded = exchange.at_ns <= self.last_ns and not self._routes.of(exchange).is_regenerated
-        return is_recorded and (self.chooses is None or self.chooses(exchange))
+        return is_recorded and self.is_chosen(exchange)
 
     def is_made_anew(self, exchange: Exchange) -> bool:
         """True for an exchange that the options choose and that each connection of the replay makes anew."""
-        return self._routes.of(exchange).is_regenerated and (self.chooses is None or self.chooses(exchange))
+        return self._routes.of(exchange).is_regenerated and self.is_chosen(exchange)
 
     def refused(self, exchange: Exchange) -> Withheld | None:
         """Why an exchange is withheld, by its head."""

@@ -248,7 +248,7 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     options = job.options.within(surveyed.last_ns - surveyed.first_ns)
     result.had_records = tuple(map(names.recorded_topic, found.filled))
     result.had_offsets = tuple(map(names.recorded, found.overwritten))
-    world = World(options, job.choice.plays if job.choice.leaves_out else None, surveyed, cluster, names, found, result)
+    world = World(options, job.choice.filter, surveyed, cluster, names, found, result)
     await _play(job, world, target)
     return _told(job, world.result)
 
@@ -339,7 +339,7 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
     plan = Plan(_source(job, surveyed), _reached(job, cluster), job.words())
     world = World(
         job.options,
-        job.choice.plays if job.choice.leaves_out else None,
+        job.choice.filter,
         surveyed,
         cluster,
         names,

@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,15 @@ from tests.recorder.analysis.test_views import QUERIES, STATEMENTS
 
 pytestmark = pytest.mark.real
 Build = Callable[..., Any]
+
+
+@contextmanager
+def engine() -> Iterator[tuple[SparkSession, psutil.Process]]:
+    """A session on the embedded engine, and the engine's process."""
+    before = {child.pid for child in psutil.Process().children()}
+    with embedded.session() as session:
+        (child,) = (one for one in psutil.Process().children() if one.pid not in before)
+        yield session, child
 
 
 def answers(session: SparkSession, folder: str) -> tuple[dict[str, Any], Any]:
@@ -58,9 +68,7 @@ def test_both_engines_give_all_tables_and_the_report_alike(
 
 
 def test_the_engine_ends_with_its_session_and_leaves_no_file() -> None:
-    before = {child.pid for child in psutil.Process().children()}
-    with embedded.session() as session:
-        (child,) = (one for one in psutil.Process().children() if one.pid not in before)
+    with engine() as (session, child):
         # a question that is answered before its Python workers are through
         assert session.range(10**6).mapInArrow(lambda batches: batches, "id bigint").limit(2).count() == 2
         (folder,) = Path(child.cmdline()[-1]).parents[:1]
@@ -91,9 +99,7 @@ def test_the_engine_and_its_files_go_with_a_killed_parent() -> None:
 
 def test_the_engine_leaves_the_network_of_the_machine() -> None:
     mine = os.readlink("/proc/self/ns/net")
-    before = {child.pid for child in psutil.Process().children()}
-    with embedded.session():
-        (child,) = (one for one in psutil.Process().children() if one.pid not in before)
+    with engine() as (_, child):
         assert os.readlink(f"/proc/{child.pid}/ns/net") != mine
 
 
@@ -112,9 +118,7 @@ def test_the_engine_answers_queries_and_nothing_else(tmp_path: Path, rows: list[
 
 
 def test_a_question_fails_at_once_when_the_engine_dies() -> None:
-    before = {child.pid for child in psutil.Process().children()}
-    with embedded.session() as session:
-        (child,) = (one for one in psutil.Process().children() if one.pid not in before)
+    with engine() as (session, child):
         child.kill()
         child.wait(60)
         # with its own policy, the client would ask again for ten minutes

@@ -127,9 +127,7 @@ class Simulation:
         found = survey(rows, choice.plays, lambda exchange: refused_anywhere(exchange, self.options))
         names = Names(self.options.prefix, found.topic_ids, self.cluster, found.internal)
         result = Result(Source("capture"), Target("target"))
-        self.world = World(
-            self.options, choice.plays if choice.leaves_out else None, found, self.cluster, names, self.prepared, result
-        )
+        self.world = World(self.options, choice.filter, found, self.cluster, names, self.prepared, result)
         self.engine = Engine(self.world, 0)
         self._rows = rows
 
