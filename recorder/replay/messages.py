@@ -106,6 +106,11 @@ def repeatable(api_key: int, frame: bytes) -> bytes | None:
     return None if len(frame) > SMALL or api_key == PRODUCE else frame[8:]
 
 
+def without_correlation(api_key: int, version: int, rest: bytes) -> bytes:
+    """The frame of a request with all that stands behind its correlation id, which is 0."""
+    return _KEY_AND_VERSION(api_key, version) + _NO_CORRELATION + rest
+
+
 def answer_values(api_key: int, version: int, frame: bytes) -> SharedValues:
     """The values of the answer to a request of that version, shared: not to be changed. Errors: WireError."""
     if len(frame) > SMALL:
@@ -116,8 +121,9 @@ def answer_values(api_key: int, version: int, frame: bytes) -> SharedValues:
 @lru_cache(MOST_MESSAGES)
 def remembered_request(api_key: int, version: int, rest: bytes) -> RememberedRequest:
     """What is remembered of a request. `rest`: the frame behind its correlation id."""
-    head = _KEY_AND_VERSION(api_key, version) + _NO_CORRELATION
-    return RememberedRequest(SharedValues(decoded_request(api_key, version, head + rest)))
+    return RememberedRequest(
+        SharedValues(decoded_request(api_key, version, without_correlation(api_key, version, rest)))
+    )
 
 
 @lru_cache(MOST_MESSAGES)

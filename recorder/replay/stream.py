@@ -45,53 +45,41 @@ from recorder.replay.recorded import facts_of
 Connection = tuple[str, int]
 # connections whose peers are remembered
 _PEERS = 10_000
+# what is read of a frame's row, besides its frame and its number
+_COLUMNS = (
+    c.SESSION,
+    c.CLUSTER,
+    c.CONNECTION,
+    c.SEQUENCE,
+    c.EXCHANGE,
+    c.DIALECT,
+    c.KIND,
+    c.MADE_BY,
+    c.MONO_NS,
+    c.FIRST_MONO_NS,
+    c.AT_NS,
+    c.NODE,
+    c.CLIENT,
+    c.PRINCIPAL,
+    c.API_KEY,
+    c.API_VERSION,
+    c.AWAITS,
+    c.CLIENT_ID,
+    c.MASKED,
+    c.OMITTED,
+    c.NOTE,
+)
+_MONO_NS, _CONNECTION, _SEQUENCE = map(_COLUMNS.index, (c.MONO_NS, c.CONNECTION, c.SEQUENCE))
 _EVENTS = (c.SESSION, c.CLUSTER, c.CONNECTION, c.MONO_NS, c.KIND, c.DETAIL)
 _BY_TIME = ((c.MONO_NS, "ascending"), (c.CONNECTION, "ascending"), (c.SEQUENCE, "ascending"))
 # What is read at a time: bytes of frames, or their number. The thread that serves the sockets waits meanwhile, and the
 # frames of a row group may be 64 MiB.
 _WINDOW, _WINDOW_FRAMES = 4 << 20, 2000
+# A row's time (ns), what it is, connection, sequence, and the number of its row group: unique for each open group.
+Order = tuple[int, ...]
+_NEVER: Order = (1 << 64,)
 # at the same time, a connection is opened before its frames and closed after them
 _OPENED, _FRAME, _CLOSED = range(3)
-
-
-class FrameRow(NamedTuple):
-    """A row of frames, with the names of its columns, and its place."""
-
-    session: str
-    cluster: str | None
-    connection: int | None
-    sequence: int
-    exchange: int | None
-    dialect: str
-    kind: str
-    made_by: str
-    mono_ns: int
-    first_mono_ns: int | None
-    at_ns: int
-    node: int | None
-    client: str | None
-    principal: str | None
-    api_key: int | None
-    api_version: int | None
-    awaits: bool | None
-    client_id: str | None
-    masked: list[Row] | None
-    omitted: list[Row] | None
-    note: str | None
-    frame: bytes | None
-    place: FramePlace
-
-
-class EventRow(NamedTuple):
-    """A row of events."""
-
-    session: str
-    cluster: str | None
-    connection: int | None
-    mono_ns: int
-    kind: str
-    detail: str | None
-    sequence: int = 0
 
 
 class DiskRead(NamedTuple):
@@ -155,21 +143,11 @@ class _Group(NamedTuple):
     is_frames: bool
 
 
-class _Head(NamedTuple):
-    """The next row of an open row group. `order` is unique, so that rows are never compared."""
-
-    order: tuple[int, ...]
-    row: FrameRow | EventRow
-    rest: _Frames | _Events
-
-
 # A named tuple's own constructor is a Python function: here it would be called for each of a capture's millions of rows
-_row: Callable[[type[FrameRow], tuple[Any, ...]], FrameRow] = tuple.__new__
 _place: Callable[[type[FramePlace], tuple[Any, ...]], FramePlace] = tuple.__new__
 _origin: Callable[[type[Origin], tuple[Any, ...]], Origin] = tuple.__new__
 _request: Callable[[type[RequestRecorded], tuple[Any, ...]], RequestRecorded] = tuple.__new__
 _answer: Callable[[type[AnswerRecorded], tuple[Any, ...]], AnswerRecorded] = tuple.__new__
-_next: Callable[[type[_Head], tuple[Any, ...]], _Head] = tuple.__new__
 
 
 def happenings(
@@ -215,62 +193,50 @@ class _Merge:
             for group, first in enumerate(first_times(file))
         ]
         heapq.heapify(self._unread)
-        self._heads: list[_Head] = []
+        # row groups that are open, by the next row of each
+        self._open: list[tuple[Order, _Frames | _Events]] = []
 
     def run(self) -> Iterator[Happening | DiskRead]:
-        while self._unread or self._heads:
-            while self._unread and (not self._heads or self._unread[0].first_ns <= self._heads[0].order[0]):
+        unread, opened = self._unread, self._open
+        while unread or opened:
+            while unread and (not opened or unread[0].first_ns <= opened[0][0][0]):
                 yield DiskRead()
-                self._open(heapq.heappop(self._unread))
-            if not self._heads:
+                self._open_next()
+            if not opened:
                 continue
-            order, row, rest = self._heads[0]
-            if self._clusters is None or row.cluster in self._clusters:
-                found = _frame(row, order[0], rest) if isinstance(row, FrameRow) else _event(row, order[0])
+            order, group = opened[0]
+            until = self._other_rows()
+            # nearly always many rows of one group follow each other
+            while order < until:
+                found = group.take(order[0])
                 if found is not None:
                     yield found
-            if rest.must_read:
-                yield DiskRead()
-                rest.read()
-            following = rest.next()
-            heapq.heapreplace(self._heads, following) if following else heapq.heappop(self._heads)
+                if group.must_read:
+                    yield DiskRead()
+                    group.read()
+                following = group.order
+                if following is None:
+                    heapq.heappop(opened)
+                    break
+                order = following
+            else:
+                heapq.heapreplace(opened, (order, group))
 
-    def _open(self, group: _Group) -> None:
+    def _other_rows(self) -> Order:
+        """When a row of another group than that of the first one comes next, or an unread group has to be opened."""
+        nexts = [each[0] for each in self._open[1:3]]
+        if self._unread:
+            nexts.append((self._unread[0].first_ns,))
+        return min(nexts, default=_NEVER)
+
+    def _open_next(self) -> None:
+        group = heapq.heappop(self._unread)
         kind = _Frames if group.is_frames else _Events
-        rows = kind(group.file, group.group, self._ahead[group.file.session])
+        rows = kind(group, self._ahead[group.file.session], self._clusters)
         if rows.must_read:
             rows.read()
-        head = rows.next()
-        if head:
-            heapq.heappush(self._heads, head)
-
-
-def _event(row: EventRow, ns: int) -> Happening | None:
-    if row.kind == c.EVENT_NODE:
-        return _node(ns, row)
-    if row.connection is None:
-        return None
-    connection = row.session, row.connection
-    if row.kind == c.EVENT_OPENED:
-        return ConnectionOpened(ns, connection, row.cluster)
-    return ConnectionClosed(ns, connection) if row.kind == c.EVENT_CLOSED else None
-
-
-def _frame(row: FrameRow, ns: int, of: _Frames | _Events) -> Happening | None:
-    if row.exchange is None or row.connection is None:
-        return None
-    origin = _origin(Origin, (row.session, row.connection, row.exchange))
-    fault = _fault(row, of.session)
-    if row.kind == c.REQUEST:
-        return _request(RequestRecorded, (ns, _exchange(row, origin, ns, of.ahead, fault), row.cluster))
-    key, version = _number(row.api_key), _number(row.api_version)
-    frame, by_proxy = None if fault else row.frame, row.made_by == c.BY_PROXY
-    return _answer(AnswerRecorded, (ns, origin, key, version, frame, by_proxy, row.place, row.cluster))
-
-
-def _node(ns: int, row: EventRow) -> NodeFound | None:
-    node = facts_of(row.detail).get("node_id")
-    return NodeFound(ns, node, row.cluster) if isinstance(node, int) else None
+        if rows.order is not None:
+            heapq.heappush(self._open, (rows.order, rows))
 
 
 def _ahead(file: CaptureFile) -> int | None:
@@ -280,47 +246,76 @@ def _ahead(file: CaptureFile) -> int | None:
 
 
 class _Events:
-    """The events of a row group, by time. They are read as a whole. `ahead`: how far the wall clock was, as below."""
+    """The events of a row group, by time. They are read as a whole.
+
+    Args:
+        ahead: how far the wall clock was ahead of the session's.
+        clusters: those wanted; None: all.
+
+    Attributes:
+        order: of the next event among all rows; None: there is none.
+        must_read: the next event has to be read from the disk.
+    """
 
     must_read = False
 
-    def __init__(self, file: CaptureFile, group: int, ahead: int) -> None:
-        self.ahead, self.session = ahead, file.session
-        tables = _tables(file, _EVENTS, group)
-        rows = (EventRow(*row.values()) for t in tables for row in t.sort_by([*_BY_TIME[:2]]).to_pylist())
-        self._rows = (row for row in rows if row.session == file.session)
+    def __init__(self, group: _Group, ahead: int, clusters: tuple[str | None, ...] | None) -> None:
+        self.order: Order | None = None
+        self._ahead, self._clusters, self._number = ahead, clusters, group.number
+        session = group.file.session
+        tables = _tables(group.file, _EVENTS, group.group)
+        rows = (tuple(row.values()) for t in tables for row in t.sort_by([*_BY_TIME[:2]]).to_pylist())
+        self._rows = (row for row in rows if row[0] == session)
+        self._following()
 
     def read(self) -> None:
         """Does nothing: all events are read."""
 
-    def next(self) -> _Head | None:
-        """The next event."""
+    def take(self, ns: int) -> Happening | None:
+        """What the next event, of that time, says; None if that is nothing, or of another cluster."""
+        session, cluster, connection, _, kind, detail = self._row
+        self._following()
+        if self._clusters is not None and cluster not in self._clusters:
+            return None
+        if kind == c.EVENT_NODE:
+            node = facts_of(detail).get("node_id")
+            return NodeFound(ns, node, cluster) if isinstance(node, int) else None
+        if connection is None:
+            return None
+        if kind == c.EVENT_OPENED:
+            return ConnectionOpened(ns, (session, connection), cluster)
+        return ConnectionClosed(ns, (session, connection)) if kind == c.EVENT_CLOSED else None
+
+    def _following(self) -> None:
         row = next(self._rows, None)
         if row is None:
-            return None
-        rank = _CLOSED if row.kind == c.EVENT_CLOSED else _OPENED
-        return _Head((row.mono_ns + self.ahead, rank, row.connection or 0, row.sequence, id(row)), row, self)
+            self.order = None
+            return
+        self._row: tuple[Any, ...] = row
+        _, _, connection, mono_ns, kind, _ = row
+        rank = _CLOSED if kind == c.EVENT_CLOSED else _OPENED
+        self.order = mono_ns + self._ahead, rank, connection or 0, 0, self._number
 
 
 class _Frames:
     """The frames of a row group, by time. They are stored nearly in that order: those that are read too early are kept.
 
-    `must_read`: the next frame has to be read from the disk. `ahead`: of the wall clock, before the session's.
+    Arguments and attributes: as of `_Events`.
     """
 
-    def __init__(self, file: CaptureFile, group: int, ahead: int) -> None:
-        self.ahead, self.session = ahead, file.session
-        self._file, self._group = file, group
-        self._heads = _heads(file, group)
-        self._bodies = enumerate(streamed_bodies(file, group))
+    def __init__(self, group: _Group, ahead: int, clusters: tuple[str | None, ...] | None) -> None:
+        self.order: Order | None = None
+        self._ahead, self._clusters, self._number = ahead, clusters, group.number
+        self._file, self._group = group.file, group.group
+        self._rows = _heads(group.file, group.group)
+        self._bodies = enumerate(streamed_bodies(group.file, group.group))
         self._read: dict[int, bytes | None] = {}
-        self._following = next(self._heads, None)
-        self.must_read = self._following is not None
+        self.must_read = False
+        self._following()
 
     def read(self) -> None:
         """Reads on, at least up to the next frame."""
-        assert self._following is not None
-        row, size, kept = self._following[-1], 0, self._read
+        row, size, kept = self._row[-1], 0, self._read
         while row not in kept or (size < _WINDOW and len(kept) < _WINDOW_FRAMES):
             at, body = next(self._bodies, (-1, None))
             if at < 0:
@@ -329,24 +324,96 @@ class _Frames:
             size += len(body or b"")
         self.must_read = False
 
-    def next(self) -> _Head | None:
-        """The next frame, which must have been read."""
-        columns, read = self._following, self._read
-        if columns is None:
+    def take(self, ns: int) -> Happening | None:
+        """What the next frame, of that time, says; None if that is nothing, or of another cluster."""
+        # the order of `_COLUMNS`
+        (
+            session,
+            cluster,
+            connection,
+            _,
+            exchange,
+            dialect,
+            kind,
+            made_by,
+            _,
+            first_ns,
+            wall_ns,
+            node,
+            client,
+            principal,
+            key,
+            version,
+            awaits,
+            client_id,
+            masked,
+            omitted,
+            note,
+            at,
+        ) = self._row
+        frame = self._read.pop(at)
+        self._following()
+        if exchange is None or connection is None or (self._clusters is not None and cluster not in self._clusters):
             return None
-        at = columns[-1]
+        origin = _origin(Origin, (session, connection, exchange))
+        fault = None
+        if (
+            session != self._file.session
+            or dialect != c.KAFKA
+            or frame is None
+            or key is None
+            or version is None
+            or note
+            or masked
+            or omitted
+        ):
+            is_of_file, is_known = session == self._file.session, not (key is None or version is None or note)
+            fault = _fault(is_of_file, dialect == c.KAFKA, is_known, masked, is_cut=frame is None or bool(omitted))
         place = _place(FramePlace, (self._file, self._group, at))
-        row = _row(FrameRow, (*columns[:-1], read.pop(at), place))
-        self._following = following = next(self._heads, None)
-        self.must_read = following is not None and following[-1] not in read
-        order = row.mono_ns + self.ahead, _FRAME, row.connection or 0, row.sequence, id(row)
-        return _next(_Head, (order, row, self))
+        key, version = -1 if key is None else key, -1 if version is None else version
+        if kind != c.REQUEST:
+            by_proxy, known = made_by == c.BY_PROXY, None if fault else frame
+            return _answer(AnswerRecorded, (ns, origin, key, version, known, by_proxy, place, cluster))
+        head = _head_of(frame) if dialect == c.KAFKA else None
+        # the columns count where the frame can't tell
+        if head is not None:
+            key, version, _, client_id, _ = head
+        client = client or ""
+        found = Exchange(
+            origin,
+            key,
+            version,
+            frame,
+            ns if first_ns is None else min(first_ns + self._ahead, ns),
+            ns,
+            _peer(client, client_id),
+            node,
+            principal,
+            wall_ns,
+            client,
+            # all other requests have answers; a Produce's own acks decide once it is decoded
+            awaits is not False or key != PRODUCE,
+            fault,
+            _spans(masked) if masked else (),
+            _spans(omitted) if omitted else (),
+            place=place,
+        )
+        return _request(RequestRecorded, (ns, found, cluster))
+
+    def _following(self) -> None:
+        row = next(self._rows, None)
+        if row is None:
+            self.order, self.must_read = None, False
+            return
+        self._row: tuple[Any, ...] = row
+        self.order = row[_MONO_NS] + self._ahead, _FRAME, row[_CONNECTION] or 0, row[_SEQUENCE], self._number
+        self.must_read = row[-1] not in self._read
 
 
 def _heads(file: CaptureFile, group: int) -> Iterator[tuple[Any, ...]]:
     """The narrow columns of a row group's frames, with the number of each row, by time."""
     # as a list: a suspended generator would keep the unsorted columns, too
-    tables = [*_tables(file, (*FrameRow._fields[:-2], ROW), group)]
+    tables = [*_tables(file, (*_COLUMNS, ROW), group)]
     return chain.from_iterable(quick_rows(_by_time(tables.pop())) for _ in range(len(tables)))
 
 
@@ -365,60 +432,32 @@ def _by_time(table: Any) -> Any:
     return table.take(pc.sort_indices(table.select([name for name, _ in _BY_TIME]), _BY_TIME))
 
 
-def _exchange(row: FrameRow, origin: Origin, at_ns: int, ahead: int, fault: Reason | None) -> Exchange:
-    first, head = row.first_mono_ns, _head_of(row)
-    return Exchange(
-        origin,
-        head.api_key,
-        head.api_version,
-        row.frame,
-        at_ns if first is None else min(first + ahead, at_ns),
-        at_ns,
-        _peer(row.client or "", head.client_id),
-        node=row.node,
-        principal=row.principal,
-        wall_ns=row.at_ns,
-        client=row.client or "",
-        # all other requests have answers; a Produce's own acks decide once it is decoded
-        awaits=row.awaits is not False or head.api_key != PRODUCE,
-        fault=fault,
-        masked=_spans(row.masked) if row.masked else (),
-        omitted=_spans(row.omitted) if row.omitted else (),
-        place=row.place,
-    )
-
-
-def _head_of(row: FrameRow) -> RequestHead:
-    """The head of a request: its frame's, or the columns where the frame can't tell."""
-    if row.dialect == c.KAFKA and row.frame is not None:
-        try:
-            return request_head(row.frame)
-        except WireError:
-            pass
-    return RequestHead(_number(row.api_key), _number(row.api_version), 0, row.client_id, 0)
-
-
 @lru_cache(_PEERS)
 def _peer(client: str, client_id: str | None) -> Peer:
     """`client`: an address with its port."""
     return Peer(client.rpartition(":")[0], client_id)
 
 
-def _fault(row: FrameRow, session: str) -> Reason | None:
-    """Why a frame's bytes can't be used as recorded; None if they can. `session`: of the row's file."""
-    if row.session != session:
+def _head_of(frame: bytes | None) -> RequestHead | None:
+    try:
+        return None if frame is None else request_head(frame)
+    except WireError:
+        return None
+
+
+def _fault(
+    is_of_file: bool, is_kafka: bool, is_known: bool, masked: list[Row] | None, *, is_cut: bool
+) -> Reason | None:
+    """Why a frame's bytes can't be used as recorded; None if they can."""
+    if not is_of_file:
         return Reason.OTHER_SESSION
-    if row.dialect != c.KAFKA:
+    if not is_kafka:
         return Reason.OLD_DIALECT
-    if row.api_key is None or row.api_version is None or row.note:
+    if not is_known:
         return Reason.OPAQUE
-    if row.masked:
+    if masked:
         return Reason.MASKED
-    return Reason.CUT if row.frame is None or row.omitted else None
-
-
-def _number(value: Any) -> int:
-    return -1 if value is None else int(value)
+    return Reason.CUT if is_cut else None
 
 
 def _spans(spans: Any) -> tuple[tuple[int, int], ...]:

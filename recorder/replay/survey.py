@@ -6,11 +6,11 @@ Names are found by the catalog's marks, with projections. Answers that tell ids 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 from proxy.wire import codec, marked
 from proxy.wire.apis import name_or_key
@@ -26,7 +26,7 @@ from proxy.wire.keys import (
 from proxy.wire.places import FORGOTTEN
 from recorder.replay import beginnings, partitions
 from recorder.replay.beginnings import Beginnings, Place
-from recorder.replay.messages import answer_values
+from recorder.replay.messages import MOST_MESSAGES, answer_values, repeatable, without_correlation
 from recorder.replay.outcome import Touched
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
@@ -151,6 +151,7 @@ def survey(
     # a topic's name may be told behind the answers that use its id
     bases: dict[Place, int] = {}
     acquired: dict[str, dict[Place, int]] = {}
+    has_begun = False
     for row in rows:
         if isinstance(row, ConnectionClosed):
             continue
@@ -167,14 +168,14 @@ def survey(
                 if withheld is None and row.exchange.api_key == CREATE_TOPICS:
                     creating[row.exchange.origin] = _new_topics(found, row.exchange)
                 _add_sharing(sharing, row.exchange)
-            if found.requests:
+            if has_begun := has_begun or found.requests > 0:
                 _add_beginning(found, row.exchange)
         elif isinstance(row, AnswerRecorded):
             new, group = creating.pop(row.origin, set()), sharing.pop(row.origin, None)
             # the request's frame told its API; the row of its answer may name another one
             if row.api_key == CREATE_TOPICS:
                 _add_created(found, new, row)
-            _add_answer(found, bases, row)
+            _add_answer(found, bases, row, has_begun)
             if row.api_key == SHARE_FETCH:
                 _add_acquired(acquired, group, row)
         elif isinstance(row, NodeFound):
@@ -218,33 +219,33 @@ def _add_request(found: Survey, row: RequestRecorded, withheld: Withheld | None)
 
 
 def _add_names(found: Survey, exchange: Exchange) -> None:
-    key, version, frame = exchange.api_key, exchange.version, exchange.frame or b""
-    names = _project("request", key, version, frame, request_head(frame).body)
-    for name in names["topic_name"] | names["topic_id"]:
-        if key not in _OWN_TOPICS and any(name.encode() if isinstance(name, str) else name):
+    key = exchange.api_key
+    named = named_by(key, exchange.version, exchange.frame or b"")
+    for name in named.topics:
+        if key not in _OWN_TOPICS:
             _count(found.used, name, key)
-    for name in names["group_id"]:
+    for name in named.groups:
         _count(found.groups, name, key)
         if key in COMMITS:
             found.committing.add(name)
-    for name in names["transactional_id"]:
+    for name in named.transactions:
         _count(found.transactions, name, key)
-    indices = [*_indices(key, version, frame, request_head(frame).body)]
     if key == PRODUCE and exchange.awaits:
-        found.beginnings.add_produce(exchange, indices, next(iter(names["transactional_id"]), None))
-    for name, index in indices:
-        known = found.topic_ids.get(name) if isinstance(name, bytes) else name
+        found.beginnings.add_produce(exchange, named.places, next(iter(named.transactions), None))
+    for topic, index in named.places:
+        known = found.topic_ids.get(topic) if isinstance(topic, bytes) else topic
         if known:
             found.topics[known] = max(found.topics.get(known, 0), index + 1)
 
 
 def _count(names: dict[Any, NameUse], name: Any, key: int) -> None:
-    if name:
-        one = names.setdefault(name, NameUse())
-        one.requests += 1
-        # all APIs that are not known to read only
-        one.is_written |= key not in READ_ONLY
-        one.is_produced |= key == PRODUCE
+    one = names.get(name)
+    if one is None:
+        one = names[name] = NameUse()
+    one.requests += 1
+    # all APIs that are not known to read only
+    one.is_written |= key not in READ_ONLY
+    one.is_produced |= key == PRODUCE
 
 
 def _add_beginning(found: Survey, exchange: Exchange) -> None:
@@ -255,12 +256,13 @@ def _add_beginning(found: Survey, exchange: Exchange) -> None:
     elif key == PRODUCE and not exchange.awaits:
         found.beginnings.add_silent(exchange)
     elif key == PRODUCE and not found.beginnings.is_adding(exchange.origin):
-        places, name = None, None
+        named = None
         with suppress(WireError):
-            at = request_head(frame).body
-            names = _project("request", key, version, frame, at)["transactional_id"]
-            places, name = [*_indices(key, version, frame, at)], next(iter(names), None)
-        found.beginnings.add_produce(exchange, places, name)
+            named = named_by(key, version, frame)
+        if named is None:
+            found.beginnings.add_produce(exchange, None, None)
+        else:
+            found.beginnings.add_produce(exchange, named.places, next(iter(named.transactions), None))
 
 
 def _named(found: Survey, told: Mapping[Place, int], both: Callable[[int, int], int]) -> dict[TopicPartition, int]:
@@ -273,11 +275,11 @@ def _named(found: Survey, told: Mapping[Place, int], both: Callable[[int, int], 
     return named
 
 
-def _add_answer(found: Survey, bases: dict[Place, int], row: AnswerRecorded) -> None:
+def _add_answer(found: Survey, bases: dict[Place, int], row: AnswerRecorded, has_begun: bool) -> None:
     if row.frame is None or row.api_key < 0:
         return
     try:
-        if row.api_key in beginnings.ANSWERED and found.requests:
+        if row.api_key in beginnings.ANSWERED and has_begun:
             found.beginnings.add_answer(row.origin, row.api_key, row.ns, _values(row))
         if row.api_key == METADATA:
             _add_metadata(found, _values(row))
@@ -363,43 +365,75 @@ def _add_ids(found: Survey, values: Any) -> None:
                 _add_ids(found, each)
 
 
-_MARKS = ("topic_name", "topic_id", "group_id", "transactional_id")
+class Named(NamedTuple):
+    """What a request names, each once. `places`: topics, by name or id, with the indices of their partitions."""
+
+    topics: frozenset[Name]
+    groups: frozenset[str]
+    transactions: frozenset[str]
+    places: tuple[tuple[Name, int], ...]
+
+
+_NOTHING = Named(frozenset(), frozenset(), frozenset(), ())
+
+
+def named_by(key: int, version: int, frame: bytes) -> Named:
+    """What a request names. Errors: WireError."""
+    rest = repeatable(key, frame)
+    # no name stands in a correlation id
+    return _remembered(key, version, rest) if rest is not None else _named_by(key, version, frame)
+
+
+@lru_cache(MOST_MESSAGES)
+def _remembered(key: int, version: int, rest: bytes) -> Named:
+    return _named_by(key, version, without_correlation(key, version, rest))
+
+
+def _named_by(key: int, version: int, frame: bytes) -> Named:
+    known = _paths(key, version)
+    at = request_head(frame).body
+    if known is None:
+        return _NOTHING
+    reader, paths, (topics, groups, transactions), (own_topics, indices) = known
+    spans = reader.project(paths)(frame, at) if paths else {}
+    # a partition's index is declared behind its topic
+    starts = sorted((start, value) for path in own_topics for value, start, _ in spans.get(path, ()))
+    places = tuple(
+        ([name for where, name in starts if where < start][-1], value)
+        for path in indices
+        for value, start, _ in spans.get(path, ())
+    )
+    return Named(_names(spans, topics), _names(spans, groups), _names(spans, transactions), places)
+
+
+# where names stand in a request, all together and by mark; topics that have partitions, and the indices of these
+_Paths = tuple[Codec, tuple[str, ...], tuple[tuple[str, ...], ...], tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 @cache
-def _paths(kind: Any, key: int, version: int) -> tuple[Codec, dict[str, tuple[str, ...]]] | None:
-    found = codec(kind, key, version)
-    return None if found is None else (found, {mark: marked(kind, key, version, mark) for mark in _MARKS})
+def _paths(key: int, version: int) -> _Paths | None:
+    reader = codec("request", key, version)
+    if reader is None:
+        return None
+    marks = [
+        marked("request", key, version, *each)
+        for each in (("topic_name", "topic_id"), ("group_id",), ("transactional_id",))
+    ]
+    topics: tuple[str, ...] = ()
+    indices: tuple[str, ...] = ()
+    if key in _NUMBERS_PARTITIONS:
+        paths = marked("request", key, version, "topic_name", "topic_id", "partition")
+        *of_topics, index = (path for path in paths if not path.startswith(FORGOTTEN))
+        topics, indices = tuple(of_topics), (index,)
+    wanted = tuple(dict.fromkeys(path for each in (*marks, indices) for path in each))
+    return reader, wanted, tuple(marks), (topics, indices)
 
 
-def _project(kind: Any, key: int, version: int, frame: bytes, at: int) -> dict[str, set[Any]]:
-    """The names in a frame, by mark."""
-    known = _paths(kind, key, version)
-    names: dict[str, set[Any]] = {mark: set() for mark in _MARKS}
-    if known is not None:
-        reader, marks = known
-        paths = tuple(path for each in marks.values() for path in each)
-        spans = reader.project(paths)(frame, at) if paths else {}
-        for mark, each in marks.items():
-            names[mark] = {
-                name for path in each for value, _, _ in spans.get(path, ()) for name in _each(value) if name
-            }
-    return names
+def _names(spans: Any, paths: tuple[str, ...]) -> frozenset[Any]:
+    """The names at some paths. None, an empty one and an id of zeros are none."""
+    values = (value for path in paths for found, _, _ in spans.get(path, ()) for value in _each(found))
+    return frozenset(value for value in values if value and (isinstance(value, str) or any(value)))
 
 
 def _each(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _indices(key: int, version: int, frame: bytes, at: int) -> Iterator[tuple[Name, int]]:
-    """Each topic, by name or id, with the index of each of its partitions."""
-    reader = codec("request", key, version)
-    if key not in _NUMBERS_PARTITIONS or reader is None:
-        return
-    paths = marked("request", key, version, "topic_name", "topic_id", "partition")
-    # a partition's index is declared behind its topic
-    *topics, index = (path for path in paths if not path.startswith(FORGOTTEN))
-    spans = reader.project((*topics, index))(frame, at)
-    starts = sorted((start, value) for path in topics for value, start, _ in spans.get(path, ()))
-    for value, start, _ in spans.get(index, ()):
-        yield [name for where, name in starts if where < start][-1], value
