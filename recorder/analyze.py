@@ -44,7 +44,7 @@ from recorder.terminal import cell, console, say
 
 if TYPE_CHECKING:
     from recorder.analysis.group_and_filter import Filters
-    from recorder.analysis.running import Place
+    from recorder.analysis.running import Ask, Place
 
 # A window that is chosen by the capture's length; the value is that of `recorder.analysis.group_and_filter.AUTO`.
 AUTO = "auto"
@@ -178,7 +178,7 @@ def analyze(
 
 @click.command(short_help="Ask a capture in SQL: its tables are views.")
 @click.argument("folder", shell_complete=folders)
-@click.argument("query", nargs=-1, required=True, type=text, shell_complete=completing("tables", "describe"))
+@click.argument("query", nargs=-1, type=text, shell_complete=completing("tables", "describe"))
 @click.option("--markdown", is_flag=True, help="`tables` with all columns, as docs/tables.md.")
 @_running
 def sql(folder: str, query: tuple[str, ...], markdown: bool, where: Where, **output: Any) -> None:
@@ -189,31 +189,67 @@ def sql(folder: str, query: tuple[str, ...], markdown: bool, where: Where, **out
     One's columns:    kafka-wiretap sql capture describe exchanges
     A question:       kafka-wiretap sql capture "select api, count(*) from exchanges group by api"
     All its rows:     kafka-wiretap sql capture "select * from topic_use" --format json
+    A shell:          kafka-wiretap sql capture
+    A script:         kafka-wiretap sql capture < questions.sql
+
+    Without a QUERY, statements are read from the terminal or from standard input, each up to its semicolon, and
+    answered in one session of the engine.
 
     Only the tables that the query names are made.
     """
     chosen = Chosen(**output).checked()
+    if not query and not markdown:
+        _shell(folder, where, chosen)
+        return
     told = _told(query, markdown)
     if told is not None:
         _echo(told)
         return
     if len(query) != 1:
         raise click.UsageError('right would be "select ...", in quotes; tables; or describe NAME')
-    from recorder.analysis.views import ONLY_QUERIES, answer, is_command, is_for_spark, unknown_table
+    from recorder.analysis.views import answer, is_for_spark
 
     if where.engine is Engine.AUTO and is_for_spark(query[0]):
         where = where._replace(engine=Engine.SPARK)
     where.check()
-
-    if is_command(query[0]):
-        raise click.UsageError(ONLY_QUERIES)
-    # with other catalogs Spark may know more tables
-    wrong = None if _has_catalogs(where.conf) else unknown_table(query[0])
-    if wrong is not None:
-        _check_table(wrong)
+    _check_query(query[0], where)
     place, _ = _place(folder, where, chosen)
 
     _show_table(place, partial(answer, query=query[0]), "", chosen)
+    _end(place, chosen)
+
+
+def _check_query(query: str, where: Where) -> None:
+    """Errors: UsageError for what is surely no query, or one over a table that is surely not there."""
+    from recorder.analysis.views import ONLY_QUERIES, is_command, unknown_table
+
+    if is_command(query):
+        raise click.UsageError(ONLY_QUERIES)
+    # with other catalogs Spark may know more tables
+    wrong = None if _has_catalogs(where.conf) else unknown_table(query)
+    if wrong is not None:
+        _check_table(wrong)
+
+
+def _shell(folder: str, where: Where, chosen: Chosen) -> None:
+    """Answers the statements that are typed, or that standard input holds, in one session."""
+    if chosen.out:
+        raise click.UsageError("--out goes with a query: each of a shell's would replace the one before")
+    where.check()
+    from recorder import sql_shell
+    from recorder.analysis.running import session_for
+    from recorder.analysis.views import answer
+
+    place, notes = _place(folder, where, chosen)
+    for note in notes:
+        say(note, err=True)
+    with session_for([place]) as ask:
+
+        def shown(query: str) -> None:
+            _check_query(query, where)
+            _show_table(place, partial(answer, query=query), "", chosen, ask=ask)
+
+        sql_shell.run(shown, _told, is_embedded=place.is_embedded)
     _end(place, chosen)
 
 
@@ -290,15 +326,22 @@ def _loaded(found: Any, *, name: str, only: Filters) -> Any:
 
 
 def _show_table(
-    place: Place, made: Callable[[Any], Any], title: str, chosen: Chosen, filters: str = "the query"
+    place: Place,
+    made: Callable[[Any], Any],
+    title: str,
+    chosen: Chosen,
+    filters: str = "the query",
+    ask: Ask | None = None,
 ) -> None:
-    """Writes a table to the chosen output. `filters`: what a row must pass, for the sentence if none does.
+    """Writes a table to the chosen output.
+
+    `filters`: what a row must pass, for the sentence if none does; `ask`: of an open session; None: in one of its own.
 
     Lines are printed only when all are computed, because `ask` repeats the question after a broken file.
     """
     from recorder.analysis import output
     from recorder.analysis.report import held
-    from recorder.analysis.running import ask
+    from recorder.analysis.running import ask as ask_once
 
     def shown(captured: Any) -> Any:
         found = made(captured)
@@ -310,7 +353,7 @@ def _show_table(
         return (rows, more) if rows else (None, nothing_passes("row", filters, held(captured)))
 
     with console(stderr=True).status(_STARTING):
-        told = ask(place, shown)
+        told = (ask or ask_once)(place, shown)
     if isinstance(told, tuple):
         found, more = told
         if found is None:

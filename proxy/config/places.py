@@ -201,5 +201,10 @@ def default_state_file(
         return record / ("_nodes.json" if name == MAIN else f"_nodes-{name}.json")
     if not listen.port:
         return None
+    return state_folder(environment) / f"nodes-{listen.host.replace(':', '_') or 'any'}-{listen.port}.json"
+
+
+def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """This program's folder among the user's states, as the XDG Base Directory Specification places it."""
     home = environment.get("XDG_STATE_HOME") or Path(environment.get("HOME", "/")) / ".local" / "state"
-    return Path(home) / "kafka-wiretap" / f"nodes-{listen.host.replace(':', '_') or 'any'}-{listen.port}.json"
+    return Path(home) / "kafka-wiretap"

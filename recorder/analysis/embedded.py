@@ -85,6 +85,8 @@ def _engine(folder: Path) -> Iterator[Path]:
             stderr=output,
             # what it spills goes with the folder
             env={"RUST_LOG": "off", **os.environ, "TMPDIR": str(folder)},
+            # a terminal's Ctrl-C ends a question, and not the engine
+            process_group=0,
         )
     assert child.stdin is not None
     assert child.stdout is not None

@@ -92,7 +92,20 @@ def ask_each(questions: Sequence[tuple[Place, Callable[[Captured], Answer]]]) ->
 
     Errors: as of `opened`.
     """
-    places = [place for place, _ in questions]
+    with session_for([place for place, _ in questions]) as answer:
+        return [answer(place, question) for place, question in questions]
+
+
+# answers a question about a capture
+Ask = Callable[[Place, Callable[[Captured], Any]], Any]
+
+
+@contextmanager
+def session_for(places: Sequence[Place]) -> Iterator[Ask]:
+    """Yields what answers questions about these captures, in one session with the first place's settings.
+
+    Errors: as of `opened`.
+    """
     # a single task computes each table of a tiny capture
     is_tiny, is_small = (all(place.size < size for place in places) for size in (TINY_CAPTURE, SMALL_CAPTURE))
     settings = {**(job.FEW_ROWS if is_tiny else {}), **places[0].conf}
@@ -101,7 +114,7 @@ def ask_each(questions: Sequence[tuple[Place, Callable[[Captured], Answer]]]) ->
         for place in places:
             if place.files is None and is_url(place.folder):
                 check_found(spark, place.folder, FRAMES_FOLDER)
-        return [_answer(spark, place, question, is_tiny) for place, question in questions]
+        yield lambda place, question: _answer(spark, place, question, is_tiny)
 
 
 @contextmanager
@@ -154,7 +167,7 @@ def _end_by_signals() -> None:
 def opened_embedded() -> Iterator[SparkSession]:
     """Yields a session on the embedded engine. Errors: as of `opened`."""
     _end_by_signals()
-    with in_utc(), as_click_errors(None), embedded.session() as spark:
+    with in_utc(), as_click_errors(None, is_embedded=True), embedded.session() as spark:
         yield spark
 
 
@@ -231,10 +244,10 @@ def _why(text: str, file: str) -> str:
 
 
 @contextmanager
-def as_click_errors(log: Path | None) -> Iterator[None]:
+def as_click_errors(log: Path | None, *, is_embedded: bool = False) -> Iterator[None]:
     """Turns Spark's exceptions into one line; their texts can only be read while the session is open.
 
-    `log`: Spark's; None for the embedded engine, which has none.
+    `log`: Spark's, if it will be kept.
     """
     try:
         yield
@@ -243,10 +256,9 @@ def as_click_errors(log: Path | None) -> Iterator[None]:
     except (AnalysisException, ParseException) as error:
         raise click.UsageError(_question(error)) from error
     except (PySparkException, Py4JError) as error:
-        if log is None:
-            why = f"{_reason(error)}; --engine spark may know more"
-            raise click.ClickException(f"the embedded engine failed: {why}") from error
-        raise click.ClickException(f"Spark failed: {_reason(error)} (its log: {log})") from error
+        engine = "the embedded engine" if is_embedded else "Spark"
+        more = "; --engine spark may know more" if is_embedded else f" (its log: {log})" if log else ""
+        raise click.ClickException(f"{engine} failed: {_reason(error)}{more}") from error
 
 
 def _question(error: Any) -> str:

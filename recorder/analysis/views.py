@@ -43,6 +43,8 @@ _BEFORE_QUERY = (*_BEFORE_TABLE, "as", "in", "exists")
 _NO_TABLE = ("lateral", "values", "select", "table", "stream", "identifier", "only", "unnest", "from", "with")
 
 
+# a string, a quoted name or a comment whose end is not there yet
+_OPEN = ("'", '"', "`", "/*")
 # words that no query begins with
 _COMMAND = re.compile(
     "add|alter|analyze|begin|cache|call|clear|create|declare|delete|drop|execute|grant|insert|list|load|merge|msck|"
@@ -136,6 +138,18 @@ def unknown_table(query: str) -> str | None:
             if is_name and behind not in ("(", ".", ":") and name not in defined and name not in SOURCES:
                 return tokens[at + 1][0]
     return None
+
+
+def split(text: str) -> tuple[list[str], str]:
+    """Returns the statements in a text that end with a semicolon, without it, and the rest."""
+    found, begun = list[str](), 0
+    for token in _TOKEN.finditer(text):
+        if token[3] and text.startswith(_OPEN, token.start()):
+            break
+        if token[3] == ";":
+            found.append(text[begun : token.start()].strip())
+            begun = token.end()
+    return [statement for statement in found if statement], text[begun:].strip()
 
 
 def _tokens(query: str) -> Iterator[tuple[str, bool]]:
