@@ -30,9 +30,9 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
 from proxy.command_line import ending_signals
-from proxy.config.places import state_folder
 from proxy.files import Folder
 from proxy.terminal import echo
+from proxy.user_folders import state_folder
 from recorder.analysis.sources import SOURCES
 from recorder.analysis.views import split
 from recorder.terminal import duration, say

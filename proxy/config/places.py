@@ -15,6 +15,7 @@ from proxy.mapping.ports import usual_ports
 from proxy.schema.addresses import Address
 from proxy.schema.faults import Fault
 from proxy.schema.flags import MAIN
+from proxy.user_folders import state_folder
 from proxy.wire.dialects import Dialect
 
 # the most clashes reported for one cluster: many clusters that claim the same ports would make a fault for each pair
@@ -202,9 +203,3 @@ def default_state_file(
     if not listen.port:
         return None
     return state_folder(environment) / f"nodes-{listen.host.replace(':', '_') or 'any'}-{listen.port}.json"
-
-
-def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """This program's folder among the user's states, as the XDG Base Directory Specification places it."""
-    home = environment.get("XDG_STATE_HOME") or Path(environment.get("HOME", "/")) / ".local" / "state"
-    return Path(home) / "kafka-wiretap"
