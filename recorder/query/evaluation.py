@@ -63,6 +63,11 @@ def predicate(node: Node) -> Predicate:
     return _some(_compiled(node))
 
 
+def element_predicate(node: Node) -> Callable[[Subject, Element], Truth]:
+    """Whether an element of a subject meets the tree's conditions."""
+    return _compiled(node)
+
+
 def _some(holds: _At) -> Predicate:
     return lambda subject: any_of(holds(subject, element) for element in subject.elements or (NO_ELEMENT,))
 

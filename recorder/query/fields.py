@@ -104,3 +104,5 @@ OF_RECORDS = frozenset(field.name for field in _ALL if field.level is Level.RECO
 # fields that only a response tells
 OF_RESPONSES = frozenset({"error", "base_offset", "high_watermark"})
 OF_ELEMENTS = frozenset(field.name for field in _ALL if field.level is not Level.HEAD)
+# what flags ask of errors: those that are no normal step of the protocol, or all
+FAULTS, ALL = "errors", "all_errors"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
@@ -79,11 +79,11 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 class FilterError(ValueError):
-    """A text that is no filter. `sentence`: what is wrong with it; `at`: the place in the text."""
+    """A text that is no filter. `sentence`: what is wrong with it; `pointed`: two lines that show the place."""
 
     def __init__(self, sentence: str, text: str, at: int) -> None:
-        super().__init__(f"{sentence}\n{pointed(text, at)}")
-        self.sentence, self.at = sentence, at
+        self.sentence, self.pointed = sentence, pointed(text, at)
+        super().__init__(f"{sentence}\n{self.pointed}")
 
 
 def pointed(text: str, at: int) -> str:
@@ -109,12 +109,12 @@ def parse(text: str) -> Node:
     if not text.strip():
         raise FilterError("an empty filter names nothing: right would be api == Produce", text, 0)
     try:
-        found: Node = _parser().parse(text)
+        # the transformer makes nodes in place of Lark's trees
+        return cast(Node, _parser().parse(text))
     except _Wrong as error:
         raise FilterError(error.sentence, text, error.at) from None
     except UnexpectedInput as error:
         raise FilterError(*_unexpected(error, text)) from None
-    return found
 
 
 @cache
@@ -231,7 +231,7 @@ def completions(begun: str) -> list[str]:
     tokens: list[Token] = []
     try:
         tokens = list(parser.exhaust_lexer())
-        accepted = parser.accepts()
+        accepted = parser.accepts()  # type: ignore[no-untyped-call]
     except (UnexpectedInput, _Wrong):
         return []
     last = next((FIELDS.get(str(token).lower()) for token in reversed(tokens) if token.type == "FIELD"), None)

@@ -13,14 +13,13 @@ from typing import Any
 
 from proxy.terminal import printable
 from recorder.filters import as_options
-from recorder.query.fields import FIELDS
+from recorder.query.fields import ALL, FAULTS, FIELDS
 from recorder.query.language import parse
 from recorder.query.syntax import ALONE, EQUAL, LIKE, UNEQUAL, Comparison, Node, Or, condition, names, together
 from recorder.query.values import client, pattern
 
 # what makes the value of a flag a pattern
 _WILD = re.compile(r"[*?\[]")
-FAULTS, ALL = "errors", "all_errors"
 
 
 @dataclass(frozen=True, slots=True)

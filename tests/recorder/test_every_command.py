@@ -20,7 +20,7 @@ from recorder.encodings.study import study
 from recorder.missing import Missing
 from recorder.replay import outcome
 from recorder.replay.results.report import as_json
-from tests.recorder.inspect.conftest import everything, write
+from tests.recorder.small_capture import everything, write
 from tests.sweeps import is_thorough
 
 # Python's form of bytes that are not UTF-8, and of UTF-8 in an ASCII locale

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from recorder.query.evaluation import Subject, predicate
+from recorder.query.fields import ALL, FAULTS
 from recorder.query.language import FilterError, parse
-from recorder.query.shorthand import ALL, FAULTS, filter_of
+from recorder.query.shorthand import filter_of
 from recorder.query.syntax import resolved
 from recorder.query.values import Api
 

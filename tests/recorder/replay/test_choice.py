@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import FETCH, HEARTBEAT, METADATA, PRODUCE
-from recorder.inspect.rows import rows
-from recorder.inspect.wanted import Wanted
+from recorder.query.columns import rows_of_frames
+from recorder.query.shorthand import filter_of
+from recorder.reading.rows import rows
 from recorder.replay.choice import Choice
 from recorder.replay.options import Options
 from recorder.replay.plan import Origin
@@ -65,7 +66,8 @@ def test_the_choice_is_that_of_inspect(folder: Path, data: st.DataObject) -> Non
     clients = tuple(data.draw(st.lists(st.sampled_from(CLIENTS), max_size=2)))
     connections = data.draw(st.lists(st.integers(1, 4), max_size=2))
     sessions = tuple(data.draw(st.lists(st.sampled_from([SESSION, OTHER, "2026", "x"]), max_size=2)))
-    wanted = Wanted(sessions, tuple(connections), clients=clients, since_ns=since, until_ns=until)
+    flags = {"session": sessions, "connection": connections, "client": clients}
+    wanted = rows_of_frames(filter_of(flags, since_ns=since, until_ns=until).node)
     expected = sorted(Origin(row["session"], row["connection"], row["exchange"]) for row in rows(folder, wanted))
     choice = Choice(Options(), frozenset(connections), clients, since, until)
     assert played(folder, choice, sessions) == expected
@@ -88,7 +90,7 @@ def test_only_a_choice_with_a_filter_leaves_exchanges_out(choice: Choice, leaves
 
 @pytest.mark.parametrize("client", ["[::1]:7", "[::1]", "::1", "::1:7", "0:0::1"])
 def test_inspect_and_replay_find_a_client_by_every_spelling_of_its_ipv6_address(folder: Path, client: str) -> None:
-    (row,) = rows(folder, Wanted(clients=(client,)))
+    (row,) = rows(folder, rows_of_frames(filter_of({"client": [client]}).node))
     assert row["client_id"] == "other"
     assert len(played(folder, Choice(Options(), clients=(client,)))) == 1
 
