@@ -1,8 +1,9 @@
-"""The commands of `kafka-wiretap inspect`: summary (the default), frames, exchanges, show."""
+"""The commands of `kafka-wiretap inspect`: summary (the default), frames, exchanges, records, show."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.filters import nothing_passes
-from recorder.inspect.options import CAPTURE, READING_HELP, Shown, filters, shown_id
+from recorder.inspect.options import CAPTURE, PATTERN, READING_HELP, Shown, filters, shown_id
 from recorder.query.fields import ALL, FAULTS, FIELDS, OF_ELEMENTS
 from recorder.ready import NoCapture, ready
 from recorder.terminal import console, count, say
@@ -220,6 +221,40 @@ def exchanges(
     else:
         chosen = layout(lines.EXCHANGE_LAYOUTS, lines.EXCHANGE_TITLES, width())
         _list(chosen.lines(map(lines.exchange_cells, found)), nothing, chosen.header)
+    _note_unsure("exchange", wanted, passed.unsure)
+
+
+@inspect.command(short_help="List records of logs: who produced each and when, who fetched it.")
+@CAPTURE
+@filters(lists=False)
+@click.option("--grep", type=PATTERN, help="Only records whose key, value or headers match this regular expression.")
+def records(folder: Path, as_json: bool, as_csv: bool, budget: int, grep: re.Pattern[str] | None, **given: Any) -> None:
+    """List the records of logs in the order of topic, partition and offset: who produced each, and who fetched it.
+
+    A filter passes a record if it passes where the record was produced, or where it was fetched. The group of a fetch
+    is known if a member with that client id and host held the partition then. Records are kept until all of the
+    capture was read, so ask for a topic, or for a key.
+
+    \b
+    kafka-wiretap inspect records capture --topic orders --key 4711
+    kafka-wiretap inspect records capture 'topic == orders and timestamp > 13:48' --grep 'EUR|USD'
+    """
+    from recorder.inspect import chosen_columns, record_lines
+    from recorder.inspect.picking import picking
+
+    capture = _opened(folder, budget)
+    wanted = _filter(capture, given)
+    limits = picking(**given)
+    passed = capture.records(wanted, grep=grep)
+    found = limits.picked(passed, lambda record, name: None, most=budget)
+    nothing = partial(_none, "record", folder, wanted, limits.limit, budget)
+    if as_json:
+        _list(map(record_lines.record_json, found), nothing)
+    elif as_csv:
+        _list(map(record_lines.record_csv, found), nothing, chosen_columns.csv_line(record_lines.COLUMNS))
+    else:
+        every = (record_lines.record_lines(record, width()) for record in found)
+        _list((line for lines in every for line in lines), nothing)
     _note_unsure("exchange", wanted, passed.unsure)
 
 

@@ -136,13 +136,39 @@ def _names(flag: str, help_text: str) -> Callable[[Command], Command]:
     return click.option(f"--{flag}", type=text, multiple=True, help=help_text)
 
 
+def _regex(value: str) -> re.Pattern[str]:
+    try:
+        return re.compile(value)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"is no regular expression ({error})") from None
+
+
+PATTERN = ReadBy("REGEX", _regex, "'EUR|USD'")
 # what lists show of frames and exchanges, besides the fields of filters
 COLUMNS = ("id", *FIELDS)
-_LIST_HELP = "in place of the usual ones: fields of filters, and id. Separated by commas."
 
 
-def filters(*, kinds: bool) -> Callable[[Command], Command]:
-    """The filters of a list, as an argument and as flags; its order, its columns, its form."""
+def filters(*, kinds: bool = False, lists: bool = True) -> Callable[[Command], Command]:
+    """The filters of a list, as an argument and as flags, and its form.
+
+    `kinds`: with the kinds of frames. `lists`: with orders and columns.
+    """
+    orders = [
+        click.option("--slowest", type=COUNT, help="Show the N of the greatest latency."),
+        click.option("--largest", type=COUNT, help="Show the N of the greatest size."),
+        click.option(
+            "--sort",
+            type=ReadBy("FIELD", _sorting, "latency, or -latency for the greatest first"),
+            shell_complete=_complete_sorting,
+            help="In the order of this field; -FIELD: the greatest first.",
+        ),
+        click.option(
+            *("-o", "--columns"),
+            type=ReadBy("COLUMNS", _columns, "at,client_id,topic"),
+            shell_complete=_complete_columns,
+            help="These columns in place of the usual ones: fields of filters, and id. Separated by commas.",
+        ),
+    ]
     options = [
         click.argument("filter_text", type=text, metavar="[FILTER]", required=False, shell_complete=complete_where),
         click.option(
@@ -182,20 +208,7 @@ def filters(*, kinds: bool) -> Callable[[Command], Command]:
         click.option("--all-errors", "errors", flag_value=ALL, help="Only what holds any error."),
         click.option("--limit", type=COUNT, help="Show the first N."),
         click.option("--last", type=COUNT, help="Show the last N."),
-        click.option("--slowest", type=COUNT, help="Show the N of the greatest latency."),
-        click.option("--largest", type=COUNT, help="Show the N of the greatest size."),
-        click.option(
-            "--sort",
-            type=ReadBy("FIELD", _sorting, "latency, or -latency for the greatest first"),
-            shell_complete=_complete_sorting,
-            help="In the order of this field; -FIELD: the greatest first.",
-        ),
-        click.option(
-            *("-o", "--columns"),
-            type=ReadBy("COLUMNS", _columns, "at,client_id,topic"),
-            shell_complete=_complete_columns,
-            help=f"These columns {_LIST_HELP}",
-        ),
+        *(orders if lists else []),
         click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
         click.option("--csv", "as_csv", is_flag=True, help="As CSV, with a header."),
         budget_option(READING_HELP, DEFAULT_BUDGET),

@@ -77,7 +77,12 @@ def _check(items: int, most: int) -> None:
 
 
 def picking(
-    *, sort: str | None, slowest: int | None, largest: int | None, last: int | None, limit: int | None
+    *,
+    last: int | None,
+    limit: int | None,
+    sort: str | None = None,
+    slowest: int | None = None,
+    largest: int | None = None,
 ) -> Picking:
     """What the flags of a command ask for. Errors: click.UsageError for flags that contradict each other."""
     orders = {"--sort": sort, "--slowest": slowest, "--largest": largest, "--last": last}

@@ -11,10 +11,11 @@ Filters are texts in the filter language (`recorder.query`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from recorder.capture import frames as c
@@ -33,6 +34,9 @@ from recorder.reading.exchanges import Pair
 from recorder.reading.passing import Judge, Unsure, judge
 from recorder.reading.rows import Choice, none
 from recorder.ready import ready
+
+if TYPE_CHECKING:
+    from recorder.reading.records import LogRecord
 
 Item = TypeVar("Item")
 
@@ -127,6 +131,18 @@ class Capture:
         """
         wanted, found = self._judge(where, columns, with_normal)
         return Passed(passing.exchanges(self.folder, found, wanted, most=self.budget), found)
+
+    def records(self, where: str | Filter = "", *, grep: re.Pattern[str] | None = None) -> Passed[LogRecord]:
+        """Records of the logs in the order of topic, partition and offset: who produced each, who fetched it.
+
+        A record passes where it was produced, or where it was fetched. The records that pass are kept until all of the
+        capture was read. `grep`: what its key, value or a header must match besides. Errors: as of `rows`.
+        """
+        from recorder.reading.records import log_records, matching
+
+        wanted, found = self._judge(where)
+        matches = None if grep is None else matching(grep)
+        return Passed(log_records(self.folder, wanted, found.unsure, matches=matches, most=self.budget), found)
 
     def values(self, row: Row) -> dict[str, Any]:
         """The decoded values of a frame that has its bytes. Errors: Unreadable."""
