@@ -334,7 +334,7 @@ def _none(what: str, folder: Path, wanted: Filter, limit: int | None, budget: in
 
     if limit == 0:
         return f"no {what} to show"
-    return nothing_passes(what, wanted.words, held(folder, most=budget))
+    return nothing_passes(what, " ".join(wanted.words), held(folder, most=budget))
 
 
 def _list(lines: Iterable[str], none: Callable[[], str], header: str | None = None) -> None:

@@ -24,10 +24,10 @@ _WILD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter, as a tree and as it was typed. `words`: options of a command line."""
+    """A filter, as a tree and as it was typed. `words`: options of a command line, each with its value."""
 
     node: Node
-    words: str = ""
+    words: tuple[str, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -56,7 +56,7 @@ def filter_of(
     parts += [] if until_ns is None else [condition("at", "<=", until_ns)]
     parts += [_OF_ERRORS[errors]] if errors else []
     parts += [parse(text) for text in where]
-    return Filter(together(*parts), " ".join(filter(None, _words(given, where, since_ns, until_ns, errors))))
+    return Filter(together(*parts), tuple(_words(given, where, since_ns, until_ns, errors)))
 
 
 _OF_ERRORS: Mapping[str, Node] = {FAULTS: condition("error", ALONE), ALL: condition("error", UNEQUAL, 0)}
@@ -95,8 +95,13 @@ def _words(
     until_ns: int | None,
     errors: str | None,
 ) -> Iterator[str]:
-    others = {name: values for name, values in given.items() if name != "api"}
-    yield as_options(apis=given.get("api", ()), since_ns=since_ns, until_ns=until_ns, **others)
+    yield from (as_options(apis=[each]) for each in given.get("api", ()))
+    for name, values in given.items():
+        for each in values if name != "api" else ():
+            one: dict[str, Any] = {name: [each]}
+            yield as_options(**one)
+    yield from [as_options(since_ns=since_ns)] if since_ns is not None else []
+    yield from [as_options(until_ns=until_ns)] if until_ns is not None else []
     if errors:
         yield f"--{errors.replace('_', '-')}"
     for text in where:

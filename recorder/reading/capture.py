@@ -75,7 +75,7 @@ class Capture:
         budget: the limit in bytes of memory for what is read at a time.
     """
 
-    def __init__(self, folder: Place, notes: list[str], budget: int) -> None:
+    def __init__(self, folder: Place, notes: list[str], budget: int = DEFAULT_BUDGET) -> None:
         self.folder, self.notes, self.budget = folder, notes, budget
 
     @property
@@ -154,7 +154,7 @@ class Capture:
 
         Errors: as of `rows`.
         """
-        given = where if isinstance(where, Filter) else Filter(parse(where) if where else EVERYTHING, where)
+        given = where if isinstance(where, Filter) else Filter(parse(where) if where else EVERYTHING)
         return replace(given, node=resolved(given.node, self.last_ns))
 
     def last_ns(self) -> int:

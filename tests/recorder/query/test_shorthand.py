@@ -65,7 +65,10 @@ def test_no_flag_passes_everything() -> None:
 
 def test_a_filter_is_said_as_it_was_typed() -> None:
     found = filter_of({"topic": ["a b"], "api": [Api(0, "kafka")]}, where=["size > 1"], since_ns=0, errors=ALL)
-    assert found.words == "--api Produce --topic 'a b' --since 1970-01-01T00:00:00 --all-errors --where 'size > 1'"
+    assert (
+        " ".join(found.words)
+        == "--api Produce --topic 'a b' --since 1970-01-01T00:00:00 --all-errors --where 'size > 1'"
+    )
     assert found.names == {"topic", "api", "at", "error", "size"}
 
 
