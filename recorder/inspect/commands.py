@@ -1,10 +1,11 @@
-"""The commands of `kafka-wiretap inspect`: summary (the default), frames, exchanges, records, show."""
+"""The commands of `kafka-wiretap inspect`: summary (the default), lists, counts, show."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from recorder.capture import frames as c
 from recorder.filters import nothing_passes
 from recorder.inspect.options import CAPTURE, PATTERN, READING_HELP, Shown, filters, shown_id
 from recorder.query.fields import ALL, FAULTS, FIELDS, OF_ELEMENTS
+from recorder.query.syntax import EVERYTHING
 from recorder.ready import NoCapture, ready
 from recorder.terminal import console, count, say
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 # The most bytes that `show` shows by default: of a value, and of a frame in a hex dump.
 SHOWN_BYTES, SHOWN_DUMP = 32, 4096
+ERROR_FIELD = "error"
 
 
 class WithDefault(click.Group):
@@ -256,6 +259,74 @@ def records(folder: Path, as_json: bool, as_csv: bool, budget: int, grep: re.Pat
         every = (record_lines.record_lines(record, width()) for record in found)
         _list((line for lines in every for line in lines), nothing)
     _note_unsure("exchange", wanted, passed.unsure)
+
+
+def _grouping(name: str, grouping: str, short_help: str, text: str) -> None:
+    """Adds a command that counts exchanges. `grouping`: the name of its Grouping."""
+
+    @inspect.command(name, short_help=short_help, help=text)
+    @CAPTURE
+    @filters(lists=False)
+    def command(folder: Path, as_json: bool, as_csv: bool, budget: int, **given: Any) -> None:
+        from recorder.inspect import chosen_columns, groups
+        from recorder.inspect.picking import picking
+        from recorder.query.syntax import together
+
+        asked: groups.Grouping = getattr(groups, grouping)
+        capture = _opened(folder, budget)
+        wanted = _filter(capture, given)
+        limits = picking(**given)
+        only = EVERYTHING if ERROR_FIELD in wanted.names and ERROR_FIELD in asked.by else asked.only
+        passed = capture.exchanges(replace(wanted, node=together(wanted.node, only)), columns=asked.fields)
+        lines = groups.grouped(asked, passed, passed.head, passed.elements, most=budget)
+        found = limits.picked(lines, lambda line, name: None, most=budget)
+        nothing = partial(_none, "exchange", folder, wanted, limits.limit, budget)
+        names = (*asked.by, *asked.counted)
+        if as_json:
+            _list((json.dumps({name: line.get(name) for name in names}) for line in found), nothing)
+        elif as_csv:
+            rows = (chosen_columns.csv_line(groups.plain_cells(asked, line)) for line in found)
+            _list(rows, nothing, chosen_columns.csv_line(names))
+        elif shown := [*found]:
+            screen = console()
+            screen.print(groups.as_table(asked, shown, screen.width))
+        else:
+            _note(nothing())
+        _note_unsure("exchange", wanted, passed.unsure)
+
+
+_grouping(
+    "topics",
+    "TOPICS",
+    "Count who produces to topics and who fetches from them.",
+    """Count exchanges, records and bytes by topic, API and client: who produces to a topic, and how much.
+
+    \b
+    kafka-wiretap inspect topics capture --topic orders --api Produce
+    """,
+)
+_grouping(
+    "clients",
+    "CLIENTS",
+    "Count what clients do, and name those that are too old for Kafka 4.0.",
+    """Count connections, exchanges, errors and bytes by client, with its library.
+
+    "too old": APIs in versions that Kafka 4.0 does not take any more. A client may use them only because its broker
+    offers no newer ones.
+    """,
+)
+_grouping(
+    "errors",
+    "ERRORS",
+    "Count errors by API, client, topic and partition.",
+    """Count errors by name, API, client, topic, partition and group.
+
+    Normal steps of the protocol are left out, unless the filter names errors: --all-errors.
+
+    \b
+    kafka-wiretap inspect errors capture --client my-app
+    """,
+)
 
 
 def _fields(columns: Iterable[str]) -> tuple[str, ...]:

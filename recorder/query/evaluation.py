@@ -28,16 +28,18 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 
-class _UnknownElement(dict[str, Any]):
-    """An element of which nothing is known."""
+class PartlyKnown(dict[str, Any]):
+    """An element of which nothing else is known."""
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """UNKNOWN, for each name."""
-        return UNKNOWN
+    def get(self, name: str, _default: Any = None) -> Any:
+        """The value; UNKNOWN if the element has none."""
+        return super().get(name, UNKNOWN)
 
 
 Element = Mapping[str, Any]
-UNKNOWN_ELEMENT: Final[Element] = _UnknownElement()
+UNKNOWN_ELEMENT: Final[Element] = PartlyKnown()
+# of a response that holds no error: nothing else is known
+WITHOUT_ERROR: Final[Element] = PartlyKnown(error=0)
 # of a subject without elements, so that conditions on its head have one to be met by
 NO_ELEMENT: Final[Element] = {}
 Truth = bool | None

@@ -26,6 +26,7 @@ from recorder.facts.frame import Frame, opened
 from recorder.facts.response_errors import is_cut
 from recorder.facts.rows import masked_from
 from recorder.facts.tables import TABLES
+from recorder.query.evaluation import Element
 from recorder.query.language import parse
 from recorder.query.shorthand import Filter
 from recorder.query.syntax import EVERYTHING, Node, resolved
@@ -57,6 +58,14 @@ class Passed(Generic[Item]):
     def unsure(self) -> Unsure:
         """What may have passed, among those looked at so far: something of it is masked or can't be read."""
         return self._judge.unsure
+
+    def head(self, pair: Pair) -> dict[str, Any]:
+        """What a filter may ask of an exchange's head, by the names of fields."""
+        return self._judge.head(pair)
+
+    def elements(self, pair: Pair) -> list[Element]:
+        """The elements of an exchange that meet the filter, by the names of fields that were asked for."""
+        return self._judge.elements(pair)
 
     def values(self, item: Pair | Row, columns: Sequence[str]) -> dict[str, Any]:
         """The values of fields of an exchange or a frame; of elements those that pass, as a list.

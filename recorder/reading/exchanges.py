@@ -22,6 +22,7 @@ from recorder.reading.elements import Side
 
 # Memory of a row without its body as a Python value: two dozen columns, half of them texts.
 ROW_SIZE = 3000
+Read = Callable[[Row, ResponseErrors | None], Side | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def pairs(
     *,
     most: int = DEFAULT_BUDGET,
     with_bodies: bool = False,
-    read: Callable[[Row], Side | None] = lambda row: None,
+    read: Read = lambda row, reading: None,
 ) -> Iterator[Pair]:
     """The exchanges of rows, which come in the order of arrival; rows without an exchange are skipped.
 
@@ -67,7 +68,7 @@ def pairs(
         rows: with the bodies of responses, and of requests that are long polls (`LONG_POLLS`).
         most: the limit in bytes of memory for the error codes of a response, and for all unpaired rows.
         with_bodies: keep the bodies in the rows of a pair.
-        read: makes the `asked` and `told` of a pair, of rows that still have their bodies.
+        read: makes the `asked` and `told` of a pair, of rows that still have their bodies, and of a response's errors.
     Errors: OverBudget; the errors of `rows`.
     """
     waiting: dict[tuple[str, int, int], Pair] = {}
@@ -95,12 +96,13 @@ def _lines(half: Pair) -> int:
     return 1 + sum(side.number for side in (half.asked, half.told) if side)
 
 
-def _half(row: Row, most: int, with_bodies: bool, read: Callable[[Row], Side | None]) -> Pair:
+def _half(row: Row, most: int, with_bodies: bool, read: Read) -> Pair:
     """A pair with one row only."""
     kept = row if with_bodies or row.get(c.FRAME) is None else row | {c.FRAME: None}
     if row[c.KIND] == c.REQUEST:
-        return Pair(kept, None, allowed_ms=_allowed_ms(row), only_renews=_only_renews(row), asked=read(row))
-    return Pair(None, kept, row_errors(row, budget=Budget(most)), told=read(row))
+        return Pair(kept, None, allowed_ms=_allowed_ms(row), only_renews=_only_renews(row), asked=read(row, None))
+    reading = row_errors(row, budget=Budget(most))
+    return Pair(None, kept, reading, told=read(row, reading))
 
 
 def _joined(later: Pair, earlier: Pair) -> Pair:

@@ -17,7 +17,16 @@ from recorder.capture.reader import Row
 from recorder.capture.remote import Place
 from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.query.columns import between, rows_of_exchanges, rows_of_frames
-from recorder.query.evaluation import UNKNOWN, UNKNOWN_ELEMENT, Element, Subject, Truth, element_predicate, predicate
+from recorder.query.evaluation import (
+    UNKNOWN,
+    UNKNOWN_ELEMENT,
+    WITHOUT_ERROR,
+    Element,
+    Subject,
+    Truth,
+    element_predicate,
+    predicate,
+)
 from recorder.query.fields import FIELDS, OF_ELEMENTS, Level
 from recorder.query.shorthand import Filter
 from recorder.query.syntax import Node, names
@@ -83,9 +92,17 @@ class Judge:
     def _may_need(self, verdict: Truth) -> bool:
         return verdict is None or (verdict and self._shows_elements)
 
-    def side(self, row: Row) -> Side | None:
-        """What a frame says, if the filter asks for that."""
-        return side_of(row, self._names, Budget(self._most)) if self.needs_body(row) else None
+    def side(self, row: Row, reading: ResponseErrors | None) -> Side | None:
+        """What a frame says, if the filter asks for that. `reading`: the errors of a response."""
+        if not self.needs_body(row):
+            return None
+        if reading and not reading.unread and not reading.codes and self._passes_without_error(row) is False:
+            return None
+        return side_of(row, self._names, Budget(self._most))
+
+    def _passes_without_error(self, row: Row) -> Truth:
+        """The verdict on a response that is known to hold no error."""
+        return self._passes(Subject(self._with_software(of_half(row)), (WITHOUT_ERROR,)))
 
     def passes(self, pair: Pair) -> bool:
         """True for an exchange that passes; counts those that may pass."""
@@ -99,6 +116,16 @@ class Judge:
         head = self._with_software(of_exchange(pair))
         request = pair.asked if pair.request else Side(unread=LOST)
         return self._values(Subject(head, self._elements(pair.reading, request, pair.told)), columns)
+
+    def elements(self, pair: Pair) -> list[Element]:
+        """The elements of an exchange that passed which meet the filter."""
+        request = pair.asked if pair.request else Side(unread=LOST)
+        subject = Subject(self.head(pair), self._elements(pair.reading, request, pair.told))
+        return [each for each in subject.elements if self._of_element(subject, each)]
+
+    def head(self, pair: Pair) -> Head:
+        """What a filter may ask of an exchange's head."""
+        return self._with_software(of_exchange(pair))
 
     def frame_values(self, row: Row, columns: Sequence[str]) -> dict[str, Any]:
         """As `values`, of a frame."""

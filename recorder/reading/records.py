@@ -26,12 +26,12 @@ from recorder.capture.remote import Place
 from recorder.facts.frame import REQUEST, Frame, Unreadable, why
 from recorder.facts.group_rows import LEAVE, GroupRow
 from recorder.facts.memberships import read as read_membership
-from recorder.facts.response_errors import is_cut
+from recorder.facts.response_errors import ResponseErrors, is_cut
 from recorder.facts.rows import masked_from
 from recorder.facts.topics import Place as PartitionPlace
 from recorder.facts.topics import places
 from recorder.query.columns import Rows
-from recorder.query.evaluation import UNKNOWN, Element, Subject, Truth, predicate
+from recorder.query.evaluation import UNKNOWN, Element, PartlyKnown, Subject, Truth, predicate
 from recorder.query.syntax import Node, names, required, together
 from recorder.reading.elements import Side, shown
 from recorder.reading.exchanges import ROW_SIZE, Pair, pairs
@@ -86,13 +86,6 @@ class LogRecord:
     fetched: list[Fetched] = field(default_factory=list)
 
 
-class _Partly(dict[str, Any]):
-    """An element of which some fields are still to be read."""
-
-    def get(self, name: str, _default: Any = None) -> Any:
-        return super().get(name, UNKNOWN)
-
-
 @dataclass(slots=True)
 class _Said(Side):
     """What one frame says: records by partition, and the steps of members."""
@@ -123,7 +116,7 @@ class _Log:
         self._holding: dict[Who, dict[tuple[str, str | None], frozenset[str]]] = defaultdict(dict)
         self._size = 0
 
-    def read(self, row: Row) -> _Said | None:
+    def read(self, row: Row, _: ResponseErrors | None) -> _Said | None:
         """What a frame says of records and members."""
         if row[c.FRAME] is None or row[c.OMITTED]:
             return _Said(unread="omitted")
@@ -144,7 +137,7 @@ class _Log:
             number, taken = 0, list[tuple[int, records.Record]]()
             found.places.append((place, taken))
             element = self._element(place)
-            if not place.records or self._is_own(Subject({}, (_Partly(element),))) is False:
+            if not place.records or self._is_own(Subject({}, (PartlyKnown(element),))) is False:
                 continue
             batches, error = place.batches
             try:

@@ -474,6 +474,8 @@ def test_columns_are_those_that_are_asked_for(folder: Path) -> None:
     (found,) = objects(*asked)
     assert found["topic"] == ["t"]
     assert lines(*asked, "--csv")[1] == "20261121T120000Z-abc/1/e1,t,OFFSET_OUT_OF_RANGE,250000000"
+    by_head = objects("exchanges", folder, "--connection", "1", "--api", "Fetch", "-o", "topic")
+    assert [line["topic"] for line in by_head] == [["t"], []]
     assert lines("frames", folder, "--csv", "--limit", "1")[0].startswith("id,at,kind,client,")
 
 
