@@ -16,12 +16,10 @@ from tests.recorder.small_capture import request, response, write
 
 
 def produced(second: float, number: int, code: int = 0, *, client: str = "writer") -> list[dict[str, Any]]:
-    """An exchange that produces to a partition of orders, and to one of payments that the code is about."""
-    topics = [{"name": name, "partition_data": [{"index": 0, "records": b""}]} for name in ("orders", "payments")]
-    codes = [
-        {"name": name, "partition_responses": [{"index": 0, "error_code": each}]}
-        for name, each in (("orders", 0), ("payments", code))
-    ]
+    """An exchange that produces to two partitions of orders, and to one of payments that the code is about."""
+    places = [("orders", 0, 0), ("orders", 1, 0), ("payments", 0, code)]
+    topics = [{"name": name, "partition_data": [{"index": at, "records": b""}]} for name, at, _ in places]
+    codes = [{"name": name, "partition_responses": [{"index": at, "error_code": each}]} for name, at, each in places]
     facts = {"client_id": client, "exchange": number, "principal": "alice"}
     return [
         request(second, 5, 2 * number, PRODUCE, 9, values={"acks": 1, "topic_data": topics}, **facts),
@@ -36,7 +34,10 @@ def counted(tmp_path: Path) -> Path:
     told = response(9.5, 6, 1, HEARTBEAT, 4, values={"error_code": 27}, client_id="reader")
     hello = request(0, 5, 0, API_VERSIONS, 3, values=library, client_id="writer", exchange=0)
     frames = [hello, *produced(1, 1), *produced(2, 2, 6), *produced(3, 3, 6), beat, told]
-    frames.append(request(4, 7, 0, PRODUCE, 2, client_id="ancient", values={"acks": 1, "topic_data": []}))
+    asked = {"acks": 1, "topic_data": []}
+    frames += [
+        request(4, 7, at, PRODUCE, version, client_id="ancient", values=asked) for at, version in ((0, 2), (2, 3))
+    ]
     write(tmp_path, "frames", frames)
     return tmp_path
 
