@@ -29,7 +29,7 @@ from recorder.query.evaluation import (
 )
 from recorder.query.fields import FIELDS, OF_ELEMENTS, Level
 from recorder.query.shorthand import Filter
-from recorder.query.syntax import Node, names
+from recorder.query.syntax import EVERYTHING, Node, names
 from recorder.reading.elements import LOST, Side, joined, side_of, unread_of
 from recorder.reading.exchanges import Pair, pairs
 from recorder.reading.heads import Head, asked_at, of_exchange, of_frame, of_half
@@ -73,6 +73,7 @@ class Judge:
     ) -> None:
         self._told, self._most = told, most
         self._names = names(node) | columns
+        self._is_everything = node == EVERYTHING
         self._passes, self._of_element = predicate(node), element_predicate(node)
         self._with_normal = predicate(with_normal) if with_normal is not None else None
         self.of_elements = self._names & OF_ELEMENTS
@@ -106,6 +107,8 @@ class Judge:
 
     def passes(self, pair: Pair) -> bool:
         """True for an exchange that passes; counts those that may pass."""
+        if self._is_everything:
+            return True
         head = self._with_software(of_exchange(pair))
         request = pair.asked if pair.request else Side(unread=LOST)
         elements = self._elements(pair.reading, request, pair.told)
