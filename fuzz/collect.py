@@ -13,8 +13,8 @@ from typing import Any
 
 from fuzz.corpus import FOLDER
 from proxy.wire import catalog
-from recorder.inspect.rows import all_bodies, rows
-from recorder.inspect.wanted import Wanted
+from recorder.reading.rows import all_bodies, rows
+from recorder.reading.wanted import Wanted
 
 # of a frame; nearly all are smaller
 MAX_BYTES = 4000

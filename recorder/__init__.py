@@ -1,6 +1,8 @@
 """The recorder of the traffic, and the readers of its captures.
 
     capture     the tap, the log that it writes, the compactor that turns the log into Parquet, the reader
+    query       the filter language
+    reading     a capture as Python values: `recorder.open`
     inspect     the contents of a capture, without Spark
     analysis    Spark: DataFrame -> DataFrame, one question in each module
     report      reports as one HTML file or as Markdown
@@ -11,3 +13,21 @@
 
 The words (frame, exchange, gap, session, ...) are those of the glossary in `proxy/__init__.py`.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from recorder.reading.capture import Capture
+
+
+def open(folder: str | Path, *, budget: int | None = None) -> Capture:
+    """Opens a capture to read it: a folder, or `s3://bucket/folder`. Finished sessions of a folder are compacted first.
+
+    `budget`: the limit in bytes of memory for what is read at a time. Errors: NoCapture, in a sentence.
+    """
+    from recorder.reading import capture
+
+    return capture.open(folder) if budget is None else capture.open(folder, budget=budget)

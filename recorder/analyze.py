@@ -24,8 +24,9 @@ from proxy.terminal import echo, printable
 from recorder import extras
 from recorder.capture.remote import is_url
 from recorder.filters import SINCE, UNTIL, nothing_passes
-from recorder.inspect.options import Api, api
+from recorder.inspect.options import api
 from recorder.missing import missing_table
+from recorder.query.values import Api
 from recorder.spark_options import (
     FORMATS,
     WINDOW,

@@ -31,13 +31,13 @@ def api(value: str | int) -> int | RequestType:
 
 def api_key(value: str) -> int:
     """An api of today's dialect by its name or its key."""
-    return _named(names.api_key, value)
+    return named(names.api_key, value)
 
 
 def api_or_embedded(value: str) -> tuple[int | str | RequestType, MessageKind | None]:
     """An api, or the name of a message inside messages; and the kind of message that the name ends with, if any."""
     found = names.api_of_07(value)
-    return (_named(names.api_or_embedded, value) if found is None else found), names.kind(value)
+    return (named(names.api_or_embedded, value) if found is None else found), names.kind(value)
 
 
 def inside(value: str) -> str:
@@ -50,11 +50,11 @@ def inside(value: str) -> str:
 
 def error(value: str | int) -> int:
     """An error by its name or its code."""
-    return _named(names.error_code, str(value))
+    return named(names.error_code, str(value))
 
 
-def _named(find: Callable[[str], Found], value: str) -> Found:
-    """The value that `find` gives for the name."""
+def named(find: Callable[[str], Found], value: str) -> Found:
+    """The value that `find` gives for the name; a former name gets a note."""
     try:
         found = find(value)
     except names.UnknownName as unknown:

@@ -108,6 +108,8 @@ StreamsGroupTopologyDescriptionUpdate  -      -      -      0
 UnregisterController                   -      -      -      0
 """
 NONE = "-"
+# the release whose oldest versions tell whether a client is too old for 4.0: the first that accepts JoinGroup 0 again
+FLOORS_OF = "4.0.2"
 
 
 def releases() -> tuple[str, ...]:

@@ -1,15 +1,14 @@
-"""The commands of `kafka-wiretap inspect`: summary (the default), frames, exchanges, show."""
+"""The commands of `kafka-wiretap inspect`: summary (the default), lists, counts, show."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,33 +21,23 @@ from proxy.tools.commands import RECORDS_HELP
 from proxy.tools.output import Incomplete, budget_option, end, print_json, print_lines
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget
-from proxy.wire.normal_errors import is_normal
 from recorder.capture import frames as c
 from recorder.filters import nothing_passes
-from recorder.inspect.options import CAPTURE, READING_HELP, Shown, filters, shown_id
+from recorder.inspect.options import CAPTURE, PATTERN, READING_HELP, Shown, filters, shown_id
+from recorder.query.fields import ALL, FAULTS, FIELDS, OF_ELEMENTS
+from recorder.query.syntax import EVERYTHING
 from recorder.ready import NoCapture, ready
 from recorder.terminal import console, count, say
 
 if TYPE_CHECKING:
-    from recorder.inspect.exchanges import Pair
-    from recorder.inspect.wanted import Wanted
+    from recorder.query.language import FilterError
+    from recorder.query.shorthand import Filter
+    from recorder.reading.capture import Capture
+    from recorder.reading.passing import Unsure
 
 # The most bytes that `show` shows by default: of a value, and of a frame in a hex dump.
 SHOWN_BYTES, SHOWN_DUMP = 32, 4096
-# the errors that `exchanges` asks for
-FAULTS, ALL = "faults", "all"
-OPTIONS = {FAULTS: "--errors", ALL: "--all-errors"}
-
-
-@dataclass(slots=True)
-class LeftOut:
-    """Exchanges that are not listed although their response may hold an error.
-
-    `unread`: those whose errors are unknown, by reason. `normal`: those whose errors are normal steps of the protocol.
-    """
-
-    unread: Counter[str] = field(default_factory=Counter)
-    normal: int = 0
+ERROR_FIELD = "error"
 
 
 class WithDefault(click.Group):
@@ -77,6 +66,19 @@ class WithDefault(click.Group):
         return [CompletionItem(incomplete, type="dir"), *super().shell_complete(ctx, incomplete)]
 
 
+class WrongFilter(click.UsageError):
+    """A filter that can't be read. Below the sentence, a caret points at the place."""
+
+    def __init__(self, error: FilterError) -> None:
+        super().__init__(error.sentence)
+        self.pointed = error.pointed
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Prints the sentence, and the place."""
+        super().show(file)
+        click.echo(self.pointed, file=file, err=True)
+
+
 def _made_ready(folder: Path) -> Path:
     """Makes a capture ready to be read, prints the notes on it, and returns its folder."""
     for note in ready(folder):
@@ -88,14 +90,27 @@ def _note(text: str) -> None:
     say(f"note: {text}", err=True)
 
 
-def _wanted(folder: Path, budget: int, **given: Any) -> Wanted:
-    """The filters of a command line."""
-    from recorder.capture.reader import last_ns
-    from recorder.inspect.wanted import Wanted
+def _opened(folder: Path, budget: int) -> Capture:
+    """The capture, ready to be read; prints the notes on it."""
+    from recorder.reading.capture import Capture
 
+    return Capture(_made_ready(folder), [], budget)
+
+
+def _filter(capture: Capture, given: dict[str, Any]) -> Filter:
+    """The filter of a command line. Takes its flags out of `given`. Errors: click.UsageError."""
+    from recorder.query.language import FilterError
+    from recorder.query.shorthand import filter_of
+
+    first, where = given.pop("filter_text"), given.pop("where")
     times = {f"{name}_ns": given.pop(name) for name in ("since", "until")}
-    resolved = {name: time and time.resolved(lambda: last_ns(folder, most=budget)) for name, time in times.items()}
-    return Wanted(**given, **resolved)
+    times = {name: time and time.resolved(capture.last_ns) for name, time in times.items()}
+    flags = {name: given.pop(name) for name in [*given] if name in FIELDS}
+    texts = [*([] if first is None else [first]), *where]
+    try:
+        return capture.filter(filter_of(flags, where=texts, errors=given.pop("errors"), **times))
+    except FilterError as error:
+        raise WrongFilter(error) from None
 
 
 @click.group(
@@ -137,71 +152,214 @@ def summary(folder: Path, as_json: bool, budget: int) -> None:
 @inspect.command(short_help="List frames, one a line.")
 @CAPTURE
 @filters(kinds=True)
-def frames(folder: Path, limit: int | None, as_json: bool, budget: int, **given: Any) -> None:
-    """List frames in the order of their arrival. `show` takes the id. `->` marks frames from the client."""
-    from recorder.inspect import lines
-    from recorder.inspect.layouts import layout
-    from recorder.inspect.rows import of_responses, rows
+def frames(
+    folder: Path, columns: tuple[str, ...] | None, as_json: bool, as_csv: bool, budget: int, **given: Any
+) -> None:
+    """List frames in the order of their arrival. `show` takes the id. `->` marks frames from the client.
 
-    wanted = _wanted(_made_ready(folder), budget, **given)
-    found = islice(rows(folder, wanted, bodies=of_responses, most=budget), limit)
-    none = partial(_none, "frame", folder, wanted, limit, budget)
-    if as_json:
-        _list((lines.frame_json(row, budget) for row in found), none)
+    A filter such as 'api == Fetch and topic ~ "ord*"' chooses among them. The flags are short for parts of it.
+    """
+    from recorder.inspect import lines
+    from recorder.inspect.chosen_columns import FRAME_COLUMNS
+    from recorder.inspect.layouts import layout
+    from recorder.inspect.picking import picking
+    from recorder.reading.heads import of_frame
+    from recorder.reading.rows import none, of_responses
+
+    capture = _opened(folder, budget)
+    wanted = _filter(capture, given)
+    limits = picking(**given)
+    usual = columns is None and not as_csv
+    asked = columns or FRAME_COLUMNS
+    passed = capture.rows(wanted, bodies=of_responses if usual else none, columns=() if usual else _fields(asked))
+    found = limits.picked(passed, lambda row, name: of_frame(row).get(name), most=budget)
+    nothing = partial(_none, "frame", folder, wanted, limits.limit, budget)
+    if not usual:
+        every = ({"id": lines.frame_id(row)} | passed.values(row, _fields(asked)) for row in found)
+        _list_columns(every, asked, nothing, as_json=as_json, as_csv=as_csv)
+    elif as_json:
+        _list((lines.frame_json(row, budget) for row in found), nothing)
     else:
         chosen = layout(lines.FRAME_LAYOUTS, lines.FRAME_TITLES, width())
-        cells = (lines.frame_cells(row, budget) for row in found)
-        _list(chosen.lines(cells), none, chosen.header)
+        _list(chosen.lines(lines.frame_cells(row, budget) for row in found), nothing, chosen.header)
+    _note_unsure("frame", wanted, passed.unsure)
 
 
 @inspect.command(short_help="List requests with their responses, one exchange a line.")
 @CAPTURE
 @filters(kinds=False)
-@click.option("--errors", flag_value=FAULTS, help="Only exchanges whose response holds an error that is not normal.")
-@click.option("--all-errors", "errors", flag_value=ALL, help="Only exchanges whose response holds any error.")
-def exchanges(folder: Path, limit: int | None, as_json: bool, errors: str | None, budget: int, **given: Any) -> None:
+def exchanges(
+    folder: Path, columns: tuple[str, ...] | None, as_json: bool, as_csv: bool, budget: int, **given: Any
+) -> None:
     """List requests with their responses in the order in which they ended. Requests without an answer come last.
 
     Each error is named, with how often it occurs in the response. "(normal)": a normal step of the protocol, such as
     UNSUPPORTED_VERSION in an answer to ApiVersions. "long poll": the broker may have waited on purpose.
+
+    A filter such as 'api == Produce and topic ~ "ord*" and size > 64KiB and error' chooses among them: one and the same
+    partition, batch or member must meet all its conditions. The flags are short for parts of it.
     """
     from recorder.inspect import lines
-    from recorder.inspect.exchanges import pairs
+    from recorder.inspect.chosen_columns import EXCHANGE_COLUMNS
     from recorder.inspect.layouts import layout
-    from recorder.inspect.rows import of_exchanges, rows
+    from recorder.inspect.picking import picking
+    from recorder.reading.heads import of_exchange
 
-    wanted = _wanted(_made_ready(folder), budget, **given)
-    left_out = LeftOut()
-    every = pairs(rows(folder, wanted, bodies=of_exchanges, most=budget), most=budget)
-    found = islice(_with_errors(every, left_out, only_faults=errors == FAULTS) if errors else every, limit)
-    none = partial(_none, "exchange", folder, wanted, limit, budget, OPTIONS[errors] if errors else None)
-    if as_json:
-        _list((json.dumps(lines.exchange_json(pair)) for pair in found), none)
+    capture = _opened(folder, budget)
+    with_normal = None
+    if given["errors"] == FAULTS:
+        with_normal = _filter(capture, {**given, "errors": ALL}).node
+    wanted = _filter(capture, given)
+    limits = picking(**given)
+    usual = columns is None and not as_csv
+    asked = columns or EXCHANGE_COLUMNS
+    passed = capture.exchanges(wanted, columns=() if usual else _fields(asked), with_normal=with_normal)
+    found = limits.picked(passed, lambda pair, name: of_exchange(pair).get(name), most=budget)
+    nothing = partial(_none, "exchange", folder, wanted, limits.limit, budget)
+    if not usual:
+        every = ({"id": lines.exchange_id(pair.head)} | passed.values(pair, _fields(asked)) for pair in found)
+        _list_columns(every, asked, nothing, as_json=as_json, as_csv=as_csv)
+    elif as_json:
+        _list((json.dumps(lines.exchange_json(pair)) for pair in found), nothing)
     else:
         chosen = layout(lines.EXCHANGE_LAYOUTS, lines.EXCHANGE_TITLES, width())
-        _list(chosen.lines(map(lines.exchange_cells, found)), none, chosen.header)
-    _note_left_out(left_out)
+        _list(chosen.lines(map(lines.exchange_cells, found)), nothing, chosen.header)
+    _note_unsure("exchange", wanted, passed.unsure)
 
 
-def _note_left_out(left_out: LeftOut) -> None:
-    if left_out.normal:
-        _note(f"left out: {count(left_out.normal, 'exchange')} with normal errors only; --all-errors lists them, too")
-    if unread := left_out.unread:
+@inspect.command(short_help="List records of logs: who produced each and when, who fetched it.")
+@CAPTURE
+@filters(lists=False)
+@click.option("--grep", type=PATTERN, help="Only records whose key, value or headers match this regular expression.")
+def records(folder: Path, as_json: bool, as_csv: bool, budget: int, grep: re.Pattern[str] | None, **given: Any) -> None:
+    """List the records of logs in the order of topic, partition and offset: who produced each, and who fetched it.
+
+    A filter passes a record if it passes where the record was produced, or where it was fetched. The group of a fetch
+    is known if a member with that client id and host held the partition then. Records are kept until all of the
+    capture was read, so ask for a topic, or for a key.
+
+    \b
+    kafka-wiretap inspect records capture --topic orders --key 4711
+    kafka-wiretap inspect records capture 'topic == orders and timestamp > 13:48' --grep 'EUR|USD'
+    """
+    from recorder.inspect import chosen_columns, record_lines
+    from recorder.inspect.picking import picking
+
+    capture = _opened(folder, budget)
+    wanted = _filter(capture, given)
+    limits = picking(**given)
+    passed = capture.records(wanted, grep=grep)
+    found = limits.picked(passed, lambda record, name: None, most=budget)
+    nothing = partial(_none, "record", folder, wanted, limits.limit, budget)
+    if as_json:
+        _list(map(record_lines.record_json, found), nothing)
+    elif as_csv:
+        _list(map(record_lines.record_csv, found), nothing, chosen_columns.csv_line(record_lines.COLUMNS))
+    else:
+        every = (record_lines.record_lines(record, width()) for record in found)
+        _list((line for lines in every for line in lines), nothing)
+    _note_unsure("exchange", wanted, passed.unsure)
+
+
+def _grouping(name: str, grouping: str, short_help: str, text: str) -> None:
+    """Adds a command that counts exchanges. `grouping`: the name of its Grouping."""
+
+    @inspect.command(name, short_help=short_help, help=text)
+    @CAPTURE
+    @filters(lists=False)
+    def command(folder: Path, as_json: bool, as_csv: bool, budget: int, **given: Any) -> None:
+        from recorder.inspect import chosen_columns, groups
+        from recorder.inspect.picking import picking
+        from recorder.query.syntax import together
+
+        asked: groups.Grouping = getattr(groups, grouping)
+        capture = _opened(folder, budget)
+        wanted = _filter(capture, given)
+        limits = picking(**given)
+        only = EVERYTHING if ERROR_FIELD in wanted.names and ERROR_FIELD in asked.by else asked.only
+        passed = capture.exchanges(replace(wanted, node=together(wanted.node, only)), columns=asked.fields)
+        lines = groups.grouped(asked, passed, passed.head, passed.elements, most=budget)
+        found = limits.picked(lines, lambda line, name: None, most=budget)
+        nothing = partial(_none, "exchange", folder, wanted, limits.limit, budget)
+        names = (*asked.by, *asked.counted)
+        if as_json:
+            _list((json.dumps({name: line.get(name) for name in names}) for line in found), nothing)
+        elif as_csv:
+            rows = (chosen_columns.csv_line(groups.plain_cells(asked, line)) for line in found)
+            _list(rows, nothing, chosen_columns.csv_line(names))
+        elif shown := [*found]:
+            screen = console()
+            screen.print(groups.as_table(asked, shown, screen.width))
+        else:
+            _note(nothing())
+        _note_unsure("exchange", wanted, passed.unsure)
+
+
+_grouping(
+    "topics",
+    "TOPICS",
+    "Count who produces to topics and who fetches from them.",
+    """Count exchanges, records and bytes by topic, API and client: who produces to a topic, and how much.
+
+    \b
+    kafka-wiretap inspect topics capture --topic orders --api Produce
+    """,
+)
+_grouping(
+    "clients",
+    "CLIENTS",
+    "Count what clients do, and name those that are too old for Kafka 4.0.",
+    """Count connections, exchanges, errors and bytes by client, with its library.
+
+    "too old": APIs in versions that Kafka 4.0 does not take any more. A client may use them only because its broker
+    offers no newer ones.
+    """,
+)
+_grouping(
+    "errors",
+    "ERRORS",
+    "Count errors by API, client, topic and partition.",
+    """Count errors by name, API, client, topic, partition and group.
+
+    Normal steps of the protocol are left out, unless the filter names errors: --all-errors.
+
+    \b
+    kafka-wiretap inspect errors capture --client my-app
+    """,
+)
+
+
+def _fields(columns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in columns if name in FIELDS)
+
+
+def _list_columns(
+    found: Iterator[dict[str, Any]], columns: Sequence[str], nothing: Callable[[], str], *, as_json: bool, as_csv: bool
+) -> None:
+    """Prints the columns that a user has asked for."""
+    from recorder.inspect import chosen_columns
+
+    every = ({name: values[name] for name in columns} for values in found)
+    if as_json:
+        _list(map(chosen_columns.as_json, every), nothing)
+    elif as_csv:
+        _list(map(chosen_columns.as_csv, every), nothing, chosen_columns.csv_line(columns))
+    else:
+        lines = chosen_columns.table_lines(columns, every, width())
+        _list(lines, nothing, chosen_columns.header(columns, width()))
+
+
+def _note_unsure(what: str, wanted: Filter, unsure: Unsure) -> None:
+    """Says how many of those that are not listed may meet the filter. `what`: the singular of what is listed."""
+    if unsure.normal:
+        _note(f"left out: {count(unsure.normal, what)} with normal errors only; --all-errors lists them, too")
+    if unread := unsure.unread:
         reasons = ", ".join(f"{why}: {often}" for why, often in unread.most_common())
-        whether = "it holds" if unread.total() == 1 else "they hold"
-        _note(f"of {count(unread.total(), 'response')} nobody can tell whether {whether} errors ({reasons})")
-
-
-def _with_errors(found: Iterable[Pair], left_out: LeftOut, *, only_faults: bool) -> Iterator[Pair]:
-    """The exchanges whose response holds an error. `only_faults`: an error that is no normal step of the protocol."""
-    for pair in found:
-        if pair.reading and pair.reading.unread:
-            left_out.unread[pair.reading.unread.value] += 1
-        elif pair.reading and pair.reading.codes:
-            if only_faults and all(is_normal(pair.head[c.API_KEY], code) for code in pair.reading.codes):
-                left_out.normal += 1
-            else:
-                yield pair
+        one, several = ("it passes", "they pass")
+        if wanted.names & OF_ELEMENTS == {"error"}:
+            what, one, several = "response", "it holds errors", "they hold errors"
+        whether = one if unread.total() == 1 else several
+        _note(f"of {count(unread.total(), what)} nobody can tell whether {whether} ({reasons})")
 
 
 @inspect.command(short_help="Decode frames and exchanges, or describe a connection.")
@@ -241,13 +399,13 @@ def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, reco
     end(form.budget)
 
 
-def _none(what: str, folder: Path, wanted: Wanted, limit: int | None, budget: int, flag: str | None = None) -> str:
-    """The note if nothing is listed. `what`: the singular of what is listed. `flag`: a further filter."""
+def _none(what: str, folder: Path, wanted: Filter, limit: int | None, budget: int) -> str:
+    """The note if nothing is listed. `what`: the singular of what is listed."""
     from recorder.inspect.summary import held
 
     if limit == 0:
         return f"no {what} to show"
-    return nothing_passes(what, " ".join(filter(None, (wanted.options, flag))), held(folder, most=budget))
+    return nothing_passes(what, " ".join(wanted.words), held(folder, most=budget))
 
 
 def _list(lines: Iterable[str], none: Callable[[], str], header: str | None = None) -> None:

@@ -13,10 +13,10 @@ from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
 from recorder.capture.reader import READING, Row, files, row_groups
 from recorder.inspect.details import detail
-from recorder.inspect.exchanges import pairs
 from recorder.inspect.lines import api_name, error_counts, moment
-from recorder.inspect.rows import of_exchanges, rows
-from recorder.inspect.wanted import Wanted
+from recorder.reading.exchanges import pairs
+from recorder.reading.rows import of_exchanges, rows
+from recorder.reading.wanted import Wanted
 from recorder.terminal import count, size
 
 _EVENTS = [name for name, _ in c.EVENT_COLUMNS]
@@ -127,7 +127,7 @@ def _count(connection: Connection, row: Row) -> None:
 def _events(folder: Path, wanted: Wanted, allowance: Allowance) -> list[Row]:
     found: list[Row] = []
     for file in files(folder, c.EVENTS_FOLDER):
-        for group in row_groups(file, _EVENTS, where=wanted.expression(), allowance=Allowance(READING, allowance.size)):
+        for group in row_groups(file, _EVENTS, where=wanted.expression, allowance=Allowance(READING, allowance.size)):
             allowance.take(len(group) * ENTRY_SIZE)
             found += group.to_pylist()
     return sorted(found, key=lambda row: row[c.AT_NS])

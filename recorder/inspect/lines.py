@@ -17,8 +17,8 @@ from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
 from recorder.facts.response_errors import ResponseErrors, row_errors
-from recorder.inspect.exchanges import Pair
 from recorder.inspect.layouts import Cells, Layouts
+from recorder.reading.exchanges import Pair
 from recorder.terminal import count, milliseconds, size
 
 TITLES = {"time": "time (UTC)", "direction": "", "frame": "frame", "exchange": "exchange", "client": "client"}

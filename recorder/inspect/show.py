@@ -22,7 +22,6 @@ from recorder.capture.reader import Row
 from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.inspect import connection
 from recorder.inspect.body import body, needs_request
-from recorder.inspect.exchanges import Pair, pairs
 from recorder.inspect.lines import (
     api_name,
     errors_json,
@@ -34,8 +33,9 @@ from recorder.inspect.lines import (
     wait_text,
 )
 from recorder.inspect.options import Shown
-from recorder.inspect.rows import all_bodies, request_of, rows
-from recorder.inspect.wanted import Wanted
+from recorder.reading.exchanges import Pair, pairs
+from recorder.reading.rows import all_bodies, request_of, rows
+from recorder.reading.wanted import Wanted
 from recorder.terminal import milliseconds
 
 Tree = dict[str, Any]

@@ -19,8 +19,8 @@ from recorder.filters import Held
 from recorder.inspect.lines import moment
 from recorder.inspect.losses import Losses
 from recorder.inspect.masked import why
-from recorder.inspect.rows import tables
 from recorder.missing import missing_table
+from recorder.reading.rows import tables
 from recorder.terminal import Column, count, fitted, size
 
 _COLUMNS = [c.SESSION, c.CONNECTION, c.KIND, c.MADE_BY, c.API_KEY, c.API, c.AT_NS, c.SIZE, c.STORED, c.NOTE, c.MASKED]

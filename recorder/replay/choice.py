@@ -1,32 +1,42 @@
-"""Chooses the exchanges of a capture to play: by API, time, client and connection."""
+"""Chooses the exchanges of a capture to play: by `--only`, and by a filter in the language of `inspect`.
+
+What a request's head tells is decided as the request comes. A filter that asks for more (its partitions, its answer) is
+applied to the whole capture before the replay: then `chosen` has what passes, by the same code as `inspect exchanges`.
+"""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
-from proxy.schema.addresses import meant
-from recorder import moments
+from proxy.wire.apis import api_name
+from proxy.wire.dialects import Dialect
+from recorder.capture import frames as c
+from recorder.query.evaluation import Predicate, Subject, predicate
+from recorder.query.shorthand import Filter
+from recorder.query.syntax import EVERYTHING
 from recorder.replay.options import Options
-from recorder.replay.plan import Exchange
+from recorder.replay.plan import Exchange, Origin, Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Choice:
-    """The filters. All must hold; an empty one passes everything. Times in ns since 1970."""
+    """What is played.
+
+    `wanted`: its times are ns since 1970. `chosen`: the exchanges that pass it; None: the head of each one tells.
+    """
 
     options: Options
-    connections: frozenset[int] = frozenset()
-    clients: tuple[str, ...] = ()  # a client id, or an address with or without its port
-    since_ns: int | None = None
-    until_ns: int | None = None
+    wanted: Filter = field(default=Filter(EVERYTHING))
+    chosen: Container[Origin] | None = None
 
     @property
     def leaves_out(self) -> bool:
         """False if everything passes."""
-        times = self.since_ns, self.until_ns
-        return bool(self.options.only or self.connections or self.clients) or times != (None, None)
+        return bool(self.options.only) or self.wanted.node != EVERYTHING
 
     @property
     def filter(self) -> Callable[[Exchange], bool] | None:
@@ -35,24 +45,53 @@ class Choice:
 
     def plays(self, exchange: Exchange) -> bool:
         """True for exchanges that are sent, or withheld with a reason."""
-        return (
-            self.options.chooses(exchange.api_key)
-            and (not self.connections or exchange.origin.connection in self.connections)
-            and (not self.clients or any(_is_of(exchange, name) for name in self.clients))
-            and (self.since_ns is None or exchange.wall_ns >= self.since_ns)
-            and (self.until_ns is None or exchange.wall_ns <= self.until_ns)
-        )
+        if not self.options.chooses(exchange.api_key):
+            return False
+        if self.chosen is not None:
+            return exchange.origin in self.chosen
+        return self._passes(Subject(_head(exchange))) is True
+
+    @cached_property
+    def _passes(self) -> Predicate:
+        return predicate(self.wanted.node)
 
     def words(self) -> tuple[str, ...]:
         """The filters that are given, as they would be typed; times as UTC."""
-        return (
-            *(f"--connection {number}" for number in sorted(self.connections)),
-            *(f"--client {shlex.quote(name)}" for name in self.clients),
-            *(() if self.since_ns is None else [f"--since {moments.written(self.since_ns)}"]),
-            *(() if self.until_ns is None else [f"--until {moments.written(self.until_ns)}"]),
-        )
+        return self.wanted.words
 
 
-def _is_of(exchange: Exchange, name: str) -> bool:
-    """True for a client id, or an address with or without its port."""
-    return name == exchange.peer.client_id or meant(name).matches(exchange.client)
+def _head(exchange: Exchange) -> dict[str, Any]:
+    """What a filter may ask of an exchange before its answer is known."""
+    session, connection, number = exchange.origin
+    return {
+        "api": api_name(exchange.api_key),
+        "api_key": exchange.api_key,
+        "dialect": (Dialect.KAFKA_07 if exchange.fault is Reason.OLD_DIALECT else Dialect.KAFKA).value,
+        "version": exchange.version,
+        "client": (exchange.peer.client_id, exchange.client),
+        "client_id": exchange.peer.client_id,
+        "principal": exchange.principal,
+        "session": session,
+        "connection": connection,
+        "exchange": number,
+        "node": exchange.node,
+        "at": exchange.wall_ns,
+    }
+
+
+# the fields of `_head`
+_OF_HEADS = frozenset({"api", "dialect", "version", "client", "client_id", "principal", c.SESSION, c.CONNECTION})
+_OF_HEADS |= {c.EXCHANGE, c.NODE, "at"}
+
+
+def choose(folder: Path, options: Options, wanted: Filter, say: Callable[[str], None]) -> Choice:
+    """The choice of a filter over a capture. `say`: prints a note. Errors: those of `Capture.exchanges`."""
+    if wanted.names <= _OF_HEADS:
+        return Choice(options, wanted)
+    from recorder.reading.capture import Capture
+
+    passed = Capture(folder, []).exchanges(wanted)
+    chosen = frozenset(Origin(*(pair.head[name] for name in (c.SESSION, c.CONNECTION, c.EXCHANGE))) for pair in passed)
+    if unread := passed.unsure.unread.total():
+        say(f"note: of {unread} exchanges nobody can tell whether they pass --where: they are left out")
+    return Choice(options, wanted, chosen)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,15 +17,18 @@ from proxy.terminal import echo, printable
 from proxy.tools.output import budget_option
 from proxy.wire.apis import api_keys
 from proxy.wire.budget import Budget
+from proxy.wire.errors import OverBudget
 from recorder.capture.session import WhenFull
 from recorder.filters import MOMENT
-from recorder.replay.choice import Choice
 from recorder.replay.login.logins import has_login
 from recorder.replay.names import is_prefix
 from recorder.replay.options import OF_TARGET, Deletes, Options, is_api
 from recorder.replay.refused import Refused
 from recorder.replay.settings import BadReplaySettings, FileSettings, is_node, read_settings
 from recorder.terminal import console
+
+if TYPE_CHECKING:
+    from recorder.replay.choice import Choice
 
 MAX = "max"
 
@@ -134,6 +136,13 @@ def replay() -> None:
     help="How much faster than recorded; max: as fast as the order of the recording allows.",
 )
 @click.option("--only", callback=_apis, type=text, metavar="API[,...]", help="Play these APIs only; * and ? work.")
+@click.option(
+    "--where",
+    type=text,
+    metavar="FILTER",
+    multiple=True,
+    help="Play exchanges that pass this filter, as inspect exchanges lists them: 'topic ~ \"ord*\" and not error'.",
+)
 @click.option("--since", type=MOMENT, help="Play requests that arrived from this time on.")
 @click.option("--until", type=MOMENT, help="Play requests that arrived up to this time.")
 @click.option(
@@ -343,15 +352,39 @@ def _options(given: dict[str, Any], file: FileSettings) -> Options:
 
 
 def _choice(folder: Path, options: Options, given: dict[str, Any]) -> Choice:
+    """The choice of the options; prints the note on it. Errors: Refused."""
+    from recorder.capture.frames import DamagedFileError, UnknownFormatError
     from recorder.capture.reader import last_ns
+    from recorder.query.language import FilterError
+    from recorder.query.shorthand import Filter, filter_of
+    from recorder.query.syntax import resolved
+    from recorder.replay.choice import choose
 
-    found = Choice(options, frozenset(given["connections"]), given["clients"])
-    since, until = given["since"], given["until"]
-    return replace(
-        found,
-        since_ns=None if since is None else since.resolved(lambda: last_ns(folder)),
-        until_ns=None if until is None else until.resolved(lambda: last_ns(folder)),
-    )
+    times = {f"{name}_ns": given[name] and given[name].resolved(lambda: last_ns(folder)) for name in ("since", "until")}
+    flags = {"connection": sorted(given["connections"]), "client": given["clients"]}
+    try:
+        typed = filter_of(flags, where=given["where"], **times)
+        wanted = Filter(resolved(typed.node, lambda: last_ns(folder)), typed.words)
+        return choose(folder, options, wanted, lambda note: echo(note, err=True))
+    except FilterError as error:
+        raise WrongFilter(error.sentence, error.pointed) from None
+    except OverBudget as error:
+        raise Refused(f"--where can't be answered: {error}") from None
+    except (DamagedFileError, UnknownFormatError) as error:
+        raise Refused(str(error)) from None
+
+
+class WrongFilter(Refused):
+    """A filter that can't be read. Below the sentence, a caret points at the place."""
+
+    def __init__(self, sentence: str, pointed: str) -> None:
+        super().__init__(f"--where: {sentence}")
+        self._pointed = pointed
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Prints the sentence, and the place."""
+        super().show(file)
+        click.echo(self._pointed, file=file, err=True)
 
 
 @replay.command()

@@ -17,7 +17,7 @@ import click
 import pytest
 
 from proxy.command_line import end_as_other_tools, ending_signals, folded, interrupt, text, width
-from tests.recorder.inspect.conftest import everything, request, write
+from tests.recorder.small_capture import everything, request, write
 
 # a closed terminal, Ctrl-\\, a limit of processor time
 LIKE_CTRL_C = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU)

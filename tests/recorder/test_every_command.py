@@ -20,7 +20,7 @@ from recorder.encodings.study import study
 from recorder.missing import Missing
 from recorder.replay import outcome
 from recorder.replay.results.report import as_json
-from tests.recorder.inspect.conftest import everything, write
+from tests.recorder.small_capture import everything, write
 from tests.sweeps import is_thorough
 
 # Python's form of bytes that are not UTF-8, and of UTF-8 in an ASCII locale
@@ -47,10 +47,14 @@ NEEDED: dict[str, list[str]] = {
     "encodings": ["CAPTURE"],
     "export": ["CAPTURE", "--cloudevents", "findings", "--bootstrap", "127.0.0.1:1"],
     "facts": ["CAPTURE"],
+    "inspect clients": ["CAPTURE"],
+    "inspect errors": ["CAPTURE"],
     "inspect exchanges": ["CAPTURE"],
     "inspect frames": ["CAPTURE"],
+    "inspect records": ["CAPTURE"],
     "inspect show": ["CAPTURE", "1/0"],
     "inspect summary": ["CAPTURE"],
+    "inspect topics": ["CAPTURE"],
     "proxy": ["--upstream", "a:1", "--listen", "127.0.0.1:0"],
     "replay play": ["CAPTURE", "--to", "127.0.0.1:1"],
     "replay show": ["REPORT", "1"],

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from proxy.wire import apis, keys
 from proxy.wire.dialects import Dialect
-from proxy.wire.releases import versions_in
+from proxy.wire.releases import FLOORS_OF, versions_in
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
 from recorder.analysis.tables.happenings import CONNECTIONS as HAPPENED
@@ -24,8 +24,8 @@ from recorder.facts.schema import Column as Declared
 from recorder.facts.schema import Table
 from recorder.facts.software import OFFERS, REPLICAS, SOFTWARE
 
-# the release that `fate` is about: the first 4.0 release that accepts JoinGroup 0 again
-RELEASE = "4.0.2"
+# the release that `fate` is about
+RELEASE = FLOORS_OF
 CUT, HELD_BACK, UNSURE = "cut", "held_back", "unsure"
 # the apis that only brokers use in the versions that the release refuses
 _OF_BROKERS = (keys.OFFSET_FOR_LEADER_EPOCH, keys.WRITE_TXN_MARKERS, keys.ALTER_PARTITION)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from proxy.wire import kafka07
+from proxy.wire import kafka07, records
 from proxy.wire.keys import API_VERSIONS, OFFSET_COMMIT
 from recorder.inspect.commands import inspect
 from recorder.inspect.masked import LOGINS, SETTINGS
@@ -414,3 +414,96 @@ def test_a_file_that_cannot_be_read_is_named_in_one_line(folder: Path, command: 
     assert name in result.stderr
     assert result.stderr.startswith("Error: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+def ids(*arguments: str | Path) -> list[str]:
+    return [line["id"].split("/", 1)[1] for line in objects(*arguments)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["api == Fetch"], ["1/e1", "1/e3"]),
+        (["--where", "api == Fetch", "--where", "error"], ["1/e1"]),
+        (["api == Fetch", "--errors"], ["1/e1"]),
+        (["topic == t"], ["1/e1"]),
+        (["--topic", "t*", "--all-errors"], ["1/e1"]),
+        (["--slowest", "1"], ["1/e1"]),
+        (["--last", "1", "--connection", "1"], ["1/e3"]),
+        (["--sort", "at", "--limit", "2"], ["1/e0", "2/e0"]),
+        (["--sort=-at", "--limit", "1"], ["2/e2"]),
+        (["at < 12:00:01 and client == app"], ["1/e0"]),
+    ],
+)
+def test_a_filter_and_its_flags_choose_exchanges(folder: Path, arguments: list[str], found: list[str]) -> None:
+    assert ids("exchanges", folder, *arguments) == found
+
+
+@pytest.mark.parametrize("command", ["frames", "exchanges", "records"])
+def test_a_wrong_filter_is_pointed_at(folder: Path, command: str) -> None:
+    result = run(command, folder, "api == Fetch and topc == t")
+    assert result.exit_code == 2
+    *_, sentence, shown, caret = result.stderr.splitlines()
+    assert sentence == "Error: 'topc' is no field: did you mean topic?"
+    assert shown[caret.index("^") :] == "topc == t"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "right"),
+    [
+        (["-o", "at,topc"], "has no column topc (did you mean topic?); right would be -o at,client_id,topic"),
+        (
+            ["--sort", "topic"],
+            "is nothing to sort by; right would be --sort latency, or -latency for the greatest first",
+        ),
+        (["--slowest", "1", "--last", "1"], "--slowest and --last ask for different lists: right would be one of them"),
+        ([""], "an empty filter names nothing: right would be api == Produce"),
+    ],
+)
+def test_wrong_lists_are_refused_with_what_is_right(folder: Path, arguments: list[str], right: str) -> None:
+    result = run("exchanges", folder, *arguments)
+    assert result.exit_code == 2
+    assert right in result.stderr
+
+
+def test_columns_are_those_that_are_asked_for(folder: Path) -> None:
+    asked = ("exchanges", folder, "topic == t", "-o", "id,topic,error,latency")
+    header, line = lines(*asked)
+    assert header.split() == ["id", "topic", "error", "latency", "ms"]
+    assert line.split() == ["20261121T120000Z-abc/1/e1", "t", "OFFSET_OUT_OF_RANGE", "250"]
+    (found,) = objects(*asked)
+    assert found["topic"] == ["t"]
+    assert lines(*asked, "--csv")[1] == "20261121T120000Z-abc/1/e1,t,OFFSET_OUT_OF_RANGE,250000000"
+    by_head = objects("exchanges", folder, "--connection", "1", "--api", "Fetch", "-o", "topic")
+    assert [line["topic"] for line in by_head] == [["t"], []]
+    assert lines("frames", folder, "--csv", "--limit", "1")[0].startswith("id,at,kind,client,")
+
+
+def test_what_is_masked_is_counted_where_a_filter_asks_for_it(folder: Path) -> None:
+    result = run("exchanges", folder, "--api", "DescribeConfigs", "topic == x")
+    assert result.stderr.splitlines()[-1].startswith("note: of 1 exchange nobody can tell whether it passes (")
+
+
+def test_a_record_is_listed_with_its_reader(
+    folder: Path, make_response: Make, make_request: Make, written: Any
+) -> None:
+    data = records.write_batch([records.Record(7, 1_795_262_400_000, b"k", b"v" * 200, (("h", b"x"),))])
+    fetched = {"topic": "t", "partitions": [{"partition_index": 3, "records": data}]}
+    rows = [make_request(30, 5, 0, 1, 12), make_response(31, 5, 1, 1, 12, values={"responses": [fetched]})]
+    written(folder, "frames", rows, first=2)
+    (found,) = objects("records", folder, "--topic", "t", "--key", "k", "--grep", "^v+$")
+    assert (found["partition"], found["offset"], found["key"], found["produced"]) == (3, 7, "k", None)
+    assert found["headers"] == [{"name": "h", "value": "x"}]
+    assert [(one["client_id"], one["group"]) for one in found["fetched"]] == [("app", None)]
+    text = lines("records", folder, "--topic", "t")
+    assert text[0].startswith("t-3 offset 7, key k, value vvv")
+    assert text[-1].endswith("by app (127.0.0.1:50005), 5/e0, group unknown")
+    assert lines("records", folder, "--topic", "t", "--csv")[1].endswith(",,,,app (?)")
+    assert objects("records", folder, "--key", "other") == []
+    assert objects("records", folder, "--grep", "nowhere") == []
+
+
+def test_a_regular_expression_that_is_none_is_refused(folder: Path) -> None:
+    result = run("records", folder, "--grep", "(")
+    assert result.exit_code == 2
+    assert "is no regular expression" in result.stderr

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from proxy.wire.errors import OverBudget
 from recorder.inspect.commands import inspect
 from recorder.inspect.connection import ENTRY_SIZE, as_json, as_text, connections
-from recorder.inspect.wanted import Wanted
+from recorder.reading.wanted import Wanted
 
 Write = Callable[..., None]
 Make = Callable[..., dict[str, Any]]

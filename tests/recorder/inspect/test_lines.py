@@ -11,7 +11,6 @@ import pytest
 from proxy.wire.error_reader import Unread
 from proxy.wire.long_polls import Wait
 from recorder.facts.response_errors import ResponseErrors
-from recorder.inspect.exchanges import Pair
 from recorder.inspect.lines import (
     UNREAD,
     errors_json,
@@ -23,6 +22,7 @@ from recorder.inspect.lines import (
     moment,
     wait_text,
 )
+from recorder.reading.exchanges import Pair
 from tests.tables import each_row
 
 Make = Callable[..., dict[str, Any]]

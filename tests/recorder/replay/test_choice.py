@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import FETCH, HEARTBEAT, METADATA, PRODUCE
-from recorder.inspect.rows import rows
-from recorder.inspect.wanted import Wanted
-from recorder.replay.choice import Choice
+from recorder.query.columns import rows_of_frames
+from recorder.query.shorthand import filter_of
+from recorder.reading.capture import Capture
+from recorder.reading.rows import rows
+from recorder.replay.choice import Choice, choose
 from recorder.replay.options import Options
 from recorder.replay.plan import Origin
 from recorder.replay.stream import RequestRecorded, happenings
@@ -65,9 +67,10 @@ def test_the_choice_is_that_of_inspect(folder: Path, data: st.DataObject) -> Non
     clients = tuple(data.draw(st.lists(st.sampled_from(CLIENTS), max_size=2)))
     connections = data.draw(st.lists(st.integers(1, 4), max_size=2))
     sessions = tuple(data.draw(st.lists(st.sampled_from([SESSION, OTHER, "2026", "x"]), max_size=2)))
-    wanted = Wanted(sessions, tuple(connections), clients=clients, since_ns=since, until_ns=until)
+    flags: dict[str, Any] = {"connection": connections, "client": clients}
+    wanted = rows_of_frames(filter_of({"session": sessions, **flags}, since_ns=since, until_ns=until).node)
     expected = sorted(Origin(row["session"], row["connection"], row["exchange"]) for row in rows(folder, wanted))
-    choice = Choice(Options(), frozenset(connections), clients, since, until)
+    choice = Choice(Options(), filter_of(flags, since_ns=since, until_ns=until))
     assert played(folder, choice, sessions) == expected
 
 
@@ -76,10 +79,11 @@ def test_the_choice_is_that_of_inspect(folder: Path, data: st.DataObject) -> Non
     [
         (Choice(Options()), False),
         (Choice(Options(only=("Fetch",))), True),
-        (Choice(Options(), frozenset({1})), True),
-        (Choice(Options(), clients=("app",)), True),
-        (Choice(Options(), since_ns=0), True),
-        (Choice(Options(), until_ns=0), True),
+        (Choice(Options(), filter_of({"connection": [1]})), True),
+        (Choice(Options(), filter_of({"client": ["app"]})), True),
+        (Choice(Options(), filter_of({}, since_ns=0)), True),
+        (Choice(Options(), filter_of({}, until_ns=0)), True),
+        (Choice(Options(), filter_of({}, where=["error"])), True),
     ],
 )
 def test_only_a_choice_with_a_filter_leaves_exchanges_out(choice: Choice, leaves_out: bool) -> None:
@@ -88,9 +92,9 @@ def test_only_a_choice_with_a_filter_leaves_exchanges_out(choice: Choice, leaves
 
 @pytest.mark.parametrize("client", ["[::1]:7", "[::1]", "::1", "::1:7", "0:0::1"])
 def test_inspect_and_replay_find_a_client_by_every_spelling_of_its_ipv6_address(folder: Path, client: str) -> None:
-    (row,) = rows(folder, Wanted(clients=(client,)))
+    (row,) = rows(folder, rows_of_frames(filter_of({"client": [client]}).node))
     assert row["client_id"] == "other"
-    assert len(played(folder, Choice(Options(), clients=(client,)))) == 1
+    assert len(played(folder, Choice(Options(), filter_of({"client": [client]})))) == 1
 
 
 @each_row(
@@ -107,3 +111,23 @@ def test_inspect_and_replay_find_a_client_by_every_spelling_of_its_ipv6_address(
 )
 def test_apis_are_chosen_by_patterns_of_their_names(only: tuple[str, ...], keys: set[int]) -> None:
     assert {key for key in (PRODUCE, FETCH, METADATA, HEARTBEAT, 999) if Options(only=only).chooses(key)} == keys
+
+
+@pytest.mark.parametrize(
+    ("text", "connections"),
+    [
+        ("api == Metadata and node == 1", [1, 1, 2, 2, 3, 1, 1]),
+        ("connection > 1", [2, 2, 3]),
+        ("client != app", [3, 1, 1]),
+        ("size > 1000", []),
+        ("sent < 1000 and connection == 2", [2, 2]),
+        ("outcome == unanswered and not topic ~ '*'", [1, 1, 2, 2, 3, 1, 1]),
+        ("error", []),
+    ],
+)
+def test_a_filter_chooses_what_inspect_lists(folder: Path, text: str, connections: list[int]) -> None:
+    wanted = filter_of({}, where=[text])
+    listed = [pair.head for pair in Capture(folder, []).exchanges(wanted)]
+    assert sorted(row["connection"] for row in listed) == sorted(connections)
+    choice = choose(folder, Options(), wanted, lambda note: None)
+    assert sorted(origin.connection for origin in played(folder, choice)) == sorted(connections)

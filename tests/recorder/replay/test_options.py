@@ -23,6 +23,7 @@ FILTERS = {
     "--connection": "1",
     "--session": "2026",
     "--cluster": "main",
+    "--where": "'api == Metadata'",
 }
 OPTIONS = {
     "--speed": "2",

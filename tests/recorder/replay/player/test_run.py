@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from proxy.wire.keys import METADATA
+from recorder.query.shorthand import filter_of
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.names import Names
@@ -70,7 +71,7 @@ def test_a_capture_of_several_clusters_is_refused_unless_one_is_named(job: Job, 
 
 
 def test_a_filtered_replay_knows_only_the_nodes_of_its_cluster(job: Job, surveyed: list[Survey]) -> None:
-    run(replace(job, choice=Choice(job.options, connections=frozenset({1}))))
+    run(replace(job, choice=Choice(job.options, filter_of({"connection": [1]}))))
     assert surveyed[0].nodes == {10}
 
 
@@ -101,7 +102,7 @@ def test_an_address_that_was_dialled_in_the_recording_is_refused_before_it_is_di
 
 def test_filters_that_leave_nothing_are_refused(job: Job, surveyed: list[Survey]) -> None:
     with pytest.raises(Refused, match="has no request that the filters let through"):
-        run(replace(job, choice=Choice(job.options, clients=("nobody",))))
+        run(replace(job, choice=Choice(job.options, filter_of({"client": ["nobody"]}))))
     assert not surveyed
 
 
@@ -264,4 +265,4 @@ def test_a_replay_that_is_refused_does_not_say_what_it_overwrites(
 )
 def test_wrong_settings_are_refused_in_a_sentence(job: Job, file: FileSettings, sentence: str) -> None:
     with pytest.raises(Refused, match=sentence):
-        run(replace(job, choice=Choice(job.options, connections=frozenset({1})), file=file))
+        run(replace(job, choice=Choice(job.options, filter_of({"connection": [1]})), file=file))

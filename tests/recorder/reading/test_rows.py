@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from proxy.wire.errors import OverBudget
-from recorder.inspect.rows import all_bodies, of_exchanges, of_responses, rows
-from recorder.inspect.wanted import Wanted
+from recorder.query.columns import Rows
+from recorder.reading.rows import all_bodies, of_exchanges, of_responses, rows
+from recorder.reading.wanted import Wanted
 
 Make = Callable[..., dict[str, Any]]
 HOUR = 3600
@@ -44,7 +45,7 @@ def test_bodies_are_read_only_if_requested(folder: Path) -> None:
 def test_an_hour_outside_the_wanted_time_is_not_opened(folder: Path) -> None:
     (folder / "frames" / "date=2026-11-21" / "hour=15").mkdir()
     (folder / "frames" / "date=2026-11-21" / "hour=15" / "s-1-1.parquet").write_bytes(b"no parquet")
-    noon_to_one = Wanted(since_ns=1795262400 * 10**9, until_ns=1795262400 * 10**9 + 10**12)
+    noon_to_one = Rows(since_ns=1795262400 * 10**9, until_ns=1795262400 * 10**9 + 10**12)
     assert len(list(rows(folder, noon_to_one))) == 11
 
 

@@ -8,7 +8,7 @@ the caller wants them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
@@ -18,9 +18,11 @@ from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
 from recorder.facts.response_errors import ResponseErrors, row_errors
+from recorder.reading.elements import Side
 
 # Memory of a row without its body as a Python value: two dozen columns, half of them texts.
 ROW_SIZE = 3000
+Read = Callable[[Row, ResponseErrors | None], Side | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,9 @@ class Pair:
     allowed_ms: int | None = None
     # the request only renews locks, which is no poll
     only_renews: bool = False
+    # what the frames say of partitions, groups and so on, if a filter asks for it
+    asked: Side | None = None
+    told: Side | None = None
 
     @property
     def head(self) -> Row:
@@ -50,38 +55,54 @@ class Pair:
         return Outcome.ANSWERED if self.request else Outcome.REQUEST_LOST
 
 
-def pairs(rows: Iterable[Row], *, most: int = DEFAULT_BUDGET, with_bodies: bool = False) -> Iterator[Pair]:
+def pairs(
+    rows: Iterable[Row],
+    *,
+    most: int = DEFAULT_BUDGET,
+    with_bodies: bool = False,
+    read: Read = lambda row, reading: None,
+) -> Iterator[Pair]:
     """The exchanges of rows, which come in the order of arrival; rows without an exchange are skipped.
 
     Args:
         rows: with the bodies of responses, and of requests that are long polls (`LONG_POLLS`).
         most: the limit in bytes of memory for the error codes of a response, and for all unpaired rows.
         with_bodies: keep the bodies in the rows of a pair.
+        read: makes the `asked` and `told` of a pair, of rows that still have their bodies, and of a response's errors.
     Errors: OverBudget; the errors of `rows`.
     """
     waiting: dict[tuple[str, int, int], Pair] = {}
+    # lines of memory that the waiting rows take, as many as they have elements
+    lines = 0
     for row in rows:
         if row[c.EXCHANGE] is None:
             continue
         key = row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE]
-        other, half = waiting.pop(key, None), _half(row, most, with_bodies)
+        other, half = waiting.pop(key, None), _half(row, most, with_bodies, read)
         if other is not None:
+            lines -= _lines(other)
             yield _joined(half, other)
         elif row[c.KIND] == c.REQUEST and row[c.AWAITS] is False:
             yield half
         else:
             waiting[key] = half
-            if len(waiting) * ROW_SIZE > most:
+            lines += _lines(half)
+            if lines * ROW_SIZE > most:
                 raise OverBudget(f"keeping exchanges that have no end makes more than {in_bytes(most)}")
     yield from waiting.values()
 
 
-def _half(row: Row, most: int, with_bodies: bool) -> Pair:
+def _lines(half: Pair) -> int:
+    return 1 + sum(side.number for side in (half.asked, half.told) if side)
+
+
+def _half(row: Row, most: int, with_bodies: bool, read: Read) -> Pair:
     """A pair with one row only."""
     kept = row if with_bodies or row.get(c.FRAME) is None else row | {c.FRAME: None}
     if row[c.KIND] == c.REQUEST:
-        return Pair(kept, None, allowed_ms=_allowed_ms(row), only_renews=_only_renews(row))
-    return Pair(None, kept, row_errors(row, budget=Budget(most)))
+        return Pair(kept, None, allowed_ms=_allowed_ms(row), only_renews=_only_renews(row), asked=read(row, None))
+    reading = row_errors(row, budget=Budget(most))
+    return Pair(None, kept, reading, told=read(row, reading))
 
 
 def _joined(later: Pair, earlier: Pair) -> Pair:
@@ -90,7 +111,9 @@ def _joined(later: Pair, earlier: Pair) -> Pair:
     reading = answered.reading
     if reading is not None and asked.only_renews:
         reading = reading._replace(wait=None)
-    return Pair(asked.request, answered.response, reading, asked.allowed_ms, asked.only_renews)
+    return Pair(
+        asked.request, answered.response, reading, asked.allowed_ms, asked.only_renews, asked.asked, answered.told
+    )
 
 
 def _allowed_ms(request: Row) -> int | None:

@@ -12,8 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from operator import itemgetter
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -21,7 +20,8 @@ from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from proxy.wire.long_polls import LONG_POLLS
 from recorder.capture import frames as c
 from recorder.capture.reader import GROUP, HEADS, READING, ROW, Bodies, CaptureFile, Row, files, row_groups
-from recorder.inspect.wanted import Wanted
+from recorder.capture.remote import Place
+from recorder.reading.wanted import Wanted
 
 # Rows that become Python values at a time: enough for speed, few enough for large bodies.
 _AT_ONCE = 256
@@ -29,6 +29,17 @@ _ORDER = (c.AT_NS, c.SESSION, c.CONNECTION, c.SEQUENCE)
 _COLUMNS = [*HEADS, GROUP, ROW]
 # returns True for frames whose bodies are wanted
 Choice = Callable[[Row], bool]
+
+
+class Selection(Protocol):
+    """The rows that are wanted."""
+
+    @property
+    def expression(self) -> Any:
+        """A pyarrow expression over any columns but `frame`, true for each wanted row; None for all rows."""
+
+    def in_hour(self, start_ns: int) -> bool:
+        """True if the hour that begins at `start_ns` (ns since 1970) can hold wanted rows."""
 
 
 def none(row: Row) -> bool:
@@ -51,7 +62,7 @@ def of_exchanges(row: Row) -> bool:
     return of_responses(row) or row[c.API_KEY] in LONG_POLLS
 
 
-def rows(folder: Path, wanted: Wanted, *, bodies: Choice = none, most: int = DEFAULT_BUDGET) -> Iterator[Row]:
+def rows(folder: Place, wanted: Selection, *, bodies: Choice = none, most: int = DEFAULT_BUDGET) -> Iterator[Row]:
     """The wanted frames, oldest first, as dicts of all columns.
 
     Args:
@@ -95,7 +106,7 @@ def _head(stream: Iterator[Row], number: int) -> list[tuple[tuple[Any, ...], int
     return [] if row is None else [(tuple(row[name] for name in _ORDER), number, row, stream)]
 
 
-def request_of(folder: Path, response: Row, *, most: int = DEFAULT_BUDGET) -> Row | None:
+def request_of(folder: Place, response: Row, *, most: int = DEFAULT_BUDGET) -> Row | None:
     """The request of a response, with its bytes; None if the capture lacks it. `most`: as of `rows`."""
     key = c.SESSION, c.CONNECTION, c.EXCHANGE
     session, connection, exchange = (response[name] for name in key)
@@ -105,16 +116,16 @@ def request_of(folder: Path, response: Row, *, most: int = DEFAULT_BUDGET) -> Ro
     return next((row for row in found if row[c.SESSION] == session), None)
 
 
-def tables(folder: Path, kind: str, columns: Sequence[str], *, most: int = DEFAULT_BUDGET) -> Iterator[Any]:
+def tables(folder: Place, kind: str, columns: Sequence[str], *, most: int = DEFAULT_BUDGET) -> Iterator[Any]:
     """All frames or all events (`kind`) as tables, session by session. `most` and errors: as for `rows`."""
     for file in files(folder, kind):
         yield from row_groups(file, columns, allowance=Allowance(READING, most))
 
 
-def _session(found: Sequence[CaptureFile], wanted: Wanted, bodies: Choice, allowance: Allowance) -> Iterator[Row]:
+def _session(found: Sequence[CaptureFile], wanted: Selection, bodies: Choice, allowance: Allowance) -> Iterator[Row]:
     for file in found:
         left = allowance.left
-        groups = list(row_groups(file, _COLUMNS, where=wanted.expression(), allowance=allowance))
+        groups = list(row_groups(file, _COLUMNS, where=wanted.expression, allowance=allowance))
         taken = left - allowance.left
         if groups:
             table = pa.concat_tables(groups).sort_by([(name, "ascending") for name in _ORDER])

@@ -10,7 +10,7 @@ import pytest
 from proxy.wire.error_reader import Unread
 from proxy.wire.errors import OverBudget
 from proxy.wire.long_polls import Wait
-from recorder.inspect.exchanges import ROW_SIZE, pairs
+from recorder.reading.exchanges import ROW_SIZE, pairs
 
 Make = Callable[..., dict[str, Any]]
 

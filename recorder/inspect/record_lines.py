@@ -1,0 +1,106 @@
+"""Records of logs as lines: what each holds, who produced it and when, who fetched it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from proxy.command_line import INDENT, folded
+from proxy.terminal import printable
+from proxy.wire.error_codes import kafka_error
+from recorder.inspect.chosen_columns import csv_line
+from recorder.inspect.lines import moment
+from recorder.reading.elements import shown
+from recorder.reading.records import Fetched, LogRecord, Produced
+
+_PLACE = ("cluster", "topic", "partition", "offset")
+COLUMNS = (*_PLACE, "timestamp", "key", "value", "produced", "produced_by", "error", "fetched_by")
+# letters of a key or a value that a list shows
+_SHOWN = 80
+_NS_PER_MS = 1_000_000
+
+
+def record_lines(record: LogRecord, width: int | None) -> Iterator[str]:
+    """A record as lines for people."""
+    offset = "offset unknown" if record.offset is None else f"offset {record.offset}"
+    place = f"{printable(record.topic)}-{record.partition} {offset}"
+    facts = [place, f"key {_cut(record.key)}", f"value {_cut(record.value)}"]
+    facts += [f"header {printable(name)}={_cut(value)}" for name, value in record.headers]
+    yield from folded(", ".join(facts), width)
+    yield from folded(INDENT + _produced(record.produced), width)
+    for one in record.fetched:
+        yield from folded(INDENT + _fetched(one), width)
+    if not record.fetched:
+        untold = record.offset is None
+        why = "its fetches are unknown: no answer told its offset" if untold else "no fetch of it was recorded"
+        yield from folded(INDENT + why, width)
+
+
+def _produced(found: Produced | None) -> str:
+    if found is None:
+        return "its Produce was not recorded, or no answer told the offset"
+    refused = f", refused: {kafka_error(found.error).name}" if found.error else ""
+    return f"produced {moment(found.at_ns)} by {_who(found)}{refused}"
+
+
+def _fetched(found: Fetched) -> str:
+    group = "group unknown" if found.group is None else f"group {printable(found.group)}"
+    return f"fetched  {moment(found.at_ns)} by {_who(found)}, {group}"
+
+
+def _who(found: Produced | Fetched) -> str:
+    named = printable(found.client_id) if found.client_id else "no client id"
+    exchange = found.exchange.partition("/")[2]
+    logged_in = f", principal {printable(found.principal)}" if found.principal else ""
+    return f"{named} ({printable(found.client or '')}{logged_in}), {exchange}"
+
+
+def _cut(data: bytes | None) -> str:
+    text = shown(data)
+    if text is None:
+        return "null"
+    return printable(text) if len(text) <= _SHOWN else f"{printable(text[:_SHOWN])}... ({len(data or b'')} bytes)"
+
+
+def record_json(record: LogRecord) -> str:
+    """A record as a line of JSON. What is unknown is null."""
+    return json.dumps(
+        {
+            **_place(record),
+            "timestamp": _time(record),
+            "key": shown(record.key),
+            "value": shown(record.value),
+            "headers": [{"name": name, "value": shown(value)} for name, value in record.headers],
+            "produced": record.produced and _as_json(record.produced),
+            "fetched": [_as_json(each) for each in record.fetched],
+        }
+    )
+
+
+def record_csv(record: LogRecord) -> str:
+    """A record as a line of CSV, under COLUMNS."""
+    made = record.produced
+    readers = dict.fromkeys(f"{each.client_id or each.client} ({each.group or '?'})" for each in record.fetched)
+    by = (moment(made.at_ns), made.client_id or made.client, _error(made)) if made else (None,) * 3
+    cells = (*_place(record).values(), _time(record), shown(record.key), shown(record.value), *by, ", ".join(readers))
+    return csv_line(cells)
+
+
+def _place(record: LogRecord) -> dict[str, Any]:
+    place = {"cluster": record.cluster, "topic": record.topic}
+    return {**place, "partition": record.partition, "offset": record.offset}
+
+
+def _time(record: LogRecord) -> str | None:
+    return None if record.timestamp_ms is None else moment(record.timestamp_ms * _NS_PER_MS)
+
+
+def _as_json(found: Produced | Fetched) -> dict[str, Any]:
+    facts = {"at": moment(found.at_ns), "client_id": found.client_id, "client": found.client}
+    facts |= {"principal": found.principal, "exchange": found.exchange}
+    return facts | ({"error": _error(found)} if isinstance(found, Produced) else {"group": found.group})
+
+
+def _error(found: Produced) -> str | None:
+    return None if found.error is None else kafka_error(found.error).name

@@ -1,0 +1,14 @@
+"""A capture as Python values: frames, exchanges and records that pass a filter; without Spark.
+
+    capture      `recorder.open`: what readers of a capture start with
+    rows         frames in the order of arrival, read file by file
+    wanted       frames by their ids
+    exchanges    pairs requests with responses in one pass
+    heads        what a filter may ask of a frame's or an exchange's head
+    elements     what a frame says of partitions, groups, members, batches, records, for filters
+    told         what other frames tell: names of topics, clients' software
+    passing      frames and exchanges that pass a filter; counts those of which nobody can tell
+    records      each record of a log: who produced it and when, who fetched it
+
+Everything here streams: it takes the memory of a file, not of a capture, within a budget.
+"""

@@ -1,0 +1,194 @@
+"""A capture to read from Python: `recorder.open(FOLDER)`. What `kafka-wiretap inspect` stands on.
+
+    import recorder
+
+    capture = recorder.open("capture")
+    for exchange in capture.exchanges('api == Produce and topic ~ "ord*" and error'):
+        print(exchange.head["client_id"], exchange.outcome)
+
+Filters are texts in the filter language (`recorder.query`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from proxy.wire.budget import DEFAULT_BUDGET, Budget
+from recorder.capture import frames as c
+from recorder.capture.fact_files import FACTS_FOLDER, State, hour_key, state_of, stems
+from recorder.capture.reader import Row, files, last_ns
+from recorder.capture.remote import Place, S3Path, file_system_of, place_at
+from recorder.facts.frame import Frame, opened
+from recorder.facts.response_errors import is_cut
+from recorder.facts.rows import masked_from
+from recorder.facts.tables import TABLES
+from recorder.query.evaluation import Element
+from recorder.query.language import parse
+from recorder.query.shorthand import Filter
+from recorder.query.syntax import EVERYTHING, Node, resolved
+from recorder.reading import passing
+from recorder.reading.exchanges import Pair
+from recorder.reading.passing import Judge, Unsure, judge
+from recorder.reading.rows import Choice, none
+from recorder.ready import ready
+
+if TYPE_CHECKING:
+    from recorder.reading.records import LogRecord
+
+Item = TypeVar("Item")
+
+
+class Passed(Generic[Item]):
+    """What passes a filter, one by one, once."""
+
+    def __init__(self, items: Iterator[Item], judge: Judge) -> None:
+        self._items, self._judge = items, judge
+
+    def __iter__(self) -> Iterator[Item]:
+        return self._items
+
+    def __next__(self) -> Item:
+        return next(self._items)
+
+    @property
+    def unsure(self) -> Unsure:
+        """What may have passed, among those looked at so far: something of it is masked or can't be read."""
+        return self._judge.unsure
+
+    def head(self, pair: Pair) -> dict[str, Any]:
+        """What a filter may ask of an exchange's head, by the names of fields."""
+        return self._judge.head(pair)
+
+    def elements(self, pair: Pair) -> list[Element]:
+        """The elements of an exchange that meet the filter, by the names of fields that were asked for."""
+        return self._judge.elements(pair)
+
+    def values(self, item: Pair | Row, columns: Sequence[str]) -> dict[str, Any]:
+        """The values of fields of an exchange or a frame; of elements those that pass, as a list.
+
+        `columns`: names of fields; those of elements must have been asked for.
+        """
+        return self._judge.values(item, columns) if isinstance(item, Pair) else self._judge.frame_values(item, columns)
+
+
+class Capture:
+    """A capture. Nothing is read before it is asked for, and everything streams.
+
+    Attributes:
+        folder: where it is.
+        notes: sentences on frames that are not in its files (yet).
+        budget: the limit in bytes of memory for what is read at a time.
+    """
+
+    def __init__(self, folder: Place, notes: list[str], budget: int = DEFAULT_BUDGET) -> None:
+        self.folder, self.notes, self.budget = folder, notes, budget
+
+    @property
+    def frames(self) -> Any:
+        """The frames as a `pyarrow.dataset.Dataset`, with the columns of docs/capture.md.
+
+        Errors: DamagedFileError, UnknownFormatError.
+        """
+        return self._dataset([file.path for file in files(self.folder)], c.frames_schema())
+
+    def facts(self, table: str) -> Any:
+        """A table of the facts that the capture keeps (docs/tables.md), as a `pyarrow.dataset.Dataset`.
+
+        It has the rows that `kafka-wiretap facts` has made so far, and that belong to the capture's frames. Errors:
+        KeyError for another name; NotImplementedError for a capture in a bucket.
+        """
+        if isinstance(self.folder, S3Path):
+            raise NotImplementedError(f"facts are read from a folder on this machine, which {self.folder} is not")
+        import pyarrow as pa
+
+        from recorder.facts.schema import arrow_type
+
+        columns = {one.name: one.table.columns for one in TABLES}[table]
+        schema = pa.schema([(column.name, arrow_type(column.kind)) for column in columns])
+        return self._dataset(_facts_files(self.folder, table), schema)
+
+    def _dataset(self, paths: list[Place], schema: Any) -> Any:
+        import pyarrow.dataset as ds
+
+        system = file_system_of(self.folder)[0]
+        return ds.dataset([file_system_of(path)[1] for path in paths], schema, "parquet", system)
+
+    def rows(self, where: str | Filter = "", *, bodies: Choice = none, columns: Collection[str] = ()) -> Passed[Row]:
+        """Frames in the order of arrival, as dicts of all columns.
+
+        Args:
+            bodies: selects those that have their bytes.
+            columns: fields of elements whose `values` the caller wants, besides those of the filter.
+        Errors: FilterError, OverBudget, DamagedFileError, UnknownFormatError.
+        """
+        wanted, found = self._judge(where, columns)
+        return Passed(passing.frames(self.folder, found, wanted, bodies=bodies, most=self.budget), found)
+
+    def exchanges(
+        self, where: str | Filter = "", *, columns: Collection[str] = (), with_normal: Node | None = None
+    ) -> Passed[Pair]:
+        """Exchanges in the order in which they end; those without an end come last.
+
+        Args:
+            columns: as of `rows`.
+            with_normal: a filter that exchanges pass which only an error that is a normal step keeps from passing.
+        Errors: as of `rows`.
+        """
+        wanted, found = self._judge(where, columns, with_normal)
+        return Passed(passing.exchanges(self.folder, found, wanted, most=self.budget), found)
+
+    def records(self, where: str | Filter = "", *, grep: re.Pattern[str] | None = None) -> Passed[LogRecord]:
+        """Records of the logs in the order of topic, partition and offset: who produced each, who fetched it.
+
+        A record passes where it was produced, or where it was fetched. The records that pass are kept until all of the
+        capture was read. `grep`: what its key, value or a header must match besides. Errors: as of `rows`.
+        """
+        from recorder.reading.records import log_records, matching
+
+        wanted, found = self._judge(where)
+        matches = None if grep is None else matching(grep)
+        return Passed(log_records(self.folder, wanted, found.unsure, matches=matches, most=self.budget), found)
+
+    def values(self, row: Row) -> dict[str, Any]:
+        """The decoded values of a frame that has its bytes. Errors: Unreadable."""
+        facts = row[c.KIND], row[c.DIALECT], row[c.API_KEY], row[c.API_VERSION], row[c.FRAME] or b""
+        return opened(Frame(*facts, masked_from(row[c.MASKED]), is_cut(row[c.NOTE])), Budget(self.budget))
+
+    def filter(self, where: str | Filter) -> Filter:
+        """The filter of a text, with its times as ns since 1970. An empty text passes everything.
+
+        Errors: as of `rows`.
+        """
+        given = where if isinstance(where, Filter) else Filter(parse(where) if where else EVERYTHING)
+        return replace(given, node=resolved(given.node, self.last_ns))
+
+    def last_ns(self) -> int:
+        """When the last frame arrived, in ns since 1970; 0 if there is none. Errors: as of `rows`."""
+        return last_ns(self.folder, most=self.budget)
+
+    def _judge(
+        self, where: str | Filter, columns: Collection[str] = (), with_normal: Node | None = None
+    ) -> tuple[Node, Judge]:
+        wanted = self.filter(where)
+        return wanted.node, judge(self.folder, wanted, frozenset(columns), most=self.budget, with_normal=with_normal)
+
+
+def open(folder: str | Path, *, budget: int = DEFAULT_BUDGET) -> Capture:
+    """Opens a capture: a folder, or `s3://bucket/folder`. Finished sessions of a folder are compacted first.
+
+    `budget`: as of `Capture`. Errors: NoCapture, in a sentence.
+    """
+    place = place_at(folder) if isinstance(folder, str) else folder
+    return Capture(place, [] if isinstance(place, S3Path) else ready(place), budget)
+
+
+def _facts_files(folder: Place, table: str) -> list[Place]:
+    """A table's files of the facts that count."""
+    assert isinstance(folder, Path)
+    current = (stem for stem in stems(folder) if state_of(folder, stem) is State.CURRENT)
+    paths = (folder / FACTS_FOLDER / table / hour_key(file) / file.path.name for stem in current for file in stem.files)
+    return [path for path in paths if path.exists()]

@@ -1,0 +1,265 @@
+"""Frames and exchanges that pass a filter, and the number of those of which nobody can tell.
+
+A body is opened only for a subject whose head may pass. What a filter asks of errors alone is answered by the codes
+that are read anyway.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.wire.budget import DEFAULT_BUDGET, Budget
+from recorder.capture import frames as c
+from recorder.capture.reader import Row
+from recorder.capture.remote import Place
+from recorder.facts.response_errors import ResponseErrors, row_errors
+from recorder.query.columns import between, rows_of_exchanges, rows_of_frames
+from recorder.query.evaluation import (
+    UNKNOWN,
+    UNKNOWN_ELEMENT,
+    WITHOUT_ERROR,
+    Element,
+    Subject,
+    Truth,
+    element_predicate,
+    predicate,
+)
+from recorder.query.fields import FIELDS, OF_ELEMENTS, Level
+from recorder.query.shorthand import Filter
+from recorder.query.syntax import EVERYTHING, Node, names
+from recorder.reading.elements import LOST, Side, joined, side_of, unread_of
+from recorder.reading.exchanges import Pair, pairs
+from recorder.reading.heads import Head, asked_at, of_exchange, of_frame, of_half
+from recorder.reading.rows import Choice, all_bodies, none, of_exchanges, of_responses, rows
+from recorder.reading.told import Told, told
+
+# two clocks tell when a request arrived: the wall's, and by its response the monotonic one
+_SLACK_NS = 10**9
+_ERRORS_ALONE = frozenset({"error"})
+
+
+@dataclass(slots=True)
+class Unsure:
+    """Subjects that a filter does not pass although they may meet it.
+
+    `unread`: by the reason why something of them is unknown. `normal`: those that only an error that is a normal step
+    of the protocol keeps from passing.
+    """
+
+    unread: Counter[str] = field(default_factory=Counter)
+    normal: int = 0
+
+
+class Judge:
+    """Applies a filter.
+
+    Args:
+        told: what other frames tell.
+        columns: fields that are wanted of each subject, besides those of the filter.
+        with_normal: the filter that subjects pass which only an error that is a normal step keeps from passing.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        told: Told,
+        columns: frozenset[str] = frozenset(),
+        *,
+        most: int = DEFAULT_BUDGET,
+        with_normal: Node | None = None,
+    ) -> None:
+        self._told, self._most = told, most
+        self._names = names(node) | columns
+        self._is_everything = node == EVERYTHING
+        self._passes, self._of_element = predicate(node), element_predicate(node)
+        self._with_normal = predicate(with_normal) if with_normal is not None else None
+        self.of_elements = self._names & OF_ELEMENTS
+        self.by_codes = self.of_elements == _ERRORS_ALONE
+        self._needs_sides = bool(self.of_elements) and not self.by_codes
+        # elements are wanted even where the heads decide
+        self._shows_elements = bool(columns & OF_ELEMENTS)
+        self._needs_software = bool(self._names & {"software", "software_version"})
+        self.unsure = Unsure()
+
+    def needs_body(self, row: Row) -> bool:
+        """True if the filter asks for elements, and what the row's head tells does not decide."""
+        if not self._needs_sides or row[c.EXCHANGE] is None:
+            return False
+        return self._may_need(self._passes(Subject(self._with_software(of_half(row)), (UNKNOWN_ELEMENT,))))
+
+    def _may_need(self, verdict: Truth) -> bool:
+        return verdict is None or (verdict and self._shows_elements)
+
+    def side(self, row: Row, reading: ResponseErrors | None) -> Side | None:
+        """What a frame says, if the filter asks for that. `reading`: the errors of a response."""
+        if not self.needs_body(row):
+            return None
+        if reading and not reading.unread and not reading.codes and self._passes_without_error(row) is False:
+            return None
+        return side_of(row, self._names, Budget(self._most))
+
+    def _passes_without_error(self, row: Row) -> Truth:
+        """The verdict on a response that is known to hold no error."""
+        return self._passes(Subject(self._with_software(of_half(row)), (WITHOUT_ERROR,)))
+
+    def passes(self, pair: Pair) -> bool:
+        """True for an exchange that passes; counts those that may pass."""
+        if self._is_everything:
+            return True
+        head = self._with_software(of_exchange(pair))
+        request = pair.asked if pair.request else Side(unread=LOST)
+        elements = self._elements(pair.reading, request, pair.told)
+        return self._judged(Subject(head, elements), self._why(pair.reading, request, pair.told))
+
+    def values(self, pair: Pair, columns: Sequence[str]) -> dict[str, Any]:
+        """The values of an exchange that passed, by the names of fields; of elements those that pass, as a list."""
+        head = self._with_software(of_exchange(pair))
+        request = pair.asked if pair.request else Side(unread=LOST)
+        return self._values(Subject(head, self._elements(pair.reading, request, pair.told)), columns)
+
+    def elements(self, pair: Pair) -> list[Element]:
+        """The elements of an exchange that passed which meet the filter."""
+        request = pair.asked if pair.request else Side(unread=LOST)
+        subject = Subject(self.head(pair), self._elements(pair.reading, request, pair.told))
+        return [each for each in subject.elements if self._of_element(subject, each)]
+
+    def head(self, pair: Pair) -> Head:
+        """What a filter may ask of an exchange's head."""
+        return self._with_software(of_exchange(pair))
+
+    def frame_values(self, row: Row, columns: Sequence[str]) -> dict[str, Any]:
+        """As `values`, of a frame."""
+        return self._values(Subject(self._with_software(of_frame(row)), self._of_frame(row)[0]), columns)
+
+    def _values(self, subject: Subject, columns: Sequence[str]) -> dict[str, Any]:
+        passing = [each for each in subject.elements if self._of_element(subject, each)]
+        return {name: _value(subject.head, passing, name) for name in columns}
+
+    def passes_frame(self, row: Row) -> bool:
+        """True for a frame that passes; counts those that may pass. Its row holds its body if `frame_needs_body`."""
+        elements, unread = self._of_frame(row)
+        return self._judged(Subject(self._with_software(of_frame(row)), elements), unread)
+
+    def _of_frame(self, row: Row) -> tuple[Sequence[Element], str]:
+        """The elements of a frame, and why some of them are unknown."""
+        reading = side = None
+        is_response = row[c.KIND] == c.RESPONSE
+        if self.by_codes:
+            reading = row_errors(row, budget=Budget(self._most)) if is_response else None
+        elif self.frame_needs_body(row):
+            side = side_of(row, self._names, Budget(self._most))
+        sides = (None, side) if is_response else (side, None)
+        return self._elements(reading, *sides), self._why(reading, *sides)
+
+    def _elements(
+        self, reading: ResponseErrors | None, request: Side | None, response: Side | None
+    ) -> Sequence[Element]:
+        if self.by_codes:
+            return _codes(reading)
+        return joined(request, response, self._told) if self._needs_sides else ()
+
+    def _why(self, reading: ResponseErrors | None, request: Side | None, response: Side | None) -> str:
+        if self.by_codes:
+            return reading.unread.value if reading and reading.unread else ""
+        return unread_of(request, response)
+
+    def frame_needs_body(self, row: Row) -> bool:
+        """As `needs_body`, of a frame by itself."""
+        if not self._needs_sides:
+            return False
+        return self._may_need(self._passes(Subject(self._with_software(of_frame(row)), (UNKNOWN_ELEMENT,))))
+
+    def _judged(self, subject: Subject, unread: str) -> bool:
+        found = self._passes(subject)
+        if found is None:
+            self.unsure.unread[unread] += 1
+        elif not found and self._with_normal and self._with_normal(subject):
+            self.unsure.normal += 1
+        return found is True
+
+    def _with_software(self, head: Head) -> Head:
+        if self._needs_software:
+            found = self._told.software.get((head[c.SESSION], head[c.CONNECTION]), (None, None))
+            head["software"], head["software_version"] = found
+        return head
+
+
+def _value(head: Mapping[str, Any], elements: Sequence[Element], name: str) -> Any:
+    """A head's value; of elements all different values, in their order."""
+    if FIELDS[name].level is Level.HEAD:
+        return head.get(name)
+    found = (each.get(name) for each in elements)
+    return [*dict.fromkeys(value for value in found if value is not None and value is not UNKNOWN)]
+
+
+def _codes(reading: ResponseErrors | None) -> Sequence[Element]:
+    """Elements with nothing but the codes of a response."""
+    if reading is None:
+        return ()
+    if reading.unread:
+        return (UNKNOWN_ELEMENT,)
+    return [{"error": code} for code in reading.codes] or [{"error": 0}]
+
+
+def judge(
+    folder: Place,
+    wanted: Filter,
+    columns: frozenset[str] = frozenset(),
+    *,
+    most: int = DEFAULT_BUDGET,
+    with_normal: Node | None = None,
+) -> Judge:
+    """The judge of a filter, which knows what the capture tells. Errors: as of `told`."""
+    asked = wanted.names | columns
+    needs_topics, needs_software = "topic" in asked, bool(asked & {"software", "software_version"})
+    known = Told()
+    if needs_topics or needs_software:
+        known = told(folder, topics=needs_topics, software=needs_software, most=most)
+    return Judge(wanted.node, known, columns, most=most, with_normal=with_normal)
+
+
+def frames(
+    folder: Place, judge: Judge, node: Node, *, bodies: Choice = none, most: int = DEFAULT_BUDGET
+) -> Iterator[Row]:
+    """The frames that pass, in the order of arrival. `bodies`: as of `rows`; the judge may need more of them.
+
+    Errors: as of `rows`.
+    """
+
+    def needed(row: Row) -> bool:
+        return bodies(row) or judge.frame_needs_body(row) or (judge.by_codes and of_responses(row))
+
+    for row in rows(folder, rows_of_frames(node), bodies=needed, most=most):
+        if judge.passes_frame(row):
+            yield row
+
+
+def exchanges(
+    folder: Place, judge: Judge, node: Node, *, with_bodies: bool = False, most: int = DEFAULT_BUDGET
+) -> Iterator[Pair]:
+    """The exchanges that pass, in the order in which they end; those without an end come last.
+
+    Errors: OverBudget; the errors of `rows`.
+    """
+    wanted = rows_of_exchanges(node)
+    since_ns, until_ns = between(node)
+
+    def needed(row: Row) -> bool:
+        return with_bodies or of_exchanges(row) or judge.needs_body(row)
+
+    found = rows(folder, wanted, bodies=all_bodies if with_bodies else needed, most=most)
+    in_time = (row for row in found if _was_asked_within(row, since_ns, until_ns))
+    for pair in pairs(in_time, most=most, with_bodies=with_bodies, read=judge.side):
+        if judge.passes(pair):
+            yield pair
+
+
+def _was_asked_within(row: Row, since_ns: int | None, until_ns: int | None) -> bool:
+    """False for a response to a request that is not wanted: no request of its exchange will be among the rows."""
+    if row[c.KIND] != c.RESPONSE:
+        return True
+    at = asked_at(row)
+    return (since_ns is None or at >= since_ns - _SLACK_NS) and (until_ns is None or at <= until_ns + _SLACK_NS)

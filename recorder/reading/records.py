@@ -1,0 +1,308 @@
+"""Each record of a log: its offset, who produced it and when, who fetched it.
+
+A record appears in the Produce that brings it and in each Fetch that takes it. Appearances are joined by the record's
+place in the log, so records are kept until the whole capture was read: those that a filter asks for, within the budget.
+
+A fetch is of a group if a member with its client id, host and cluster held the partition then. If none did, or members
+of several groups, nobody can tell the group from the traffic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow.dataset as ds
+
+from proxy.wire import keys, records
+from proxy.wire.budget import DEFAULT_BUDGET, Budget
+from proxy.wire.errors import OverBudget, WireError, in_bytes
+from recorder.capture import frames as c
+from recorder.capture.reader import Row
+from recorder.capture.remote import Place
+from recorder.facts.frame import REQUEST, Frame, Unreadable, why
+from recorder.facts.group_rows import LEAVE, GroupRow
+from recorder.facts.memberships import read as read_membership
+from recorder.facts.response_errors import ResponseErrors, is_cut
+from recorder.facts.rows import masked_from
+from recorder.facts.topics import Place as PartitionPlace
+from recorder.facts.topics import places
+from recorder.query.columns import Rows
+from recorder.query.evaluation import UNKNOWN, Element, PartlyKnown, Subject, Truth, predicate
+from recorder.query.syntax import Node, names, required, together
+from recorder.reading.elements import Side, shown
+from recorder.reading.exchanges import ROW_SIZE, Pair, pairs
+from recorder.reading.heads import of_exchange
+from recorder.reading.passing import Unsure
+from recorder.reading.rows import all_bodies, rows
+from recorder.reading.told import Told, told
+
+_FETCHES = (keys.FETCH, keys.SHARE_FETCH)
+_ASSIGNING = (keys.SYNC_GROUP, keys.LEAVE_GROUP, keys.CONSUMER_GROUP_HEARTBEAT, keys.SHARE_GROUP_HEARTBEAT)
+# fields that a record has wherever it appears
+_OWN = frozenset({"topic", "partition", "offset", "key", "value", "timestamp"})
+_NS = 1_000_000
+Matches = Callable[[records.Record], bool]
+
+
+class Produced(NamedTuple):
+    """Who produced a record, and when (ns since 1970). `error`: the code of the answer; None: unknown."""
+
+    exchange: str
+    client_id: str | None
+    client: str | None
+    principal: str | None
+    at_ns: int
+    error: int | None
+
+
+class Fetched(NamedTuple):
+    """Who fetched a record, and when (ns since 1970, of the request). `group`: None if nobody can tell."""
+
+    exchange: str
+    client_id: str | None
+    client: str | None
+    principal: str | None
+    at_ns: int
+    group: str | None
+
+
+@dataclass(slots=True)
+class LogRecord:
+    """A record of a log. `offset`: None if no answer told it. `produced`: None if that was not recorded."""
+
+    cluster: str | None
+    topic: str
+    partition: int
+    offset: int | None
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    produced: Produced | None = None
+    fetched: list[Fetched] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Said(Side):
+    """What one frame says: records by partition, and the steps of members."""
+
+    places: list[tuple[PartitionPlace, list[tuple[int, records.Record]]]] = field(default_factory=list)
+    steps: list[GroupRow] = field(default_factory=list)
+
+    @property
+    def number(self) -> int:
+        """The number of its records."""
+        return sum(len(found) for _, found in self.places)
+
+
+# the first fields of Produced and of Fetched
+_Client = tuple[str, str | None, str | None, str | None, int]
+Who = tuple[str | None, str | None, str]
+
+
+class _Log:
+    """The records that were found so far."""
+
+    def __init__(self, node: Node, known: Told, matches: Matches | None, unsure: Unsure, most: int) -> None:
+        self._told, self._matches, self._unsure, self._most = known, matches, unsure, most
+        own = together(*(part for part in required(node) if names(part) <= _OWN))
+        self._is_own, self._passes = predicate(own), predicate(node)
+        self._records: dict[tuple[Any, ...], LogRecord] = {}
+        self._passing: set[tuple[Any, ...]] = set()
+        self._holding: dict[Who, dict[tuple[str, str | None], frozenset[str]]] = defaultdict(dict)
+        self._size = 0
+
+    def read(self, row: Row, _: ResponseErrors | None) -> _Said | None:
+        """What a frame says of records and members."""
+        if row[c.FRAME] is None or row[c.OMITTED]:
+            return _Said(unread="omitted")
+        facts = row[c.KIND], row[c.DIALECT], row[c.API_KEY], row[c.API_VERSION], row[c.FRAME]
+        frame, budget = Frame(*facts, masked_from(row[c.MASKED]), is_cut(row[c.NOTE])), Budget(self._most)
+        found = _Said()
+        try:
+            if row[c.API_KEY] in _ASSIGNING:
+                found.steps = [step for group in read_membership(frame, budget) for step in _steps(group.rows)]
+            else:
+                self._read_places(found, frame, budget)
+        except Unreadable as error:
+            found.unread = error.reason
+        return found
+
+    def _read_places(self, found: _Said, frame: Frame, budget: Budget) -> None:
+        for place in places(frame, budget):
+            number, taken = 0, list[tuple[int, records.Record]]()
+            found.places.append((place, taken))
+            element = self._element(place)
+            if not place.records or self._is_own(Subject({}, (PartlyKnown(element),))) is False:
+                continue
+            batches, error = place.batches
+            try:
+                for batch in batches:
+                    for record in () if batch.control else records.read_batch(place.records, batch, budget=budget):
+                        if self._is_wanted(_of_record(element, record, frame.side), record):
+                            taken.append((number, record))
+                        number += 1
+            except WireError as broken:
+                raise Unreadable(why(broken, frame)) from None
+            if error:
+                raise Unreadable(why(error, frame))
+
+    def _is_wanted(self, element: Element, record: records.Record) -> Truth:
+        if self._is_own(Subject({}, (element,))) is False:
+            return False
+        return self._matches is None or self._matches(record)
+
+    def _element(self, place: PartitionPlace) -> dict[str, Any]:
+        name, topic_id, partition = place.named
+        topic = name or self._told.topics.get(topic_id or "")
+        return {"topic": UNKNOWN if topic is None else topic, "partition": partition, "topic_id": topic_id}
+
+    def add(self, pair: Pair) -> None:
+        """Adds an exchange. Errors: OverBudget."""
+        asked, answered = (side if isinstance(side, _Said) else _Said() for side in (pair.asked, pair.told))
+        key = pair.head[c.API_KEY]
+        if key in _ASSIGNING:
+            self._assign(pair, asked.steps, answered.steps)
+            return
+        unread = (asked if key == keys.PRODUCE else answered).unread
+        if unread:
+            self._unsure.unread[unread] += 1
+        if key == keys.PRODUCE:
+            self._add_produced(pair, asked, answered)
+        elif pair.response is not None:
+            self._add_fetched(pair, asked, answered)
+
+    def _add_produced(self, pair: Pair, asked: _Said, answered: _Said) -> None:
+        head = of_exchange(pair)
+        results = {place.named: place for place, _ in answered.places}
+        for place, found in asked.places:
+            result = results.get(place.named)
+            base = result.values.get("base_offset", -1) if result and not result.code else -1
+            error = result.code if result else None
+            for number, record in found:
+                offset = base + number if base >= 0 else None
+                element = _of_record(self._element(place), record, REQUEST) | {"offset": offset, "error": error}
+                if offset is None and error is None and pair.response is not None:
+                    element["offset"] = element["error"] = UNKNOWN
+                kept = self._kept(head, element, record, offset)
+                if kept.produced is None:
+                    kept.produced = Produced(*_client(pair), error)
+
+    def _add_fetched(self, pair: Pair, asked: _Said, answered: _Said) -> None:
+        head = of_exchange(pair)
+        begins = {place.named: place.values.get("fetch_offset", -1) for place, _ in asked.places}
+        for place, found in answered.places:
+            element = self._element(place)
+            group = self._group(pair.head, element) if found else None
+            for _, record in found:
+                # a broker sends whole batches, which may begin before what was asked for
+                if record.offset >= begins.get(place.named, -1):
+                    whole = _of_record(element, record, "response") | {"group": group, "error": place.code}
+                    self._kept(head, whole, record, record.offset).fetched.append(Fetched(*_client(pair), group))
+                    self._pay(ROW_SIZE // 10)
+
+    def _kept(self, head: Any, element: dict[str, Any], record: records.Record, offset: int | None) -> LogRecord:
+        topic = element["topic"] if element["topic"] is not UNKNOWN else element["topic_id"]
+        place = head[c.CLUSTER], topic, element["partition"], offset
+        # what has no place in the log is a record of its own
+        key = place if offset is not None else (*place, len(self._records))
+        kept = self._records.get(key)
+        if kept is None:
+            time = record.timestamp if record.timestamp >= 0 else None
+            kept = LogRecord(*place, time, record.key, record.value, tuple(record.headers))
+            self._records[key] = kept
+            self._pay(ROW_SIZE + len(record.key or b"") + len(record.value or b""))
+        verdict = self._passes(Subject(head, (element,)))
+        if verdict:
+            self._passing.add(key)
+        elif verdict is None:
+            self._unsure.unread["unknown"] += 1
+        return kept
+
+    def _pay(self, size: int) -> None:
+        self._size += size
+        if self._size > self._most:
+            raise OverBudget(f"keeping records until their fetches are read makes more than {in_bytes(self._most)}")
+
+    def _assign(self, pair: Pair, asked: list[GroupRow], answered: list[GroupRow]) -> None:
+        held = self._holding[_holder(pair.head)]
+        for step in asked:
+            told = next(iter(answered), GroupRow())
+            member = step.group_id or "", step.member_id or told.member_id
+            if step.step == LEAVE or told.error_code:
+                held.pop(member, None)
+            elif told.assignment is not None:
+                held[member] = frozenset(told.assignment)
+
+    def _group(self, head: Row, element: dict[str, Any]) -> str | None:
+        """The group whose member held the partition; None if there is none, or if there are several."""
+        held = self._holding.get(_holder(head), {})
+        spelled = {f"{element[name]}-{element['partition']}" for name in ("topic", "topic_id")}
+        groups = {group for (group, _), partitions in held.items() if not spelled.isdisjoint(partitions)}
+        return groups.pop() if len(groups) == 1 else None
+
+    def passing(self) -> Iterator[LogRecord]:
+        """The records that pass, in the order of topic, partition and offset; those without an offset last."""
+        found = [self._records[key] for key in self._passing]
+        found.sort(key=lambda one: (one.topic, one.partition, one.offset is None, one.offset or 0, one.cluster or ""))
+        yield from found
+
+
+def log_records(
+    folder: Place, node: Node, unsure: Unsure, *, matches: Matches | None = None, most: int = DEFAULT_BUDGET
+) -> Iterator[LogRecord]:
+    """The records that a filter passes where they were produced, or where they were fetched.
+
+    Args:
+        unsure: counts exchanges of which nobody can tell.
+        matches: what a record must meet besides the filter.
+        most: the limit in bytes of memory for the records, and for what is read.
+    Errors: OverBudget; the errors of `rows`.
+    """
+    log = _Log(node, told(folder, topics=True, software=False, most=most), matches, unsure, most)
+    is_asked = ds.field(c.API_KEY).isin([keys.PRODUCE, *_FETCHES, *_ASSIGNING]) & (ds.field(c.DIALECT) == c.KAFKA)
+    every = rows(folder, Rows(is_asked), bodies=all_bodies, most=most)
+    for pair in pairs(every, most=most, read=log.read):
+        log.add(pair)
+    yield from log.passing()
+
+
+def matching(grep: re.Pattern[str]) -> Matches:
+    """True for records whose key, value or headers match a regular expression somewhere."""
+
+    def matches(record: records.Record) -> bool:
+        texts = (record.key, record.value, *(value for _, value in record.headers))
+        every = (*(shown(each) for each in texts if each is not None), *(name for name, _ in record.headers))
+        return any(text is not None and grep.search(text) for text in every)
+
+    return matches
+
+
+def _steps(found: Any) -> Iterator[GroupRow]:
+    return (GroupRow(*row[: len(GroupRow._fields)]) for row in found)
+
+
+def _of_record(element: dict[str, Any], record: records.Record, side: str) -> dict[str, Any]:
+    return element | {
+        "key": shown(record.key),
+        "value": shown(record.value),
+        "timestamp": record.timestamp * _NS if record.timestamp >= 0 else None,
+        # only the answer tells where a produced record stands
+        "offset": UNKNOWN if side == REQUEST else record.offset,
+        "size": len(record.key or b"") + len(record.value or b""),
+    }
+
+
+def _holder(head: Row) -> Who:
+    """Who a connection is of: cluster, client id, host."""
+    return head[c.CLUSTER], head[c.CLIENT_ID], (head[c.CLIENT] or "").rpartition(":")[0]
+
+
+def _client(pair: Pair) -> _Client:
+    head = pair.head
+    exchange = f"{head[c.SESSION]}/{head[c.CONNECTION]}/e{head[c.EXCHANGE]}"
+    return exchange, head[c.CLIENT_ID], head[c.CLIENT], head[c.PRINCIPAL], of_exchange(pair)["at"]
