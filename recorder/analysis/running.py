@@ -198,19 +198,24 @@ def _not_started(master: str, reason: str, log: Path) -> click.ClickException:
 def _answer(spark: SparkSession, place: Place, question: Callable[[Captured], Answer], is_tiny: bool = False) -> Answer:
     while True:
         try:
-            return question(captured(spark, place.folder, place.readable(), is_tiny=is_tiny, facts=place.facts))
+            answer = question(captured(spark, place.folder, place.readable(), is_tiny=is_tiny, facts=place.facts))
+            # the embedded engine takes a file that has gone for an empty one
+            without_facts = _without_facts("", place.facts)
+            if not without_facts:
+                return answer
+            broken = None
         except (PySparkException, Py4JError) as error:
             broken = _named(str(error), place.readable())
             without_facts = _without_facts(str(error), place.facts)
             if broken is None and not without_facts:
                 raise
-            for file in without_facts:
-                del place.facts[file]
             if broken is not None:
                 _check_store(place)
                 place.broken[broken] = _why(str(error), broken)
-            if not place.is_embedded:
-                spark.catalog.clearCache()
+        for file in without_facts:
+            del place.facts[file]
+        if not place.is_embedded:
+            spark.catalog.clearCache()
 
 
 def _without_facts(text: str, facts: FactFiles) -> list[str]:
