@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 
 import click
 
-from proxy.files import Folder
 from proxy.terminal import echo, printable
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.remote import was_url
+from recorder.facts_at_hand import cores, is_ours
 from recorder.ready import NoCapture, ready
 from recorder.terminal import console, count, size
 
@@ -24,7 +23,7 @@ from recorder.terminal import console, count, size
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
-    default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    default=cores(),
     show_default="one a core",
     help="How many processes make them.",
 )
@@ -58,7 +57,7 @@ def facts(given: str, processes: int, as_json: bool) -> None:
                     made, written = made + 1, written + more.bytes
                     status.update(f"making facts: {count(made, 'file')} done ...")
 
-            failed = make_missing(folder, say=say, processes=processes)
+            failed = make_missing(folder, say=say, processes=processes, checked=True)
     except Busy as error:
         raise click.ClickException(str(error)) from error
     except (DamagedFileError, UnknownFormatError) as error:
@@ -80,6 +79,5 @@ def facts(given: str, processes: int, as_json: bool) -> None:
 
 def _check_ours(folder: Path) -> None:
     """Raises NoCapture for a folder of somebody else: nothing is written into it."""
-    with Folder.at(folder) as capture:
-        if capture.owner != os.geteuid():
-            raise NoCapture(f"{printable(folder)} is another user's, so no facts are written into it; copy it first")
+    if not is_ours(folder):
+        raise NoCapture(f"{printable(folder)} is another user's, so no facts are written into it; copy it first")

@@ -223,16 +223,17 @@ def check_spark() -> None:
         raise click.ClickException(lack)
 
 
-def place_of(folder: str, where: Where) -> tuple[Place, list[str]]:
+def place_of(folder: str, where: Where, *, facts: bool = True) -> tuple[Place, list[str]]:
     """Returns the capture's place, with its frames compacted, and notes on what is missing.
 
+    `facts`: whether the question's tables stand on facts; missing ones are made.
     Errors: UsageError for an unreachable master, before anything is written; NoCapture; as of `Where.is_embedded`.
     """
-    ((found, notes),) = places_of([folder], where)
+    ((found, notes),) = places_of([folder], where, facts=facts)
     return found, notes
 
 
-def places_of(folders: Sequence[str], where: Where) -> list[tuple[Place, list[str]]]:
+def places_of(folders: Sequence[str], where: Where, *, facts: bool = True) -> list[tuple[Place, list[str]]]:
     """As `place_of`, of several captures that one engine is asked about."""
     check_reached(where.master)
     from recorder.analysis.running import Place
@@ -245,7 +246,22 @@ def places_of(folders: Sequence[str], where: Where) -> list[tuple[Place, list[st
     is_embedded = where.is_embedded(places)
     for place in places:
         place.is_embedded = is_embedded
+        if facts and not is_url(place.folder):
+            place.facts = _facts_of(place)
     return found
+
+
+def _facts_of(place: Place) -> dict[str, Mapping[str, str]]:
+    """Returns the facts of the capture's files; makes the missing ones, and says so on a terminal."""
+    from recorder.analysis.job import is_local
+    from recorder.facts_at_hand import facts_at_hand
+
+    # the executors of a cluster reach what is in the capture, and no cache of this machine
+    found = facts_at_hand(Path(place.folder), with_cache=place.is_embedded or is_local(place.master))
+    # scripts may merge both outputs
+    if found.made and console(stderr=True).is_terminal:
+        console(stderr=True).print(cell(found.made, style="dim"))
+    return dict(found.files)
 
 
 def check_reached(asked: str) -> None:

@@ -289,13 +289,18 @@ class _Generated:
 
     def _projected_throttle(self, frame: Buffer) -> int | None:
         """By a projection that steps over everything before the field."""
-        if not self._has_throttle:
+        if not self._has_throttle or not self._has_its_version(frame):
             return None
         try:
             spans = self._codec.project((_THROTTLE,))(frame, self._body(frame))
         except WireError:
             return None
         return next((value for value, _, _ in spans[_THROTTLE]), None)
+
+    def _has_its_version(self, frame: Buffer) -> bool:
+        """False for a broker's refusal of an ApiVersions request, which has version 0's body."""
+        found = catalog.codec_of_response(frame, self._api_key, self._codec.version)
+        return found is not None and found.version == self._codec.version
 
     @cached_property
     def _has_throttle(self) -> bool:

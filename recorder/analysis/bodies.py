@@ -1,4 +1,7 @@
-"""Brings the bytes of frames to the decoders, by one of two roads.
+"""Brings the rows of decoders to tables: from a capture's facts, or by opening frames, on one of two roads.
+
+Facts are Parquet beside the frames that both engines read by themselves; `from_facts` says how each decoder's rows
+stand in them. Frames are opened for keys and values of records, and for files of frames without facts:
 
     worker   Spark's Python workers read the Parquet files with the capture's own reader, in half the time. The files
              must have the same path on every executor, or be in an S3 bucket (`s3://`).
@@ -12,11 +15,11 @@ The worker road runs `scan` in a few tasks for each core, of 16 to 128 MiB of Pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial, reduce
-from operator import or_
+from operator import ge, le, or_
 from typing import Any
 
 from pyspark.errors import PySparkAttributeError
@@ -26,6 +29,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.wire.error_reader import Unread
 from recorder.analysis.decode import packed
 from recorder.analysis.embedded import is_embedded
+from recorder.analysis.from_facts import fact_rows, stands_on_facts
 from recorder.analysis.scan import (
     Piece,
     Wanted,
@@ -49,6 +53,8 @@ from recorder.facts.rows import (
     decoded_together,
 )
 
+# by the path of a file of frames: by table, the path of its facts
+FactFiles = Mapping[str, Mapping[str, str]]
 # Reads the rows of one task in a worker.
 Read = Callable[[Sequence[Piece]], Iterator[Any]]
 
@@ -61,15 +67,39 @@ class Road(StrEnum):
     JVM = "jvm"
 
 
+# the option of Spark's reader that checks the checksums of pages, as all our readers do
+CHECKED = {"parquet.page.verify-checksum.enabled": "true"}
+# the bounds of a time in ns
+_FIRST_NS, _LAST_NS = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts of a capture's files of frames.
+
+    `files`: the files of facts by table.
+    `frames`, `paths`: the frames whose facts these are, and their files.
+    `others`, `other_paths`: the frames of the files without facts; None: all have them.
+    """
+
+    files: Mapping[str, Sequence[str]]
+    frames: DataFrame
+    paths: tuple[str, ...]
+    others: DataFrame | None = None
+    other_paths: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Captured:
     """A capture in Spark.
 
     `paths`: its files of frames, for the worker road; None if only Spark can reach them.
-    `since_ns`, `until_ns`: tables have the frames that arrived between these times, both included.
+    `since_ns`, `until_ns`: tables have the frames that arrived between these times, both included; to the microsecond,
+    as times in tables are.
     `is_tiny`: a single task computes each table.
     `cache`: keeps tables that several questions read.
     `together`: decoders that share one pass, which runs when the first of their tables is read.
+    `facts`: what its frames say, as far as it is known without opening them; None: nothing is.
     """
 
     frames: DataFrame
@@ -82,6 +112,13 @@ class Captured:
     is_tiny: bool = False
     cache: TableCache | None = None
     together: tuple[Decoder, ...] = ()
+    facts: Facts | None = None
+
+    def __post_init__(self) -> None:
+        if self.since_ns is not None:
+            object.__setattr__(self, "since_ns", max(self.since_ns // 1000 * 1000, _FIRST_NS))
+        if self.until_ns is not None:
+            object.__setattr__(self, "until_ns", min(self.until_ns // 1000 * 1000 + 999, _LAST_NS))
 
     @property
     def spark(self) -> SparkSession:
@@ -117,6 +154,23 @@ class Captured:
         is_all = self.since_ns is None and self.until_ns is None
         return self if is_all else replace(self, since_ns=None, until_ns=None, together=())
 
+    @property
+    def of_facts(self) -> Captured:
+        """The part of the capture that has facts."""
+        assert self.facts is not None
+        return replace(self, frames=self.facts.frames, paths=self.paths and self.facts.paths)
+
+    @property
+    def without_facts(self) -> Captured | None:
+        """The part of the capture whose frames must be opened; None if there is none."""
+        if self.facts is None:
+            return self
+        if self.facts.others is None:
+            return None
+        together = tuple(one for one in self.together if stands_on_facts(one))
+        paths = self.paths and self.facts.other_paths
+        return replace(self, frames=self.facts.others, paths=paths, facts=None, together=together)
+
     def keeping(self) -> Captured:
         """Returns the capture with a store for tables (`cache`), for a table that reads other tables several times."""
         return self if self.cache else replace(self, cache=TableCache())
@@ -139,22 +193,52 @@ def rows(captured: Captured, decoder: Decoder) -> DataFrame:
 
 
 def fresh_rows(captured: Captured, decoder: Decoder) -> DataFrame:
-    """Returns the decoder's table without keeping it; a decoder of `together` takes its rows from the shared pass."""
+    """Returns the decoder's table without keeping it.
+
+    Where facts hold its rows, no frame is opened; else a decoder of `together` takes its rows from the shared pass.
+    """
+    if captured.facts is not None and stands_on_facts(decoder):
+        found, others = fact_rows(partial(fact_table, captured), decoder), captured.without_facts
+        return found if others is None else found.unionByName(fresh_rows(others, decoder))
     if decoder in captured.together:
         return _of_pass(captured, decoder)
     return _by_workers(captured, decoder) if captured.by_workers else _by_spark(captured, decoder)
 
 
+def fact_table(captured: Captured, decoder: Decoder) -> DataFrame:
+    """Returns a table of facts: the rows of the chosen time."""
+    files = () if captured.facts is None else captured.facts.files.get(decoder.name, ())
+    paths = [path for path, _ in within(files, captured.since_ns, captured.until_ns)]
+    spark, schema = captured.spark, decoder.table.ddl
+    if not paths:
+        return spark.createDataFrame([], schema)
+    # without the second option Spark reads names as patterns
+    reader = spark.read.schema(schema).options(**CHECKED).option("__globPaths__", "false")
+    found = reader.parquet(*paths)
+    for bound, holds in ((captured.since_ns, ge), (captured.until_ns, le)):
+        if bound is not None:
+            found = found.filter(holds(F.col(c.AT), F.timestamp_micros(F.lit(bound // 1000))))
+    return found.coalesce(1) if captured.is_tiny else found
+
+
+def _shared(captured: Captured) -> tuple[Decoder, ...]:
+    """The decoders that share one pass over the frames."""
+    if captured.facts is None:
+        return captured.together
+    return tuple(one for one in captured.together if not stands_on_facts(one))
+
+
 def _of_pass(captured: Captured, decoder: Decoder) -> DataFrame:
-    every = captured.once("rows of all tables", partial(_in_one_pass, captured))
+    names = ", ".join(one.name for one in _shared(captured))
+    every = captured.once(f"rows of {names}", partial(_in_one_pass, captured))
     mine = every.filter(F.col(packed.TABLE) == decoder.name).select(packed.ROWS)
     found = mine.mapInArrow(packed.unpacked, decoder.table.ddl)
     return found if captured.by_workers else found.unionByName(_unopened(captured, decoder))
 
 
 def _in_one_pass(captured: Captured) -> DataFrame:
-    """Returns the packed rows of all decoders of `together`. On the jvm road, only opened frames have rows."""
-    decoders = captured.together
+    """Returns the packed rows of the decoders that share a pass. On the jvm road, only opened frames have rows."""
+    decoders = _shared(captured)
     wanted = tuple(one for decoder in decoders for one in decoder.selectors)
     if captured.by_workers:
         read = partial(_packed_by_workers, decoders=decoders, wanted=_wanted(captured, wanted))

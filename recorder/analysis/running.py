@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from proxy.command_line import ending_signals, interrupt
 from proxy.similar import right_would_be
 from recorder.analysis import embedded, job
-from recorder.analysis.bodies import Captured
+from recorder.analysis.bodies import Captured, FactFiles
 from recorder.analysis.group_and_filter import NoMatch
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import SOURCES, captured
@@ -59,6 +59,7 @@ class Place:
     """A capture's location, and where questions about it run: on the embedded engine, or on Spark at `master`.
 
     `files`: the capture's files by table; None behind a URL.
+    `facts`: the facts of files of frames, as of `sources.captured`; those that can't be read are left out.
     `broken`: files that could not be read, each with the reason. Questions fill it in.
     """
 
@@ -66,6 +67,7 @@ class Place:
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
     files: Files | None = None
+    facts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     is_embedded: bool = False
 
@@ -209,15 +211,33 @@ def _not_started(master: str, reason: str, log: Path) -> click.ClickException:
 def _answer(spark: SparkSession, place: Place, question: Callable[[Captured], Answer], is_tiny: bool = False) -> Answer:
     while True:
         try:
-            return question(captured(spark, place.folder, place.readable(), is_tiny=is_tiny))
+            answer = question(captured(spark, place.folder, place.readable(), is_tiny=is_tiny, facts=place.facts))
+            # the embedded engine takes a file that has gone for an empty one
+            without_facts = _without_facts("", place.facts)
+            if not without_facts:
+                return answer
+            broken = None
         except (PySparkException, Py4JError) as error:
             broken = _named(str(error), place.readable())
-            if broken is None:
+            without_facts = _without_facts(str(error), place.facts)
+            if broken is None and not without_facts:
                 raise
-            _check_store(place)
-            place.broken[broken] = _why(str(error), broken)
-            if not place.is_embedded:
-                spark.catalog.clearCache()
+            if broken is not None:
+                _check_store(place)
+                place.broken[broken] = _why(str(error), broken)
+        for file in without_facts:
+            del place.facts[file]
+        if not place.is_embedded:
+            spark.catalog.clearCache()
+
+
+def _without_facts(text: str, facts: FactFiles) -> list[str]:
+    """Returns the files of frames with facts that an error names, or that have gone: their frames are opened then."""
+    return [
+        file
+        for file, tables in facts.items()
+        if any(path in text or not os.path.exists(path) for path in tables.values())
+    ]
 
 
 def _check_store(place: Place) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis.bodies import Captured, Road, rows, whole_frames
+from recorder.analysis.bodies import Captured, FactFiles, Facts, Road, rows, whole_frames
 from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
 from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
@@ -21,7 +21,7 @@ from recorder.analysis.tables.encodings import ENCODINGS, encodings
 from recorder.analysis.tables.errors import ERRORS, errors_by_topic
 from recorder.analysis.tables.exchanges import EXCHANGES, doubtful, exchanges
 from recorder.analysis.tables.fetch_sessions import FETCH_SESSIONS, fetch_sessions
-from recorder.analysis.tables.frames import FRAMES, Files, events, frames, heads_and_events
+from recorder.analysis.tables.frames import FRAMES, Files, events, events_by_workers, frames, heads_by_workers
 from recorder.analysis.tables.group_events import GROUP_EVENTS, group_events
 from recorder.analysis.tables.happenings import GAPS, SESSIONS, gaps, sessions
 from recorder.analysis.tables.lag import LAG, lag
@@ -31,7 +31,7 @@ from recorder.analysis.tables.names import TOPIC_NAMES, named, topic_names
 from recorder.analysis.tables.rebalances import REBALANCES, rebalances
 from recorder.analysis.tables.topic_use import TOPIC_USE, topic_use
 from recorder.analysis.tables.transactions import TRANSACTIONS, transactions
-from recorder.capture.frames import FRAMES_FOLDER
+from recorder.capture.frames import EVENTS_FOLDER, FRAMES_FOLDER
 from recorder.capture.remote import SCHEME
 from recorder.facts.batches import BATCHES
 from recorder.facts.rows import LARGEST_BODY, Decoder
@@ -95,23 +95,44 @@ def captured(
     since_ns: int | None = None,
     until_ns: int | None = None,
     is_tiny: bool = False,
+    facts: FactFiles | None = None,
 ) -> Captured:
     """Opens the capture in `folder` (a path, or a URL that Spark can read), or these files of it.
 
     With `files`, and behind `s3://`, bodies take the worker road: every executor must reach the files by the same path.
     `is_tiny`: a single task computes each table, which saves shuffles and planning.
+    `facts`: the facts of some or all of `files`. Tables stand on them; of all other files they open frames. Facts are
+    made of frames of up to LARGEST_BODY bytes, so none are used with another `largest`.
     """
     are_read_by_workers = folder.startswith(SCHEME) or is_embedded()
     if are_read_by_workers:
         files = files or files_in(folder)
     paths = None if files is None else tuple(files[FRAMES_FOLDER])
+    told = tuple(path for path in paths or () if facts and path in facts and largest == LARGEST_BODY)
+    untold = tuple(path for path in paths or () if path not in told)
+
+    def frames_of(some: tuple[str, ...]) -> DataFrame:
+        if are_read_by_workers:
+            found = heads_by_workers(spark, some, is_tiny=is_tiny, with_beginnings=some is not told)
+        else:
+            found = frames(spark, folder, None if files is None else {FRAMES_FOLDER: some})
+        return found.coalesce(1) if is_tiny else found
+
     if are_read_by_workers and files is not None:
-        found, happened = heads_and_events(spark, files, is_tiny=is_tiny)
+        happened = events_by_workers(spark, files[EVENTS_FOLDER], is_tiny=is_tiny)
     else:
-        found, happened = frames(spark, folder, files), events(spark, folder, files)
-    if is_tiny:
-        found, happened = found.coalesce(1), happened.coalesce(1)
-    return Captured(found, happened, paths, road, largest, since_ns, until_ns, is_tiny)
+        happened = events(spark, folder, files)
+    happened = happened.coalesce(1) if is_tiny else happened
+    if not told or facts is None:
+        return Captured(frames_of(paths or ()), happened, paths, road, largest, since_ns, until_ns, is_tiny)
+    others = frames_of(untold) if untold else None
+    by_table: dict[str, list[str]] = {}
+    for path in told:
+        for table, file in facts[path].items():
+            by_table.setdefault(table, []).append(file)
+    known = Facts(by_table, frames_of(told), told, others, untold)
+    every = known.frames if others is None else known.frames.unionByName(others)
+    return Captured(every, happened, paths, road, largest, since_ns, until_ns, is_tiny, facts=known)
 
 
 def load(found: Captured, name: str) -> DataFrame:

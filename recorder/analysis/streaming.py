@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from recorder.analysis.batch_progress import FinishedBatches, Progress
-from recorder.analysis.bodies import Captured, Road
+from recorder.analysis.bodies import CHECKED, Captured, Road
 from recorder.analysis.output import WRITING
 from recorder.analysis.questions.windows import (
     ERRORS_NEED,
@@ -28,7 +28,7 @@ from recorder.analysis.questions.windows import (
     latency_in_windows,
 )
 from recorder.analysis.tables.exchanges import EXCHANGES, exchanges_of_one_row
-from recorder.analysis.tables.frames import CHECKED, EVENTS_SCHEMA, SCHEMA
+from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
 from recorder.capture import frames as c
 
 # The number of the queries' form, which the checkpoint keeps. Unwritten windows in it have the shape of the query that

@@ -2,12 +2,15 @@
 
     facts/<table>/date=…/hour=…/<stem>.parquet     the facts of frames/date=…/hour=…/<stem>.parquet, and of nothing else
     facts/_done/<stem>                             the marker: the facts' number; of each hour's file of frames its size
-                                                   and digest, and the rows and bytes of each table
+                                                   and digest, and the rows, size and digest of each table's file
 
 Facts can be made anew from the frames at any time, so nothing is lost with them. A marker is renamed into place after
 all files that it tells of; before the files are made anew it is removed. So facts count once they are whole, through
 any crash. A table without rows has no file. Facts don't count either if their number is another, if a file of theirs
-has gone or has another size, or if the frames' file has changed.
+has gone or has another size, or if the frames' file has changed. Who reads facts also looks at their digests
+(`checked`): not every engine checks Parquet's checksums.
+
+Usually the facts' folder is in the capture. A reader may keep it elsewhere, as `facts` in a folder of its own.
 
 `facts/_done` is locked as long as a process makes facts: two would write the same hidden files.
 """
@@ -57,6 +60,7 @@ class TableFacts(Struct, frozen=True):
 
     rows: int
     bytes: int
+    digest: str
 
 
 class HourFacts(Struct, frozen=True):
@@ -111,8 +115,8 @@ def read_marker(done: Folder, stem: str) -> Marker | None:
         return None
 
 
-def state_of(folder: Path, stem: Stem) -> State:
-    """What is there of the facts of a stem's files. Errors: OSError."""
+def state_of(folder: Path, stem: Stem, *, checked: bool = False) -> State:
+    """What is there of the facts of a stem's files. `checked`: also by the digests of facts. Errors: OSError."""
     try:
         with (
             Folder.at(folder) as capture,
@@ -123,7 +127,9 @@ def state_of(folder: Path, stem: Stem) -> State:
             if marker is None:
                 return State.DAMAGED if done.stat(stem.name) else State.MISSING
             made_ns = (done.stat(stem.name) or os.stat_result([0] * 10)).st_mtime_ns
-            return _state(facts, stem, marker, made_ns)
+            state = _state(facts, stem, marker, made_ns)
+            are_good = state is not State.CURRENT or not checked or _are_as_made(folder, stem, marker)
+            return state if are_good else State.DAMAGED
     except FileNotFoundError:
         return State.MISSING
 
@@ -146,6 +152,32 @@ def _is_of(hour: HourFacts, path: Path, made_ns: int) -> bool:
     return found.st_size == hour.size and (found.st_mtime_ns < made_ns or digest_of(path) == hour.digest)
 
 
+def _are_as_made(folder: Path, stem: Stem, marker: Marker) -> bool:
+    return all(
+        digest_of(path) == marker.hours[hour_key(file)].tables[table].digest
+        for file in stem.files
+        for table, path in _paths(folder, file, marker).items()
+    )
+
+
+def _paths(folder: Path, file: CaptureFile, marker: Marker) -> dict[str, Path]:
+    """The files of the facts of a file of frames, by table."""
+    key = hour_key(file)
+    return {table: folder / FACTS_FOLDER / table / key / file.path.name for table in marker.hours[key].tables}
+
+
+def fact_paths(folder: Path, stem: Stem) -> dict[str, dict[str, str]]:
+    """The files of a stem's current facts: by the path of each file of frames, by table. Errors: OSError."""
+    with Folder.at(folder) as capture, capture.folder(FACTS_FOLDER) as facts, facts.folder(DONE_FOLDER) as done:
+        marker = read_marker(done, stem.name)
+    if marker is None or any(hour_key(file) not in marker.hours for file in stem.files):
+        return {}
+    return {
+        str(file.path): {table: str(path) for table, path in _paths(folder, file, marker).items()}
+        for file in stem.files
+    }
+
+
 def _sizes(facts: Folder, file: CaptureFile) -> dict[str, int]:
     """The sizes of the files of a file's facts, by table."""
     return {table: size for table, hour in _table_hours(facts, hour_key(file)) if (size := hour.size(file.path.name))}
@@ -165,7 +197,7 @@ def _table_hours(facts: Folder, key: str) -> Iterator[tuple[str, Folder]]:
 
 
 def digest_of(path: Path) -> str:
-    """The digest of a file of frames. Errors: OSError."""
+    """The digest of a file. Errors: OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_HASHED_BYTES):

@@ -87,16 +87,16 @@ class Failure(NamedTuple):
     reason: str
 
 
-def missing(folder: Path) -> Iterator[tuple[Stem, State]]:
-    """The stems whose facts are to be made, and why. Errors: as of `reader.files`."""
+def missing(folder: Path, into: Path | None = None, *, checked: bool = False) -> Iterator[tuple[Stem, State]]:
+    """The stems whose facts are to be made, and why. Args: as of `make_missing`. Errors: as of `reader.files`."""
     for stem in stems(folder):
-        state = state_of(folder, stem)
+        state = state_of(into or folder, stem, checked=checked)
         if state is not State.CURRENT:
             yield stem, state
 
 
 def make(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep = ignore_step) -> Made:
-    """Makes the facts of a stem's files, and publishes them. The caller has locked `done`.
+    """Makes the facts of a stem's files, and publishes them in `folder`. The caller has locked `done`.
 
     Errors: DamagedFileError, UnknownFormatError, OverBudget for frames that can't be read; OSError. The stem then has
     no facts.
@@ -108,7 +108,7 @@ def make(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep = ignor
         for file in stem.files:
             digest, size = digest_of(Path(str(file.path))), Path(str(file.path)).stat().st_size
             of_hour = _facts_of(folder, file, made, before_step)
-            tables = {one.table: TableFacts(one.rows, one.size) for one in of_hour}
+            tables = {one.table: TableFacts(one.rows, one.size, one.digest) for one in of_hour}
             hours[hour_key(file)] = HourFacts(size, digest, tables)
         publish_facts(done, stem, [one.file for one in made], hours, before_step)
     except BaseException:
@@ -164,7 +164,7 @@ def _without_parts(batch: Any) -> Any:
 
 
 class _FactFile:
-    """One file of facts while it is written. `rows`: so far; `size`: its bytes, once it is closed."""
+    """One file of facts while it is written. `rows`: so far; `size`, `digest`: once it is closed."""
 
     def __init__(self, folder: Path, decoder: Decoder, file: CaptureFile) -> None:
         columns = decoder.table.columns
@@ -172,6 +172,7 @@ class _FactFile:
         self._schema = pa.schema(fields, metadata={NUMBER_KEY: str(NUMBER).encode()})
         self.table = decoder.name
         self.rows = self.size = 0
+        self.digest = ""
         self.file = TableFile(
             folder,
             f"{FACTS_FOLDER}/{decoder.name}",
@@ -204,6 +205,7 @@ class _FactFile:
             self._write()
         self.file.close()
         self.size = self.file.folder.size(hidden(self.file.name))
+        self.digest = digest_of(self.file.folder.path / hidden(self.file.name))
 
 
 def reason_of(error: Exception) -> str:
@@ -225,23 +227,27 @@ def make_missing(
     leave_out: Sequence[str] = (),
     say: Callable[[str, str, Any], None] = lambda *_: None,
     processes: int = 1,
+    into: Path | None = None,
+    checked: bool = False,
 ) -> list[Failure]:
     """Makes all facts that are missing, but those of the stems `leave_out`. Returns those that could not be made.
 
     Args:
+        folder: the capture.
+        into: the folder whose `facts` they become; None: the capture itself.
+        checked: whether the bytes of facts that are there are looked at, too.
         say: called with (BEGUN, stem, None), (MADE, stem, Made) and (FAILED, stem, reason).
         processes: 1: this process makes them. More: so many children, whose memory is bounded.
     Errors: Busy; as of `reader.files`; OSError for a folder that can't be written.
     """
     failures: list[Failure] = []
-    with closing(open_facts(folder)) as done:
+    place = into or folder
+    with closing(open_facts(place)) as done:
         if not done.lock():
             raise Busy(f"another process makes facts of {folder}")
-        forget_gone(folder, done, stems(folder))
-        todo = [stem for stem, _ in missing(folder) if stem.name not in leave_out]
-        outcomes = (
-            _one_by_one(folder, done, todo, say) if processes == 1 else _by_children(folder, todo, say, processes)
-        )
+        forget_gone(place, done, stems(folder))
+        todo = [stem for stem, _ in missing(folder, place, checked=checked) if stem.name not in leave_out]
+        outcomes = _one_by_one(place, done, todo, say) if processes == 1 else _by_children(place, todo, say, processes)
         for stem, outcome in outcomes:
             if isinstance(outcome, Made):
                 say(MADE, stem.name, outcome)

@@ -117,10 +117,10 @@ class CaptureSettings(RecordSettings):
         Key(
             SWITCH,
             "facts",
-            "Make facts of the frames, too, in a niced process. If false, `kafka-wiretap facts` makes them.",
+            "Make facts of the frames, too, in a niced process. If false, the first reader makes them.",
             True,
         ),
-    ] = False
+    ] = True
 
 
 def new_session() -> str:

@@ -53,7 +53,7 @@ def encodings(
     One by one, on Spark:             kafka-wiretap analyze capture --table encodings
     """
     where.check()
-    place, _ = spark_options.place_of(folder, where)
+    place, _ = spark_options.place_of(folder, where, facts=False)
     within = spark_options.ns_of(since, place), spark_options.ns_of(until, place)
     spark_options.say_begun(place, printed=form)
     with console(stderr=True).status("reading the capture ...") as status:

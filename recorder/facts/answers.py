@@ -49,9 +49,19 @@ HEADS = (
 
 @cache
 def fixed() -> dict[tuple[int, int], Places]:
-    """The answers whose only error code has a fixed offset, by api key and version."""
+    """The answers whose only error code has a fixed offset, and their throttle time if any, by api key and version."""
     readers = {(key, version): error_reader(key, version) for key in apis.api_keys() for version in apis.versions(key)}
-    return {one: found.places for one, found in readers.items() if found and found.places.code is not None}
+    return {
+        one: found.places
+        for one, found in readers.items()
+        if found and found.places.code is not None and (found.places.throttle is not None) == _has_throttle(*one)
+    }
+
+
+def _has_throttle(key: int, version: int) -> bool:
+    message = apis.message(RESPONSE, key)
+    fields = message.fields if message else ()
+    return any(field.name == "throttle_time_ms" and version in field.versions for field in fields)
 
 
 @cache

@@ -1,5 +1,6 @@
-"""The table of answers: their error codes, throttle times, and the ends of long polls. One row an answer, no join.
+"""The table of answers: their error codes, throttle times, and the ends of long polls. One row an answer.
 
+An answer's head stands in the frames; what it says, in facts. Of frames without facts:
 Spark's own expressions read an error code that is an answer's only one and has a fixed offset, and make the rows of
 unknown versions. All other answers go through Python (`decode.answers`); on the jvm road, only those that are
 stored whole and small enough: Spark makes the rows of the rest.
@@ -8,7 +9,7 @@ stored whole and small enough: Spark makes the rows of the rest.
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
+from functools import cache, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
@@ -18,15 +19,21 @@ from proxy.wire.error_reader import Places, Unread
 from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
 from proxy.wire.long_polls import LONG_POLLS, Wait
 from recorder.analysis import columns as t
-from recorder.analysis.bodies import Captured, opened_rows
+from recorder.analysis.bodies import Captured, fact_table, opened_rows
+from recorder.analysis.from_facts import FRAME_KEY
 from recorder.capture import frames as c
 from recorder.facts import answers as decode
+from recorder.facts.frame import RESPONSE
+from recorder.facts.rows import SIDE
+from recorder.facts.tables import FRAME_FACTS
 
 # versions that `_table` has for each api: no api has more
 _VERSIONS = 32
 _CODES = "array<smallint>"
 # the columns of `_table`
 _CODE_AT, _TAGS, _THROTTLE = "_code_at", "_tags", "_throttle"
+# whether facts have the answer
+_TOLD = "_told"
 # of a version that has no fixed code
 _NOWHERE = Places(None, None, None)
 # entries of a version
@@ -43,6 +50,28 @@ def answers(captured: Captured, wanted: Collection[str] | None = None) -> DataFr
 
     `wanted`: the columns that are needed. Each further one costs its way to Python and back.
     """
+    parts = [] if captured.facts is None else [_by_facts(captured.of_facts, wanted)]
+    others = captured.without_facts
+    if others is not None:
+        parts.append(_by_bodies(others, wanted))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _by_facts(captured: Captured, wanted: Collection[str] | None) -> DataFrame:
+    """Answers' heads, with what facts say of them. Frames of unknown APIs have no facts."""
+    said = [t.ERROR_CODES, t.WAIT, t.THROTTLE_MS, t.UNREAD]
+    told = fact_table(captured, FRAME_FACTS).filter(F.col(SIDE) == RESPONSE)
+    heads = answer_frames(captured.chosen).select(*(column.name for column in decode.HEADS), c.SEQUENCE, c.STORED)
+    both = heads.join(told.select(*FRAME_KEY, *said, F.lit(True).alias(_TOLD)), FRAME_KEY, "left")
+    unread = F.when(F.col(_TOLD), F.col(t.UNREAD)).otherwise(
+        _unread_by_head(captured.largest).otherwise(Unread.UNKNOWN_VERSION.value)
+    )
+    found = both.withColumns({t.UNREAD: unread, t.WAIT: F.coalesce(t.WAIT, _wait_by_head())})
+    names = decode.answers(None if wanted is None else frozenset(wanted)).table.names
+    return found.select(*(name for name in names if wanted is None or name in wanted))
+
+
+def _by_bodies(captured: Captured, wanted: Collection[str] | None) -> DataFrame:
     decoder = decode.answers(None if wanted is None else frozenset({*wanted, *_TO_TELL_A_WAIT}))
     by_python, is_by_python = opened_rows(captured, decoder)
     unread_wait = F.coalesce(t.WAIT, _wait_by_head())
@@ -103,14 +132,19 @@ def _unread(largest: int) -> Column:
     # Kafka defines no header tags; behind unknown ones the code has another offset
     has_tags = F.col(_TAGS).isNotNull() & (_hex(F.col(_TAGS), 1) != "00")
     return (
-        F.when(F.coalesce(F.col(c.STORED) != F.col(c.SIZE), F.lit(True)), Unread.OMITTED.value)
-        .when(F.col(c.SIZE) > largest, Unread.TOO_LARGE.value)
+        _unread_by_head(largest)
         .when(F.col(_CODE_AT).isNull(), Unread.UNKNOWN_VERSION.value)
         .when(F.col(c.FRAME).isNull(), Unread.OMITTED.value)
         .when(is_masked, Unread.MASKED.value)
         .when(is_short & is_cut, Unread.CUT.value)
         .when(is_short | has_tags, Unread.MALFORMED.value)
     )
+
+
+def _unread_by_head(largest: int) -> Column:
+    """Why the frame is not opened, whatever its API is; null if it can be."""
+    is_partial = F.coalesce(F.col(c.STORED) != F.col(c.SIZE), F.lit(True))
+    return F.when(is_partial, Unread.OMITTED.value).when(F.col(c.SIZE) > largest, Unread.TOO_LARGE.value)
 
 
 def _codes() -> Column:

@@ -13,7 +13,7 @@ from functools import partial
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis.bodies import by_workers
+from recorder.analysis.bodies import CHECKED, by_workers
 from recorder.analysis.scan import Wanted, frames_with_beginnings, plain_rows, within
 from recorder.analysis.table_cache import kept
 from recorder.capture.frames import EVENT_COLUMNS, EVENTS_FOLDER, FRAME_COLUMNS, FRAMES_FOLDER
@@ -32,8 +32,6 @@ _SPARK_TYPES = {
 }
 SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in FRAME_COLUMNS)
 EVENTS_SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in EVENT_COLUMNS)
-# the option of Spark's reader that checks the checksums of pages, as all our readers do
-CHECKED = {"parquet.page.verify-checksum.enabled": "true"}
 
 FRAMES = Table(
     "frames",
@@ -59,24 +57,23 @@ def frames(session: SparkSession, folder: str, files: Files | None = None) -> Da
     return _table(session, SCHEMA, folder, FRAMES_FOLDER, files)
 
 
-def heads_and_events(session: SparkSession, files: Files, *, is_tiny: bool) -> tuple[DataFrame, DataFrame]:
-    """Frames and events of a capture whose files only the workers read, once for all questions.
+def heads_by_workers(
+    session: SparkSession, paths: Sequence[str], *, is_tiny: bool, with_beginnings: bool = True
+) -> DataFrame:
+    """Frames of files that only the workers read, once for all questions.
 
     Spark can't read S3 without Hadoop's file system for it, and the embedded engine checks no page's checksum. FRAME
-    holds the beginnings of answers whose error code has a fixed offset, else null.
+    is null, except `with_beginnings`: then it holds those of answers whose error code has a fixed offset.
     """
-    keys = sorted({key for key, _ in fixed()})
-    names = [name for name, _ in EVENT_COLUMNS]
-    reads = {
-        FRAMES_FOLDER: (partial(frames_with_beginnings, keys=keys), SCHEMA),
-        EVENTS_FOLDER: (partial(plain_rows, columns=names, wanted=Wanted()), EVENTS_SCHEMA),
-    }
-    found = (
-        by_workers(session, within(files[kind], None, None), *reads[kind], is_tiny=is_tiny)
-        for kind in (FRAMES_FOLDER, EVENTS_FOLDER)
-    )
-    heads_of_frames, happened = (kept(table) for table in found)
-    return heads_of_frames, happened
+    keys = sorted({key for key, _ in fixed()}) if with_beginnings else []
+    read = partial(frames_with_beginnings, keys=keys)
+    return kept(by_workers(session, within(paths, None, None), read, SCHEMA, is_tiny=is_tiny))
+
+
+def events_by_workers(session: SparkSession, paths: Sequence[str], *, is_tiny: bool) -> DataFrame:
+    """Events, read as `heads_by_workers` reads frames."""
+    read = partial(plain_rows, columns=[name for name, _ in EVENT_COLUMNS], wanted=Wanted())
+    return kept(by_workers(session, within(paths, None, None), read, EVENTS_SCHEMA, is_tiny=is_tiny))
 
 
 def events(session: SparkSession, folder: str, files: Files | None = None) -> DataFrame:

@@ -95,6 +95,7 @@ OTHERS: dict[str, Any] = {
     "segment": "1MiB",
     "segment_age": "3s",
     "compactor": False,
+    "facts": False,
 }
 # settings without which a key has no meaning
 WITH = {

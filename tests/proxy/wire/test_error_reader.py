@@ -323,6 +323,12 @@ def test_tags_in_the_header_are_stepped_over() -> None:
     assert throttle_ms(frame[:4] + b"\1\7\1x" + frame[5:], 1, 12) == 250
 
 
+def test_a_refusal_of_api_versions_has_no_throttle_time() -> None:
+    offered = [{"api_key": 18, "min_version": 0, "max_version": 2}]
+    refusal = catalog.encode_response(18, 0, 1, {"error_code": 35, "api_keys": offered})
+    assert [throttle_ms(refusal, 18, version) for version in range(5)] == [None] * 5
+
+
 def test_a_cut_response_has_no_throttle_time() -> None:
     frame = catalog.encode_response(1, 12, 1, {"throttle_time_ms": 250})
     assert [throttle_ms(frame[:size], 1, 12) for size in range(9)] == [None] * 9

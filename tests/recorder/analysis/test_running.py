@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from shutil import copy
+from shutil import copy, rmtree
 from typing import Any, cast
 
 import click
@@ -19,8 +19,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import TimestampType
 
 from recorder.analysis import running
-from recorder.analysis.running import Place, _answer, in_utc
+from recorder.analysis.bodies import Captured
+from recorder.analysis.running import Place, _answer, ask, in_utc
+from recorder.analysis.scan import files_in
 from recorder.analysis.sources import load
+from recorder.analysis.tables.answers import answers
+from recorder.facts_at_hand import facts_at_hand
+from tests.recorder.capture.looks import frame_rows
+from tests.recorder.capture.recorded import two_sessions
 
 Build = Callable[..., Any]
 
@@ -115,3 +121,22 @@ def test_a_store_that_disappears_is_reported_once_and_not_for_each_file(monkeypa
     ):
         _answer(cast(SparkSession, None), place, question)
     assert (asked, place.broken) == ([1], {})
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("is_embedded", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_where_facts_go_while_they_are_read_frames_are_opened(tmp_path: Path, is_embedded: bool) -> None:
+    folder = two_sessions(tmp_path / "capture")
+    files = files_in(str(folder))
+    facts = dict(facts_at_hand(folder).files)
+    place = Place(str(folder), "local[1]", files=files, facts=facts, is_embedded=is_embedded)
+
+    def question(captured: Captured) -> int:
+        found = answers(captured)
+        rmtree(folder / "facts", ignore_errors=True)
+        return found.count()
+
+    told = ask(place, question)
+    assert told == sum(row["kind"] == "response" and row["exchange"] is not None for row in frame_rows(folder))
+    assert place.facts == {}
+    assert place.broken == {}

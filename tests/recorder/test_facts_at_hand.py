@@ -1,0 +1,134 @@
+"""Tests of the facts that a reader finds or makes: where they are, and that nothing of somebody else is touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from proxy.files import Folder
+from recorder import facts_at_hand as at_hand
+from recorder.capture import reader
+from recorder.capture.fact_maker import make_missing
+from recorder.facts_at_hand import cache_folder, facts_at_hand
+from tests.recorder.capture.recorded import two_sessions
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture of three files."""
+    folder = two_sessions(tmp_path_factory.mktemp("capture"))
+    for file in reader.files(folder)[3:]:
+        Path(str(file.path)).unlink()
+    return folder
+
+
+@pytest.fixture
+def folder(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Path(shutil.copytree(recorded, tmp_path / "capture"))
+
+
+@pytest.fixture
+def of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(Folder, "owner", os.geteuid() + 1)
+    return folder
+
+
+def every_file(folder: Path) -> set[str]:
+    return {str(file.path) for file in reader.files(folder)}
+
+
+def below(folder: Path, place: Path) -> bool:
+    """True if all facts at hand, at least one, are below a place."""
+    paths = [path for tables in facts_at_hand(folder).files.values() for path in tables.values()]
+    return bool(paths) and all(Path(path).is_relative_to(place) for path in paths)
+
+
+def test_missing_facts_are_made_beside_the_frames_once(folder: Path) -> None:
+    first, second = facts_at_hand(folder), facts_at_hand(folder)
+    assert first.files == second.files
+    assert first.files.keys() == every_file(folder)
+    assert first.made is not None
+    assert str(folder / "facts") in first.made
+    assert second.made is None
+    assert below(folder, folder / "facts")
+    assert not cache_folder().exists()
+
+
+def test_nothing_is_written_into_another_users_capture(of_another_user: Path) -> None:
+    before = sorted(of_another_user.rglob("*"))
+    assert below(of_another_user, cache_folder())
+    assert facts_at_hand(of_another_user).files.keys() == every_file(of_another_user)
+    assert sorted(of_another_user.rglob("*")) == before
+
+
+def test_another_users_facts_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_missing(folder)
+    monkeypatch.setattr(Folder, "owner", os.geteuid() + 1)
+    assert below(folder, cache_folder())
+
+
+def test_a_capture_that_can_not_be_written_keeps_its_facts_and_gets_the_others_in_the_cache(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *_ = facts_at_hand(folder).files
+    (folder / "facts" / "_done" / Path(first).stem).unlink()
+    monkeypatch.setattr(Folder, "is_writable", False)
+    found = facts_at_hand(folder).files
+    assert found.keys() == every_file(folder)
+    for file, tables in found.items():
+        place = cache_folder() if file == first else folder
+        assert all(Path(path).is_relative_to(place) for path in tables.values())
+
+
+def test_the_executors_of_a_cluster_get_no_facts_from_the_cache(of_another_user: Path) -> None:
+    assert facts_at_hand(of_another_user, with_cache=False).files == {}
+    assert not cache_folder().exists()
+
+
+def test_facts_with_a_flipped_bit_are_made_anew(folder: Path) -> None:
+    found = facts_at_hand(folder).files
+    path = next(Path(path) for tables in found.values() for path in tables.values())
+    good = path.read_bytes()
+    path.write_bytes(good[:40] + bytes([good[40] ^ 1]) + good[41:])
+    assert facts_at_hand(folder).made is not None
+    assert path.read_bytes() == good
+
+
+def test_frames_that_can_not_be_read_have_no_facts_and_stop_nothing(folder: Path) -> None:
+    bad = Path(str(reader.files(folder)[-1].path))
+    bad.write_bytes(bad.read_bytes()[:-50])
+    assert facts_at_hand(folder).files.keys() == every_file(folder) - {str(bad)}
+
+
+def test_frames_that_have_changed_get_other_facts(of_another_user: Path, recorded: Path) -> None:
+    facts_at_hand(of_another_user)
+    one, other, *_ = reader.files(of_another_user)
+    shutil.copyfile(str(other.path), str(one.path))
+    assert facts_at_hand(of_another_user).made is not None
+
+
+def test_the_cache_forgets_the_captures_that_were_asked_for_the_longest_ago(
+    of_another_user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = [Path(shutil.copytree(of_another_user, tmp_path / name)) for name in ("a", "b", "c")]
+    facts_at_hand(copies[0])
+    (kept,) = cache_folder().iterdir()
+    size = sum(file.stat().st_size for file in kept.rglob("*") if file.is_file())
+    os.utime(kept, (1, 1))
+    monkeypatch.setattr(at_hand, "CACHE_BYTES", size * 5 // 2)
+    for folder in copies[1:]:
+        facts_at_hand(folder)
+    assert not kept.exists()
+    assert [facts_at_hand(folder).made for folder in copies[1:]] == [None, None]
+
+
+def test_a_cache_that_can_not_be_made_costs_no_answer(
+    of_another_user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert facts_at_hand(of_another_user).files == {}
