@@ -23,12 +23,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.files import Folder
 from proxy.terminal import printable
+from proxy.user_folders import cache_folder
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.terminal import console, count
 
 if TYPE_CHECKING:
     from recorder.capture.fact_files import Stem
 
+_FACTS = "facts"
 # bytes of all captures' facts in the cache
 CACHE_BYTES = 4 << 30
 # bytes of frames whose facts this process makes sooner than another one would start
@@ -57,40 +59,49 @@ def facts_at_hand(folder: Path, *, with_cache: bool = True) -> AtHand:
     """
     try:
         places, into = _places(folder, with_cache)
-        made = _make(folder, places, into) if into else None
-        return AtHand(_files(folder, places), made)
+        return _at_hand(folder, places, into)
     except (OSError, DamagedFileError, UnknownFormatError):
         # the frames' reader says what is wrong with the capture
         return AtHand({})
 
 
-def cache_folder() -> Path:
-    """Where facts of captures are kept that can't be written."""
-    base = os.environ.get("XDG_CACHE_HOME") or ""
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "kafka-wiretap" / "facts"
-
-
 def _places(folder: Path, with_cache: bool) -> tuple[list[Path], Path | None]:
     """The folders in which facts are looked for, and the one in which they are made; None: nowhere."""
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
-    kept = [cache_folder() / name] if with_cache else []
+    kept = [cache_folder() / _FACTS / name] if with_cache else []
     beside = [folder] if is_ours(folder) else []
     with Folder.at(folder) as capture:
         into = [*(beside if capture.is_writable else ()), *kept]
     return [*beside, *kept], into[0] if into else None
 
 
-def _make(folder: Path, places: list[Path], into: Path) -> str | None:
-    """Makes the missing facts; returns the line that says so. Errors: as of `fact_maker.missing`."""
-    from recorder.capture.fact_files import stems
-    from recorder.capture.fact_maker import Busy, Made, make_missing
+def _at_hand(folder: Path, places: list[Path], into: Path | None) -> AtHand:
+    """The facts in `places`; makes those that are missing. Errors: as of `fact_maker.missing`."""
+    from recorder.capture.fact_files import fact_paths, stems
 
     every = stems(folder)
-    kept = [stem.name for stem in every if _place_of(stem, places)]
-    if len(kept) == len(every):
+    found = {stem: _place_of(stem, places) for stem in every}
+    lacking = [stem for stem, place in found.items() if place is None]
+    made = _make(folder, [stem.name for stem in every if stem not in lacking], lacking, into) if into else None
+    if made:
+        found |= {stem: _place_of(stem, places) for stem in lacking}
+    for cached in {place for place in found.values() if place is not None and place != folder}:
+        # the cache forgets first what was not used for the longest
+        os.utime(cached)
+    files: dict[str, dict[str, str]] = {}
+    for stem, place in found.items():
+        if place is not None:
+            files |= fact_paths(place, stem)
+    return AtHand(files, made)
+
+
+def _make(folder: Path, kept: list[str], lacking: list[Stem], into: Path) -> str | None:
+    """Makes the facts of these files; returns the line that says so. Errors: as of `fact_maker.missing`."""
+    from recorder.capture.fact_maker import Busy, Made, make_missing
+
+    if not lacking:
         return None
-    left = [file for stem in every if stem.name not in kept for file in stem.files]
-    is_small = sum(Path(str(file.path)).stat().st_size for file in left) <= SMALL
+    size = sum(Path(str(file.path)).stat().st_size for stem in lacking for file in stem.files)
     made = 0
     if into != folder:
         into.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -104,7 +115,7 @@ def _make(folder: Path, places: list[Path], into: Path) -> str | None:
 
         # another process that makes them is not waited for
         with suppress(Busy):
-            processes = 1 if is_small else cores()
+            processes = 1 if size <= SMALL else cores()
             make_missing(folder, leave_out=kept, say=say, processes=processes, into=into, checked=True)
     if into != folder:
         _bound_cache(into)
@@ -125,17 +136,6 @@ def _place_of(stem: Stem, places: list[Path]) -> Path | None:
             if state_of(place, stem, checked=True) is State.CURRENT:
                 return place
     return None
-
-
-def _files(folder: Path, places: list[Path]) -> dict[str, dict[str, str]]:
-    from recorder.capture.fact_files import fact_paths, stems
-
-    found: dict[str, dict[str, str]] = {}
-    for stem in stems(folder):
-        place = _place_of(stem, places)
-        if place is not None:
-            found |= fact_paths(place, stem)
-    return found
 
 
 def _bound_cache(used: Path) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from proxy import user_folders
 from proxy.files import Folder
 from recorder import facts_at_hand as at_hand
 from recorder.capture import reader
 from recorder.capture.fact_maker import make_missing
-from recorder.facts_at_hand import cache_folder, facts_at_hand
+from recorder.facts_at_hand import facts_at_hand
 from tests.recorder.capture.recorded import two_sessions
 
 
@@ -35,6 +36,10 @@ def folder(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 def of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(Folder, "owner", os.geteuid() + 1)
     return folder
+
+
+def cache_folder() -> Path:
+    return user_folders.cache_folder() / "facts"
 
 
 def every_file(folder: Path) -> set[str]:
@@ -124,6 +129,24 @@ def test_the_cache_forgets_the_captures_that_were_asked_for_the_longest_ago(
         facts_at_hand(folder)
     assert not kept.exists()
     assert [facts_at_hand(folder).made for folder in copies[1:]] == [None, None]
+
+
+def test_the_cache_keeps_a_capture_that_was_asked_for_again(
+    of_another_user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = [Path(shutil.copytree(of_another_user, tmp_path / name)) for name in ("a", "b", "c")]
+    facts_at_hand(copies[0])
+    (again,) = cache_folder().iterdir()
+    facts_at_hand(copies[1])
+    (other,) = (each for each in cache_folder().iterdir() if each != again)
+    for at, place in enumerate((again, other)):
+        os.utime(place, (at, at))
+    assert facts_at_hand(copies[0]).made is None
+    size = sum(file.stat().st_size for file in again.rglob("*") if file.is_file())
+    monkeypatch.setattr(at_hand, "CACHE_BYTES", size * 5 // 2)
+    facts_at_hand(copies[2])
+    assert again.exists()
+    assert not other.exists()
 
 
 def test_a_cache_that_can_not_be_made_costs_no_answer(
