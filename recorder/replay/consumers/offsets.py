@@ -122,13 +122,18 @@ class Offsets(Translator):
         learn = self._answers.get(exchange.api_key)
         if learn:
             learn(exchange, values, answer)
-        self._moved.pop(exchange.origin, None)
-        self._pending.forget(exchange.origin)
+        self._settle(exchange)
         return None
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. The consumer stays where it was."""
-        self._moved.pop(exchange.origin, None)
+        self._settle(exchange)
+
+    def _settle(self, exchange: Exchange) -> None:
+        """The exchange is in flight no more."""
+        for moved in self._moved.pop(exchange.origin, {}).values():
+            if moved.reader is not None:
+                moved.reader.settled(exchange.connection)
         self._pending.forget(exchange.origin)
 
     # for other rooms

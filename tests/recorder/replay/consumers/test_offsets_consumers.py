@@ -57,6 +57,24 @@ def test_a_consumer_that_connects_anew_continues() -> None:
     assert asked(found, fetch(3, 105, connection=3, peer=TWO)) == 105
 
 
+def test_consumers_that_connect_anew_at_one_offset_at_once_go_on_where_the_target_has_each_of_them() -> None:
+    found = offsets()
+    play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 9)))
+    play(found, fetch(2, 100, batch(100, 5), connection=2), at_target(batch(100, 7)))
+    assert {asked(found, fetch(3, 105, connection=3)), asked(found, fetch(4, 105, connection=4))} == {107, 109}
+    assert asked(found, fetch(5, 105, connection=5)) == 105
+
+
+def test_a_consumer_that_begins_where_one_ended_does_not_read_beside_it() -> None:
+    found = offsets()
+    play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 9)))
+    polls = fetch(2, 105)
+    assert asked(found, polls) == 109
+    assert asked(found, fetch(3, 105, connection=2)) == 105
+    found.lost(polls, None)
+    assert asked(found, fetch(4, 105, connection=3)) == 109
+
+
 def test_two_connections_of_one_peer_that_read_one_partition_are_two_consumers() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))
