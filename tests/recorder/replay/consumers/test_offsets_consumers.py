@@ -12,6 +12,7 @@ from tests.recorder.replay.consumers.offset_exchanges import (
     offsets,
     play,
     produced,
+    writing,
 )
 
 
@@ -94,3 +95,16 @@ def test_a_consumer_begins_with_the_log_where_another_producers_records_came_fir
     found = offsets(end=0, first={A0: 0})
     produced(found, 1, 0, 2, count=2)
     assert asked(found, fetch(2, 0)) == 0
+
+
+def test_a_consumer_begins_before_offsets_that_a_produce_in_flight_may_have_taken() -> None:
+    found = offsets(end=0)
+    produced(found, 1, 0, 0, count=2)
+    overtakes = writing(found, 2, 4, batch(0, 1))
+    produced(found, 3, 2, 3, count=2)
+    begins = fetch(4, 2, connection=2)
+    assert asked(found, begins) == 2
+    # what stands there may be from before the consumer's first record
+    assert found.begins_at(begins.origin, A0) == 3
+    found.lost(overtakes, None)
+    assert asked(found, fetch(5, 2, connection=3)) == 3
