@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 MOST = 10_000
 # Recent pairs, which are never dropped: as many as many producers' batches in flight.
@@ -75,6 +76,13 @@ class Differences:
         """Where the last records of recent pairs end on the target; there is a pair."""
         recent = range(max(len(self) - RECENT, 0), len(self))
         return max(self._offsets[each] + self._differences[each] + self._lengths[each] for each in recent)
+
+    def first_gap(self) -> int | None:
+        """Where the target's offsets between recent pairs begin of which none tells; None if there are none."""
+        recent = range(max(len(self) - RECENT, 0), len(self))
+        starts = sorted((self._offsets[each] + self._differences[each], self._lengths[each]) for each in recent)
+        behind = ((start + length, following) for (start, length), (following, _) in pairwise(starts) if length)
+        return next((end for end, following in behind if end < following), None)
 
     def boundary(self, recorded: int) -> int | None:
         """Where the target has all that the recording has from an offset on; None without a pair."""

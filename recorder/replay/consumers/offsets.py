@@ -5,6 +5,8 @@
     other Fetch, OffsetCommit, TxnOffsetCommit, DeleteRecords           moved by the difference (`differences`), as a
                                                                         boundary between records
     ... of a partition without a Produce that both answered             as recorded; DeleteRecords is withheld
+    ... where a Produce is in flight, the first Fetch of a reader       not behind offsets of the target that no Produce
+                                                                        has told of
     all of these                                                        limited to the target's log, unless the recorded
                                                                         error is 1 (OFFSET_OUT_OF_RANGE). Commits are
                                                                         not, where the recording writes records
@@ -122,13 +124,18 @@ class Offsets(Translator):
         learn = self._answers.get(exchange.api_key)
         if learn:
             learn(exchange, values, answer)
-        self._moved.pop(exchange.origin, None)
-        self._pending.forget(exchange.origin)
+        self._settle(exchange)
         return None
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. The consumer stays where it was."""
-        self._moved.pop(exchange.origin, None)
+        self._settle(exchange)
+
+    def _settle(self, exchange: Exchange) -> None:
+        """The exchange is in flight no more."""
+        for moved in self._moved.pop(exchange.origin, {}).values():
+            if moved.reader is not None:
+                moved.reader.settled(exchange.connection)
         self._pending.forget(exchange.origin)
 
     # for other rooms
@@ -221,7 +228,7 @@ class Offsets(Translator):
             goes_on = reader.position if reader.is_at(offset) else None
             if goes_on is None:
                 errors = self._recorded_errors(exchange) if errors is None else errors
-                target, begins_at = self._found(place, offset, errors), self._beginning(place, offset)
+                target, begins_at = self._first(place, offset, errors), self._beginning(place, offset)
             else:
                 target, begins_at = goes_on.target, None
             each.values["fetch_offset"] = target
@@ -279,6 +286,18 @@ class Offsets(Translator):
             if self._shift_ms and each.values["records"]:
                 each.values["records"] = shifted(each.values["records"], self._shift_ms)
         return None
+
+    def _first(self, place: TopicPartition, offset: int, errors: Mapping[TopicPartition, int]) -> int:
+        """The target's offset where a reader begins.
+
+        A Produce in flight may stand on the target before records that it follows in the recording. Its reader begins
+        before the offsets that may be its.
+        """
+        found = self._found(place, offset, errors)
+        known = self._differences.get(place)
+        is_written = any(moved.get(place) is _NOTHING_MOVED for moved in self._moved.values())
+        gap = known.first_gap() if known is not None and is_written else None
+        return found if gap is None else min(found, gap)
 
     def _beginning(self, place: TopicPartition, recorded: int) -> int:
         """The target's offset that the records before a consumer's first one are below."""

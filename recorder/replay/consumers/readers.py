@@ -9,6 +9,10 @@ target may have given less or more to the earlier one, and their records must no
     else, it last read by this connection             a new reader: the consumer seeks
     else, a reader of the peer is at the offset       that one
     else                                              a new reader
+
+A reader that another connection asks for at the moment counts as none in this table: nobody knows yet where the target
+will have it, and several consumers that begin where the others stopped (at one committed offset, for example) would
+become one.
 """
 
 from __future__ import annotations
@@ -57,16 +61,27 @@ class Reader:
         by: the connection by which it last read.
         seeks: how often its consumer had sought before.
         position: None before the first answer.
+        asked_by: the connection whose Fetch is in flight on the target; None if none is.
     """
 
     consumer: Consumer
     by: Connection
     seeks: int = 0
     position: Position | None = None
+    asked_by: Connection | None = None
 
     def is_at(self, offset: int) -> bool:
         """True if a recorded Fetch at this offset goes on where the last recorded answer ended."""
         return self.position is not None and self.position.recorded in (offset, None)
+
+    def may_go_on(self, connection: Connection, offset: int) -> bool:
+        """True if a recorded Fetch by this connection goes on as this reader."""
+        return self.is_at(offset) and self.asked_by in (connection, None)
+
+    def settled(self, connection: Connection) -> None:
+        """A Fetch of this connection is in flight no more."""
+        if self.asked_by == connection:
+            self.asked_by = None
 
 
 class Readers:
@@ -77,14 +92,19 @@ class Readers:
         self._numbers = count(1)
 
     def reader(self, peer: Peer, connection: Connection, place: TopicPartition, offset: int) -> Reader:
-        """The reader that asks for a recorded offset by this connection."""
+        """The reader that asks for a recorded offset by this connection, until it is `settled`."""
+        found = self._found(peer, connection, place, offset)
+        found.asked_by = connection
+        return found
+
+    def _found(self, peer: Peer, connection: Connection, place: TopicPartition, offset: int) -> Reader:
         read = self._of(peer, place)
         own = read.get(connection)
-        if own and own.is_at(offset):
+        if own and own.may_go_on(connection, offset):
             return own
         if own and own.by == connection:
             return own if own.seeks == _MOST_SEEKS else self._new(peer, connection, own.seeks + 1)
-        there = (each for each in reversed(read.values()) if each.is_at(offset))
+        there = (each for each in reversed(read.values()) if each.may_go_on(connection, offset))
         return next(there, None) or self._new(peer, connection)
 
     def move(self, reader: Reader, connection: Connection, place: TopicPartition, position: Position) -> None:

@@ -86,26 +86,31 @@ def produced(
     `in_pieces`: its batch was changed, and is too large to be copied. `forgets`: a topic that is deleted meanwhile.
     """
     data = batch(0, count, bytes(LARGE)) if in_pieces else batch(0, count)
-    entry = {"index": 0, "records": data}
-    values = {
-        "transactional_id": transaction,
-        "acks": 1,
-        "timeout_ms": 1,
-        "topic_data": [{"name": "a", "partition_data": [entry]}],
-    }
-
-    def answer(topic: str, base: int) -> Values:
-        partition = {"index": 0, "error_code": 0, "base_offset": base, "log_append_time_ms": -1, "log_start_offset": 0}
-        return {"throttle_time_ms": 0, "responses": [{"name": topic, "partition_responses": [partition]}]}
-
-    each = exchange(number, PRODUCE, 7, values, answer("a", recorded))
-    assert found.request(each, each.decoded(), 0) is None
+    each = writing(found, number, recorded, data, transaction)
     found.forget_topic(forgets)
     sent = each.decoded()
     sent["topic_data"][0]["name"] = "p-a"
     if in_pieces:
         sent["topic_data"][0]["partition_data"][0]["records"] = Pieces([data[:61], data[61:]])
-    found.answered(each, sent, answer("p-a", target), 0)
+    found.answered(each, sent, _based("p-a", target), 0)
+
+
+def writing(found: Offsets, number: int, recorded: int, data: bytes, transaction: str | None = None) -> Exchange:
+    """A Produce that the recorded cluster accepted, and that is in flight to the target."""
+    values = {
+        "transactional_id": transaction,
+        "acks": 1,
+        "timeout_ms": 1,
+        "topic_data": [{"name": "a", "partition_data": [{"index": 0, "records": data}]}],
+    }
+    each = exchange(number, PRODUCE, 7, values, _based("a", recorded))
+    assert found.request(each, each.decoded(), 0) is None
+    return each
+
+
+def _based(topic: str, base: int) -> Values:
+    partition = {"index": 0, "error_code": 0, "base_offset": base, "log_append_time_ms": -1, "log_start_offset": 0}
+    return {"throttle_time_ms": 0, "responses": [{"name": topic, "partition_responses": [partition]}]}
 
 
 def partition(timestamp: int) -> Values:

@@ -12,6 +12,7 @@ from tests.recorder.replay.consumers.offset_exchanges import (
     offsets,
     play,
     produced,
+    writing,
 )
 
 
@@ -57,6 +58,24 @@ def test_a_consumer_that_connects_anew_continues() -> None:
     assert asked(found, fetch(3, 105, connection=3, peer=TWO)) == 105
 
 
+def test_consumers_that_connect_anew_at_one_offset_at_once_go_on_where_the_target_has_each_of_them() -> None:
+    found = offsets()
+    play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 9)))
+    play(found, fetch(2, 100, batch(100, 5), connection=2), at_target(batch(100, 7)))
+    assert {asked(found, fetch(3, 105, connection=3)), asked(found, fetch(4, 105, connection=4))} == {107, 109}
+    assert asked(found, fetch(5, 105, connection=5)) == 105
+
+
+def test_a_consumer_that_begins_where_one_ended_does_not_read_beside_it() -> None:
+    found = offsets()
+    play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 9)))
+    polls = fetch(2, 105)
+    assert asked(found, polls) == 109
+    assert asked(found, fetch(3, 105, connection=2)) == 105
+    found.lost(polls, None)
+    assert asked(found, fetch(4, 105, connection=3)) == 109
+
+
 def test_two_connections_of_one_peer_that_read_one_partition_are_two_consumers() -> None:
     found = offsets()
     play(found, fetch(1, 100, batch(100, 5)), at_target(batch(100, 3)))
@@ -76,3 +95,16 @@ def test_a_consumer_begins_with_the_log_where_another_producers_records_came_fir
     found = offsets(end=0, first={A0: 0})
     produced(found, 1, 0, 2, count=2)
     assert asked(found, fetch(2, 0)) == 0
+
+
+def test_a_consumer_begins_before_offsets_that_a_produce_in_flight_may_have_taken() -> None:
+    found = offsets(end=0)
+    produced(found, 1, 0, 0, count=2)
+    overtakes = writing(found, 2, 4, batch(0, 1))
+    produced(found, 3, 2, 3, count=2)
+    begins = fetch(4, 2, connection=2)
+    assert asked(found, begins) == 2
+    # what stands there may be from before the consumer's first record
+    assert found.begins_at(begins.origin, A0) == 3
+    found.lost(overtakes, None)
+    assert asked(found, fetch(5, 2, connection=3)) == 3

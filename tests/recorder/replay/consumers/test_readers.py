@@ -14,6 +14,7 @@ def _read(readers: Readers, connection: tuple[str, int], offset: int, end: int) 
     """A recorded Fetch from an offset, whose records end at another one; the target's offsets are 1000 higher."""
     found = readers.reader(ME, connection, A0, offset)
     readers.move(found, connection, A0, Position(end, end + 1000))
+    found.settled(connection)
     return found
 
 
@@ -31,6 +32,24 @@ def test_a_connection_that_asks_where_another_ended_is_the_same_reader() -> None
     one = _read(readers, ONE, 0, 50)
     assert _read(readers, TWO, 50, 90) is one
     assert one.position == Position(90, 1090)
+
+
+def test_consumers_that_connect_anew_at_one_offset_at_once_go_on_as_readers_of_their_own() -> None:
+    readers = Readers()
+    one, two = _read(readers, ONE, 0, 50), _read(readers, TWO, 0, 50)
+    third, fourth = (readers.reader(ME, ("s", number), A0, 50) for number in (3, 4))
+    assert {third.consumer, fourth.consumer} == {one.consumer, two.consumer}
+    fifth = readers.reader(ME, ("s", 5), A0, 50)
+    assert fifth.consumer not in {one.consumer, two.consumer}
+
+
+def test_a_reader_whose_former_connection_still_asks_is_not_gone_on_by_another() -> None:
+    readers = Readers()
+    one = _read(readers, ONE, 0, 50)
+    assert readers.reader(ME, ONE, A0, 50) is one
+    assert readers.reader(ME, TWO, A0, 50) is not one
+    one.settled(ONE)
+    assert readers.reader(ME, ("s", 3), A0, 50) is one
 
 
 def test_a_reader_goes_back_to_a_connection_that_it_had() -> None:
