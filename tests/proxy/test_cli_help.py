@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
 
 import click
 import pytest
@@ -66,7 +67,7 @@ def test_the_version_is_the_distributions():
 
 def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch):
     def missing(name: str) -> str:
-        raise cli.PackageNotFoundError
+        raise PackageNotFoundError
 
     monkeypatch.setattr(cli, "version", missing)
     assert cli._version() == "not installed"
