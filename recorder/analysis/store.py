@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 

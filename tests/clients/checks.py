@@ -194,6 +194,13 @@ def _check_reduced(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
         assert offered <= set(ranges[row["api_key"]]), f"{row} is more than the broker's {ranges[row['api_key']]}"
 
 
+def decoded_request(request: Request) -> dict[str, Any]:
+    """Decodes the body likewise."""
+    asked = catalog.decode_request(request.frame)
+    assert not isinstance(asked, catalog.UnknownMessage), f"{asked} is in the catalog of no version"
+    return asked[1]
+
+
 def decoded(response: Response) -> dict[str, Any]:
     """Decodes the body with the project's own codec, which has its own oracles in tests/proxy/wire."""
     answer = catalog.decode_response(response.frame, response.api_key, response.api_version)
@@ -264,7 +271,7 @@ def check_capture(
     unmatched = [one for one in far if (one.requests or one.cut_request) and not is_own_question(one)]
     for number, frames in rows.items():
         forwarded, answered = _forwarded(frames)
-        twin = _take(unmatched, lambda one, frames=forwarded: _is_capture_of(one, frames))
+        twin = _take(unmatched, partial(_is_capture_of, rows=forwarded))
         assert twin, _difference(number, forwarded, unmatched)
         _check_made(answered, near)
     missing = [str(one) for one in unmatched if not is_between_brokers(one)]
@@ -363,14 +370,14 @@ def is_kept(row: Row, frame: bytes) -> bool:
     if row["size"] != len(frame) or row["stored"] != len(frame) or row["omitted"]:
         return False
     if not row["masked"]:
-        return row["frame"] == frame
+        return bool(row["frame"] == frame)
     if not catalog.may_hold_secrets(row["kind"], row["api_key"]):
         return False
     blanked = bytearray(frame)
     for span in row["masked"]:
         start, length = span.values() if isinstance(span, dict) else span
         blanked[start : start + length] = bytes(length)
-    return row["frame"] == bytes(blanked)
+    return bool(row["frame"] == bytes(blanked))
 
 
 def _check_made(answers: Sequence[Row], near: Sequence[Conversation]) -> None:

@@ -7,4 +7,5 @@ from tests.brokers.kafka import KafkaCluster
 
 @pytest.fixture(params=[pytest.param("kafka_one", marks=pytest.mark.long), "kafka_three"])
 def cluster(request: pytest.FixtureRequest) -> KafkaCluster:
-    return request.getfixturevalue(request.param)
+    found: KafkaCluster = request.getfixturevalue(request.param)
+    return found

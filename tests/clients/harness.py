@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
@@ -165,7 +166,8 @@ class Proxied:
 
     def conversations(self) -> tuple[list[Conversation], list[Conversation]]:
         """Returns (the clients' side, the brokers' side) so far."""
-        return tuple([Conversation(one) for one in tap.connections()] for tap in (self._near, self._far))
+        near, far = ([Conversation(one) for one in tap.connections()] for tap in (self._near, self._far))
+        return near, far
 
     def check(self) -> None:
         """Stop, finish the capture, and compare all of it with the taps' files."""
@@ -205,7 +207,7 @@ def compact(capture: Path) -> None:
 
 
 @contextmanager
-def proxied(cluster: KafkaCluster, folder: Path, **settings: object) -> Iterator[Proxied]:
+def proxied(cluster: KafkaCluster, folder: Path, **settings: Any) -> Iterator[Proxied]:
     """A proxy to work through; when the work is done, everything that passed is checked (`Proxied.check`)."""
     with Proxied(cluster, folder, **settings) as proxy:
         yield proxy

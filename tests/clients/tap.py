@@ -75,12 +75,15 @@ class Tap:
         self._ask(None)
 
     def _ask(self, line: object) -> None:
+        assert self._child.stdout is not None
         print(json.dumps(line), file=self._child.stdin, flush=True)
         if not self._child.stdout.readline():
             raise RuntimeError(f"the tap ended with exit code {self._child.wait()}; its stderr says why")
 
     def close(self) -> None:
         """Ends the tap, after which the files have all bytes. Close the processes on both sides first."""
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
         with suppress(BrokenPipeError):
             self._child.stdin.close()
         self._child.wait(LAST_BYTES_SECONDS + 5)
@@ -110,7 +113,7 @@ def _serve(folder: Path, patience: float) -> None:
     for line in sys.stdin:
         routes = json.loads(line)
         if routes is None:
-            _catch_up(listeners, relays, patience)
+            _catch_up([*listeners.values(), *relays], patience)
         else:
             for route in listeners.keys() - routes.items():
                 listeners.pop(route).close()
@@ -122,9 +125,9 @@ def _serve(folder: Path, patience: float) -> None:
         relay.thread.join(max(0, deadline - time.monotonic()))
 
 
-def _catch_up(listeners: Mapping[object, "_Listener"], relays: "list[_Relay]", patience: float) -> None:
+def _catch_up(running: "list[_Listener | _Relay]", patience: float) -> None:
     def is_done() -> bool:
-        return not any(one.is_behind for one in (*listeners.values(), *relays))
+        return not any(one.is_behind for one in running)
 
     with suppress(TimeoutError):  # a peer that accepts nothing is not waited for any longer
         wait_for(is_done, "what has been sent", seconds=patience)

@@ -305,7 +305,8 @@ def test_a_missing_topic_is_refused_and_not_created(kafka_one: KafkaCluster, cap
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])
 def test_a_topic_that_takes_no_record_of_that_size_gets_none(kafka_one: KafkaCluster, capture: Path, mode: str) -> None:
-    topic = confluent.create_topic(kafka_one.bootstrap, "small", **{"max.message.bytes": "300"})
+    config: dict[str, Any] = {"max.message.bytes": "300"}
+    topic = confluent.create_topic(kafka_one.bootstrap, "small", **config)
     refused = run(capture, topic, kafka_one.bootstrap, "--mode", mode)
     assert refused.exit_code == 2
     (line,) = refused.stderr.splitlines()

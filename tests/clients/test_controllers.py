@@ -33,7 +33,9 @@ def proxied(folder: Path, **upstreams: str) -> Iterator[dict[str, str]]:
     proxy = children.spawn([*PROGRAM, "proxy", "--config", str(settings)], output=log, cwd=folder)
     try:
         wait_for(
-            lambda: "metrics on" in log.read_text(), "the proxy", hopeless=lambda: proxy.poll() and log.read_text()
+            lambda: "metrics on" in log.read_text(),
+            "the proxy",
+            hopeless=lambda: log.read_text() if proxy.poll() else None,
         )
         found = re.findall(r"listening on (\S+)", log.read_text())
         (metrics,) = re.findall(r"metrics on (\S+)/metrics", log.read_text())
@@ -56,7 +58,7 @@ def exchanges(metrics: str, api: str) -> float:
 
 
 def is_ready(metrics: str) -> bool:
-    return urlopen(f"{metrics}/readyz", timeout=30).status == 200
+    return bool(urlopen(f"{metrics}/readyz", timeout=30).status == 200)
 
 
 def test_tools_of_controllers_and_of_brokers_each_stay_with_the_listeners_of_their_kind(

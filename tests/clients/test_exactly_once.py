@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.wire import catalog
 from proxy.wire.keys import END_TXN, TXN_OFFSET_COMMIT
 from tests.brokers.kafka import KafkaCluster
+from tests.clients.checks import decoded_request
 from tests.clients.harness import Proxied, proxied
 from tests.clients.workloads import exactly_once
 
@@ -30,6 +30,6 @@ def check_ended_both_ways(proxy: Proxied) -> None:
     """Asserts that some transactions were committed, several were aborted, and that they had offsets."""
     requests = [one for talk in proxy.conversations()[1] for one in talk.requests]
     assert any(one.head[0] == TXN_OFFSET_COMMIT for one in requests)
-    ended = [catalog.decode_request(one.frame)[1]["committed"] for one in requests if one.head[0] == END_TXN]
+    ended = [decoded_request(one)["committed"] for one in requests if one.head[0] == END_TXN]
     assert ended.count(True) > 3
     assert ended.count(False) > 3

@@ -58,7 +58,7 @@ class Secured:
             "ssl.ca.location": str(self.ca),
         } | {name.replace("_", "."): value for name, value in others.items()}
 
-    def topic(self, name: str, **config: str) -> str:
+    def topic(self, name: str, **config: Any) -> str:
         return confluent.create_topic(self.cluster.bootstrap, name, **config)
 
     def admin(self) -> AdminClient:

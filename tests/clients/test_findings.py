@@ -25,7 +25,7 @@ from tests.clients.workloads import (
     misuse_of_patience,
     misuse_of_slots,
 )
-from tests.clients.workloads.misuse import Client
+from tests.clients.workloads.misuse import Client, Work
 from tests.clients.workloads.misuse_of_logs import THRESHOLDS
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
@@ -99,7 +99,7 @@ def test_a_broker_that_is_away_and_one_that_carries_all_are_found(kafka_three: K
         time.sleep(SECONDS / 2)
         kafka_three.start_node(away[0])
 
-    clients = [misuse_of_logs.sends_to_one_node]
+    clients: list[Callable[[Work], None]] = [misuse_of_logs.sends_to_one_node]
     found = reported(kafka_three, tmp_path, clients, THRESHOLDS, one_is_away)
     subjects = {one.rule: one.subject for one in found.findings.every}
     assert subjects["under_replicated"] == f"node {away[0]}"

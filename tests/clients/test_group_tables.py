@@ -2,11 +2,13 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -28,7 +30,7 @@ class Member:
         self._consumer: Consumer = confluent.consumer(bootstrap, **settings)
         self._consumer.subscribe([topic])
         # (partition, offset) of the records that it has read and committed
-        self.read: set[tuple[int, int]] = set()
+        self.read: set[tuple[int | None, int | None]] = set()
         self._most = most
         self._ends = Event()
         self._thread = Thread(target=self._run)
@@ -43,13 +45,17 @@ class Member:
             for message in self._consumer.consume(1, 0.2):
                 assert message.error() is None
                 if len(self.read) < self._most:
-                    self._consumer.commit(message, asynchronous=False)
+                    self._consumer.commit(message=message, asynchronous=False)
                 self.read.add((message.partition(), message.offset()))
         self._consumer.close()
 
 
+def have_read_all(group: Iterable[Member]) -> bool:
+    return len(set().union(*(one.read for one in group))) == 71
+
+
 @contextmanager
-def member(*arguments: object, **settings: object) -> Iterator[Member]:
+def member(*arguments: Any, **settings: Any) -> Iterator[Member]:
     one = Member(*arguments, **settings)
     try:
         yield one
@@ -107,7 +113,7 @@ def test_offsets_lag_and_members_are_those_that_kafkas_tool_tells(kafka_one: Kaf
         confluent.produce(to, topic, values("second", 30), partitions=PARTITIONS)
         copies_exactly_once(to, names["exact"], topic)
         for group in readers:
-            wait_for(lambda group=group: len(set().union(*(one.read for one in group))) == 71, "all", seconds=PATIENCE)
+            wait_for(partial(have_read_all, group), "all", seconds=PATIENCE)
         offsets, members = described(kafka_one, "--offsets"), described(kafka_one, "--members")
         until = datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
     compact(proxy.capture)

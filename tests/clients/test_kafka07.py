@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.cli import main
-from proxy.wire.kafka07 import Fetch, MultiFetch, MultiProduce, Offsets, Produce, encode_request, messages
+from proxy.wire.kafka07 import Fetch, MultiFetch, MultiProduce, Offsets, Produce, Request, encode_request, messages
 from recorder.capture.compactor import compact
 from tests.brokers.waiting import wait_for
 from tests.clients.kafka07 import NAMES, brokers, recording
@@ -38,7 +38,7 @@ def built_by(client: str) -> Talk:
 def multi() -> Talk:
     """Returns requests that neither client has, with errors in them."""
     data = messages.message_set([b"one", b"two"])
-    requests = (
+    requests: tuple[Request, ...] = (
         MultiProduce((Produce("multi", 0, data), Produce("multi", 1, data))),
         MultiFetch((Fetch("multi", 0, 0, 1000), Fetch("multi", 9, 0, 1000), Fetch("multi", 1, 999, 1000))),
         Fetch("multi", 0, 13, 10),

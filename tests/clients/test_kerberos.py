@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy.wire import catalog
 from proxy.wire.keys import SASL_AUTHENTICATE
 from tests.brokers.jars import VERSION
 from tests.brokers.kafka import KafkaCluster, class_archive
 from tests.brokers.kdc import Kdc
-from tests.clients.checks import OWN_QUESTIONS, captured_connections, decoded
+from tests.clients.checks import OWN_QUESTIONS, captured_connections, decoded, decoded_request
 from tests.clients.harness import ADVERTISED_HOST, Proxied, compact, proxied
 from tests.clients.streams import Conversation
 from tests.clients.workloads import round_trip
@@ -92,7 +91,7 @@ def _tokens(talk: Conversation) -> Iterator[bytes]:
     """Yields the tokens within SaslAuthenticate, in both directions."""
     for request in talk.requests:
         if request.head[0] == SASL_AUTHENTICATE:
-            yield catalog.decode_request(request.frame)[1]["auth_bytes"]
+            yield decoded_request(request)["auth_bytes"]
     yield from filter(None, (decoded(one)["auth_bytes"] for one in talk.responses if one.api_key == SASL_AUTHENTICATE))
 
 

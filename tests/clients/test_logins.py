@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.wire import catalog
 from proxy.wire.keys import SASL_AUTHENTICATE
 from tests.brokers.kafka import USER, KafkaCluster
-from tests.clients.checks import captured_connections, decoded
+from tests.clients.checks import captured_connections, decoded, decoded_request
 from tests.clients.harness import compact, proxied
 from tests.clients.streams import Conversation
 from tests.clients.workloads import confluent, logins
@@ -124,7 +123,7 @@ def _logins(talk: Conversation) -> int:
 def _secrets(talk: Conversation) -> Iterator[bytes]:
     """Yields the secrets that passed the proxy: logins' tokens in both directions, a new user's password."""
     for request in talk.requests:
-        _, body = catalog.decode_request(request.frame)
+        body = decoded_request(request)
         yield body.get("auth_bytes", b"")
         yield from (made["salted_password"] for made in body.get("upsertions", []))
     for response in talk.responses:

@@ -112,7 +112,9 @@ def fill(producer: Producer, topic: str, label: str) -> None:
     for partition in range(PARTITIONS):
         for number in range(8):
             value = None if number == 3 else f"{label} {number} ".encode() * 20
-            headers = [("name", label.encode()), ("nothing", None)] if number % 2 else []
+            headers: list[tuple[str, str | bytes | None]] = (
+                [("name", label.encode()), ("nothing", None)] if number % 2 else []
+            )
             producer.produce(topic, value, None if number == 5 else b"key %d" % number, partition, headers=headers)
     assert producer.flush(PATIENCE) == 0
 
@@ -157,10 +159,10 @@ def asks(cluster: KafkaCluster, found: Seen) -> None:
     found.ends = {int(number): int(end) for _, number, end in (line.split(":") for line in offsets.split())}
     described = cluster.console("kafka-topics", *at, "--describe", "--topic", found.topic).stdout
     for line in described.splitlines():
-        told = dict(part.split(": ", 1) for part in line.strip().split("\t") if ": " in part)
-        if "Partition" in told:
-            nodes = ([*map(int, told[name].split(","))] for name in ("Replicas", "Isr"))
-            found.partitions[int(told["Partition"])] = (int(told["Leader"]), *nodes)
+        row = dict(part.split(": ", 1) for part in line.strip().split("\t") if ": " in part)
+        if "Partition" in row:
+            nodes = ([*map(int, row[name].split(","))] for name in ("Replicas", "Isr"))
+            found.partitions[int(row["Partition"])] = (int(row["Leader"]), *nodes)
 
 
 def lines(text: str, key: str) -> dict[str, Row]:
@@ -203,7 +205,7 @@ def agrees(row: Row, told: Mapping[str, str]) -> bool:
     if told["TransactionState"] == "Ongoing":
         # the transaction ended after the tools had run
         is_there = row["partitions"] == len(told["TopicPartitions"].split(",")) and row["outcome"] == "aborted"
-        return is_there and row["producer_epoch"] == int(told["ProducerEpoch"])
+        return bool(is_there and row["producer_epoch"] == int(told["ProducerEpoch"]))
     # from Kafka 4 on, the coordinator increases the epoch at each end
     epochs = (row["producer_epoch"], row["producer_epoch"] + 1)
     return told["TransactionState"] == STATES[row["outcome"]] and int(told["ProducerEpoch"]) in epochs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -92,7 +93,7 @@ def settings_file(folder: Path, signed: Signed, *, clients: str, brokers: str) -
     return path
 
 
-def proxied(cluster: KafkaCluster, folder: Path, signed: Signed, clients: str, brokers: str, **more: bool) -> Proxied:
+def proxied(cluster: KafkaCluster, folder: Path, signed: Signed, clients: str, brokers: str, **more: Any) -> Proxied:
     file = settings_file(folder, signed, clients=clients, brokers=brokers)
     return Proxied(cluster, folder, options=["--config", str(file)], **more)
 
@@ -183,7 +184,8 @@ def test_certificates_change_while_clients_are_connected(
 
 @pytest.mark.long
 def test_a_fetch_of_50_mb_arrives(kafka_tls: KafkaCluster, signed: Signed, tmp_path: Path) -> None:
-    topic = confluent.create_topic(kafka_tls.bootstrap, "bulk", **{"max.message.bytes": str(BULK + 1000)})
+    config: dict[str, Any] = {"max.message.bytes": str(BULK + 1000)}
+    topic = confluent.create_topic(kafka_tls.bootstrap, "bulk", **config)
     value = bytes(range(256)) * (BULK // 256)
     with proxied(kafka_tls, tmp_path, signed, "tls", "mtls") as proxy:
         settings = {"bootstrap.servers": proxy.bootstrap} | security(signed, "tls").librdkafka

@@ -22,9 +22,9 @@ from proxy.wire.keys import CONTROLLED_SHUTDOWN, FETCH, LEADER_AND_ISR, PRODUCE,
 from tests.brokers.jars import VERSION
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.zookeeper import ZookeeperCluster
-from tests.clients.checks import captured_connections
+from tests.clients.checks import captured_connections, decoded, decoded_request
 from tests.clients.harness import proxied
-from tests.clients.streams import Conversation, Request, Response
+from tests.clients.streams import Conversation
 from tests.clients.workloads import CODECS, round_trip
 from tests.sweeps import mostly_long
 
@@ -170,21 +170,13 @@ def _check_codec(codec: catalog.Codec | None, frame: bytes, start: int) -> None:
 def written(conversations: Sequence[Conversation]) -> set[tuple[int, bytes | None]]:
     """Returns (magic, value) of the records in all Produce requests."""
     asked = (request for talk in conversations for request in talk.requests if request.head[0] == PRODUCE)
-    return {found for request in asked for found in _records(_request_body(request), "topic_data", "partition_data")}
+    return {found for request in asked for found in _records(decoded_request(request), "topic_data", "partition_data")}
 
 
 def fetched(conversations: Sequence[Conversation]) -> set[tuple[int, bytes | None]]:
     """Returns (magic, value) of the records in all Fetch responses."""
     answers = (response for talk in conversations for response in talk.responses if response.api_key == FETCH)
-    return {found for response in answers for found in _records(_response_body(response), "responses", "partitions")}
-
-
-def _request_body(request: Request) -> dict[str, Any]:
-    return catalog.decode_request(request.frame)[1]
-
-
-def _response_body(response: Response) -> dict[str, Any]:
-    return catalog.decode_response(response.frame, response.api_key, response.api_version)[1]
+    return {found for response in answers for found in _records(decoded(response), "responses", "partitions")}
 
 
 def _records(body: dict[str, Any], topics: str, partitions: str) -> Iterator[tuple[int, bytes | None]]:

@@ -14,7 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from proxy.wire import apis
-from recorder.capture import storage
 from recorder.capture.compactor import compact_session
 
 
@@ -34,7 +33,7 @@ def run(folder: Path, session: str, last: int, out: int) -> None:
 
 def main() -> None:
     # the page cache survives a kill; syncs would only make hundreds of compactions slow
-    storage.os.fsync = lambda descriptor: None
+    os.fsync = lambda fd: None
     # imports and first reads happen once for all of them
     pa.array([1])
     apis.known(0, 0)

@@ -227,7 +227,8 @@ class Stage:
     async def connect(self) -> tuple[Peer, Peer, Told]:
         """Opens a client's connection and the broker's side of it, once the neighbour has been served."""
         if self._neighbour is None:
-            *self._neighbour, _ = await self._connected()
+            client, broker, _ = await self._connected()
+            self._neighbour = client, broker
         await self.talk(*self._neighbour, self.told[0], (BEAT,))
         return await self._connected()
 

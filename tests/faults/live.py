@@ -85,6 +85,7 @@ Answering = Callable[[bytes, socket.socket], bytes]
 
 
 class _Connection(socketserver.StreamRequestHandler):
+    server: "_Server"
     disable_nagle_algorithm = True
 
     def handle(self) -> None:
@@ -139,7 +140,7 @@ class LiveProxy:
         self.process = spawn(
             [*program, *flags, "--record", str(folder), *more],
             output=output,
-            env=os.environ | {"PYTHONPATH": str(ROOT)} | env,
+            env=os.environ | {"PYTHONPATH": str(ROOT), **env},
             cwd=ROOT,
         )
         metrics = self._told("metrics on ")
@@ -201,7 +202,7 @@ class LiveProxy:
     @property
     def files(self) -> int:
         """The number of its open files."""
-        return psutil.Process(self.process.pid).num_fds()
+        return int(psutil.Process(self.process.pid).num_fds())
 
     def nodes(self) -> dict[int, Where]:
         """The addresses that clients are told, by node."""

@@ -12,12 +12,13 @@ import resource
 import sys
 from pathlib import Path
 
+from proxy.wire.keys import HEARTBEAT, METADATA, PRODUCE, SASL_AUTHENTICATE
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Chunk, Player, Talk
 
-KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
+KINDS = (METADATA, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, traffic.VENDOR)
 
 
 def talks(seed: int) -> list[Talk]:
@@ -59,7 +60,7 @@ def play(tap: Tap, seed: int, limit: int) -> None:
 
 
 def main() -> None:
-    folder, seed, limit = Path(sys.argv[1]), int(sys.argv[2]), int((*sys.argv, 0)[3])
+    folder, seed, limit = Path(sys.argv[1]), int(sys.argv[2]), int((*sys.argv, "0")[3])
     tap = open_tap(folder, settings(limit))
     print(tap.session, flush=True)
     if limit:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,10 @@ def metadata(topics: int, tags: int = 0) -> bytes:
     return head + uvarint(topics + 1) + b"\1\0" * topics + b"\0\0\0" + unknown
 
 
+def three_batches(codec: Compression) -> bytes:
+    return produce(batch(codec) * 3)
+
+
 def envelope() -> bytes:
     inner = produce(batch(Compression.ZSTD) * 3)
     return catalog.encode_request(ENVELOPE, 0, 7, "me", {"request_data": inner, "request_principal": b""})
@@ -97,7 +101,7 @@ OLD = ("--dialect", "kafka-0.7")
 ALL_RECORDS = ("--records", "1000000")
 BOMBS = {
     **{
-        f"batches of {codec.value}": Bomb(lambda codec=codec: produce(batch(codec) * 3))
+        f"batches of {codec.value}": Bomb(partial(three_batches, codec))
         for codec in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
     },
     "a batch larger than all": Bomb(lambda: produce(batch(Compression.ZSTD, 3 * BUDGET))),
@@ -187,7 +191,14 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("capture")
     frames = [produce(batch(Compression.ZSTD) * 3), telemetry(Compression.GZIP), metadata(100_000)]
     keys = [(PRODUCE, 9), (PUSH_TELEMETRY, 0), (METADATA, 9)]
-    head = {"session": SESSION, "connection": 1, "dialect": "kafka", "kind": "request", "made_by": "client", "at_ns": 1}
+    head: dict[str, Any] = {
+        "session": SESSION,
+        "connection": 1,
+        "dialect": "kafka",
+        "kind": "request",
+        "made_by": "client",
+        "at_ns": 1,
+    }
     rows = [
         head | {"sequence": at, "api_key": key, "api_version": version, "frame": frame}
         for at, (frame, (key, version)) in enumerate(zip(frames, keys, strict=True))

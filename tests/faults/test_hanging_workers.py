@@ -128,4 +128,5 @@ def stop_for_ever(process: psutil.Process) -> None:
 def named_by_livez(proxy: LiveProxy) -> str:
     """The number of the worker that hangs, by /livez."""
     found = wait_for(lambda: re.fullmatch(r"worker (\d+) has said nothing for \d+ s\n?", proxy.not_alive()), "its name")
+    assert found is not None
     return found[1]

@@ -86,7 +86,7 @@ ENVIRONMENT = {"PYTHONPATH": str(ROOT)}
 def crowd(*arguments: object) -> "subprocess.Popen[str]":
     """Starts `tests.faults.crowd`; its pipes carry lines."""
     command = [sys.executable, "-m", "tests.faults.crowd", *map(str, arguments)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     return spawn(command, env=ENVIRONMENT, cwd=ROOT, text=True, **pipes)
 
 
@@ -169,7 +169,7 @@ class Proxy:
 
     @property
     def files(self) -> int:
-        return psutil.Process(self.process.pid).num_fds()
+        return int(psutil.Process(self.process.pid).num_fds())
 
     @property
     def log(self) -> str:
@@ -284,8 +284,8 @@ def test_a_crowd_that_stays_keeps_no_correct_client_out(proxy: Proxy) -> None:
         for one in good:
             one.stop()
     finally:
-        for one in crowds:
-            stop(one)
+        for each in crowds:
+            stop(each)
     settled(proxy)
     wait_for(lambda: proxy.files <= files + 5, "the descriptors", seconds=PATIENCE)
 

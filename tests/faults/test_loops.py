@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,17 @@ class Moving:
         if key != METADATA:
             return answer(frame, sock.getsockname())
         version, correlation_id = int.from_bytes(frame[2:4], "big"), int.from_bytes(frame[4:8], "big")
-        told = dict.fromkeys(NODES, sock.getsockname()) | self.nodes
+        told: dict[int, Where] = {node: sock.getsockname() for node in NODES} | self.nodes
         brokers = [{"node_id": node, "host": host, "port": port} for node, (host, port) in told.items()]
         return framed(catalog.encode_response(key, version, correlation_id, {"brokers": brokers}))
+
+
+def has_left_the_circle(proxy: LiveProxy) -> bool:
+    return proxy.metric("connections") < IN_A_CIRCLE
+
+
+def has_fewer_files(proxy: LiveProxy, than: int) -> bool:
+    return files_of(proxy) < than
 
 
 def files_of(proxy: LiveProxy) -> int:
@@ -107,7 +116,7 @@ def test_brokers_that_advertise_the_proxys_own_ports_are_served_by_the_upstream(
                 client.exchange()
             # Connections of earlier clients may still be closing.
             few = before + len(clients) * FILES_OF_A_CLIENT
-            wait_for(lambda few=few: files_of(proxy) < few, "no more connections than clients need")
+            wait_for(partial(has_fewer_files, proxy, few), "no more connections than clients need")
             for client in clients:
                 client.close()
         wait_for(lambda: proxy.metric("connections") == 0, "the end of all connections")
@@ -141,8 +150,8 @@ def test_two_proxies_with_nothing_behind_them_but_each_other_find_out(tmp_path: 
                 assert hears_the_end(proxy.listening)
         wait_for(lambda: any("leads back to this proxy by way of" in proxy.log for proxy in proxies), "one to say so")
         for proxy in proxies:
-            wait_for(lambda proxy=proxy: proxy.metric("connections") < IN_A_CIRCLE, "the circle to end")
-            wait_for(lambda proxy=proxy: files_of(proxy) < 4 * workers * IN_A_CIRCLE, "its files to be closed")
+            wait_for(partial(has_left_the_circle, proxy), "the circle to end")
+            wait_for(partial(has_fewer_files, proxy, 4 * workers * IN_A_CIRCLE), "its files to be closed")
             assert proxy.metric("connections_opened_total") < 10 * workers * IN_A_CIRCLE
         assert [proxy.stop() for proxy in proxies] == [0, 0]
 
@@ -168,6 +177,6 @@ def test_a_broker_behind_two_proxies_that_advertises_the_first_one_is_no_circle_
             client.exchange()
             client.close()
         for proxy in (first, second):
-            wait_for(lambda proxy=proxy: proxy.metric("connections") < IN_A_CIRCLE, "the circle to end")
+            wait_for(partial(has_left_the_circle, proxy), "the circle to end")
             assert proxy.metric("connections_opened_total") < 20 * workers * IN_A_CIRCLE
             assert proxy.stop() == 0

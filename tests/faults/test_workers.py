@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -228,9 +229,13 @@ def test_a_second_signal_hurries_all(tmp_path: Path) -> None:
         client = asking(proxy)
         for count in (1, 2):
             proxy.process.send_signal(signal.SIGTERM)
-            wait_for(lambda count=count: heard(tmp_path) == count, "the signal to be heard")
+            wait_for(partial(has_heard, tmp_path, count), "the signal to be heard")
         assert proxy.process.wait(PATIENCE) == 1
         client.close()
+
+
+def has_heard(folder: Path, count: int) -> bool:
+    return heard(folder) == count
 
 
 def heard(folder: Path) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import psutil
 
@@ -53,7 +54,7 @@ def clients_of(worker: psutil.Process) -> set[str]:
     return {"{}:{}".format(*one.raddr) for one in worker.net_connections("tcp") if one.raddr}
 
 
-def assert_recorded(rows: list[dict], talk: Talk, least: int) -> None:
+def assert_recorded(rows: list[dict[str, Any]], talk: Talk, least: int) -> None:
     """The capture holds the beginning of both streams, byte for byte, each frame once."""
     found = [row for row in rows if row["client"] == talk.client and not (row["note"] or "").startswith("cut")]
     assert len({(row["session"], row["connection"]) for row in found}) <= 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from proxy.mapping.ports import PortMap
 from proxy.net.state.claims import StateClaims
 from proxy.schema.addresses import Address
 from proxy.wiring import WORKER_COMMAND
@@ -47,7 +48,9 @@ def test_ports_of_the_state_file_are_remembered(run, tmp_path):
     state = tmp_path / "nodes.json"
     nodes = {"1": {"upstream": "b1:9092", "port": 40123}, "2": {"upstream": "b2:9092"}}
     state.write_text(json.dumps({"format": 1, "nodes": nodes}))
-    assert cluster_told(run, "--state", state).node_map.remembered == {1: 40123}
+    node_map = cluster_told(run, "--state", state).node_map
+    assert isinstance(node_map, PortMap)
+    assert node_map.remembered == {1: 40123}
 
 
 def test_the_proxy_prints_where_it_listens(run):
@@ -75,7 +78,12 @@ def test_recording_opens_a_tap_and_its_compactor(run, tmp_path):
 
 def test_several_workers_each_record_with_their_part(run, monkeypatch, tmp_path):
     heard: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("proxy.net.workers.run_workers", lambda *told: heard.append(told) or 0)
+
+    def noted(*told: Any) -> int:
+        heard.append(told)
+        return 0
+
+    monkeypatch.setattr("proxy.net.workers.run_workers", noted)
     folder = tmp_path / "capture"
     sizes = ("--record-queue", "3MiB", "--record-spool", "1GiB")
     assert proxy(*BASIC, "--workers", 3, "--record", folder, *sizes).exit_code == 0

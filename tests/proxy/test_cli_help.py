@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
 
 import click
 import pytest
@@ -45,7 +46,7 @@ def test_a_misspelt_command_is_answered_with_the_one_that_is_meant():
 
 @pytest.mark.parametrize(
     ("option", "meant"),
-    [("--topic", ""), ("--clients", " Did you mean '--client'?"), ("--apis", " Did you mean '--api'?")],
+    [("--warp", ""), ("--clients", " Did you mean '--client'?"), ("--apis", " Did you mean '--api'?")],
 )
 def test_an_unknown_option_is_answered_only_with_one_that_is_alike(option, meant):
     result = CliRunner().invoke(cli.main, ["inspect", "exchanges", "capture", option, "x"])
@@ -66,7 +67,7 @@ def test_the_version_is_the_distributions():
 
 def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch):
     def missing(name: str) -> str:
-        raise cli.PackageNotFoundError
+        raise PackageNotFoundError
 
     monkeypatch.setattr(cli, "version", missing)
     assert cli._version() == "not installed"

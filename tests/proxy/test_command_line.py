@@ -37,7 +37,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: object, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
-    command = [*PROGRAM, *map(os.fsencode, map(str, arguments))]
+    command: list[str | bytes] = [*PROGRAM, *map(os.fsencode, map(str, arguments))]
     return subprocess.run(command, env=os.environ | (environment or {}), capture_output=True, timeout=60, check=False)
 
 
@@ -61,7 +61,7 @@ def test_a_client_id_is_found_and_shown_in_a_locale_of_ascii_alone(capture: Path
 
 @pytest.mark.real
 def test_bytes_that_are_no_text_are_refused_in_a_sentence(capture: Path) -> None:
-    command = [*PROGRAM, "inspect", "frames", capture, "--client", b"\xff"]
+    command: list[str | bytes | Path] = [*PROGRAM, "inspect", "frames", capture, "--client", b"\xff"]
     for environment in (ASCII, {}):
         done = subprocess.run(command, env=os.environ | environment, capture_output=True, timeout=60, check=False)
         assert done.returncode == 2

@@ -215,7 +215,8 @@ def test_an_unreadable_file_is_named_after_the_answers(
 
     def broken(place: Place, *rest: Any) -> Report:
         place.broken["a-1-1.parquet"] = "it ends too early"
-        return answer(place, *rest)
+        report: Report = answer(place, *rest)
+        return report
 
     monkeypatch.setattr(analyze, "_analyzed", broken)
     result = run("analyze", captured)
@@ -247,21 +248,27 @@ def test_without_a_terminal_a_line_says_what_reads_the_capture_but_not_beside_js
 def test_a_small_capture_is_read_by_the_embedded_engine_unless_spark_is_meant(
     captured: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], is_embedded: bool
 ) -> None:
-    asked: list[Place] = []
-    monkeypatch.setattr("recorder.analysis.running.ask", lambda place, _: asked.append(place) or exit_now())
+    asked = places_asked(monkeypatch)
     run("analyze", captured, *options)
     assert [place.is_embedded for place in asked] == [is_embedded]
 
 
-def exit_now() -> None:
-    raise SystemExit(0)
+def places_asked(monkeypatch: pytest.MonkeyPatch) -> list[Place]:
+    """Lists the places that an engine is asked for; each run ends there."""
+    asked: list[Place] = []
+
+    def ask(place: Place, _: object) -> None:
+        asked.append(place)
+        raise SystemExit(0)
+
+    monkeypatch.setattr("recorder.analysis.running.ask", ask)
+    return asked
 
 
 def test_a_large_capture_is_read_by_spark_but_by_the_embedded_engine_where_java_is_missing(
     captured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Place] = []
-    monkeypatch.setattr("recorder.analysis.running.ask", lambda place, _: asked.append(place) or exit_now())
+    asked = places_asked(monkeypatch)
     monkeypatch.setattr(spark_options, "SMALL", -1)
     run("analyze", captured)
     monkeypatch.setenv("JAVA_HOME", str(captured))
@@ -272,8 +279,7 @@ def test_a_large_capture_is_read_by_spark_but_by_the_embedded_engine_where_java_
 def test_an_engine_that_others_could_reach_answers_only_by_its_name(
     captured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Place] = []
-    monkeypatch.setattr("recorder.analysis.running.ask", lambda place, _: asked.append(place) or exit_now())
+    asked = places_asked(monkeypatch)
     monkeypatch.setattr("recorder.analysis.embedded_server.can_leave_network", lambda: False)
     run("analyze", captured)
     run("analyze", captured, "--engine", "embedded")
@@ -281,8 +287,7 @@ def test_an_engine_that_others_could_reach_answers_only_by_its_name(
 
 
 def test_tables_at_a_url_are_written_by_spark(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Place] = []
-    monkeypatch.setattr("recorder.analysis.running.ask", lambda place, _: asked.append(place) or exit_now())
+    asked = places_asked(monkeypatch)
     run("analyze", captured, "--out", "hdfs://127.0.0.1:1/tables")
     assert [place.is_embedded for place in asked] == [False]
     refused = run("analyze", captured, "--out", "hdfs://127.0.0.1:1/tables", "--engine", "embedded")

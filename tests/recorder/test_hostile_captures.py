@@ -11,7 +11,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +20,7 @@ from click.testing import Result
 from crc32c import crc32c
 
 from proxy.files import Folder
+from proxy.wire.keys import METADATA
 from recorder.capture import spool
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
@@ -31,7 +32,7 @@ SESSION = "20260101T000000Z-abcdef"
 LATER = "20260102T000000Z-abcdef"
 
 
-def record(folder: Path, session: str = SESSION, calls: int = 10, **settings: int) -> Path:
+def record(folder: Path, session: str = SESSION, calls: int = 10, **settings: Any) -> Path:
     """Records a closed session; returns its folder in the spool."""
     rng = random.Random(1)
     tap = open_tap(folder, RecordSettings(**settings), session)
@@ -209,10 +210,15 @@ def test_a_file_that_is_called_almost_like_one_of_ours_is_in_nobodys_way_and_sta
     }
 
 
+def folder_with_a_note(path: Path) -> None:
+    path.mkdir()
+    (path / "note.txt").write_text("precious")
+
+
 IN_THE_WAY: dict[str, Callable[[Path], object]] = {
     "a file": Path.touch,
     "a link": lambda path: path.symlink_to("elsewhere"),
-    "a folder": lambda path: (path.mkdir(), (path / "note.txt").write_text("precious")),
+    "a folder": folder_with_a_note,
 }
 
 
@@ -438,7 +444,7 @@ ODD: dict[str, tuple[Crafted, ...]] = {
 @pytest.mark.parametrize("what", ODD)
 def test_entries_that_no_tap_wrote_give_no_traceback(capture, what) -> None:
     rng = random.Random(1)
-    other = traffic.call(rng, traffic.METADATA, 7, "c")
+    other = traffic.call(rng, METADATA, 7, "c")
     crafted(
         capture,
         entry(OPENED, INTRODUCTION),
@@ -459,7 +465,7 @@ def test_entries_that_no_tap_wrote_give_no_traceback(capture, what) -> None:
 )
 def test_omitted_bytes_take_no_memory(capture, length) -> None:
     """Takes a response of 1 GiB of which only the head was kept, or rows that claim so."""
-    asked = traffic.call(random.Random(1), traffic.METADATA, 7, "c").request
+    asked = traffic.call(random.Random(1), METADATA, 7, "c").request
     size = min(sum(length), (1 << 30) - 4)
     answer = (size + 4).to_bytes(4, "big") + (7).to_bytes(4, "big")
     left_out, at = [], 8

@@ -62,6 +62,7 @@ def by_polars(table: Path) -> tuple[list[str], int]:
 
 def by_duckdb(table: Path) -> tuple[list[str], int]:
     found = duckdb.sql(f"SELECT * FROM '{table}/**/*.parquet'")
+    assert found is not None
     return found.columns, len(found.fetchall())
 
 

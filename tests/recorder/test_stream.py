@@ -288,7 +288,11 @@ def test_a_stream_can_not_group_by_columns_of_bodies() -> None:
 @pytest.mark.parametrize("option", ["folder", "--output", "--checkpoint"])
 def test_a_bucket_by_the_wrong_name_is_refused(tmp_path: Path, option: str) -> None:
     (tmp_path / "capture" / SPOOL_FOLDER).mkdir(parents=True)
-    places = {"folder": tmp_path / "capture", "--output": tmp_path / "out", "--checkpoint": tmp_path / "checkpoint"}
+    places: dict[str, Path | str] = {
+        "folder": tmp_path / "capture",
+        "--output": tmp_path / "out",
+        "--checkpoint": tmp_path / "checkpoint",
+    }
     places |= {option: "s3://bucket/kept"}
     found = run("stream", places.pop("folder"), *(word for pair in places.items() for word in pair))
     assert found.exit_code == 2

@@ -93,15 +93,16 @@ def test_under_spark_submit_the_master_is_the_one_that_was_submitted(
     monkeypatch.setattr(job, "submitted", lambda: {"spark.master": "spark://127.0.0.1:7077"})
     monkeypatch.setattr("recorder.spark_options.check_spark", lambda: None)
     monkeypatch.setattr(submitting, "check_spark", lambda: None)
-    monkeypatch.setattr("recorder.analyze.place_of", lambda folder, where: seen.append(where.master) or exit_now())
+
+    def noted(folder: object, where: Any) -> None:
+        seen.append(where.master)
+        raise SystemExit(0)
+
+    monkeypatch.setattr("recorder.analyze.place_of", noted)
     monkeypatch.setattr("sys.argv", ["kafka_wiretap_main.py", "analyze", str(tmp_path)])
     with pytest.raises(SystemExit):
         submitting.main()
     assert seen == ["spark://127.0.0.1:7077"]
-
-
-def exit_now() -> Any:
-    raise SystemExit(0)
 
 
 @pytest.mark.parametrize(

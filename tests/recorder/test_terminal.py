@@ -79,7 +79,7 @@ def test_foreign_text_in_a_table_is_printable_and_no_markup() -> None:
 
 def test_a_spinner_shows_the_seconds_since_its_start(on_a_terminal: None) -> None:
     screen, now = console(stderr=True), 100.0
-    screen.get_time = lambda: now  # type: ignore[method-assign]
+    screen.get_time = lambda: now
     status = screen.status("Spark is starting ...")
     assert shown(screen, status).endswith("Spark is starting ... 0 s")
     now = 112.4

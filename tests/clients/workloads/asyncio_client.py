@@ -113,7 +113,8 @@ async def _administers(bootstrap: str) -> None:
 
 
 async def _moves_a_large_record(bootstrap: str) -> None:
-    topic = await _create_topic(bootstrap, "large", **{"max.message.bytes": str(LARGEST_REQUEST)})
+    config: dict[str, Any] = {"max.message.bytes": str(LARGEST_REQUEST)}
+    topic = await _create_topic(bootstrap, "large", **config)
     record = bytes(range(256)) * (LARGE_BYTES // 256)
     await _produce(bootstrap, topic, [record], max_request_size=LARGEST_REQUEST)
     (seen,) = await _consume(

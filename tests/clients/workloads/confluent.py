@@ -36,7 +36,7 @@ def rebalances_a_group(bootstrap: str, protocol: str) -> None:
     """One member has all partitions, a second one takes half of them, leaves, and the first has all again."""
     topic, group = create_topic(bootstrap, "rebalance", partitions=4), fresh("group")
     produce(bootstrap, topic, values("rebalance", 40))
-    settings = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
+    settings: dict[str, Any] = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
     settings |= {"heartbeat.interval.ms": 500} if protocol == "classic" else {}  # else the broker decides
     first, second = consumer(bootstrap, **settings), consumer(bootstrap, **settings)
     first.subscribe([topic])
@@ -80,7 +80,7 @@ def lives_on(bootstrap: str, protocol: str, in_the_middle: Callable[[], None]) -
     idempotent = Producer(_settings(bootstrap) | {"enable.idempotence": True})
     transactional = Producer(_settings(bootstrap) | {"transactional.id": fresh("transaction")})
     transactional.init_transactions(PATIENCE)
-    settings = {"group.protocol": protocol, "auto.offset.reset": "earliest"}
+    settings: dict[str, Any] = {"group.protocol": protocol, "auto.offset.reset": "earliest"}
     settings |= {"heartbeat.interval.ms": 500} if protocol == "classic" else {}  # else the broker decides
     member = consumer(bootstrap, **settings, **{"group.id": group, "isolation.level": "read_uncommitted"})
     member.subscribe([topic])
@@ -135,13 +135,15 @@ def administers(bootstrap: str) -> None:
 
 def _retention(admin: AdminClient, topic: str) -> str:
     (described,) = _all_done(admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]))
-    return described["retention.ms"].value
+    return str(described["retention.ms"].value)
 
 
 def moves_a_large_record(bootstrap: str) -> None:
-    topic = create_topic(bootstrap, "large", **{"max.message.bytes": str(LARGEST_REQUEST)})
+    config: dict[str, Any] = {"max.message.bytes": str(LARGEST_REQUEST)}
+    topic = create_topic(bootstrap, "large", **config)
     record = bytes(range(256)) * (LARGE_BYTES // 256)
-    produce(bootstrap, topic, [record], **{"message.max.bytes": LARGEST_REQUEST, "compression.type": "none"})
+    producing: dict[str, Any] = {"message.max.bytes": LARGEST_REQUEST, "compression.type": "none"}
+    produce(bootstrap, topic, [record], **producing)
     limits = {"fetch.max.bytes": LARGEST_REQUEST, "message.max.bytes": LARGEST_REQUEST}
     (seen,) = consume(bootstrap, topic, 1, **limits, **{"max.partition.fetch.bytes": LARGEST_REQUEST})
     assert seen == record
@@ -179,10 +181,15 @@ def create_named_topic(bootstrap: str, topic: str, partitions: int = 1, replicas
 
 def produce(bootstrap: str, topic: str, sent: Iterable[bytes], partitions: int = 1, **settings: Any) -> None:
     """Send the values, to that many partitions in turn, and wait for all acknowledgements."""
-    producer, failed = Producer(_settings(bootstrap) | settings), []
+    producer, failed = Producer(_settings(bootstrap) | settings), list[object]()
+
+    def delivered(error: object, _: object) -> None:
+        if error:
+            failed.append(error)
+
     for number, value in enumerate(sent):
         partition = number % partitions
-        producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: error and failed.append(error))
+        producer.produce(topic, value, partition=partition, on_delivery=delivered)
     assert producer.flush(PATIENCE) == 0
     assert not failed
 

@@ -2,11 +2,12 @@
 
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from confluent_kafka import Consumer, KafkaException
 
@@ -47,9 +48,22 @@ def changes_its_members(bootstrap: str, folder: Path) -> None:
                 members.join(name)
                 team[name] = members
             sent = send(bootstrap, topic, f"{name} and {len(team)} members")
-            java.wait_for(lambda sent=sent: all(one in java.read or one in c.read for one in sent), "all to be read")
+            java.wait_for(partial(have_read, sent, java, c), "all to be read")
             even = [PARTITIONS // len(team)] * len(team)
-            java.wait_for(lambda even=even: _spread(team) == even, f"{even} partitions of {sorted(team)}")
+            java.wait_for(partial(is_spread, team, even), f"{even} partitions of {sorted(team)}")
+
+
+def have_read(sent: Iterable[str], *members: Members) -> bool:
+    """True if any of them has read each."""
+    return all(any(one in each.read for each in members) for one in sent)
+
+
+def has_read_twice(members: Members, sent: Iterable[str]) -> bool:
+    return all(members.read[one] > 1 for one in sent)
+
+
+def is_spread(team: dict[str, Members], even: list[int]) -> bool:
+    return _spread(team) == even
 
 
 def shares_with_members_that_change(cluster: KafkaCluster, bootstrap: str, folder: Path) -> None:
@@ -60,8 +74,8 @@ def shares_with_members_that_change(cluster: KafkaCluster, bootstrap: str, folde
             getattr(members, do)(str(name))
             sent = send(bootstrap, topic, f"once {number}") | send(bootstrap, topic, f"never {number}")
             twice = send(bootstrap, topic, f"again {number}")
-            members.wait_for(lambda sent=sent: all(one in members.read for one in sent), "all to be read")
-            members.wait_for(lambda twice=twice: all(members.read[one] > 1 for one in twice), "the second time")
+            members.wait_for(partial(have_read, sent, members), "all to be read")
+            members.wait_for(partial(has_read_twice, members, twice), "the second time")
 
 
 def send(bootstrap: str, topic: str, label: str) -> set[str]:
@@ -95,7 +109,7 @@ class JavaMembers:
         self._log = log
         command = [java(), *JVM, "-cp", class_path(), str(MEMBERS), *arguments]
         with log.open("wb") as failures:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": failures}
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": failures}
             self._child = children.spawn(command, **pipes, text=True, bufsize=1)
         self._reader = Thread(target=self._follow, args=(self._child.stdout,))
         self._reader.start()

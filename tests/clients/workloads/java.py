@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterable
 from functools import partial
 from threading import Thread
-from typing import IO
+from typing import IO, Any
 
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
@@ -87,7 +87,8 @@ def shares_a_group(cluster: KafkaCluster, bootstrap: str) -> None:
 
 
 def moves_a_large_record(cluster: KafkaCluster, bootstrap: str) -> None:
-    topic = create_topic(cluster, bootstrap, "large", **{"max.message.bytes": str(LARGEST_REQUEST)})
+    config: dict[str, Any] = {"max.message.bytes": str(LARGEST_REQUEST)}
+    topic = create_topic(cluster, bootstrap, "large", **config)
     record = b"0123456789abcdef" * (LARGE_BYTES // 16)
     room = [f"max.request.size={LARGEST_REQUEST}", f"buffer.memory={2 * LARGEST_REQUEST}"]
     produce(cluster, bootstrap, topic, [record], "none", *room)

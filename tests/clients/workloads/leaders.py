@@ -222,8 +222,9 @@ def _ask(cluster: KafkaCluster, node: int, key: int, version: int, values: dict[
     with socket.create_connection((direct.host, direct.port), PATIENCE) as broker, broker.makefile("rb") as answers:
         broker.sendall(struct.pack(">i", len(frame)) + frame)
         (size,) = struct.unpack(">i", answers.read(4))
-        _, answer = catalog.decode_response(answers.read(size), key, version)
-    return answer
+        decoded = catalog.decode_response(answers.read(size), key, version)
+    assert isinstance(decoded, tuple)
+    return decoded[1]
 
 
 def _two_partitions_on_node_1(bootstrap: str) -> str:

@@ -6,6 +6,8 @@ import subprocess
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +43,13 @@ def makes_a_user(cluster: KafkaCluster, bootstrap: str) -> None:
             future.result(PATIENCE)
     for node in cluster.nodes.values():
         asked = AdminClient({"bootstrap.servers": str(node.direct)})
-        wait_for(lambda asked=asked: _knows_user(asked), f"node {node.number} to know the user")
+        wait_for(partial(_knows_user, asked), f"node {node.number} to know the user")
 
 
 def _knows_user(admin: AdminClient) -> bool:
-    known = admin.describe_user_scram_credentials().result(PATIENCE).get(SCRAM_USER)
+    everybody = admin.describe_user_scram_credentials()
+    assert isinstance(everybody, Future)
+    known = everybody.result(PATIENCE).get(SCRAM_USER)
     return known is not None and {info.mechanism for info in known.scram_credential_infos} == SCRAM_MECHANISMS
 
 

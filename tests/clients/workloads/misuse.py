@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -43,7 +43,7 @@ class Work(NamedTuple):
         time.sleep(pause)
         return time.monotonic() < self.until
 
-    def settings(self, client_id: str, **own: object) -> dict[str, object]:
+    def settings(self, client_id: str, **own: Any) -> dict[str, Any]:
         """The settings of a client."""
         return {"bootstrap.servers": self.bootstrap, "client.id": client_id} | own
 

@@ -132,7 +132,7 @@ def commits_each(work: Work) -> None:
     with _member(work, "each") as member:
         while work.goes_on(0):
             for message in member.consume(100, 0.2):
-                member.commit(message, asynchronous=False)
+                member.commit(message=message, asynchronous=False)
 
 
 def commits_by_time(work: Work) -> None:
@@ -250,7 +250,7 @@ def _commits_one(member: Consumer) -> None:
     message: Message | None = None
     while message is None or message.error():
         message = member.poll(1)
-    member.commit(message, asynchronous=False)
+    member.commit(message=message, asynchronous=False)
 
 
 def _polls(times: int, *members: Consumer) -> None:

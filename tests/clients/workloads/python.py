@@ -107,7 +107,8 @@ def administers(bootstrap: str) -> None:
 
 
 def moves_a_large_record(bootstrap: str) -> None:
-    topic = _create_topic(bootstrap, "large", **{"max.message.bytes": str(LARGEST_REQUEST)})
+    config: dict[str, Any] = {"max.message.bytes": str(LARGEST_REQUEST)}
+    topic = _create_topic(bootstrap, "large", **config)
     record = bytes(range(256)) * (LARGE_BYTES // 256)
     _produce(bootstrap, topic, [record], max_request_size=LARGEST_REQUEST)
     limits = {"fetch_max_bytes": LARGEST_REQUEST, "max_partition_fetch_bytes": LARGEST_REQUEST}
@@ -121,7 +122,7 @@ def _create_topic(bootstrap: str, name: str, partitions: int = 1, **config: str)
     try:
         admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=config)])
         for broker in admin.describe_cluster()["brokers"]:
-            wait_for(lambda broker=broker: _knows(broker, topic, partitions), f"{broker} to know {topic}")
+            wait_for(partial(_knows, broker, topic, partitions), f"{broker} to know {topic}")
     finally:
         admin.close()
     return topic

@@ -71,7 +71,7 @@ class Broker:
         with self._scope:
             await trio.serve_listeners(self._connection, [listener])
 
-    async def _connection(self, stream: trio.SocketStream) -> None:
+    async def _connection(self, stream: trio.abc.Stream) -> None:
         self.connections += 1
         self.open += 1
         try:
@@ -82,7 +82,7 @@ class Broker:
         finally:
             self.open -= 1
 
-    async def _converse(self, stream: trio.SocketStream) -> None:
+    async def _converse(self, stream: trio.abc.Stream) -> None:
         while (frame := await _frame(stream)) is not None:
             key, version, correlation_id = struct.unpack_from(">hhi", frame)
             self.asked.append((key, version))
@@ -122,12 +122,12 @@ def described(
     return framed(catalog.encode_response(DESCRIBE_CLUSTER, version, correlation_id, body))
 
 
-async def _frame(stream: trio.SocketStream) -> bytes | None:
+async def _frame(stream: trio.abc.Stream) -> bytes | None:
     head = await _exactly(stream, 4)
     return None if head is None else await _exactly(stream, int.from_bytes(head, "big"))
 
 
-async def _exactly(stream: trio.SocketStream, size: int) -> bytes | None:
+async def _exactly(stream: trio.abc.Stream, size: int) -> bytes | None:
     data = b""
     while len(data) < size:
         chunk = await stream.receive_some(size - len(data))

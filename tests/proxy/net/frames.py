@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -55,12 +56,12 @@ def divert(stream: Any, tell: Any) -> None:
 
 
 def take_now(peer: Peer) -> bytes:
-    return peer.stream.socket._sock.recv(1)
+    return os.read(peer.stream.socket.fileno(), 1)
 
 
 def say_now(peer: Peer, data: bytes) -> int:
     try:
-        return peer.stream.socket._sock.send(data)
+        return os.write(peer.stream.socket.fileno(), data)
     except BlockingIOError:
         return 0
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -61,10 +62,10 @@ class Running:
     async def read_again(self) -> None:
         """Sends SIGHUP; returns once settings have been read, and applied or refused."""
         over = trio.Event()
-        self.proxy._systemd.ready = over.set
-        signal.raise_signal(signal.SIGHUP)
-        with trio.fail_after(PATIENCE):
-            await over.wait()
+        with patch.object(self.proxy._systemd, "ready", over.set):
+            signal.raise_signal(signal.SIGHUP)
+            with trio.fail_after(PATIENCE):
+                await over.wait()
 
     async def ends_with(self, code: int) -> None:
         with trio.fail_after(PATIENCE):
@@ -79,12 +80,12 @@ class Running:
 @asynccontextmanager
 async def proxying(
     *chosen: ClusterSettings,
-    watcher: Watcher | None = None,
+    watcher: Any = None,
     child: Sequence[str] | None = None,
     reload: ReadSettings | None = None,
     **others: Any,
 ) -> AsyncIterator[Running]:
-    """Runs a proxy during the `with` block. `others`: settings outside of clusters."""
+    """Runs a proxy during the `with` block. `watcher`: its observer. `others`: settings outside of clusters."""
     watcher, ready = watcher or Watcher(), trio.Event()
     running: Running
 

@@ -1,7 +1,6 @@
 import logging
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -90,7 +89,7 @@ async def test_a_child_that_cannot_be_started_is_tried_again(monkeypatch, nurser
 
 async def test_a_child_survives_its_supervisor_and_is_detached_from_its_terminal():
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    opened: list[subprocess.Popen[bytes]] = []
+    opened: list[trio.Process] = []
 
     async def watched() -> None:
         real = trio.lowlevel.open_process

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -143,7 +144,11 @@ def busy() -> Iterator[Address]:
 def test_a_bad_setting_names_its_cluster(kind: str, busy: Address, tmp_path):
     (tmp_path / "nodes.json").write_text("not json")
     elsewhere = {1: Address("192.0.2.1", 9094)}
-    wrong = {"listen": {"listen": busy}, "named": {"named": elsewhere}, "state": {"state": tmp_path / "nodes.json"}}
+    wrong: dict[str, dict[str, Any]] = {
+        "listen": {"listen": busy},
+        "named": {"named": elsewhere},
+        "state": {"state": tmp_path / "nodes.json"},
+    }
     with pytest.raises(BadSetting) as error:
         net.run(whole(settings(NOWHERE, name="east"), settings(NOWHERE, name="west", **wrong[kind])))
     assert error.value.cluster == "west"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 import trio
@@ -41,9 +42,10 @@ def test_connections_that_end_within_a_message_are_closed_without_a_reset():
 
 @pytest.mark.parametrize("where", ["a cluster's", "everybody's", "an address'"])
 async def test_connections_above_the_limit_are_closed_at_once_and_let_in_when_there_is_room(where, broker, caplog):
-    limits = {"connection_limit": 2} if where == "a cluster's" else {"address_limit": 2} if "address" in where else {}
-    others = {"connection_limit": 2} if where == "everybody's" else {}
-    async with proxying(settings(broker.address, **limits), **others) as proxy:
+    limits = {"a cluster's": "connection_limit", "an address'": "address_limit"}
+    of_cluster: dict[str, Any] = {limits[where]: 2} if where in limits else {}
+    others: dict[str, Any] = {} if where in limits else {"connection_limit": 2}
+    async with proxying(settings(broker.address, **of_cluster), **others) as proxy:
         inside = [await proxy.client() for _ in range(2)]
         for client in inside:
             await ping(client)

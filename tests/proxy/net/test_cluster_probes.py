@@ -14,6 +14,7 @@ from proxy.config import ProxyProtocolVersion
 from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.net.sockets.proxy_protocol import encode_header
+from tests.logs import keys_of
 from tests.proxy.net.cluster import PING, PONG, Broker
 from tests.proxy.net.peers import PATIENCE, Peer
 from tests.proxy.net.proxies import Running, ended, proxying
@@ -83,7 +84,7 @@ async def test_a_check_shows_in_the_log_for_those_who_look(broker: Broker, caplo
         (await proxy.client()).close()
         await ended(proxy, Cause.PROBE)
     said = [record for record in caplog.records if record.message == "connection closed"]
-    assert [record.keys["cause"] for record in said] == [Cause.PROBE]
+    assert [keys_of(record)["cause"] for record in said] == [Cause.PROBE]
 
 
 async def test_the_first_bytes_of_a_client_may_come_one_by_one(broker: Broker) -> None:
@@ -110,7 +111,7 @@ async def test_a_client_that_says_nothing_is_idle_in_the_end(
         client.close()
         await ended(proxy, Cause.IDLE)
     (said,) = [record for record in caplog.records if record.message == "connection was idle"]
-    assert said.keys["setting"] == "timeouts.idle"
+    assert keys_of(said)["setting"] == "timeouts.idle"
 
 
 async def test_a_client_that_says_nothing_has_its_place_under_the_limits(broker: Broker) -> None:

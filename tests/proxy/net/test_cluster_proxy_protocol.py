@@ -11,8 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import Others, ProxyProtocolVersion
 from proxy.conversation import Cause
-from proxy.net.sockets.proxy_protocol import ClientEndpoints, encode_header
-from proxy.net.sockets.proxy_protocol_reader import HeaderParser
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, HeaderParser, encode_header
 from proxy.schema.addresses import NETWORKS, Address
 from tests.proxy.net.cluster import PING, PONG, Broker, ping
 from tests.proxy.net.peers import HOST, PATIENCE, Peer

@@ -23,6 +23,7 @@ from proxy.schema.addresses import NETWORKS
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import FIND_COORDINATOR, HEARTBEAT, METADATA
+from tests.logs import keys_of
 from tests.proxy.conversation.script import request, response
 from tests.proxy.net.cluster import PING, PONG, Broker
 from tests.proxy.net.peers import HOST, NOWHERE, PATIENCE, Peer
@@ -269,9 +270,9 @@ def assert_is_said(cause: Cause, caplog: pytest.LogCaptureFixture) -> None:
     said = [record for record in caplog.records if record.levelno > logging.DEBUG and record.message in events]
     assert len(said) == (cause not in BY_PEERS)
     for record in said:
-        assert record.keys["client"]
-        assert line is None or record.keys["connection"]
-        assert "setting" in record.keys or line is None or not line.setting
+        assert keys_of(record)["client"]
+        assert line is None or keys_of(record)["connection"]
+        assert "setting" in keys_of(record) or line is None or not line.setting
 
 
 async def is_counted(proxy: Running, cause: Cause) -> None:

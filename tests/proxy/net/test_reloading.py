@@ -16,6 +16,7 @@ from proxy.net.reloading import ReloadedSettings
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
 from proxy.wire.keys import HEARTBEAT
+from tests.logs import keys_of
 from tests.proxy.net.changes import Noted
 from tests.proxy.net.cluster import PING, PONG, asked, ping
 from tests.proxy.net.peers import HOST, PATIENCE
@@ -25,7 +26,7 @@ from tests.proxy.net.threads import no_threads
 
 
 def reasons(caplog: pytest.LogCaptureFixture, event: str) -> list[str]:
-    return [str(record.keys["reason"]) for record in caplog.records if record.message == event]
+    return [str(keys_of(record)["reason"]) for record in caplog.records if record.message == event]
 
 
 async def test_new_settings_change_what_cuts_no_connection(broker):
@@ -86,12 +87,14 @@ def faulty() -> None:
 
 
 @pytest.mark.parametrize("where", ["recorder", "taken"])
-async def test_a_fault_while_settings_are_put_into_effect_leaves_all_of_the_old_ones(broker, caplog, where):
+async def test_a_fault_while_settings_are_put_into_effect_leaves_all_of_the_old_ones(
+    broker, caplog, monkeypatch, where
+):
     new = settings(broker.address, advertised={1: Address("kafka-1.example.org", 443)})
     taken = Change(faulty if where == "taken" else lambda: None, lambda: None)
     watcher = Watcher()
     if where == "recorder":
-        watcher.selection_change = lambda recording: (faulty, lambda: None)
+        monkeypatch.setattr(watcher, "selection_change", lambda recording: (faulty, lambda: None))
     async with proxying(
         settings(broker.address),
         watcher=watcher,

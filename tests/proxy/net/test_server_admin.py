@@ -140,6 +140,7 @@ async def test_a_proxy_that_stops_is_not_ready(broker, withheld):
 
 async def test_the_admin_page_may_be_served_everywhere(broker):
     async with proxying(settings(broker.address), metrics=Address("*", 0)) as proxy:
+        assert proxy.metrics is not None
         proxy.metrics = Address(HOST, proxy.metrics.port)
         assert (await page(proxy, "/livez"))[0] == 200
 

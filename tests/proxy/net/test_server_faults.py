@@ -115,13 +115,13 @@ class Acceptor:
 async def test_connections_that_cannot_be_accepted_do_not_end_the_proxy(
     number, broker, monkeypatch, autojump_clock, caplog
 ):
-    acceptors = []
+    acceptors: list[Acceptor] = []
     real = trio.SocketListener
 
     def listener(sock: trio.socket.SocketType) -> trio.SocketListener:
         made = real(sock)
-        made.socket = Acceptor(sock, [number] * 20)
-        acceptors.append(made.socket)
+        acceptors.append(Acceptor(sock, [number] * 20))
+        monkeypatch.setattr(made, "socket", acceptors[-1])
         return made
 
     monkeypatch.setattr(trio, "SocketListener", listener)
@@ -140,7 +140,7 @@ async def test_a_client_that_left_before_it_was_accepted_does_no_harm(broker):
     async with proxying(settings(broker.address)) as proxy:
         await proxy.nodes(1)
         for _ in range(5):
-            gone = socket.create_connection(tuple(socket_address(proxy)))
+            gone = socket.create_connection(socket_address(proxy))
             gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             gone.close()
         await ping(await proxy.client())

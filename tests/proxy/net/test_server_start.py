@@ -6,7 +6,7 @@ import gc
 import resource
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_an_unreadable_state_file_is_a_bad_setting(tmp_path):
 
 
 def test_an_error_of_no_setting_is_raised_unchanged():
-    def ready(listening: Address, metrics: Address | None) -> None:
+    def ready(listening: Mapping[str, Address], metrics: Address | None) -> None:
         raise RuntimeError("nothing to do with settings")
 
     with pytest.raises(ExceptionGroup) as raised:

@@ -114,8 +114,12 @@ async def test_two_signals_at_the_same_moment_let_the_recording_end_in_order(bro
 def hung_disk() -> Iterator[Watcher]:
     """A recorder that never ends, with unwritten entries."""
     released = threading.Event()
-    watcher = Watcher()
-    watcher.close = released.wait
+
+    class Hung(Watcher):
+        def close(self) -> None:
+            released.wait()
+
+    watcher = Hung()
     watcher.unwritten = 4711
     yield watcher
     released.set()
@@ -145,10 +149,10 @@ async def test_a_second_signal_while_the_recorder_hangs_ends_the_proxy_at_once(b
         await proxy.ends_with(1)
 
 
-async def test_the_last_resort_knows_how_long_each_stop_may_take(broker, withheld):
+async def test_the_last_resort_knows_how_long_each_stop_may_take(broker, withheld, monkeypatch):
     said: list[float] = []
     async with proxying(settings(broker.address), drain_seconds=100) as proxy:
-        proxy.proxy.last_resort = SimpleNamespace(end_within=said.append)
+        monkeypatch.setattr(proxy.proxy, "last_resort", SimpleNamespace(end_within=said.append))
         client = await proxy.client()
         await client.say(PING)
         await asked(broker, HEARTBEAT)

@@ -44,7 +44,11 @@ def test_two_callers_of_the_same_stop_are_one_stop():
 def hang() -> Iterator[Callable[[], None]]:
     """A call that hangs until the test has ended."""
     ended = threading.Event()
-    yield ended.wait
+
+    def hangs() -> None:
+        ended.wait()
+
+    yield hangs
     ended.set()
 
 
@@ -124,7 +128,7 @@ async def test_a_fault_of_the_recorders_is_heard(autojump_clock):
 def exits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Collects the codes of exits; the test goes on."""
     codes: list[int] = []
-    monkeypatch.setattr(stopping.os, "_exit", codes.append)
+    monkeypatch.setattr(os, "_exit", codes.append)
     yield codes
     assert os._exit == codes.append
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import trio
 from trio.testing import wait_all_tasks_blocked
 
@@ -26,7 +28,7 @@ class MuteBroker(Broker):
         super().__init__()
         self.heard: list[bytes] = []
 
-    async def _converse(self, stream: trio.SocketStream) -> None:
+    async def _converse(self, stream: trio.abc.Stream) -> None:
         heard = b""
         async for chunk in stream:
             heard += chunk
@@ -47,7 +49,7 @@ async def test_clients_speak_tls_and_brokers_do_not(plain, signed):
 
 async def test_tls_is_no_matter_of_the_dialect(secure, signed):
     fetch = framed(b"\0\1" + bytes(6))
-    both = {"tls": ListenerTls(signed.proxy), "upstream_tls": shown(signed)}
+    both: dict[str, Any] = {"tls": ListenerTls(signed.proxy), "upstream_tls": shown(signed)}
     async with proxying(settings(secure.address, dialect=Dialect.KAFKA_07, **both)) as proxy:
         client = await tls_client(proxy, signed)
         await client.say(fetch)

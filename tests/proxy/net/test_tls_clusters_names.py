@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 
@@ -20,7 +22,11 @@ from tests.proxy.net.tls_clusters import closed, reasons
 from tests.proxy.net.tls_peers import Certificates, TlsPeer, client_context
 from tests.proxy.rewrite.responses import read
 
-NAMED = {"mapping": MappingKind.SNI, "advertise": "kafka-{node_id}.test:9092", "bootstrap_name": "kafka.test"}
+NAMED: dict[str, Any] = {
+    "mapping": MappingKind.SNI,
+    "advertise": "kafka-{node_id}.test:9092",
+    "bootstrap_name": "kafka.test",
+}
 UNKNOWN = "the client asks for a name that is no node's, nor the bootstrap listener's"
 NAMELESS = "the client asks for no name (SNI), so nobody knows which node it wants"
 

@@ -7,8 +7,7 @@ import trio
 
 from proxy.config import ProxyProtocolVersion
 from proxy.config.tls import ListenerTls
-from proxy.net.sockets.proxy_protocol import ClientEndpoints, encode_header
-from proxy.net.sockets.proxy_protocol_reader import HeaderParser
+from proxy.net.sockets.proxy_protocol import ClientEndpoints, HeaderParser, encode_header
 from proxy.schema.addresses import Address
 from tests.proxy.net.cluster import ping
 from tests.proxy.net.peers import HOST
@@ -39,7 +38,7 @@ class HeldBack(trio.abc.HalfCloseableStream):
     def __init__(self, below: trio.SocketStream, first: bytes) -> None:
         self._below, self._first = below, first
 
-    async def send_all(self, data: bytes) -> None:
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         first, self._first = self._first, b""
         await self._below.send_all(first + bytes(data))
 
@@ -70,10 +69,10 @@ async def test_brokers_are_sent_the_header_before_tls(nursery, signed):
     class Behind(TlsBroker):
         """A balancer that ends TLS and reads headers."""
 
-        async def _connection(self, stream: trio.SocketStream) -> None:
+        async def _connection(self, stream: trio.abc.Stream) -> None:
             reader = HeaderParser()
             while reader.missing:
-                reader.feed(await stream.receive_some(reader.missing))
+                reader.feed(bytes(await stream.receive_some(reader.missing)))
             came.append(reader.endpoints)
             await super()._connection(stream)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.config.tls import UpstreamTls
+from tests.logs import keys_of
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, PATIENCE
 from tests.proxy.net.proxies import Running
@@ -24,12 +26,12 @@ class TlsBroker(Broker):
         super().__init__()
         self.context = context
 
-    async def _connection(self, stream: trio.SocketStream) -> None:
+    async def _connection(self, stream: trio.abc.Stream) -> None:
         spoken = trio.SSLStream(stream, self.context, server_side=True, https_compatible=True)
         await super()._connection(spoken)
 
 
-def shown(signed: Certificates, **others: object) -> UpstreamTls:
+def shown(signed: Certificates, **others: Any) -> UpstreamTls:
     return UpstreamTls(ca=signed.ca.path, certificate=signed.proxy, anyone_may_use_it=True, **others)
 
 
@@ -49,4 +51,4 @@ async def closed(proxy: Running, **causes: int) -> None:
 
 def reasons(caplog: pytest.LogCaptureFixture, message: str) -> list[str]:
     found = [record for record in caplog.records if record.message == message and record.levelno >= logging.WARNING]
-    return [str(record.keys.get("reason", "")) for record in found]
+    return [str(keys_of(record).get("reason", "")) for record in found]

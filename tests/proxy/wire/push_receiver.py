@@ -5,8 +5,9 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedIOBase
 from queue import Queue
-from typing import Any, BinaryIO
+from typing import Any
 
 from proxy import wire
 from proxy.wire.error_codes import UNSUPPORTED_VERSION
@@ -82,7 +83,7 @@ class PushReceiver:
         return {}
 
 
-def _frame(stream: BinaryIO) -> bytes:
+def _frame(stream: BufferedIOBase) -> bytes:
     """Returns the next frame; empty at the end."""
     size = stream.read(4)
     return stream.read(int.from_bytes(size)) if len(size) == 4 else b""

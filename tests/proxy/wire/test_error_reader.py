@@ -236,7 +236,9 @@ def test_nearly_every_api_can_answer_with_an_error() -> None:
 @given(codes=st.lists(st.integers(-1, 136), max_size=20), top=st.integers(-1, 136), records=st.binary(max_size=300))
 def test_codes_are_those_of_a_full_decode_without_the_zeros(codes: list[int], top: int, records: bytes) -> None:
     frame = fetch_response(*codes, records=records, top=top)
-    _, body = catalog.decode_response(frame, FETCH, 12)
+    read = catalog.decode_response(frame, FETCH, 12)
+    assert isinstance(read, tuple)
+    _, body = read
     decoded = [partition["error_code"] for topic in body["responses"] for partition in topic["partitions"]]
     assert decoded == codes
     assert sorted(error_codes(frame, FETCH, 12)) == sorted(code for code in [top, *codes] if code)

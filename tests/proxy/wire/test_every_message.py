@@ -22,7 +22,7 @@ from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.errors import Truncated, WireError
 from proxy.wire.keys import PRODUCE
 from proxy.wire.language import Field
-from proxy.wire.pieces import LARGE
+from proxy.wire.pieces import LARGE, Pieces
 from tests.proxy.wire.interpreter import Reader, Writer
 from tests.proxy.wire.sweeping import every_api, every_shape
 from tests.strategies import KINDS, at_path, field_paths, messages, must_codec, swept_versions, values_of
@@ -86,7 +86,9 @@ def test_large_records_are_neither_copied_when_they_are_read_nor_when_they_are_w
     found, _ = codec.decode(data, views=True)
     read = found["topic_data"][0]["partition_data"][0]["records"]
     assert read.obj is data
-    head, written, tail = codec.encode_pieces(found).buffers
+    pieces = codec.encode_pieces(found)
+    assert isinstance(pieces, Pieces)
+    head, written, tail = pieces.buffers
     assert isinstance(written, memoryview)
     assert written.obj is data
     assert b"".join((head, written, tail)) == data

@@ -20,8 +20,14 @@ MESSAGES = sorted({(kind, key) for kind, key, _ in EVERY_MESSAGE})
 
 
 # a page's cursor; in old requests between brokers, structs that name a topic and its partition at once
-NO_ELEMENTS = ("cursor", "next_cursor", "ungrouped_partition_states", "ungrouped_partitions", "partition_errors")
-NO_ELEMENTS += ("remaining_partitions",)
+NO_ELEMENTS = (
+    "cursor",
+    "next_cursor",
+    "ungrouped_partition_states",
+    "ungrouped_partitions",
+    "partition_errors",
+    "remaining_partitions",
+)
 
 
 def projected(kind: MessageKind, key: int, version: int, body: bytes, mark: str) -> list[Any]:

@@ -13,6 +13,7 @@ from kafka.net.sasl.plain import SaslMechanismPlain
 from kafka.net.sasl.scram import ScramClient
 
 from proxy.wire import apis, catalog, sasl
+from proxy.wire.keys import SASL_HANDSHAKE
 from proxy.wire.sasl import Sender, Token, TokenKind
 from tests.sweeps import examples
 from tests.tables import each_row
@@ -233,8 +234,8 @@ def test_a_token_that_its_mechanism_does_not_have_is_opaque() -> None:
 
 
 def test_the_mechanism_stands_in_the_handshake() -> None:
-    for version in apis.versions(sasl.SASL_HANDSHAKE):
-        frame = catalog.encode_request(sasl.SASL_HANDSHAKE, version, 7, "c", {"mechanism": "PLAIN"})
+    for version in apis.versions(SASL_HANDSHAKE):
+        frame = catalog.encode_request(SASL_HANDSHAKE, version, 7, "c", {"mechanism": "PLAIN"})
         assert sasl.handshake_mechanism(frame) == "PLAIN"
         assert sasl.handshake_mechanism(frame[:-2]) is None
     assert sasl.handshake_mechanism(b"\0\x11\0\x63" + bytes(6)) is None

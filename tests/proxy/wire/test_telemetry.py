@@ -41,16 +41,17 @@ def payload() -> otlp.MetricsData:
     )
     measured = otlp.NumberDataPoint(time_unix_nano=7, as_double=1.5)
     spread = otlp.HistogramDataPoint(count=2, sum=3.5, bucket_counts=[1, 1], explicit_bounds=[2.0], min=0.0)
+    unknown = otlp.AggregationTemporality.ValueType(99)
     metrics = [
         otlp.Metric(
             name="org.apache.kafka.producer.records.total",
             unit="1",
             sum=otlp.Sum(
-                data_points=[counted], is_monotonic=True, aggregation_temporality="AGGREGATION_TEMPORALITY_DELTA"
+                data_points=[counted], is_monotonic=True, aggregation_temporality=otlp.AGGREGATION_TEMPORALITY_DELTA
             ),
         ),
         otlp.Metric(name="org.apache.kafka.producer.rate", gauge=otlp.Gauge(data_points=[measured])),
-        otlp.Metric(name="spread", histogram=otlp.Histogram(data_points=[spread], aggregation_temporality=99)),
+        otlp.Metric(name="spread", histogram=otlp.Histogram(data_points=[spread], aggregation_temporality=unknown)),
     ]
     nested = [
         attribute("empty"),

@@ -105,7 +105,7 @@ def rows(request_row: Callable[..., Row], response_row: Callable[..., Row]) -> l
     batch = records.write_batch([records.Record(0, 1000, value=b"v")])
     partition = {"partition_index": 0, "high_watermark": 1, "records": batch}
     produced = {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]}
-    frames = {
+    frames: dict[int, tuple[Row, Row]] = {
         3: ({"topics": None}, {"cluster_id": "c", "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}),
         0: (produced, {"responses": [{"name": "t", "partition_responses": [{"index": 0}]}]}),
         1: ({"topics": [{"topic": "t"}]}, {"responses": [{"topic": "t", "partitions": [partition]}]}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,8 +50,9 @@ def test_a_checkpoint_claimed_without_write_is_not_written(tmp_path: Path) -> No
 def test_the_checkpoint_of_another_stream_is_refused(tmp_path: Path, name: str, value: object, says: str) -> None:
     claimed(tmp_path)
     (tmp_path / "checkpoint" / "latency_by_api").mkdir()
+    other: dict[str, Any] = {name: value}
     with pytest.raises(WrongCheckpoint, match=f"is the checkpoint of another stream: {says}"):
-        claimed(tmp_path, **{name: value})
+        claimed(tmp_path, **other)
 
 
 OTHER_FORMS = {"older": FORM - 1, "newer": FORM + 1}
@@ -84,7 +86,8 @@ def test_a_stream_of_another_form_that_never_began_blocks_no_later_one(tmp_path:
 
 
 def test_a_stream_that_never_began_does_not_fix_the_options(tmp_path: Path) -> None:
-    claimed(tmp_path, **{"--window": "5m"})
+    other: dict[str, Any] = {"--window": "5m"}
+    claimed(tmp_path, **other)
     claimed(tmp_path)
     assert json.loads((tmp_path / "checkpoint" / OWNER).read_text())["--window"] != "5m"
 
@@ -169,7 +172,9 @@ def test_a_second_stream_is_refused_and_a_killed_one_blocks_no_later_one(tmp_pat
     output, checkpoint, log = tmp_path / "out", tmp_path / "out" / "_checkpoint", tmp_path / "log"
     child = spawn([sys.executable, "-c", HOLDER, str(output), str(checkpoint)], output=log)
     try:
-        wait_for(lambda: "held" in log.read_text(), "the locks", hopeless=lambda: child.poll() and log.read_text())
+        wait_for(
+            lambda: "held" in log.read_text(), "the locks", hopeless=lambda: log.read_text() if child.poll() else None
+        )
         for mine in ([output], [checkpoint], [tmp_path / "other", checkpoint]):
             with pytest.raises(WrongCheckpoint, match=r"another stream writes to .* now: right would be "):
                 StreamLocks(mine).take(make=True)

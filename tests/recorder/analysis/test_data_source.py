@@ -120,6 +120,7 @@ def _why_a_stream_ends(spark: SparkSession, capture: Path) -> str | None:
 def test_a_stream_is_refused_with_what_streams_a_capture(spark: SparkSession, tmp_path: Path) -> None:
     register(spark)
     why = wait_for(lambda: _why_a_stream_ends(spark, tmp_path), "a worker that Spark's ten seconds are enough for")
+    assert why is not None
     said = [line for line in why.splitlines() if "Error: " in line]
     right = f"right would be kafka-wiretap stream {tmp_path}, or streaming.exchanges_as_they_come"
     assert len(said) == 1

@@ -74,7 +74,7 @@ def generated(folder: Path, seed: int) -> Path:
 def _placed(number: int, frame: dict[str, Any]) -> dict[str, Any]:
     """The frame as a row of a capture: a request and its answer are neighbours on one of three connections."""
     at_ns = NOON_NS + number * 1_000_700
-    row = {"session": "20261128T120000Z-abc", "cluster": "main", "made_by": "broker", "at_ns": at_ns}
+    row: dict[str, Any] = {"session": "20261128T120000Z-abc", "cluster": "main", "made_by": "broker", "at_ns": at_ns}
     row |= {"client": "10.0.0.1:5000", "at": at_ns // 1000, "mono_ns": at_ns, "awaits": True, "node": number % 3}
     row |= frame | {"api": _api(row | frame), "connection": number % 3, "sequence": number, "exchange": number // 6}
     data = row["frame"]
@@ -86,7 +86,8 @@ def _api(row: dict[str, Any]) -> str | None:
     """The API's name, as its dialect has it."""
     if row["dialect"] == "kafka" or row["api_key"] is None:
         return row["api"]
-    return RequestType(row["api_key"]).api
+    api: str = RequestType(row["api_key"]).api
+    return api
 
 
 def rows(table: DataFrame) -> list[str]:

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -108,7 +108,7 @@ def test_a_second_interrupt_leaves_no_jvm_behind(jvm: Any, monkeypatch: pytest.M
 def test_batches_on_their_way_to_python_are_bounded_in_bytes_and_rows(
     spark: SparkSession, capture: Build, response_row: Build
 ) -> None:
-    def sizes(batches: Iterator[Any]) -> Iterator[Any]:
+    def sizes(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows], "bytes": [batch.nbytes]})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from threading import Barrier, Event
 from typing import Any
@@ -39,8 +40,9 @@ def test_an_error_is_raised_and_no_further_question_is_asked(monkeypatch: pytest
     def wrong() -> None:
         raise ValueError("no such column")
 
+    questions: list[Callable[[], None]] = [wrong, *(partial(asked.append, number) for number in range(1000))]
     with pytest.raises(ValueError, match="no such column"):
-        ask_all([wrong, *(partial(asked.append, number) for number in range(1000))])
+        ask_all(questions)
     assert asked == []
 
 

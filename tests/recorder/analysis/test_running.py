@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import TimestampType
 
-from recorder.analysis import running
+from recorder.analysis import job, running
 from recorder.analysis.bodies import Captured
 from recorder.analysis.running import Place, _answer, ask, in_utc
 from recorder.analysis.scan import files_in
@@ -45,7 +45,7 @@ def last_byte(file: Path, name: str) -> int:
     """The offset of a column's last byte: that of a number of the last row."""
     group = pq.read_metadata(file).row_group(0)
     (column,) = (each for at in range(group.num_columns) if (each := group.column(at)).path_in_schema == name)
-    return (column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size - 1
+    return int((column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size - 1)
 
 
 @pytest.mark.real
@@ -60,9 +60,12 @@ def test_a_broken_file_is_named_and_the_others_are_read(
     whole = file.read_bytes()
     flipped = bytearray(whole)
     flipped[last_byte(file, "mono_ns")] ^= 1
-    file.write_bytes(
-        {"no end": whole[:-20], "no pages": whole[:4] + bytes(600) + whole[604:], "a bit": flipped}[damage]
-    )
+    damaged: dict[str, bytes | bytearray] = {
+        "no end": whole[:-20],
+        "no pages": whole[:4] + bytes(600) + whole[604:],
+        "a bit": flipped,
+    }
+    file.write_bytes(damaged[damage])
     rows = _answer(spark, asked, lambda captured: load(captured, table).collect())
     assert len(rows) == 2
     ((broken, why),) = asked.broken.items()
@@ -98,7 +101,7 @@ def test_a_session_of_a_command_has_times_in_utc(monkeypatch: pytest.MonkeyPatch
     def session(*_: Any, **__: Any) -> Iterator[Any]:
         yield os.environ["TZ"]
 
-    monkeypatch.setattr(running.job, "session", session)
+    monkeypatch.setattr(job, "session", session)
     with running.opened("local[1]", {}, quick=True) as zone:
         assert str(zone) == "UTC"
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, cast
@@ -341,13 +342,17 @@ def steps_of(folder: Path) -> int:
     return len([*folder.glob("out/_checkpoint/*/offsets/[0-9]*"), *folder.glob("out/_checkpoint/*/commits/[0-9]*")])
 
 
+def has_begun(folder: Path, steps: int) -> bool:
+    return steps_of(folder) >= steps
+
+
 def go_on(load: Load, folder: Path, steps: int) -> None:
     """Returns when the stream has run so many more steps; each takes a new segment."""
     for _ in range(steps):
         until = steps_of(folder) + 1
         load.reach(SEGMENT)
         with load.paused():
-            wait_for(lambda until=until: steps_of(folder) >= until, "a step of the stream", seconds=PATIENCE)
+            wait_for(partial(has_begun, folder, until), "a step of the stream", seconds=PATIENCE)
 
 
 def write_a_day_later(capture: Path, row: dict[str, Any]) -> datetime:

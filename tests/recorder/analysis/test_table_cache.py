@@ -27,21 +27,24 @@ class Made:
 
 
 def test_a_table_that_several_threads_ask_for_is_worked_out_once() -> None:
-    cache, made = TableCache(), Made()
-    found = ask_all([partial(cache.table, "exchanges", lambda: made)] * (3 * THREADS))  # type: ignore[arg-type, return-value]
+    cache = TableCache()
+    made: Any = Made()
+    found = ask_all([partial(cache.table, "exchanges", lambda: made)] * (3 * THREADS))
     assert made.times == 1
     assert all(one is made for one in found)
 
 
 def test_tables_of_other_times_are_other_tables_and_one_may_be_made_of_another() -> None:
-    cache, names, rows = TableCache(), Made(), Made()
+    cache = TableCache()
+    names: Any = Made()
+    rows: Any = Made()
 
     def rows_with_names() -> Any:
-        assert cache.table(("names", None), lambda: names) is names  # type: ignore[arg-type, return-value]
+        assert cache.table(("names", None), lambda: names) is names
         return rows
 
-    assert cache.table(("rows", 0), rows_with_names) is rows
-    assert cache.table(("rows", 1), rows_with_names) is rows
+    found = [cache.table(("rows", time), rows_with_names) for time in (0, 1)]
+    assert all(one is rows for one in found)
     assert (names.times, rows.times) == (1, 2)
 
 

@@ -21,8 +21,7 @@ from recorder.capture.inventory import Inventory
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.selection import Selection
 from recorder.capture.session import RecordSettings
-from recorder.capture.spool import Entry, EntryKind
-from recorder.capture.writer import Item
+from recorder.capture.spool import Entry, EntryKind, Item
 from tests.recorder.capture import traffic
 from tests.recorder.capture.logged import opened
 
@@ -99,11 +98,11 @@ WHOLE, SMALL, BYTES = 1 << 20, 10, 1
 
 
 class Flood(NamedTuple):
-    """`count` pieces, sent in chunks of `size`. `before`: what the client sends first."""
+    """`times` pieces, sent in chunks of `size`. `before`: what the client sends first."""
 
     make: Callable[[int], bytes]
     size: int = WHOLE
-    count: int = 100
+    times: int = 100
     before: bytes = b""
     settings: RecordSettings = EVERYTHING
 

@@ -13,7 +13,7 @@ def opened(**facts: Any) -> dict[str, Any]:
 
 def account(**counted: Any) -> dict[str, Any]:
     """What a tap has counted of a gap."""
-    nothing = {name: {} for name in ("requests", "responses", "request_bytes", "response_bytes")}
+    nothing: dict[str, Any] = {name: {} for name in ("requests", "responses", "request_bytes", "response_bytes")}
     return {"reason": "queue_full", "since_ns": 1, "early": [], "early_responses": []} | nothing | counted
 
 

@@ -10,6 +10,7 @@ from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
 from recorder.capture import reader
 from recorder.capture.lock import Lock
+from recorder.capture.reader import CaptureFile
 from recorder.capture.segments import SegmentReader, segment_name
 from recorder.capture.segments import segments as numbers
 from recorder.capture.session import SPOOL_FOLDER
@@ -95,6 +96,12 @@ def rows(
     for file in reader.files(folder, kind):
         for table in reader.row_groups(file, columns, where=where, allowance=Allowance(reader.READING, most)):
             yield from table.to_pylist()
+
+
+def local_path(file: CaptureFile) -> Path:
+    """Returns where a file of a capture is that is no bucket's."""
+    assert isinstance(file.path, Path)
+    return file.path
 
 
 def frame_rows(folder: Path, connection: int | None = None) -> list[dict[str, Any]]:

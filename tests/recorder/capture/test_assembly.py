@@ -3,11 +3,12 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from proxy.conversation.conversation import Conversation
-from proxy.wire import catalog
+from proxy.wire import catalog, keys
 from proxy.wire.dialects import Dialect
 from recorder.capture import storage
 from recorder.capture.assembly import Assembly
@@ -20,7 +21,7 @@ from tests.recorder.capture.looks import event_rows, frame_rows
 from tests.recorder.capture.traffic import framed
 
 RNG = random.Random(1)
-METADATA = traffic.call(RNG, traffic.METADATA, 1, "c", 100)
+METADATA = traffic.call(RNG, keys.METADATA, 1, "c", 100)
 
 
 class Log:
@@ -41,7 +42,7 @@ class Log:
     def feed_json(self, kind: EntryKind, fields: object, direction: int = 0, offset: int = 0) -> None:
         self.feed(kind, json.dumps(fields).encode(), direction, offset)
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         self.assembly.finish()
         storage.publish(self.files.finish(), storage.ignore_step)
         return frame_rows(self.folder)

@@ -56,7 +56,7 @@ class Stream:
 
 def written(found: list[Item], direction: int) -> tuple[bytes, set[int], set[int]]:
     """The bytes of a direction in the items, at their offsets, with masked and left-out places."""
-    stream, masked, left_out = b"", set(), set()
+    stream, masked, left_out = b"", set[int](), set[int]()
     for kind, side, _, offset, _, data, spans in found:
         if side != direction:
             continue

@@ -8,6 +8,7 @@ import pytest
 from fuzz.plays import Pages
 from proxy.conversation.exchange import Direction
 from proxy.files import Folder
+from proxy.wire import keys
 from recorder.capture.entry_json import decoded
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import CONNECTION, KIND, Entry, EntryKind
@@ -38,7 +39,7 @@ def test_each_segment_tells_once_of_each_connection_that_has_something_to_say_in
     told = []
     for turn in range(4):
         for number in range(min(turn + 1, 3)):
-            call = traffic.call(rng, traffic.HEARTBEAT, turn, "c")
+            call = traffic.call(rng, keys.HEARTBEAT, turn, "c")
             player.play(number, traffic.Chunk(Direction.REQUEST, call.request, 10))
             player.play(number, traffic.Chunk(Direction.RESPONSE, call.answer or b"", 11))
         told.append(checkpoints(pages))
@@ -56,7 +57,7 @@ def test_a_checkpoint_is_written_only_where_a_record_may_continue(bodies: str, s
     tap, pages = paged(bodies=bodies)
     player = Player(tap)
     rng = random.Random(seed)
-    talk = traffic.cut(rng, traffic.talk(rng, 1, 30, (traffic.METADATA, traffic.SASL_AUTHENTICATE)), 40)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 30, (keys.METADATA, keys.SASL_AUTHENTICATE)), 40)
     conversation = player.open(talk)
     line = tap._recorders[1]
     said = 0
@@ -82,7 +83,7 @@ def test_a_connection_with_too_many_requests_in_flight_waits_for_a_quieter_momen
     tap, pages = paged()
     player = Player(tap)
     player.open(Talk(1, []))
-    asked = [traffic.call(random.Random(1), traffic.HEARTBEAT, number, "c") for number in range(3)]
+    asked = [traffic.call(random.Random(1), keys.HEARTBEAT, number, "c") for number in range(3)]
     pages.segment += 1
     for call in asked[1:]:
         player.play(1, traffic.Chunk(Direction.REQUEST, call.request, 10))

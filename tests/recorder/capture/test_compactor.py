@@ -14,13 +14,16 @@ from crc32c import crc32c
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from proxy.wire import catalog
+from proxy.conversation.exchange import Cause, Direction
+from proxy.wire import catalog, keys
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
 from recorder.capture import compaction, compactor, spool
 from recorder.capture import session as sessions
+from recorder.capture.compaction import Compaction
 from recorder.capture.compactor import Compacted, Summary, compact, compact_session
-from recorder.capture.session import FolderError, Lock, RecordSettings
+from recorder.capture.lock import COMPACTOR_LOCK, Lock
+from recorder.capture.session import FolderError, RecordSettings
 from recorder.capture.status import read_status
 from recorder.capture.tap import Tap, open_tap
 from tests.recorder.capture import traffic
@@ -190,7 +193,7 @@ def test_a_segment_that_ends_just_before_the_reader_waits_is_read_to_its_end(
         player.play(0, chunk)
     tap.flush()
 
-    def meanwhile(_: compactor.Compaction) -> bool:
+    def meanwhile(_: Compaction) -> bool:
         for chunk in talk.chunks[half:]:
             player.play(0, chunk)
         player.close(0)
@@ -198,7 +201,7 @@ def test_a_segment_that_ends_just_before_the_reader_waits_is_read_to_its_end(
         return False
 
     with monkeypatch.context() as patched:
-        patched.setattr(compactor.Compaction, "_wait", meanwhile)
+        patched.setattr(Compaction, "_wait", meanwhile)
         compact(tmp_path)
     compact(tmp_path)
     assert_capture_holds(tmp_path, [talk])
@@ -207,7 +210,7 @@ def test_a_segment_that_ends_just_before_the_reader_waits_is_read_to_its_end(
 def test_a_session_that_another_compacts_is_left_to_it(tmp_path: Path) -> None:
     rng = random.Random(5)
     session = record(tmp_path, some_talks(rng, 1, 5, 300), rng)
-    lock = take_lock(session_folder(tmp_path, session), sessions.COMPACTOR_LOCK)
+    lock = take_lock(session_folder(tmp_path, session), COMPACTOR_LOCK)
     assert lock is not None
     assert compact(tmp_path).busy == (session,)
     lock.release()
@@ -238,11 +241,11 @@ def test_a_killed_proxys_session_ends_where_its_log_does(tap_of: TapOf, tmp_path
 
 def test_a_frame_that_never_came_whole_is_a_row_with_a_note(tap_of: TapOf, tmp_path: Path) -> None:
     rng = random.Random(7)
-    call = traffic.call(rng, traffic.METADATA, 1, "c", 300)
+    call = traffic.call(rng, keys.METADATA, 1, "c", 300)
     tap = tap_of()
     player = Player(tap)
     player.open(Talk(0, []))
-    player.play(0, traffic.Chunk(traffic.Direction.REQUEST, call.request[:200], 10))
+    player.play(0, traffic.Chunk(Direction.REQUEST, call.request[:200], 10))
     player.close(0)
     tap.close()
     compact(tmp_path)
@@ -256,7 +259,7 @@ def test_a_masked_opaque_frame_says_neither_client_nor_content(tap_of: TapOf, tm
     tap = tap_of()
     player = Player(tap)
     player.open(Talk(0, []))
-    player.play(0, traffic.Chunk(traffic.Direction.REQUEST, call.request, 10))
+    player.play(0, traffic.Chunk(Direction.REQUEST, call.request, 10))
     player.close(0)
     tap.close()
     compact(tmp_path)
@@ -269,7 +272,7 @@ def test_a_masked_opaque_frame_says_neither_client_nor_content(tap_of: TapOf, tm
 def play_stream(player: Player, direction: int, stream: bytes, size: int, at_ns: int) -> None:
     """A stream in pieces of a size."""
     for at in range(0, len(stream), size):
-        player.play(0, traffic.Chunk(traffic.Direction(direction), stream[at : at + size], at_ns + at))
+        player.play(0, traffic.Chunk(Direction(direction), stream[at : at + size], at_ns + at))
 
 
 @pytest.mark.real
@@ -284,9 +287,9 @@ def test_frames_above_the_default_limit_are_rows_where_the_proxy_lets_them_throu
         "timeout_ms": 1,
         "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": records}]}],
     }
-    large = traffic.framed(catalog.encode_request(traffic.PRODUCE, 8, 7, "c", values))
-    answer = traffic.framed(catalog.encode_response(traffic.PRODUCE, 8, 7, {"responses": []}))
-    small = traffic.call(rng, traffic.METADATA, 8, "c")
+    large = traffic.framed(catalog.encode_request(keys.PRODUCE, 8, 7, "c", values))
+    answer = traffic.framed(catalog.encode_response(keys.PRODUCE, 8, 7, {"responses": []}))
+    small = traffic.call(rng, keys.METADATA, 8, "c")
     tap = tap_of(segment=40 * MIB, queue=300 * MIB)
     player = Player(tap)
     player.open(Talk(0, []), limits=FrameLimits(200 * MIB, 200 * MIB))
@@ -297,8 +300,8 @@ def test_frames_above_the_default_limit_are_rows_where_the_proxy_lets_them_throu
     compact(tmp_path)
     rows = frame_rows(tmp_path)
     assert [(row["kind"], row["api_key"], row["note"]) for row in rows] == [
-        *(("request", api, None) for api in (traffic.PRODUCE, traffic.METADATA)),
-        *(("response", api, None) for api in (traffic.PRODUCE, traffic.METADATA)),
+        *(("request", api, None) for api in (keys.PRODUCE, keys.METADATA)),
+        *(("response", api, None) for api in (keys.PRODUCE, keys.METADATA)),
     ]
     assert rows[0]["size"] == len(large) - 4 > 101 * MIB
     assert rows[0]["frame"] == large[4:]
@@ -311,15 +314,15 @@ def test_lengths_beyond_the_proxys_limit_are_not_frames(tap_of: TapOf, tmp_path,
     if dialect is Dialect.KAFKA_07:
         asked, answered = b"\0\1", b"\0\0"
     else:
-        asked, answered = catalog.encode_request(traffic.HEARTBEAT, 0, 7, "c", {}), (7).to_bytes(4, "big")
+        asked, answered = catalog.encode_request(keys.HEARTBEAT, 0, 7, "c", {}), (7).to_bytes(4, "big")
     frames = [[head + bytes(size - len(head)) for size in (64, 65)] for head in (asked, answered)]
     tap = tap_of()
     player = Player(tap)
     player.open(Talk(0, [], dialect=dialect), limits=FrameLimits(64, 64))
-    player.play(0, traffic.Chunk(traffic.Direction.REQUEST, traffic.framed(frames[0][0]) * 2, 10))
-    player.play(0, traffic.Chunk(traffic.Direction.RESPONSE, traffic.framed(frames[1][0]), 11))
-    player.play(0, traffic.Chunk(traffic.Direction(direction), traffic.framed(frames[direction][1]), 12))
-    player.close(0, traffic.Cause.BAD_LENGTH)
+    player.play(0, traffic.Chunk(Direction.REQUEST, traffic.framed(frames[0][0]) * 2, 10))
+    player.play(0, traffic.Chunk(Direction.RESPONSE, traffic.framed(frames[1][0]), 11))
+    player.play(0, traffic.Chunk(Direction(direction), traffic.framed(frames[direction][1]), 12))
+    player.close(0, Cause.BAD_LENGTH)
     tap.close()
     compact(tmp_path)
     rows = frame_rows(tmp_path)

@@ -9,6 +9,7 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction
 from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
+from proxy.wire import keys
 from proxy.wire.dialects import Dialect
 from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from recorder.capture.connection_state import ConnectionState
@@ -17,7 +18,7 @@ from tests.recorder.capture import traffic
 from tests.recorder.capture.logged import opened
 
 RNG = random.Random(1)
-CALL = traffic.call(RNG, traffic.METADATA, 1, "one")
+CALL = traffic.call(RNG, keys.METADATA, 1, "one")
 ROUTES = Routes()
 EACH = {one.dialect: one for one in (ROUTES, Routes07())}
 
@@ -31,8 +32,8 @@ def feed(one: ConnectionState, chunk: bytes) -> None:
     feed_chunk(one.conversation, Direction.REQUEST, chunk, 5, one.kinds[0])
 
 
-def exchange(one: ConnectionState, client_id: str | None, number: int = 1):  # type: ignore[no-untyped-def]
-    call = traffic.call(RNG, traffic.METADATA, number, client_id)
+def exchange(one: ConnectionState, client_id: str | None, number: int = 1):
+    call = traffic.call(RNG, keys.METADATA, number, client_id)
     feed(one, call.request)
     assert one.conversation is not None
     return one.conversation.in_flight[-1], call.request[4:]
@@ -154,7 +155,7 @@ def test_client_ids_of_requests_in_a_gap_are_unknown() -> None:
     one.break_off("queue_full", 77)
     beyond = Conversation(ROUTES)
     for number in range(3):
-        beyond.requests(traffic.call(RNG, traffic.METADATA, number, "two").request, number)
+        beyond.requests(traffic.call(RNG, keys.METADATA, number, "two").request, number)
     one.resume(Conversation.from_state(ROUTES, beyond.boundary_state() or {}))
     assert list(one.unusual_client_ids) == [(1, None), (2, None)]
     assert one.sequence == 3

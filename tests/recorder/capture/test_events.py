@@ -5,9 +5,10 @@ import random
 
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.routes import Routes
+from proxy.wire import keys
 from recorder.capture import events as module
 from recorder.capture.closed_connections import MissedConnections
-from recorder.capture.columns import EventRows
+from recorder.capture.columns import EventRows, FrameRows, SharedDictionaries
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.events import Events
 from tests.recorder.capture import traffic
@@ -19,6 +20,10 @@ class One:
 
     def __init__(self) -> None:
         self.rows = EventRows("s", None)
+        self.shared = SharedDictionaries()
+
+    def frame_rows(self, at_ns: int, clock_offset_ns: int, size: int, *, carries_records: bool) -> FrameRows:
+        raise AssertionError("events have no frames")
 
     def event_rows(self, at_ns: int) -> EventRows:
         return self.rows
@@ -28,7 +33,7 @@ def conn(calls: int = 0) -> ConnectionState:
     one = ConnectionState(4, Conversation(Routes(), decides=False), {"client": "c:1"})
     for number in range(calls):
         assert one.conversation is not None
-        one.conversation.requests(traffic.call(random.Random(1), traffic.METADATA, number, "c").request, 1)
+        one.conversation.requests(traffic.call(random.Random(1), keys.METADATA, number, "c").request, 1)
     return one
 
 

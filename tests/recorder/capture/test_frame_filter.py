@@ -10,7 +10,7 @@ import pytest
 
 from proxy.conversation.exchange import Direction
 from proxy.log import KeyFormatter
-from proxy.wire import catalog
+from proxy.wire import catalog, keys
 from proxy.wire.apis import api_name
 from recorder.capture.compactor import compact
 from recorder.capture.session import RecordSettings
@@ -69,7 +69,7 @@ def head_of(row: dict[str, Any]) -> int:
     if row["kind"] == "response":
         return 4
     head = 10 + len((row["client_id"] or "").encode())
-    if row["api_key"] == traffic.PRODUCE:
+    if row["api_key"] == keys.PRODUCE:
         # a null transactional id, after the tags if the version is flexible, and the acks
         head += 4
     return head
@@ -120,9 +120,9 @@ def test_the_recorded_frames_are_the_selected_ones_for_any_cuts(
 
 def call(client_id: str, body: str, version: int = 3) -> Call:
     values = {"group_id": body, "generation_id": 1, "member_id": "m"}
-    asked = catalog.encode_request(traffic.HEARTBEAT, version, 1, client_id, values)
-    answered = catalog.encode_response(traffic.HEARTBEAT, version, 1, {"error_code": 0})
-    return Call(traffic.HEARTBEAT, version, 1, client_id, framed(asked), framed(answered))
+    asked = catalog.encode_request(keys.HEARTBEAT, version, 1, client_id, values)
+    answered = catalog.encode_response(keys.HEARTBEAT, version, 1, {"error_code": 0})
+    return Call(keys.HEARTBEAT, version, 1, client_id, framed(asked), framed(answered))
 
 
 def written(tmp_path: Path, tap: Tap) -> bytes:
@@ -271,7 +271,7 @@ def test_a_gap_between_a_request_that_is_left_out_and_its_answer_changes_nothing
     for talk in talks:
         came = {(row["kind"], row["exchange"]): row for row in traffic.expected(talk)}
         for row in frame_rows(tmp_path, talk.connection):
-            assert row["api_key"] in (traffic.PRODUCE, traffic.METADATA)
+            assert row["api_key"] in (keys.PRODUCE, keys.METADATA)
             assert row["frame"] == came[row["kind"], row["exchange"]]["frame"]
 
 

@@ -10,13 +10,13 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, FrameKind
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Verdict
-from proxy.wire import catalog
+from proxy.wire import catalog, keys
 from recorder.capture.frame_spans import FrameSpan, feed_chunk
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import framed
 from tests.sweeps import examples
 
-KINDS = (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE, traffic.SASL_AUTHENTICATE, traffic.VENDOR)
+KINDS = (keys.METADATA, keys.HEARTBEAT, keys.PRODUCE, keys.SASL_AUTHENTICATE, traffic.VENDOR)
 Piece = tuple[str, int | None, int, int, int, int]
 
 
@@ -54,7 +54,7 @@ def test_the_frames_are_those_that_marks_would_give(seed: int, largest: int) -> 
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
 def test_tokens_lie_between_the_frames(size: int) -> None:
     fast, slow = Conversation(Routes(), decides=False), Conversation(Routes.everything(), decides=False)
-    heartbeat = traffic.call(random.Random(1), traffic.HEARTBEAT, 1, "c")
+    heartbeat = traffic.call(random.Random(1), keys.HEARTBEAT, 1, "c")
     handshake = framed(catalog.encode_request(17, 0, 1, "c", {"mechanism": "PLAIN"}))
     stream = handshake + framed(b"a token") + framed(b"") + heartbeat.request
     first, last = len(handshake), len(stream) - len(heartbeat.request)
@@ -73,7 +73,7 @@ def test_tokens_lie_between_the_frames(size: int) -> None:
 
 def test_the_proxys_answers_are_recorded_where_they_were_sent() -> None:
     rng = random.Random(2)
-    calls = [traffic.call(rng, traffic.HEARTBEAT, number, "c") for number in range(3)]
+    calls = [traffic.call(rng, keys.HEARTBEAT, number, "c") for number in range(3)]
     talk = Conversation(Routes(), decides=False)
     feed_chunk(talk, Direction.REQUEST, b"".join(call.request for call in calls), 1, FrameKind.REQUEST)
     made = framed((1).to_bytes(4, "big"))

@@ -4,14 +4,15 @@ import random
 
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.routes import Routes
+from proxy.wire import keys
 from recorder.capture.frames import GAP_FULL
 from recorder.capture.gap import Gap, lost_by_api
 from tests.recorder.capture import traffic
 from tests.recorder.capture.logged import account
 
 RNG = random.Random(1)
-METADATA = traffic.call(RNG, traffic.METADATA, 1, "c")
-HEARTBEAT = traffic.call(RNG, traffic.HEARTBEAT, 2, "c")
+METADATA = traffic.call(RNG, keys.METADATA, 1, "c")
+HEARTBEAT = traffic.call(RNG, keys.HEARTBEAT, 2, "c")
 
 
 def broken(next_exchange: int = 0, cut: str | None = None, cut_size: int = 0) -> dict[str, object]:

@@ -299,7 +299,7 @@ def test_without_a_thread_to_be_had_the_report_is_the_one_before(session, monkey
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr(lags.threading.Thread, "start", none_to_be_had)
+        patched.setattr(threading.Thread, "start", none_to_be_had)
         assert reports.newest() == Status()
     write_status(session, Status(frames=3))
     assert reports.newest() == Status(frames=3)

@@ -1,6 +1,8 @@
 """Tests of locks: who may write or compact a session, even after lock files were removed."""
 
+import fcntl
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -33,13 +35,13 @@ def test_a_process_that_looks_if_a_session_is_live_keeps_nobody_from_the_lock(
     session: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looking = session.create("lock")
-    locks.fcntl.flock(looking, locks.fcntl.LOCK_SH)
+    fcntl.flock(looking, fcntl.LOCK_SH)
 
     def looked(seconds: float) -> None:
         if seconds:
-            locks.fcntl.flock(looking, locks.fcntl.LOCK_UN)
+            fcntl.flock(looking, fcntl.LOCK_UN)
 
-    monkeypatch.setattr(locks.time, "sleep", looked)
+    monkeypatch.setattr(time, "sleep", looked)
     assert Lock.take(session, "lock") is not None
     os.close(looking)
 
@@ -53,7 +55,7 @@ def test_a_session_whose_writers_lock_was_removed_is_live_while_its_segment_is_w
 
 
 def test_a_session_without_held_locks_is_not_live(session: Folder, written: int) -> None:
-    locks.fcntl.flock(written, locks.fcntl.LOCK_UN)
+    fcntl.flock(written, fcntl.LOCK_UN)
     assert not locks.is_live(session)
     assert locks.take_writer_lock(session) is not None
     assert locks.take_writer_lock(session) is None
@@ -73,14 +75,14 @@ def test_a_second_compactor_waits_though_the_firsts_lock_was_removed(session: Fo
 def test_the_lock_files_alone_count_where_folders_and_segments_have_no_locks(
     session: Folder, written: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flock = locks.fcntl.flock
+    flock = fcntl.flock
 
     def only_files(descriptor: int, how: int) -> None:
         if not os.readlink(f"/proc/self/fd/{descriptor}").endswith(".lock"):
             raise OSError(37, "No locks available")
         flock(descriptor, how)
 
-    monkeypatch.setattr(locks.fcntl, "flock", only_files)
+    monkeypatch.setattr(fcntl, "flock", only_files)
     locks.lock_segment(written)
     assert not locks.is_live(session)
     writer, compactor = locks.take_writer_lock(session), locks.take_compactor_lock(session)

@@ -97,7 +97,7 @@ def test_row_groups_hold_frames_with_records_or_others_and_keep_their_bounds(
 def test_a_large_file_ends_where_its_bytes_or_its_rows_are_enough(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes = [file.path.stat().st_size for file in reader.files(folder)]
+    sizes = [looks.local_path(file).stat().st_size for file in reader.files(folder)]
     merge(folder, out, file_bytes=max(sizes) * 2, now_ns=LATER)
     assert 2 < len(reader.files(out)) < len(sizes)
     assert frames(out) == frames(folder)
@@ -270,7 +270,7 @@ def test_the_folder_of_a_recording_is_refused(folder: Path, out: Path) -> None:
 def test_hours_may_be_removed_once_they_are_merged(folder: Path, out: Path) -> None:
     merge(folder, out, now_ns=LATER)
     before = looks.everything(out)
-    reader.files(folder)[0].path.unlink()
+    looks.local_path(reader.files(folder)[0]).unlink()
     assert merge(folder, out, now_ns=LATER).large_files == 0
     assert looks.everything(out) == before
 
@@ -278,7 +278,7 @@ def test_hours_may_be_removed_once_they_are_merged(folder: Path, out: Path) -> N
 def test_rows_are_never_there_twice(folder: Path, out: Path) -> None:
     merge(folder, out, now_ns=LATER)
     before = looks.everything(out)
-    path = reader.files(folder)[0].path
+    path = looks.local_path(reader.files(folder)[0])
     path.rename(path.with_name(f"{path.name.rsplit('-', 1)[0]}-00000099.parquet"))
     with pytest.raises(CannotMerge, match="is merged already: choose another folder"):
         merge(folder, out, now_ns=LATER)
@@ -300,7 +300,7 @@ def test_captures_of_several_proxies_may_share_a_folder(folder: Path, out: Path)
 def test_a_damaged_file_is_named_and_keeps_its_session_and_hour_alone_from_being_merged(
     folder: Path, out: Path
 ) -> None:
-    path = reader.files(folder)[-1].path
+    path = looks.local_path(reader.files(folder)[-1])
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
     (why,) = merge(folder, out, now_ns=LATER).failed

@@ -9,6 +9,7 @@ import pytest
 from crc32c import crc32c
 
 from proxy.files import Folder
+from proxy.wire import keys
 from recorder.capture import progress
 from recorder.capture.assembly import Assembly
 from recorder.capture.entry_json import InvalidEntryError
@@ -19,7 +20,7 @@ from tests.recorder.capture import traffic
 from tests.recorder.capture.logged import opened
 from tests.recorder.capture.traffic import as_json
 
-CALL = traffic.call(random.Random(1), traffic.METADATA, 1, "c", 200)
+CALL = traffic.call(random.Random(1), keys.METADATA, 1, "c", 200)
 
 
 def some_assembly(folder: Path) -> Assembly:

@@ -122,12 +122,17 @@ def test_a_file_that_is_called_like_no_part_of_a_capture_is_named(tmp_path: Path
 
 @pytest.mark.parametrize("damage", ["empty", "torn", "garbage", "within", "names"])
 def test_a_file_that_is_damaged_is_named(talks: list[Talk], tmp_path: Path, damage: str) -> None:
-    path = reader.files(tmp_path)[0].path
+    path = looks.local_path(reader.files(tmp_path)[0])
     content = bytearray(path.read_bytes())
     content[4:] = content[4:].replace(b"\x28\xb5\x2f\xfd", b"none")
     # the column's name is in the footer's metadata and in its schema
     names = path.read_bytes().replace(c.KIND.encode(), b"\xff" * len(c.KIND))
-    kept = {"empty": b"", "torn": content[: len(content) // 2], "garbage": b"x" * 100, "within": content}
+    kept: dict[str, bytes | bytearray] = {
+        "empty": b"",
+        "torn": content[: len(content) // 2],
+        "garbage": b"x" * 100,
+        "within": content,
+    }
     kept["names"] = names
     path.write_bytes(kept[damage])
     with pytest.raises(DamagedFileError, match=path.name) as damaged:
@@ -138,14 +143,15 @@ def test_a_file_that_is_damaged_is_named(talks: list[Talk], tmp_path: Path, dama
 def test_no_flipped_bit_of_a_page_passes(talks: list[Talk], tmp_path: Path) -> None:
     rng = random.Random(1)
     file = reader.files(tmp_path)[0]
-    whole, group = file.path.read_bytes(), pq.read_metadata(file.path).row_group(0)
-    with file.path.open("rb") as opened:
+    path = looks.local_path(file)
+    whole, group = path.read_bytes(), pq.read_metadata(path).row_group(0)
+    with path.open("rb") as opened:
         stored = [page for at in range(group.num_columns) for page in pages(opened, group.column(at))]
     assert all(page.crc is not None for page in stored)
     for page in rng.sample(stored, 5):
         broken = bytearray(whole)
         broken[page.at + rng.randrange(page.stored)] ^= 1 << rng.randrange(8)
-        file.path.write_bytes(broken)
+        path.write_bytes(broken)
         with pytest.raises(DamagedFileError):
             list(reader.row_groups(file))
 

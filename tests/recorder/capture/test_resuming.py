@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_a_strange_state_is_ignored_when_the_process_crashes_meanwhile(tmp_path:
     talk = record(tmp_path)
     (session_folder(tmp_path, SESSION) / "99999999.state").touch()
     for step in ("rename", "state", "remove segment", "remove state", "remove session"):
-        crash(tmp_path, lambda now, step=step: now.startswith(step))
+        crash(tmp_path, partial(begins_with, step))
     assert compact(tmp_path).damaged == ()
     assert_holds(frame_rows(tmp_path), traffic.expected(talk))
     assert not session_folder(tmp_path, SESSION).exists()
@@ -138,6 +139,10 @@ class Crash(BaseException):
     """An exception that no code catches."""
 
 
+def begins_with(step: str, now: str) -> bool:
+    return now.startswith(step)
+
+
 def crash(folder: Path, at: Callable[[str], bool]) -> None:
     """Compacts, and ends before the first of these steps."""
 
@@ -167,7 +172,7 @@ def test_a_crash_does_not_hide_that_the_first_segment_is_lost(tmp_path: Path, st
     assert without_times[0] == without_times[1]
 
 
-def lose(folder: Path, state: Callable[[Path], None]) -> None:
+def lose(folder: Path, state: Callable[[Path], object]) -> None:
     """Removes all of a session from the spool, except its locks and what `state` leaves."""
     for file in session_folder(folder, SESSION).iterdir():
         if file.suffix == ".log":
@@ -176,7 +181,7 @@ def lose(folder: Path, state: Callable[[Path], None]) -> None:
             state(file)
 
 
-LOSSES: dict[str, Callable[[Path], None]] = {"gone": Path.unlink, "empty": lambda path: path.write_bytes(b"") and None}
+LOSSES: dict[str, Callable[[Path], object]] = {"gone": Path.unlink, "empty": lambda path: path.write_bytes(b"")}
 
 
 @pytest.mark.parametrize("how", LOSSES)

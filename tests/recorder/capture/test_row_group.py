@@ -127,7 +127,7 @@ LOOKS: dict[str, Callable[[reader.CaptureFile], object]] = {
     "streamed bodies": lambda file: list(reader.streamed_bodies(file, 0)),
     "first times": reader.first_times,
     "groups by bytes": lambda file: reader.groups_between(file, 0, 1 << 40),
-    "replaying": lambda file: list(happenings(file.path.parents[3])),
+    "replaying": lambda file: list(happenings(looks.local_path(file).parents[3])),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, FrameKind
 from proxy.conversation.routes import Routes
-from proxy.wire import catalog
+from proxy.wire import catalog, keys
 from proxy.wire.keys import CONTROLLED_SHUTDOWN
 from recorder.capture.columns import EventRows, FrameRows, SharedDictionaries
 from recorder.capture.connection_state import ConnectionState
@@ -96,7 +96,7 @@ def test_rows_change_their_group_with_the_hour_both_ways() -> None:
     groups, rows, conn = made()
     assert conn.conversation is not None
     for mono_ns in (HOUR_NS - 1, HOUR_NS, HOUR_NS - 2):
-        call = traffic.call(RNG, traffic.METADATA, 1, "one")
+        call = traffic.call(RNG, keys.METADATA, 1, "one")
         step, found = feed_chunk(conn.conversation, Direction.REQUEST, call.request, mono_ns, FrameKind.REQUEST)
         rows.add_run(conn, 0, step.data, found, mono_ns)
     assert [len(group) for _, group in sorted(groups.groups.items())] == [2, 1]
@@ -125,7 +125,7 @@ def test_a_masked_request_has_no_client_id_and_neither_has_its_response() -> Non
 def test_a_masked_first_request_does_not_decide_the_usual_client_id_of_its_connection() -> None:
     groups, rows, conn = made()
     assert conn.conversation is not None
-    calls = [traffic.call(RNG, traffic.METADATA, number, "one") for number in range(3)]
+    calls = [traffic.call(RNG, keys.METADATA, number, "one") for number in range(3)]
     _, (asked,) = feed_chunk(conn.conversation, Direction.REQUEST, calls[0].request, 1, FrameKind.REQUEST)
     masked = calls[0].request[4:12] + bytes(len(calls[0].request) - 12)
     rows.add_frame(conn, 0, asked.kind, asked.exchange, masked, 1, 1, [(8, len(masked) - 8)], [], None)
@@ -146,7 +146,7 @@ def test_a_masked_first_request_does_not_decide_the_usual_client_id_of_its_conne
 def test_a_later_masked_request_has_no_client_id_though_its_zeros_read_as_an_empty_one(usual: str) -> None:
     groups, rows, conn = made()
     assert conn.conversation is not None
-    first, second = (traffic.call(RNG, traffic.METADATA, number, usual) for number in range(2))
+    first, second = (traffic.call(RNG, keys.METADATA, number, usual) for number in range(2))
     step, found = feed_chunk(conn.conversation, Direction.REQUEST, first.request, 1, FrameKind.REQUEST)
     rows.add_run(conn, 0, step.data, found, 1)
     _, (asked,) = feed_chunk(conn.conversation, Direction.REQUEST, second.request, 2, FrameKind.REQUEST)
@@ -171,7 +171,7 @@ def test_a_head_without_a_client_id_does_not_lend_the_bodys_bytes_to_it() -> Non
 def test_an_answer_of_the_proxy_is_its_own() -> None:
     groups, rows, conn = made()
     assert conn.conversation is not None
-    call = traffic.call(RNG, traffic.METADATA, 1, "one")
+    call = traffic.call(RNG, keys.METADATA, 1, "one")
     feed_chunk(conn.conversation, Direction.REQUEST, call.request, 1, FrameKind.REQUEST)
     conn.conversation.answer(conn.conversation.in_flight[0], traffic.framed(b"made"))
     (exchange,) = conn.conversation.own_answers_due(5).finished

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -194,7 +195,12 @@ def test_a_run_of_zeros_is_skipped(session: Folder, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "pread", lambda *told: (read.__setitem__(0, read[0] + told[1]), pread(*told))[1])
     likely: list[int] = []
     is_entry = SegmentReader._is_entry
-    monkeypatch.setattr(SegmentReader, "_is_entry", lambda *told: likely.append(told[1]) or is_entry(*told))
+
+    def noted(*told: Any) -> Any:
+        likely.append(told[1])
+        return is_entry(*told)
+
+    monkeypatch.setattr(SegmentReader, "_is_entry", noted)
     assert read_past_damage(SegmentReader(session, 3)) == [first, last, last]
     assert read[0] < 100 << 20
     assert len(likely) < 100
@@ -244,7 +250,7 @@ def test_forged_damage_takes_no_time(session: Folder, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("wrong", [{"session": "other"}, {"number": 4}], ids=["session", "number"])
-def test_a_segment_of_another_place_is_refused(session: Folder, wrong: dict[str, object]) -> None:
+def test_a_segment_of_another_place_is_refused(session: Folder, wrong: dict[str, Any]) -> None:
     write_segment(session, b"", spool.encode_head(replace(HEAD, **wrong))[0])
     with pytest.raises(UnknownSpoolError, match=r"00000003\.log says that it is segment"):
         SegmentReader(session, 3)
@@ -270,8 +276,14 @@ def test_a_segment_outside_the_page_cache_is_read_directly(
     write_segment(session, log_of(written))
     # the kernel drops pages whenever it likes, so a test can't make it drop them
     monkeypatch.setattr(module, "is_cached", lambda *_: False)
-    past, read = [], DirectFile.read
-    monkeypatch.setattr(DirectFile, "read", lambda file, *where: past.append(where) or read(file, *where))
+    past: list[tuple[Any, ...]] = []
+    read = DirectFile.read
+
+    def noted(file: DirectFile, *where: Any) -> Any:
+        past.append(where)
+        return read(file, *where)
+
+    monkeypatch.setattr(DirectFile, "read", noted)
     reader = SegmentReader(session, 3)
     assert read_all(reader) == written
     reader.close()
@@ -306,7 +318,7 @@ def test_a_segment_whose_direct_read_fails_is_read_through_the_cache(
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(module, "is_cached", lambda *_: False)
-    monkeypatch.setattr(module.DirectFile, "read", refuses)
+    monkeypatch.setattr(DirectFile, "read", refuses)
     reader = SegmentReader(session, 3)
     assert read_all(reader) == written
     assert len(tries) == 1

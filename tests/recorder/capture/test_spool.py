@@ -3,6 +3,7 @@
 import json
 import struct
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -102,7 +103,7 @@ SENSIBLE = Entry(EntryKind.BYTES, 0, 1, 0, 1, b"abc", (), 0)
     ],
     ids=lambda wrong: "-".join(f"{name}-{value}" for name, value in wrong.items()),
 )
-def test_an_impossible_entry_is_not_read_though_its_checksum_fits(wrong: dict[str, object]) -> None:
+def test_an_impossible_entry_is_not_read_though_its_checksum_fits(wrong: dict[str, Any]) -> None:
     assert list(spool.entries(log_of([SENSIBLE, SENSIBLE._replace(**wrong), SENSIBLE]))) == [(SENSIBLE, 43)]
 
 
@@ -155,16 +156,16 @@ def test_another_format_is_refused_by_its_number(number: int) -> None:
         b"[" * 50_000,
         json.dumps(asdict(HEAD) | {"more": 1}).encode(),
         *(
-            json.dumps(asdict(HEAD) | told).encode()
-            for told in (
-                {"session": 1},
-                {"cluster": []},
-                {"number": True},
-                {"number": -1},
-                {"clock_ns": 1 << 63},
-                {"mono_ns": -1},
-                {"previous_end": 1.5},
-                {"log_bytes": []},
+            json.dumps({**asdict(HEAD), name: value}).encode()
+            for name, value in (
+                ("session", 1),
+                ("cluster", []),
+                ("number", True),
+                ("number", -1),
+                ("clock_ns", 1 << 63),
+                ("mono_ns", -1),
+                ("previous_end", 1.5),
+                ("log_bytes", []),
             )
         ),
     ],

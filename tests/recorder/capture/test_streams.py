@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from proxy.wire import keys
 from recorder.capture import storage
 from recorder.capture.assembly import Assembly
 from recorder.capture.ranges import RangeFiles
@@ -15,7 +16,7 @@ from tests.recorder.capture.logged import opened
 from tests.recorder.capture.looks import event_rows, frame_rows
 
 RNG = random.Random(1)
-CALLS = [traffic.call(RNG, traffic.METADATA, number, "c", 60) for number in range(6)]
+CALLS = [traffic.call(RNG, keys.METADATA, number, "c", 60) for number in range(6)]
 STREAM = b"".join(call.request for call in CALLS)
 
 
@@ -30,7 +31,7 @@ class Fed:
         self._assembly.feed(Entry(EntryKind.OPENED, 0, 1, 0, 1, json.dumps(opened()).encode()))
         self._count = 1
 
-    def bytes(self, start: int, stop: int, spans: Spans = ()) -> None:
+    def stored(self, start: int, stop: int, spans: Spans = ()) -> None:
         self._feed(EntryKind.BYTES, start, STREAM[start:stop], spans)
 
     def omitted(self, start: int, length: int) -> None:
@@ -58,7 +59,7 @@ def test_repeated_bytes_are_skipped(fed: Fed, seed: int) -> None:
     while reached < len(STREAM):
         start = rng.randint(max(0, reached - 90), reached)
         stop = min(start + rng.randint(1, 120), len(STREAM))
-        fed.bytes(start, stop)
+        fed.stored(start, stop)
         reached = max(reached, stop)
     assert [row["frame"] for row in fed.rows()] == [call.request[4:] for call in CALLS]
     assert event_rows(fed.folder, "gap") == []
@@ -66,16 +67,16 @@ def test_repeated_bytes_are_skipped(fed: Fed, seed: int) -> None:
 
 def test_a_masked_span_of_repeated_bytes_is_recorded_once(fed: Fed) -> None:
     length = len(CALLS[0].request)
-    fed.bytes(0, 40, ((30, 10),))
-    fed.bytes(20, length, ((10, 10), (25, 5)))
+    fed.stored(0, 40, ((30, 10),))
+    fed.stored(20, length, ((10, 10), (25, 5)))
     (row,) = fed.rows()
     assert row["masked"] == [(26, 10), (41, 5)]
 
 
 def test_a_connections_record_breaks_off_at_missing_bytes(fed: Fed) -> None:
     length = len(CALLS[0].request)
-    fed.bytes(0, length + 20)
-    fed.bytes(length + 21, len(STREAM))
+    fed.stored(0, length + 20)
+    fed.stored(length + 21, len(STREAM))
     assert [row["frame"] for row in fed.rows()] == [CALLS[0].request[4:]]
     (gap,) = event_rows(fed.folder, "gap")
     # up to the end of the stream that was seen
@@ -84,9 +85,9 @@ def test_a_connections_record_breaks_off_at_missing_bytes(fed: Fed) -> None:
 
 def test_omitted_bytes_that_arrive_later_are_skipped(fed: Fed) -> None:
     length = len(CALLS[0].request)
-    fed.bytes(0, 40)
+    fed.stored(0, 40)
     fed.omitted(35, length - 35)
-    fed.bytes(30, length)
+    fed.stored(30, length)
     (row,) = fed.rows()
     assert (row["size"], row["frame"]) == (length - 4, CALLS[0].request[4:40])
     assert row["omitted"] == [(36, length - 40)]
@@ -96,7 +97,7 @@ def test_omitted_bytes_that_arrive_later_are_skipped(fed: Fed) -> None:
 def test_an_omitted_span_lies_within_one_frame(fed: Fed, length: int) -> None:
     """Stretches that were left out lie within frames: between frames, zeros would read as frames of no bytes."""
     begin = len(CALLS[0].request)
-    fed.bytes(0, begin)
+    fed.stored(0, begin)
     fed.omitted(begin, length)
-    fed.bytes(begin + length, len(STREAM))
+    fed.stored(begin + length, len(STREAM))
     assert len(fed.rows()) == (len(CALLS) if not length else 1)

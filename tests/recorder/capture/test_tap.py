@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from proxy.conversation.exchange import Cause, Direction
-from proxy.wire import catalog
+from proxy.wire import catalog, keys
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
-from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
 from recorder.capture.entry_json import decoded
+from recorder.capture.lock import WRITER_LOCK
 from recorder.capture.session import FolderError, RecordSettings
 from recorder.capture.spool import OF_STREAMS, Entry, EntryKind
 from recorder.capture.tap import Tap, open_tap
@@ -83,9 +83,9 @@ def test_connections_that_are_open_when_the_tap_closes_are_closed(tap_of: TapOf,
 def test_the_writers_lock_is_held_until_the_tap_is_closed(tap_of: TapOf, tmp_path: Path) -> None:
     tap = tap_of()
     spool = spool_of(tmp_path, tap)
-    assert take_lock(spool, sessions.WRITER_LOCK) is None
+    assert take_lock(spool, WRITER_LOCK) is None
     tap.close()
-    assert take_lock(spool, sessions.WRITER_LOCK) is not None
+    assert take_lock(spool, WRITER_LOCK) is not None
 
 
 @pytest.mark.real
@@ -93,7 +93,7 @@ def test_the_writers_lock_is_held_until_the_tap_is_closed(tap_of: TapOf, tmp_pat
 @given(seed=st.integers(0, 1 << 32), largest=st.sampled_from([1, 2, 11, 100, 4000]))
 def test_no_byte_of_a_secret_reaches_the_disk(seed: int, largest: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
-    talks = [traffic.cut(rng, traffic.talk(rng, n, 8, (traffic.SASL_AUTHENTICATE, 12)), largest) for n in range(2)]
+    talks = [traffic.cut(rng, traffic.talk(rng, n, 8, (keys.SASL_AUTHENTICATE, 12)), largest) for n in range(2)]
     tap = open_tap(tmp_path, RecordSettings())
     Player(tap).all_of(talks, rng)
     tap.close()
@@ -205,7 +205,11 @@ def test_the_closed_event_says_what_the_proxy_saw_when_it_ended_a_connection(tap
     tap = tap_of()
     player = Player(tap)
     player.open(Talk(1, []))
-    decision = {"event": "request is longer than the limit", "setting": "limits.request", "length": -5}
+    decision: dict[str, str | int] = {
+        "event": "request is longer than the limit",
+        "setting": "limits.request",
+        "length": -5,
+    }
     tap.closed(1, Cause.BAD_LENGTH, 20, decision)
     tap.close()
     compact(tmp_path)
@@ -236,7 +240,7 @@ def test_behind_a_secret_whose_length_lies_nothing_is_kept_until_the_connection_
     whole = traffic.framed(catalog.encode_request(36, 2, 1, "c", {"auth_bytes": b"\0alice\0" + traffic.SECRET}))
     # the frame gives a length that ends before the password's NUL, and the password looks like frames
     lying = (whole.index(b"\0" + traffic.SECRET) - 4).to_bytes(4, "big") + whole[4:]
-    plain = traffic.call(random.Random(1), traffic.HEARTBEAT, 2, "c")
+    plain = traffic.call(random.Random(1), keys.HEARTBEAT, 2, "c")
     tap = tap_of()
     player = Player(tap)
     player.open(Talk(1, []))

@@ -12,6 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation.exchange import Direction
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
+from proxy.wire import keys
 from recorder.capture.compactor import compact
 from recorder.capture.session import WhenFull
 from recorder.capture.spool import DATA, MONO_NS, OFFSET
@@ -27,7 +28,7 @@ TapOf = Callable[..., Tap]
 
 def test_the_limit_is_one_of_memory_however_small_the_chunks(tap_of: TapOf, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(1)
-    heartbeats = Talk(1, [traffic.call(rng, traffic.HEARTBEAT, number, "c", 5) for number in range(3_000)])
+    heartbeats = Talk(1, [traffic.call(rng, keys.HEARTBEAT, number, "c", 5) for number in range(3_000)])
     tap = tap_of(queue=200_000)
     player = Player(tap)
     player.open(heartbeats)

@@ -5,11 +5,13 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from proxy.conversation.exchange import Direction
 from proxy.log import KeyFormatter
+from proxy.wire import keys
 from proxy.wire.catalog import Search
 from recorder.capture import redaction
 from recorder.capture.compactor import compact
@@ -23,7 +25,7 @@ from tests.sweeps import mostly_long
 TapOf = Callable[..., Tap]
 
 
-def lost_and_kept(tmp_path: Path, talk: Talk) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+def lost_and_kept(tmp_path: Path, talk: Talk) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Checks each row of a talk in the capture. Returns the rows and the gaps.
 
     After a gap, frames are numbered as if those that it cut had ended with it, so their order may differ by those.
@@ -60,9 +62,9 @@ def test_frames_and_what_gaps_lost_are_together_what_came(
     for talk in talks:
         rows, gaps = lost_and_kept(tmp_path, talk)
         came = traffic.expected(talk)
-        assert len(rows) + sum(gap["frames"] for gap in gaps) == len(came)  # type: ignore[misc]
-        kept = sum(len(row["frame"]) + 4 for row in rows)  # type: ignore[arg-type]
-        assert kept + sum(gap["bytes"] for gap in gaps) == sum(map(len, talk.streams()))  # type: ignore[misc]
+        assert len(rows) + sum(gap["frames"] for gap in gaps) == len(came)
+        kept = sum(len(row["frame"]) + 4 for row in rows)
+        assert kept + sum(gap["bytes"] for gap in gaps) == sum(map(len, talk.streams()))
         (closed,) = [event for event in event_rows(tmp_path, "closed") if event["connection"] == talk.connection]
         assert (closed["frames"], closed["bytes"]) == (len(came), sum(map(len, talk.streams())))
 
@@ -87,7 +89,7 @@ def test_a_gap_says_which_apis_it_lost_and_how_many_bytes(
     seed: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
-    talk = traffic.cut(rng, traffic.talk(rng, 1, 80, (traffic.METADATA, traffic.HEARTBEAT, traffic.PRODUCE)), 400)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 80, (keys.METADATA, keys.HEARTBEAT, keys.PRODUCE)), 400)
     tap = tap_of(queue=2_000)
     player = Player(tap)
     player.open(talk)
@@ -122,8 +124,8 @@ def test_a_gap_by_a_fault_names_the_apis_whose_frames_were_kept_back(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(5)
-    beat = traffic.call(rng, traffic.HEARTBEAT, 1, "client")
-    login = traffic.call(rng, traffic.SASL_AUTHENTICATE, 2, "client")
+    beat = traffic.call(rng, keys.HEARTBEAT, 1, "client")
+    login = traffic.call(rng, keys.SASL_AUTHENTICATE, 2, "client")
     assert beat.answer is not None
     assert login.answer is not None
     parts = beat.request, login.request[:-5], beat.answer, login.request[-5:], login.answer
@@ -172,14 +174,14 @@ def test_a_connection_opened_and_closed_while_the_disk_failed_is_counted(
     assert nobody["frames"] == len(traffic.expected(unsaid))
     assert unsaid.connection not in {event["connection"] for event in event_rows(tmp_path, "opened")}
     rows, gaps = lost_and_kept(tmp_path, late)
-    assert len(rows) + sum(gap["frames"] for gap in gaps) == len(traffic.expected(late))  # type: ignore[misc]
+    assert len(rows) + sum(gap["frames"] for gap in gaps) == len(traffic.expected(late))
 
 
 def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
     tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     rng = random.Random(4)
-    talk = traffic.cut(rng, traffic.talk(rng, 1, 40, (traffic.SASL_AUTHENTICATE, 12)), 4000)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 40, (keys.SASL_AUTHENTICATE, 12)), 4000)
     faults = iter([RuntimeError("a bug"), None])
 
     def faulty(*arguments: object) -> Search:
@@ -199,4 +201,4 @@ def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
     compact(tmp_path)
     rows, gaps = lost_and_kept(tmp_path, talk)
     assert [gap["cause"] for gap in gaps] == ["recorder_fault"]
-    assert len(rows) + gaps[0]["frames"] == len(traffic.expected(talk))  # type: ignore[operator]
+    assert len(rows) + gaps[0]["frames"] == len(traffic.expected(talk))

@@ -36,7 +36,7 @@ def test_requests_take_work_that_grows_as_their_bytes_do(flood: Flood, tmp_path:
         recorded.feed_all(REQUEST, flood.make(count), flood.size)
         recorded.compact(tmp_path)
 
-    grows(run, flood.count)
+    grows(run, flood.times)
 
 
 @pytest.mark.real

@@ -127,7 +127,7 @@ def in_log(folder: Path) -> list[tuple[int, bytes]]:
 @pytest.mark.parametrize("seed", range(10))
 def test_large_and_small_groups_stand_one_behind_the_other(log_of: LogOf, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    log, written = log_of(queue=rng.choice([1, 64]) * MIB, segment=rng.choice([3, 30]) * MIB), []
+    log, written = log_of(queue=rng.choice([1, 64]) * MIB, segment=rng.choice([3, 30]) * MIB), list[Item]()
     for _ in range(8):
         group = large_items(rng, range(len(written), len(written) + rng.randint(1, 20)), rng.choice([100, 3 * MIB]))
         assert log.append(group) == len(group)
@@ -306,7 +306,12 @@ def test_a_set_clock_is_reported_once(log_of: LogOf) -> None:
 
 def test_queued_entries_are_written_once_and_in_order(log_of: LogOf, tmp_path: Path) -> None:
     rng = random.Random(1)
-    answers = [rng.choice([1, 7, 100, full()]) for _ in range(40)]
+
+    def answer() -> int | OSError:
+        choices: list[int | OSError] = [1, 7, 100, full()]
+        return rng.choice(choices)
+
+    answers = [answer() for _ in range(40)]
     writer = Writer(log_of(Disk(*answers), segment=5_000))
     writer.start()
     for number in range(2_000):
@@ -345,7 +350,7 @@ def test_a_hanging_disk_is_reported_until_it_continues(log_of: LogOf, monkeypatc
         may_go_on.wait()
         return os.writev(descriptor, buffers)
 
-    writer = Writer(log_of(hanging))  # type: ignore[arg-type]
+    writer = Writer(log_of(hanging))
     assert not writer.hangs
     writer.queue.append(item(0))
     writer.start()
@@ -362,7 +367,7 @@ def test_a_fault_of_the_writers_thread_is_logged_once_and_blocks_no_task(
     def faulty(*arguments: object) -> int:
         raise ValueError("a bug")
 
-    writer = Writer(log_of(faulty))  # type: ignore[arg-type]
+    writer = Writer(log_of(faulty))
     writer.queue.append(item(0))
     writer.start()
     writer.wait_until(lambda: False)
@@ -394,7 +399,7 @@ def test_a_try_that_fails_while_closing_begins_is_made_once_more(log_of: LogOf, 
             raise SpoolFullError("the spool has reached its limit")
         return os.write(descriptor, b"".join(buffers))
 
-    writer = Writer(log_of(closed_meanwhile))  # type: ignore[arg-type]
+    writer = Writer(log_of(closed_meanwhile))
     writer.queue.append(item(0))
     writer.start()
     writer.wait_until(lambda: writer._closing)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from proxy.wire import apis, catalog
 from proxy.wire.error_reader import error_paths
 from recorder.facts.answers import answers, fixed, selectors
@@ -25,7 +27,7 @@ def test_a_fixed_offset_holds_the_error_code() -> None:
 
 def test_small_answers_that_differ_in_their_correlation_ids_alone_are_alike() -> None:
     """Responses with another version, code or body differ."""
-    found = []
+    found: list[dict[str, Any]] = []
     for version, code in ((9, 0), (9, 6), (9, 0), (8, 6)):
         partitions = [{"index": 0, "error_code": code}]
         row = response(0, version, {"responses": [{"name": "t", "partition_responses": partitions}]})

@@ -11,6 +11,7 @@ from recorder.facts.group_offsets import GROUP_STEPS
 from recorder.facts.group_rows import COLUMNS, JOINING, GroupRow
 from recorder.facts.memberships import HEARTBEAT_ANSWERS, HEARTBEAT_REQUESTS, HEARTBEATS
 from tests.recorder.facts.frames import own, request, response
+from tests.strategies import KINDS
 
 ID = bytes(range(16))
 WANTS = embedded.encode_blob(
@@ -132,7 +133,7 @@ def test_each_version_of_a_heartbeat_is_read(key: int) -> None:
 
 
 def test_each_version_of_all_steps_is_read() -> None:
-    for side, asked in (("request", GROUP_STEPS.selectors[0]), ("response", GROUP_STEPS.selectors[1])):
+    for side, asked in zip(KINDS, GROUP_STEPS.selectors[:2], strict=True):
         for key in asked.api_keys or ():
             for version in versions(key):
                 make: Any = request if side == "request" else response

@@ -86,7 +86,12 @@ def test_the_decoders_of_a_report_make_tables_of_different_names() -> None:
 def test_a_frame_is_opened_once_for_all_decoders(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[bytes] = []
     once = frame._opened
-    monkeypatch.setattr(frame, "_opened", lambda *told: (opened.append(told[0].data), once(*told))[1])
+
+    def noted(*told: Any) -> Any:
+        opened.append(told[0].data)
+        return once(*told)
+
+    monkeypatch.setattr(frame, "_opened", noted)
     assert {name for name, found in together([PRODUCED, FETCHED]).items() if found} > {CHECKED_BATCHES.name}
     assert opened == [PRODUCED["frame"], FETCHED["frame"]]
 

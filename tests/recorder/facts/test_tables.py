@@ -255,7 +255,7 @@ def frames(draw: st.DrawFn) -> Row:
         row = (request if is_request else response)(keys.HEARTBEAT, 0, {})
         row |= {"api_key": key, "api": api_name(key), "api_version": version, "frame": frame}
     data = row["frame"]
-    return row | draw(
+    spoilt: Row = draw(
         st.one_of(
             st.just({}),
             st.sampled_from(SPOILT),
@@ -267,6 +267,7 @@ def frames(draw: st.DrawFn) -> Row:
             ),
         )
     )
+    return {**row, **spoilt}
 
 
 def assert_tells_all(frame: Row) -> None:

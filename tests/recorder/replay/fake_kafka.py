@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Protocol, Self
 
 from proxy.wire import records
 from proxy.wire.keys import (
@@ -73,12 +73,12 @@ class Kafka(Broker):
         self.has_v2 = self.is_v2
 
     @classmethod
-    def like(cls, *, is_v2: bool) -> Kafka:
+    def like(cls, *, is_v2: bool) -> Self:
         """Makes a cluster that assigns the same values as all others of its kind."""
         return cls(ids=lambda number: 100 + number, session_ids=lambda number: 1000 + number, is_v2=is_v2)
 
     @classmethod
-    def other(cls, random: Random, *, is_v2: bool) -> Kafka:
+    def other(cls, random: Random, *, is_v2: bool) -> Self:
         """Makes a cluster without a value in common with another one."""
         nodes = tuple(range(4, 4 + random.randint(1, 3)))
         ids, sessions = random.sample(range(500, 900), 50), random.sample(range(5000, 9000), 300)
@@ -288,6 +288,12 @@ def refusing(answer: Any, code: int) -> Any:
     return {name: refusing(value, code) for name, value in answer.items()} | nothing | codes
 
 
+class Steps(Protocol):
+    """A client that does something at each step."""
+
+    def step(self) -> None: ...
+
+
 class Producer:
     """A producer: without a producer id, idempotent, or transactional."""
 
@@ -371,7 +377,13 @@ class Fetcher:
         if random.random() < 0.05:
             self.session = self.epoch = 0
         asked = self.moved if self.epoch else set(PLACES)
-        values = {"replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 0}
+        values: Values = {
+            "replica_id": -1,
+            "max_wait_ms": 500,
+            "min_bytes": 1,
+            "max_bytes": 1 << 20,
+            "isolation_level": 0,
+        }
         values |= {"session_id": self.session, "session_epoch": self.epoch, "forgotten_topics_data": []}
         answer = self.clients.ask(self.connection, 1, self.version, values | {"topics": self._named(asked)})
         self.session, self.epoch, self.moved = answer["session_id"], self.epoch + 1, set()
@@ -416,7 +428,7 @@ class Member:
         return {"generation_id": self.generation, "member_id": self.id, "group_instance_id": None}
 
     def _join(self) -> None:
-        values = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 30_000, "group_instance_id": None}
+        values: Values = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 30_000, "group_instance_id": None}
         values |= {"protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b"m"}]}
         answer = self._ask(11, 5, values | {"member_id": self.id})
         if answer["error_code"] == 79:
@@ -430,7 +442,10 @@ class Member:
 
     def _commit(self) -> None:
         name, index = self.clients.random.choice(PLACES)
-        partition = {"partition_index": index, "committed_offset": self.clients.kafka.behind_records((name, index))}
+        partition: Values = {
+            "partition_index": index,
+            "committed_offset": self.clients.kafka.behind_records((name, index)),
+        }
         values = {"generation_id_or_member_epoch": self.generation, "member_id": self.id, "group_instance_id": None}
         partition |= {"committed_leader_epoch": -1, "committed_metadata": ""}
         self._ask(8, 7, values | {"topics": [{"name": name, "partitions": [partition]}]})
@@ -473,7 +488,7 @@ def recorded(random: Random, kafka: Kafka, steps: int, *, is_timed: bool, moods:
     clients = Clients(kafka, random, is_timed=is_timed, moods=moods)
     # ids of topics are known from metadata
     clients.ask(9, 3, 12, {"topics": None, "allow_auto_topic_creation": False})
-    everybody = [
+    everybody: list[Steps] = [
         Producer(clients, 1, "plain"),
         Producer(clients, 2, "idempotent"),
         Producer(clients, 3, "transactional", "t"),

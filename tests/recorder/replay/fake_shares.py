@@ -11,7 +11,7 @@ from random import Random
 
 from proxy.wire import records
 from proxy.wire.keys import SHARE_ACKNOWLEDGE, SHARE_FETCH, SHARE_GROUP_HEARTBEAT
-from tests.recorder.replay.fake_kafka import Clients, Kafka, Producer, Values
+from tests.recorder.replay.fake_kafka import Clients, Kafka, Producer, Steps, Values
 from tests.recorder.replay.mid_life import without_beginning
 from tests.recorder.replay.simulated import TARGET_IDS
 from tests.recorder.replay.simulation import Got, Recording
@@ -304,7 +304,7 @@ def recorded(random: Random, steps: int, *, written: int = 0) -> Recording:
     for _ in range(written):
         producer.step()
     without_beginning(clients.recording, 2 * written)
-    everybody = [*members, *members, Namer(clients, 9), *([] if written else [producer])]
+    everybody: list[Steps] = [*members, *members, Namer(clients, 9), *([] if written else [producer])]
     for _ in range(steps):
         random.choice(everybody).step()
     for each in members:

@@ -205,7 +205,12 @@ class Coordinator:
         else:
             timer = group.timer
             timeout = max((member.rebalance for member in group.members.values()), default=0)
-            self.clock.after(timeout, lambda: group.timer == timer and self._complete(group))
+
+            def over() -> None:
+                if group.timer == timer:
+                    self._complete(group)
+
+            self.clock.after(timeout, over)
 
     def _initial(self, group: ClassicGroup, timer: int, remaining: int) -> None:
         def over() -> None:
@@ -241,7 +246,12 @@ class Coordinator:
         group.state, group.was_empty = "completing", False
         timer = group.timer
         timeout = max(member.rebalance for member in group.members.values())
-        self.clock.after(timeout, lambda: group.timer == timer and self._expire_syncs(group))
+
+        def over() -> None:
+            if group.timer == timer:
+                self._expire_syncs(group)
+
+        self.clock.after(timeout, over)
         for member in list(group.members.values()):
             self._answer_join(group, member)
             self._beat(group, member)

@@ -123,7 +123,12 @@ class Player:
         at = max(at, self.clock.now + 1)
         if at not in self._polls:
             self._polls.add(at)
-            self.clock.at(at, lambda: (self._polls.discard(at), self.pump())[1])
+
+            def poll() -> None:
+                self._polls.discard(at)
+                self.pump()
+
+            self.clock.at(at, poll)
 
     def _close(self) -> None:
         while self._ends and self._ends[0][0] <= self.clock.now and not self._before(self._ends[0][1]):

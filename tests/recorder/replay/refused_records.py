@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ DELETED: Values = {"responses": [{"name": "a", "error_code": 0}]}
 CREATED: Values = {"topics": [{"name": "a", "error_code": 0}]}
 
 
-def batch(*values: bytes, **producer: int) -> bytes:
+def batch(*values: bytes, **producer: Any) -> bytes:
     return write_batch([Record(place, 5, None, value) for place, value in enumerate(values)], **producer)
 
 

@@ -233,7 +233,7 @@ class Broker:
             found = self._read(self.topics.get(topic, topic), index, each["fetch_offset"])
             if found["records"] or found["error_code"] or (topic, index) in named:
                 told[topic].append(found)
-        field = {bytes: "topic_id", str: "topic"}
+        field: dict[type, str] = {bytes: "topic_id", str: "topic"}
         responses = [{field[type(topic)]: topic, "partitions": each} for topic, each in told.items()]
         return {"error_code": 0, "session_id": session, "responses": responses}
 

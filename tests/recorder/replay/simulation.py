@@ -10,6 +10,7 @@ import heapq
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -238,7 +239,7 @@ class Simulation:
             values = self.answer(got)
             if values is not None:
                 answer = values if isinstance(values, bytes) else _written(head, head.correlation_id, values)
-                self.at(self.now / MS + self.delay(got), lambda answer=answer: self._receive(action.channel, answer))
+                self.at(self.now / MS + self.delay(got), partial(self._receive, action.channel, answer))
 
     def _receive(self, channel: int, frame: bytes) -> None:
         if channel in self._nodes:

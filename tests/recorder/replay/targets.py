@@ -44,14 +44,14 @@ def asked(api_key: int, version: int, node: int | None = 1, *, awaits: bool = Tr
 
 
 class Shape(NamedTuple):
-    """An API's fields for partitions in its request (`index` BARE: plain numbers) and in its response."""
+    """An API's fields for partitions in its request (`index_field` BARE: plain numbers) and in its response."""
 
     api_key: int
     version: int
     topics: str
     topic: str
     partitions: str
-    index: str
+    index_field: str
     answered: str
     answered_topic: str
     answered_partitions: str
@@ -62,13 +62,13 @@ class Shape(NamedTuple):
         return {self.topics: [self._topic(*each) for each in wanted], "beside": "the same everywhere"}
 
     def _topic(self, name: str, wanted: list[int]) -> Values:
-        entries = [{self.index: p, "mine": (name, p)} for p in wanted] if self.index != BARE else wanted
+        entries = [{self.index_field: p, "mine": (name, p)} for p in wanted] if self.index_field != BARE else wanted
         return {self.topic: topic_id(name) if self.topic == "topic_id" else name, self.partitions: entries}
 
     def named(self, values: Values) -> list[tuple[Any, int]]:
         """Returns the partitions that a request names, in order."""
         return [
-            (topic[self.topic], each[self.index] if self.index != BARE else each)
+            (topic[self.topic], each[self.index_field] if self.index_field != BARE else each)
             for topic in values[self.topics]
             for each in topic[self.partitions]
         ]
@@ -79,7 +79,10 @@ class Shape(NamedTuple):
             {
                 self.answered_topic: topic[self.topic],
                 self.answered_partitions: [
-                    {self.answered_index: each[self.index] if self.index != BARE else each, "error_code": code}
+                    {
+                        self.answered_index: each[self.index_field] if self.index_field != BARE else each,
+                        "error_code": code,
+                    }
                     for each in reversed(topic[self.partitions])
                 ],
             }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from proxy.wire.keys import DELETE_TOPICS, FETCH, METADATA, OFFSET_COMMIT, PRODUCE, SHARE_FETCH
@@ -25,7 +27,7 @@ def end(recording: Recording) -> int:
     return begun(recording).end("a", 0)
 
 
-def writes(recording: Recording, at: float, base: int, *, took: float = 1, **told: int) -> None:
+def writes(recording: Recording, at: float, base: int, *, took: float = 1, **told: Any) -> None:
     exchange = recording.asks(at, 1, PRODUCE, PRODUCE_VERSION, produce())
     recording.answers(at + took, exchange, produced(base=base, **told))
 

@@ -71,7 +71,9 @@ def batches(random: Random) -> bytes:
         return random.choice([b"", b"\0" * 70, random.randbytes(61)])
     edges = [0, 1, -1, 2**31 - 1]
     made = [Record(number, 5, None, b"v") for number in range(random.randint(0, 3))]
-    ends = {"base_offset": 2**62, "last_offset": 2**62 + random.choice([0, 2**31 - 1])} if not made else {}
+    ends: dict[str, Any] = (
+        {"base_offset": 2**62, "last_offset": 2**62 + random.choice([0, 2**31 - 1])} if not made else {}
+    )
     data = write_batch(
         made,
         producer_id=random.choice([-1, 0, 7, 2**63 - 1]),

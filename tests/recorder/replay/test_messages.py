@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import Codec, decode_request, decode_response, encode_request, encode_response
+from proxy.wire.catalog import UnknownMessage
 from proxy.wire.keys import HEARTBEAT
 from recorder.replay import messages
 from recorder.replay.consumers import records
@@ -105,6 +106,8 @@ def test_remembered_values_are_never_changed(seed: int, is_like: bool) -> None:
 def test_values_are_those_of_the_frame(message: tuple[Codec, dict[str, Any]]) -> None:
     codec, values = message
     key, version = codec.message.key, codec.version
+    assert key is not None
+    read: tuple[object, dict[str, Any]] | UnknownMessage
     if codec.message.kind == "request":
         frame = encode_request(key, version, 7, "client", values)
         found, read = request_values(key, version, frame), decode_request(frame)

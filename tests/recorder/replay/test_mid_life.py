@@ -43,6 +43,7 @@ from tests.recorder.replay.fake_kafka import (
     Looker,
     Member,
     Producer,
+    Steps,
     recorded,
 )
 from tests.recorder.replay.fake_shares import Sharing, other_cluster
@@ -156,7 +157,7 @@ def answers(recording: Recording, api_key: int) -> Iterator[tuple[Exchange, Valu
 def read_records(recording: Recording, result: Result) -> list[bytes]:
     """The values of records that the recording writes, that its consumers read, and that the target has given them."""
     whole = {(one.consumer, one.topic, one.partition) for one in result.streams if not one.unread and one.equal}
-    topics = {b"A" * 16: "a", b"B" * 16: "b"}
+    topics: dict[str | bytes, str | bytes] = {b"A" * 16: "a", b"B" * 16: "b"}
     written = {
         each.value
         for row in recording.happenings
@@ -168,9 +169,9 @@ def read_records(recording: Recording, result: Result) -> list[bytes]:
         each.value
         for exchange, answer in answers(recording, FETCH)
         for part in partitions.in_answer(FETCH, answer)
-        if (str(exchange.peer), topics.get(part.topic, part.topic), part.partition) in whole  # type: ignore[call-overload]
+        if (str(exchange.peer), topics.get(part.topic, part.topic), part.partition) in whole
         for each in records.read(part.values["records"] or b"")
-        if each.value in written
+        if each.value is not None and each.value in written
     ]
 
 
@@ -203,11 +204,12 @@ def test_a_recorded_commit_that_the_target_loses_is_a_difference_wherever_the_re
         for exchange, _ in reversed([*answers(recording, OFFSET_COMMIT)])
         for part in partitions.in_request(OFFSET_COMMIT, exchange.request)
     }
-    found = [
+    found: list[tuple[str, Place]] = [
         (exchange.request["group_id"], (part.topic, part.partition))
         for exchange, answer in answers(recording, OFFSET_FETCH)
         for part in partitions.in_answer(OFFSET_FETCH, answer)
-        if commits.get((exchange.request["group_id"], (part.topic, part.partition)), 2**63) < exchange.first_ns
+        if isinstance(part.topic, str)
+        and commits.get((exchange.request["group_id"], (part.topic, part.partition)), 2**63) < exchange.first_ns
     ]
     assume(found)
     target = Forgetful.like(is_v2=True)
@@ -241,9 +243,14 @@ def test_without_a_produce_nothing_that_consumers_read_differs_on_an_empty_targe
     for _ in range(steps):
         random.choice(producers).step()
     written = len(clients.recording.happenings)
-    consumers = [Fetcher(clients, 5, FETCH_BY_NAME), Fetcher(clients, 6, FETCH_BY_ID), Member(clients, 7, "g")]
+    consumers: list[Steps] = [
+        Fetcher(clients, 5, FETCH_BY_NAME),
+        Fetcher(clients, 6, FETCH_BY_ID),
+        Member(clients, 7, "g"),
+    ]
+    everybody: list[Steps] = [*consumers, Looker(clients, 9)]
     for _ in range(steps):
-        random.choice([*consumers, Looker(clients, 9)]).step()
+        random.choice(everybody).step()
     without_beginning(clients.recording, written)
     result = result_of(
         clients.recording, Kafka.other(random, is_v2=True) if assigns_otherwise else Kafka.like(is_v2=True), speed

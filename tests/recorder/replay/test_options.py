@@ -53,7 +53,12 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def of(*arguments: str) -> tuple[str, ...]:
         jobs: list[Job] = []
-        monkeypatch.setattr(module, "run", lambda job: jobs.append(job) or 0)
+
+        def run(job: Job) -> int:
+            jobs.append(job)
+            return 0
+
+        monkeypatch.setattr(module, "run", run)
         done = CliRunner().invoke(replay, [str(capture), "--to", "127.0.0.1:1", *arguments])
         assert done.exit_code == 0, done.output
         return jobs[0].words()

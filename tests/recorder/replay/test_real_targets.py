@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -248,10 +249,7 @@ def test_behind_a_gap_inside_a_transaction_readers_of_committed_records_get_on(
     replayed = replay(recording, target.bootstrap, tmp_path, "--speed", "max", "--partial", "100")
     assert replayed.report["left_open"] == []
     for place in recording.logs:
-        wait_for(
-            lambda place=place: end_of(target, place, "read_committed") == end_of(target, place, "read_uncommitted"),
-            "the stable part of the log to reach its end",
-        )
+        wait_for(partial(is_stable, target, place), "the stable part of the log to reach its end")
     check_no_record_is_missing(recording, target)
 
 
@@ -271,6 +269,10 @@ def forget(capture: Path, api_key: int, *, every: int) -> int:
 def _numbers(table: pa.Table) -> list[tuple[int, int]]:
     """Returns connection and exchange of each row."""
     return [*zip(table["connection"].to_pylist(), table["exchange"].to_pylist(), strict=True)]
+
+
+def is_stable(cluster: KafkaCluster, place: tuple[str, int]) -> bool:
+    return end_of(cluster, place, "read_committed") == end_of(cluster, place, "read_uncommitted")
 
 
 def end_of(cluster: KafkaCluster, place: tuple[str, int], isolation: str) -> int:

@@ -24,6 +24,7 @@ from proxy.rewrite.api_versions import reduce
 from proxy.schema.addresses import Address
 from proxy.wire import apis, catalog
 from proxy.wire.framing import framed
+from proxy.wire.headers import RequestHead
 from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, METADATA
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, NOWHERE, Peer
@@ -31,6 +32,12 @@ from tests.proxy.net.peers import HOST, NOWHERE, Peer
 NODES = (Node(1, "up-1.invalid", 9092), Node(2, "up-2.invalid", 9093))
 QUESTION = LoopProbe(7, "main")
 OURS = QUESTION.correlation_id.to_bytes(4, "big")
+
+
+def request_of(frame: bytes) -> tuple[RequestHead, dict[str, Any]]:
+    decoded = catalog.decode_request(frame)
+    assert isinstance(decoded, tuple)
+    return decoded
 
 
 def offered(versions: dict[int, tuple[int, int]], error: int = 0, version: int = 0) -> bytes:
@@ -73,7 +80,7 @@ async def test_the_discovery_query_names_no_topics_and_creates_none(nursery):
     broker = Broker(NODES)
     await asked(await broker.start(nursery))
     assert broker.asked == [(API_VERSIONS, 0), (METADATA, 12)]
-    head, question = catalog.decode_request(broker.frames[1])
+    head, question = request_of(broker.frames[1])
     assert head.client_id == "kafka-wiretap"
     assert question["topics"] == []
     assert question["allow_auto_topic_creation"] is False
@@ -93,10 +100,10 @@ async def test_a_controller_is_asked_for_the_controllers(newest, nursery):
     broker = Broker(NODES)
     broker.describes_quorum, broker.cluster_id = newest, "A" * 22
     found = await asked(await broker.start(nursery))
-    assert found == (NODES, "A" * 22)
+    assert found == DiscoveredNodes(NODES, "A" * 22)
     assert [node.is_controller for node in found.nodes] == [True, True]
     assert broker.asked == [(API_VERSIONS, 0), (DESCRIBE_CLUSTER, min(newest, apis.versions(DESCRIBE_CLUSTER)[-1]))]
-    assert catalog.decode_request(broker.frames[1])[1]["endpoint_type"] == 2
+    assert request_of(broker.frames[1])[1]["endpoint_type"] == 2
     nursery.cancel_scope.cancel()
 
 
@@ -167,7 +174,7 @@ async def test_a_broker_that_refuses_the_first_version_or_answers_in_part_is_ask
     async def speak(stream: trio.SocketStream) -> None:
         async with stream:
             for said in next(connections):
-                head = catalog.decode_request((await stream.receive_some())[4:])[0]
+                head, _ = request_of((await stream.receive_some())[4:])
                 asked_in_fact.append((head.api_key, head.api_version))
                 await stream.send_all(said)
 

@@ -308,7 +308,7 @@ async def test_a_client_is_reported_at_the_address_that_it_came_to(broker):
 
 async def test_named_listeners_and_brokers_behind_one_port_are_reported():
     watcher = Watcher()
-    nodes = Nodes(one_port(), lambda *_: None, SavedState(), watcher)
+    nodes = Nodes(one_port(), lambda *_: lambda: None, SavedState(), watcher)
     with bind(Address(HOST, 0)) as sock:
         nodes.add_bootstrap(sock, Address(HOST, 9092))
     await nodes.ensure([ONE, TWO], "an-id")

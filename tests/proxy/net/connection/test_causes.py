@@ -22,10 +22,11 @@ from proxy.net.connection.causes import (
 )
 from proxy.net.log_throttle import LogThrottle
 from proxy.wire.keys import HEARTBEAT, METADATA
+from tests.logs import keys_of
 from tests.proxy.conversation.script import VENDOR, produce, request, response
 from tests.proxy.net.relays import Relaying, relaying
 
-LIMITS = {"request_limit": 1000, "response_limit": 1000, "hold_limit": 100}
+LIMITS: dict[str, Any] = {"request_limit": 1000, "response_limit": 1000, "hold_limit": 100}
 # the first bytes of what is no Kafka, and what the log calls it
 FOREIGN = {
     b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n": "client speaks HTTP, and this port is for Kafka",
@@ -169,7 +170,7 @@ async def test_a_response_that_is_not_awaited_is_told_apart(
 
 
 def keys(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int, Any]]:
-    return [(record.message, record.levelno, record.keys) for record in caplog.records]
+    return [(record.message, record.levelno, keys_of(record)) for record in caplog.records]
 
 
 async def test_an_ending_is_logged_with_its_facts_and_its_key_and_throttled(caplog: pytest.LogCaptureFixture) -> None:

@@ -22,7 +22,7 @@ WAYS: dict[State, list[tuple[Event, Cause]]] = {
     FINISHED: [(Event.FINISH, Cause.CLIENT_CLOSED)],
     ENDED: [(Event.CUT, Cause.STALLED)],
 }
-CAUSES = {
+CAUSES: dict[Event, list[Cause | None]] = {
     Event.DRAIN: [Cause.DRAINED, Cause.IDLE],
     Event.FINISH: [Cause.CLIENT_CLOSED],
     Event.REFUSE: [Cause.BAD_LENGTH, Cause.UNSUPPORTED_VERSION],

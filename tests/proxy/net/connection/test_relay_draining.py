@@ -53,7 +53,7 @@ async def test_an_idle_connection_drains_at_once():
 
 
 @pytest.mark.parametrize(("leave", "cause"), [(Relay.drain, Cause.DRAINED), (Relay.end_as_idle, Cause.IDLE)])
-async def test_a_request_that_comes_at_that_moment_is_answered_or_not_taken(leave: Any, cause: Cause):
+async def test_a_request_that_comes_at_that_moment_is_answered_or_not_taken(leave: Any, cause: Cause, monkeypatch):
     async with relaying() as talk:
         await wait_all_tasks_blocked(0.01)
         receive = talk.to_client._socket.recv
@@ -63,7 +63,7 @@ async def test_a_request_that_comes_at_that_moment_is_answered_or_not_taken(leav
             leave(talk.relay)
             return receive(most)
 
-        talk.to_client._socket = _Socket(talk.to_client._socket, leaves_meanwhile)
+        monkeypatch.setattr(talk.to_client, "_socket", _Socket(talk.to_client._socket, leaves_meanwhile))
         await talk.client.say(ping(1))
         await talk.broker.hears(ping(1))
         await talk.broker.say(pong(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from trio.testing import wait_all_tasks_blocked
@@ -13,7 +14,7 @@ from proxy.wire.dialects import Dialect
 from tests.proxy.conversation.script import framed
 from tests.proxy.net.relays import Relaying, relaying
 
-OLD = {"dialect": Dialect.KAFKA_07}
+OLD: dict[str, Any] = {"dialect": Dialect.KAFKA_07}
 PRODUCE, FETCH, OFFSETS, UNKNOWN = (framed(struct.pack(">h", number) + b"body") for number in (0, 1, 4, 9))
 ANSWER, OTHER = framed(b"\0\0answer"), framed(b"\0\1")
 

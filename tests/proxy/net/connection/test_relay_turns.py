@@ -24,7 +24,7 @@ from tests.proxy.net.relays import Relaying, Watcher, relaying
 SPECIAL = FRAMES_PER_TURN // Side.special_cost
 # bytes of a frame that is searched
 PIECE = FRAMES_PER_TURN * SEARCHED_BYTES_PER_FRAME
-OLD = {"dialect": Dialect.KAFKA_07}
+OLD: dict[str, Any] = {"dialect": Dialect.KAFKA_07}
 
 
 class Log:
@@ -48,7 +48,7 @@ class Flood(NamedTuple):
     """A number of frames, and how many of them are a turn, in a dialect."""
 
     frame: bytes
-    count: int
+    frames: int
     most: int
     settings: Mapping[str, Any] = MappingProxyType({})
 
@@ -72,7 +72,7 @@ async def flooded(talk: Relaying, other: Relaying, flood: bytes) -> None:
 
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
 async def test_other_connections_wait_at_most_one_turn_of_a_flood_of_requests(flood: Flood):
-    log, sent = Log(), flood.frame * flood.count
+    log, sent = Log(), flood.frame * flood.frames
     async with relaying(log.watcher("flood"), **flood.settings) as talk, relaying(log.watcher("other")) as other:
         await flooded(talk, other, sent)
     assert log.before("other") <= 2

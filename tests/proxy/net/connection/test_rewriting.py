@@ -76,7 +76,8 @@ async def fed(subject: Any, piece: memoryview, *, last: bool) -> Replacement:
         while True:
             await next(steps)()
     except StopIteration as done:
-        return done.value
+        result: Replacement = done.value
+        return result
 
 
 async def feed(subject: Any, pieces: list[bytes]) -> bytes:
@@ -98,7 +99,9 @@ def fetched(nodes: list[Node], records: bytes, key: int = FETCH, version: int = 
 
 def is_replaced(key: int, version: int, before: bytes, after: bytes, listeners: Listeners) -> bool:
     told = {number: Address("127.0.0.1", port) for number, port in listeners.ports.items()}
-    return read(key, version, after[4:]) == replaced_slowly(read(key, version, before[4:]), told)
+    found = read(key, version, after[4:])
+    expected: dict[str, Any] = replaced_slowly(read(key, version, before[4:]), told)
+    return found == expected
 
 
 @each_row("case", [(API_VERSIONS, 0), (API_VERSIONS, 4), *CARRYING], ids=labelled)
@@ -113,7 +116,7 @@ def test_other_responses_are_not_rewritten(case):
 
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 @pytest.mark.parametrize("case", CARRYING, ids=labelled)
-async def test_a_small_answer_is_held_and_leaves_whole(case, size, nodes, share, listeners):
+async def test_a_small_answer_is_held_and_leaves_whole(case: tuple[int, int], size, nodes, share, listeners):
     frame = framed(response(*case, values(*case, [NODE])))
     subject = make_rewriter(exchange(*case, frame), nodes, share, LIMIT)
     assert isinstance(subject, HeldRewriter)
@@ -127,7 +130,9 @@ async def test_a_small_answer_is_held_and_leaves_whole(case, size, nodes, share,
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 64, 1000])
 @pytest.mark.parametrize("case", WALKED, ids=labelled)
-async def test_a_walked_answer_is_the_same_however_it_is_cut(case, size, nodes, share, listeners, monkeypatch):
+async def test_a_walked_answer_is_the_same_however_it_is_cut(
+    case: tuple[int, int], size, nodes, share, listeners, monkeypatch
+):
     monkeypatch.setattr(rewriting, "HOLD_WALKED_BELOW", 10)
     frame = framed(response(*case, values(*case, [NODE])))
     subject = make_rewriter(exchange(*case, frame), nodes, share, LIMIT)
@@ -189,7 +194,7 @@ async def test_a_tail_over_the_hold_limit_is_too_large_before_it_has_come(nodes,
 
 
 @pytest.mark.parametrize("case", CARRYING, ids=labelled)
-async def test_an_answer_that_ends_amid_its_brokers_cannot_be_read(case, nodes, share):
+async def test_an_answer_that_ends_amid_its_brokers_cannot_be_read(case: tuple[int, int], nodes, share):
     whole = response(*case, values(*case, [NODE]))
     frame = framed(whole[: whole.index(b"invalid")])
     with pytest.raises(WireError):

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from proxyprotocol import ProxyProtocolIncompleteError, ProxyProtocolSyntaxError
-from proxyprotocol.result import ProxyResultIPv4, ProxyResultIPv6, ProxyResultLocal, is_ipv4, is_ipv6
+from proxyprotocol.result import ProxyResult, ProxyResultIPv4, ProxyResultIPv6, ProxyResultLocal, is_ipv4, is_ipv6
 from proxyprotocol.v1 import ProxyProtocolV1
 from proxyprotocol.v2 import ProxyProtocolV2
 
 from proxy.config import ProxyProtocolVersion
-from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, Malformed, encode_header
-from proxy.net.sockets.proxy_protocol_reader import HeaderParser
+from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, HeaderParser, Malformed, encode_header
 from proxy.schema.addresses import Address
 from tests.tables import each_row
 
@@ -64,19 +63,22 @@ def test_a_written_header_is_read_and_no_byte_after_it(version: ProxyProtocolVer
         assert way(encode_header(version, endpoints) + BEHIND) == (endpoints, BEHIND)
 
 
+def endpoints_of(found: ProxyResult) -> ClientEndpoints:
+    assert is_ipv4(found) or is_ipv6(found)
+    return ClientEndpoints(*(Address(str(host), port) for host, port in (found.source, found.dest)))
+
+
 @given(VERSIONS, ENDPOINTS_STRATEGY)
 def test_another_implementation_reads_what_was_written(version: ProxyProtocolVersion, endpoints: ClientEndpoints):
     found = OTHERS[version].unpack(encode_header(version, endpoints))
-    assert is_ipv4(found) or is_ipv6(found)
-    ends = [Address(str(host), port) for host, port in (found.source, found.dest)]
-    assert ends == [*endpoints]
+    assert endpoints_of(found) == endpoints
 
 
 @given(VERSIONS, ENDPOINTS_STRATEGY)
 def test_a_header_of_another_implementation_is_read(version: ProxyProtocolVersion, endpoints: ClientEndpoints):
     client, listener = ((address.host, address.port) for address in endpoints)
     if ":" in endpoints.client.host:
-        theirs = ProxyResultIPv6(
+        theirs: ProxyResultIPv4 | ProxyResultIPv6 = ProxyResultIPv6(
             (IPv6Address(client[0]), client[1]), (IPv6Address(listener[0]), listener[1]), protocol=TCP
         )
     else:
@@ -262,7 +264,7 @@ STARTS = st.sampled_from([b"", b"PROXY ", b"PROXY TCP4 ", b"PROXY UNKNOWN", SIGN
 @example(SIGNATURE[:5] + b"x" * 20)
 def test_any_bytes_are_read_the_same_however_they_come(stream: bytes):
     """The result is the same byte by byte: a header, none, or too few bytes. A wrong beginning may show earlier."""
-    outcomes = []
+    outcomes: list[object] = []
     for way in (take, take_slowly):
         try:
             outcomes.append(way(stream))
@@ -278,8 +280,8 @@ def test_a_line_that_is_read_is_one_for_another_implementation(text: str):
         endpoints, rest = take(line)
     except (Malformed, EOFError):
         return
-    found = OTHERS[ProxyProtocolVersion.ONE].unpack_line(line[: len(line) - len(rest)])
-    assert endpoints == ClientEndpoints(*(Address(str(host), port) for host, port in (found.source, found.dest)))
+    found = ProxyProtocolV1().unpack_line(line[: len(line) - len(rest)])
+    assert endpoints == endpoints_of(found)
 
 
 @given(st.binary(min_size=16, max_size=80).map(lambda tail: SIGNATURE + tail))
@@ -296,4 +298,4 @@ def test_a_binary_header_that_is_read_is_one_for_another_implementation(stream: 
         # its checksum, or incomplete TLVs, which are ignored here
         return
     if endpoints is not None:
-        assert endpoints == ClientEndpoints(*(Address(str(host), port) for host, port in (found.source, found.dest)))
+        assert endpoints == endpoints_of(found)

@@ -31,7 +31,7 @@ async def waited_for(condition) -> None:
             await trio.sleep(0.001)
 
 
-async def test_arriving_data_is_handled_without_waking_the_reading_task(ends, nursery):
+async def test_arriving_data_is_handled_without_waking_the_reading_task(ends: Ends, nursery):
     one, other, watch = ends
     seen = []
     nursery.start_soon(watch.read, lambda: seen.append(one.recv(10)))
@@ -46,14 +46,14 @@ async def test_arriving_data_is_handled_without_waking_the_reading_task(ends, nu
     nursery.cancel_scope.cancel()
 
 
-async def test_a_callbacks_result_ends_the_wait(ends):
+async def test_a_callbacks_result_ends_the_wait(ends: Ends):
     one, other, watch = ends
     other.send(b"found")
     assert await watch.read(lambda: one.recv(10)) == b"found"
     assert watch.on_readable is None
 
 
-async def test_a_callbacks_exception_reaches_the_reading_task(ends):
+async def test_a_callbacks_exception_reaches_the_reading_task(ends: Ends):
     _, other, watch = ends
     other.send(b"x")
     with pytest.raises(ZeroDivisionError):
@@ -61,7 +61,7 @@ async def test_a_callbacks_exception_reaches_the_reading_task(ends):
     assert watch.on_readable is None
 
 
-async def test_a_cancelled_wait_looks_no_more_and_leaves_the_data(ends):
+async def test_a_cancelled_wait_looks_no_more_and_leaves_the_data(ends: Ends):
     one, other, watch = ends
     with trio.move_on_after(0.001):
         await watch.read(lambda: one.recv(10))
@@ -70,7 +70,7 @@ async def test_a_cancelled_wait_looks_no_more_and_leaves_the_data(ends):
     assert await watch.read(lambda: one.recv(10)) == b"kept"
 
 
-async def test_a_reader_that_its_own_callback_cancels_is_cancelled(ends):
+async def test_a_reader_that_its_own_callback_cancels_is_cancelled(ends: Ends):
     one, other, watch = ends
     other.send(b"x")
     with trio.CancelScope() as scope:
@@ -83,7 +83,7 @@ async def test_a_reader_that_its_own_callback_cancels_is_cancelled(ends):
     assert scope.cancelled_caught
 
 
-async def test_unread_data_does_not_keep_the_processor_busy(ends):
+async def test_unread_data_does_not_keep_the_processor_busy(ends: Ends):
     one, other, watch = ends
     other.send(b"first")
     await watch.read(lambda: one.recv(10))
@@ -93,7 +93,7 @@ async def test_unread_data_does_not_keep_the_processor_busy(ends):
     assert watch.interest == READ
 
 
-async def test_a_broken_connection_without_a_reader_does_not_keep_the_processor_busy(ends):
+async def test_a_broken_connection_without_a_reader_does_not_keep_the_processor_busy(ends: Ends):
     one, other, watch = ends
     other.send(b"first")
     await watch.read(lambda: one.recv(10))
@@ -138,7 +138,7 @@ async def test_a_writer_that_waits_for_room_does_not_disturb_the_reader(nursery)
     other.close()
 
 
-async def test_closing_a_watched_socket_ends_its_waits(ends, nursery):
+async def test_closing_a_watched_socket_ends_its_waits(ends: Ends, nursery):
     _, _, watch = ends
     told = []
 
@@ -157,7 +157,7 @@ async def test_closing_a_watched_socket_ends_its_waits(ends, nursery):
 
 
 @pytest.mark.parametrize("wait", ["read", "write"])
-async def test_a_socket_that_the_kernel_does_not_watch_leaves_nothing_behind(ends, monkeypatch, wait):
+async def test_a_socket_that_the_kernel_does_not_watch_leaves_nothing_behind(ends: Ends, monkeypatch, wait):
     one, other, watch = ends
     held = reactor.reactor()
 
@@ -206,7 +206,7 @@ async def test_a_socket_closed_by_anothers_callback_is_not_read(nursery):
         other.close()
 
 
-async def test_other_tasks_have_their_turn_while_bytes_keep_coming(ends, nursery):
+async def test_other_tasks_have_their_turn_while_bytes_keep_coming(ends: Ends, nursery):
     one, other, watch = ends
     other.send(b"x")
 
@@ -221,7 +221,7 @@ async def test_other_tasks_have_their_turn_while_bytes_keep_coming(ends, nursery
     nursery.cancel_scope.cancel()
 
 
-async def test_a_woken_reader_runs_though_more_data_arrives(ends):
+async def test_a_woken_reader_runs_though_more_data_arrives(ends: Ends):
     one, other, watch = ends
     patience: list[float] = []
 
@@ -255,7 +255,7 @@ def test_each_run_of_trio_has_its_own():
     assert trio.run(own) is not trio.run(own)
 
 
-def test_after_the_run_a_socket_may_still_be_closed(ends):
+def test_after_the_run_a_socket_may_still_be_closed(ends: Ends):
     one, other, watch = ends
 
     async def read() -> bytes:

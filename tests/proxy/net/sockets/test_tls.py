@@ -40,7 +40,7 @@ async def test_the_end_of_the_connection_is_an_end_without_tls_saying_so(ends):
 
 async def test_records_come_in_one_chunk_as_large_as_a_plain_streams(ends, nursery):
     nursery.start_soon(ends.peer.say, bytes(MUCH))
-    sizes = []
+    sizes: list[int] = []
     while sum(sizes) < MUCH:
         await wait_all_tasks_blocked(0.001)
         sizes.append(len(await ends.stream.receive()))
@@ -92,7 +92,7 @@ async def test_a_chunk_is_one_send(ends, monkeypatch):
 
 
 async def test_a_large_piece_is_not_encrypted_all_at_once(ends, nursery, monkeypatch):
-    sizes = []
+    sizes: list[int] = []
     send = Stream.send
 
     async def sized(self: Stream, pieces: list[bytes]) -> None:
@@ -106,7 +106,7 @@ async def test_a_large_piece_is_not_encrypted_all_at_once(ends, nursery, monkeyp
 
 
 async def test_both_directions_at_once_lose_nothing(ends):
-    heard = []
+    heard: list[bytes] = []
 
     async def receive() -> None:
         while sum(map(len, heard)) < 4 * MUCH:
@@ -190,7 +190,9 @@ async def test_records_cut_anywhere_are_the_same_bytes(signed, size):
             await wait_all_tasks_blocked()
         nursery.start_soon(split.gives, b"")
         while len(heard) < len(data):
-            heard += await split.stream.receive()
+            chunk = await split.stream.receive()
+            assert chunk is not None
+            heard += chunk
     assert heard == data
     split.close()
 
@@ -204,7 +206,7 @@ async def test_records_cut_anywhere_are_the_same_bytes(signed, size):
 def test_all_sent_bytes_arrive_for_any_cuts_and_receive_sizes(signed, said, cuts, most):
     async def main() -> None:
         split = await Split.begin(signed)
-        heard = []
+        heard: list[bytes] = []
 
         async def say() -> None:
             for piece in said:

@@ -67,7 +67,9 @@ async def test_a_clients_certificate_is_its_principal(signed, version, clients):
     context.maximum_version = version
     ends = client_and_proxy(signed, ListenerTls(signed.proxy, client_ca=signed.ca.path, clients=clients), context)
     await ends.shake_hands()
-    assert ends.stream.principal.startswith("CN=client,OU=Testing cert ")
+    principal = ends.stream.principal
+    assert principal is not None
+    assert principal.startswith("CN=client,OU=Testing cert ")
     ends.close()
 
 
@@ -233,6 +235,7 @@ async def test_the_dot_of_an_absolute_name_is_neither_sent_nor_looked_for_in_the
 async def test_a_broker_is_shown_the_proxys_certificate(signed):
     tls = UpstreamTls(ca=signed.ca.path, certificate=signed.proxy, anyone_may_use_it=True)
     stream, broker = await reached(tls, broker_context(signed.broker, signed.ca))
+    assert isinstance(broker, TlsPeer)
     assert (("commonName", "proxy"),) in broker.stream.getpeercert()["subject"]
     assert stream.principal is None
     stream.close()

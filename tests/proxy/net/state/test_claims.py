@@ -112,7 +112,7 @@ def test_the_same_proxy_with_other_bootstrap_servers_keeps_its_file_while_one_is
 def test_clusters_of_one_process_have_files_of_their_own(path):
     east, west = (replace(cluster(path, listen), name=name) for name, listen in (("east", ONE), ("west", TWO)))
     claims = StateClaims(whole(east, replace(west, state=path.with_name("_nodes-west.json"))))
-    assert [one.state.name for one in claims.settings.clusters] == ["_nodes.json", "_nodes-west.json"]
+    assert [one.state and one.state.name for one in claims.settings.clusters] == ["_nodes.json", "_nodes-west.json"]
     claims.release()
 
 
@@ -234,7 +234,7 @@ def test_a_lock_on_a_removed_file_does_not_count(start, path, monkeypatch):
         real(descriptor, how)
 
     between.insert(0, False)
-    monkeypatch.setattr(rules.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     with pytest.raises(BadSetting, match="open now"):
         StateClaims(whole(cluster(path, default=False)))
 
@@ -252,7 +252,7 @@ def test_a_file_system_without_locks_is_logged_and_the_file_is_used(start, path,
     def flock(descriptor: int, how: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(rules.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     assert start(cluster(path)).state == path
     (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert warning.message == "state file can't be locked: no other proxy may be given the same one"
@@ -288,6 +288,7 @@ def test_a_lock_ends_with_its_process_however_it_ends(start, path):
         "time.sleep(3600)\n"
     )
     process = spawn([sys.executable, "-c", holds, str(path)], cwd=ROOT, stdout=subprocess.PIPE)
+    assert process.stdout is not None
     try:
         assert process.stdout.readline() == b"held\n"
         with pytest.raises(BadSetting, match="open now"):

@@ -4,6 +4,7 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -104,10 +105,19 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch):
 
 
 def test_the_file_is_on_the_disk_before_it_takes_the_old_ones_place(tmp_path: Path, monkeypatch):
-    steps = []
-    for name in ("fsync", "rename"):
+    steps: list[str] = []
+
+    def note(name: str) -> None:
         real = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda *of, name=name, real=real, **more: steps.append(name) or real(*of, **more))
+
+        def noted(*of: Any, **more: Any) -> Any:
+            steps.append(name)
+            return real(*of, **more)
+
+        monkeypatch.setattr(os, name, noted)
+
+    note("fsync")
+    note("rename")
     write_state(tmp_path / "nodes.json", KNOWN)
     assert steps == ["fsync", "rename", "fsync"]
 

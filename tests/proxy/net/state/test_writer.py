@@ -193,7 +193,10 @@ def test_the_next_change_is_written_once_threads_are_available_again(table, disk
 
 
 def test_a_fault_while_the_state_is_written_does_not_block_closing(table, monkeypatch, caplog):
-    monkeypatch.setattr(writers, "write_state", lambda path, state: {}["missing"])
+    def faulty(path: Path, state: SavedState) -> None:
+        raise KeyError("missing")
+
+    monkeypatch.setattr(writers, "write_state", faulty)
     table.grow()
     closing = threading.Thread(target=table.writer.close, daemon=True)
     closing.start()

@@ -12,13 +12,14 @@ from proxy.metrics import sums
 from proxy.metrics.traffic import Traffic
 from proxy.net.workers.calls import Answer, Calls
 from proxy.net.workers.channel import Channel, ChannelMessage
+from proxy.net.workers.process import WorkerProcess
 from proxy.net.workers.supervisor import Supervisor
 from proxy.net.workers.worker_handle import WorkerHandle
 
 KILLED = -9
 
 
-class Worker:
+class Worker(WorkerProcess):
     """A worker and its process. It obeys unless the test says otherwise."""
 
     def __init__(self, number: int, slot: int, sock: socket.socket) -> None:

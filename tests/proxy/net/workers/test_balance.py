@@ -79,7 +79,7 @@ async def test_a_worker_that_was_only_slow_is_waited_for_again_after_a_while(cou
     monkeypatch.setattr(balance, "RECOVERY", recovery)
     one, _ = begun(counts, 0, 5), begun(counts, 1, 0)
     for _ in range(2):
-        waited = []
+        waited: list[float] = []
         while sum(waited) < recovery:
             waited.append(await hesitates(one))
         assert [round(seconds / HESITATION) for seconds in waited[:6]] == [16, 8, 4, 2, 1, 1]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -42,8 +43,9 @@ def test_a_worker_reads_what_the_parent_has_written():
 def test_settings_cannot_be_changed_on_the_other_side_either():
     read = read_job(io.BytesIO(Job(1, 0, SETTINGS).dumped())).settings.clusters[0].node_map
     assert read == SETTINGS.clusters[0].node_map
+    named: Any = read.named
     with pytest.raises(TypeError):
-        read.named[8] = Address("127.0.0.1", 1)
+        named[8] = Address("127.0.0.1", 1)
 
 
 def test_a_parent_that_has_ended_has_written_nothing():

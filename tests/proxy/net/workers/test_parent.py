@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import trio
@@ -22,6 +23,7 @@ from proxy.net.workers.job import Job, load_settings
 from proxy.net.workers.parent import Parent
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
+from tests.logs import keys_of
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.peers import HOST, NOWHERE, PATIENCE
 from tests.proxy.net.relays import ANY, listens, settings, whole
@@ -55,14 +57,14 @@ class Running:
     def __init__(
         self, nursery: trio.Nursery, broker: Broker, chosen: Mapping[str, Any] = MappingProxyType({}), **others: Any
     ) -> None:
-        chosen = whole(settings(broker.address, **chosen), metrics=ANY, workers=2, **others)
+        begun = whole(settings(broker.address, **chosen), metrics=ANY, workers=2, **others)
         self.changed: ProxySettings | None = None
         self.listening: Mapping[str, Address] = {}
         self.metrics: Address | None = None
         self.ready = trio.Event()
         self.ended = trio.Event()
         self.code: int | None = None
-        self.parent = Scripted(chosen, nursery, self._say_ready, lambda: ReloadedSettings(self.changed, "what is kept"))
+        self.parent = Scripted(begun, nursery, self._say_ready, self._reload)
 
     @property
     def workers(self) -> list[Worker]:
@@ -71,6 +73,10 @@ class Running:
     async def run(self) -> None:
         self.code = await self.parent.run()
         self.ended.set()
+
+    def _reload(self) -> ReloadedSettings:
+        assert self.changed is not None
+        return ReloadedSettings(self.changed, "what is kept")
 
     def _say_ready(self, listening: Mapping[str, Address], metrics: Address | None) -> None:
         self.listening, self.metrics = listening, metrics
@@ -118,8 +124,8 @@ async def running(nursery: trio.Nursery, broker: Broker) -> AsyncIterator[Runnin
     nursery.cancel_scope.cancel()
 
 
-def node_of(worker: Worker, node_id: int) -> list[str] | None:
-    """Returns the newest data about a node that a worker got: broker, listener."""
+def node_of(worker: Worker, node_id: int) -> Any:
+    """Returns the newest data about a node that a worker got: broker, listener; None if it got none."""
     return (worker.was_told("nodes") or [{"table": {}}])[-1]["table"].get(str(node_id))
 
 
@@ -403,16 +409,16 @@ def changed(broker: Broker, *, seconds: float = 77, **others: Any) -> ProxySetti
 
 
 def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.keys["reason"] for record in caplog.records if "stay as they are" in record.message]
+    return [keys_of(record)["reason"] for record in caplog.records if "stay as they are" in record.message]
 
 
 async def read_again(running: Running) -> None:
     """Returns once the settings were read, and applied or refused."""
     over = trio.Event()
-    running.parent._systemd.ready = over.set
-    signal.raise_signal(signal.SIGHUP)
-    with trio.fail_after(PATIENCE):
-        await over.wait()
+    with patch.object(running.parent._systemd, "ready", over.set):
+        signal.raise_signal(signal.SIGHUP)
+        with trio.fail_after(PATIENCE):
+            await over.wait()
     await wait_all_tasks_blocked(0.02)
 
 

@@ -1,20 +1,25 @@
 import socket
+from typing import Any
 
 import pytest
 
 from proxy.net.workers.calls import Calls
-from proxy.net.workers.channel import Channel
+from proxy.net.workers.channel import Channel, ChannelMessage
 from proxy.net.workers.worker_handle import WorkerHandle
+
+
+async def not_asked(message: ChannelMessage) -> None:
+    raise AssertionError("the worker asks nothing")
 
 
 @pytest.fixture
 def worker():
     here, there = socket.socketpair()
     with here, there:
-        yield WorkerHandle(1, Calls(Channel(here), lambda message: True, None))
+        yield WorkerHandle(1, Calls(Channel(here), lambda message: True, not_asked))
 
 
-def told(**recorder: float) -> dict:
+def told(**recorder: float) -> dict[str, Any]:
     return {"clusters": {}, "recorder": recorder, "nodes": {}}
 
 

@@ -1,6 +1,7 @@
 """Tests of decoders beyond the sweeps over all messages: values of small cases, and the generated source."""
 
 import inspect
+from typing import Any
 
 import pytest
 
@@ -94,7 +95,7 @@ def test_wide_structs_in_arrays_are_dicts_of_their_own() -> None:
     for c in ("bool", "string"):
         for rest in ("", more, inner, inner + more):
             found = codec(fields.format(c) + rest, 1)
-            rows = [
+            rows: list[dict[str, Any]] = [
                 {"class": n, "from": -n, "a": 2 * n, "b": 3 * n, "c": True if c == "bool" else "c"} for n in range(60)
             ]
             for row in rows if inner in rest else ():

@@ -12,6 +12,7 @@ from proxy.wire.apis import MessageKind
 from proxy.wire.compile.searcher import FLAG, NAME, SECRET, SENSITIVE
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.framing import framed
+from proxy.wire.headers import request_head, response_head
 from proxy.wire.keys import ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE
 from proxy.wire.language import Field
 from proxy.wire.plain_settings import PLAIN_SETTINGS, may_be_secret
@@ -63,7 +64,7 @@ def projected(message: Message, frame: bytes, values: dict[str, Any]) -> Spans:
     """The slow, obvious twin: every marked value of the whole frame, with the values around it."""
     kind, key, version = message
     codec, body = must_codec(*message), frame[4:]
-    head = catalog.request_head(body) if kind == "request" else catalog.response_head(body, key, version)
+    head = request_head(body) if kind == "request" else response_head(body, key, version)
     found = []
     for path in catalog.secrets(*message):
         places = codec.project((path,))(body, head.body)[path]

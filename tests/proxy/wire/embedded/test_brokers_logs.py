@@ -94,7 +94,12 @@ def member(cluster: KafkaCluster, topic: str, group: tuple[str, str]) -> Consume
     consumer = Consumer(settings | {"bootstrap.servers": cluster.bootstrap, "enable.auto.commit": False})
     consumer.subscribe([topic])
     seen: list[Any] = []
-    wait_for(lambda: seen.append(consumer.poll(0.1)) or sum(one is not None for one in seen) >= COUNT, "all records")
+
+    def has_read_all() -> bool:
+        seen.append(consumer.poll(0.1))
+        return sum(one is not None for one in seen) >= COUNT
+
+    wait_for(has_read_all, "all records")
     consumer.commit(asynchronous=False)
     return consumer
 

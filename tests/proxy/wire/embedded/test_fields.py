@@ -12,7 +12,8 @@ from proxy.wire.language import Message
 from tests.strategies import field_paths
 from tests.tables import each_row
 
-SUBSCRIPTION, SUBSCRIBED = "ConsumerProtocolSubscription", {"topics": ["t"], "user_data": None}
+SUBSCRIPTION = "ConsumerProtocolSubscription"
+SUBSCRIBED: dict[str, Any] = {"topics": ["t"], "user_data": None}
 ASSIGNED = {"assigned_partitions": [{"topic": "t", "partitions": [1]}], "user_data": None}
 WORKER = {"url": "http://w1:8083/", "config_offset": 5}
 SUBSCRIPTION_BLOB = encode_blob(SUBSCRIPTION, 0, SUBSCRIBED)

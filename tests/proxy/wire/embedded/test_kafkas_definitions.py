@@ -11,8 +11,8 @@ from tests.brokers.jars import clients_jar
 from tests.java.kafka_json import KafkaJson, kafka_json
 from tests.proxy.wire.embedded.data_definitions import data_definitions, data_of
 from tests.proxy.wire.kafka_definitions import Definition, OnTheWire, field_name, fields_of, ours, theirs, version_range
-from tests.proxy.wire.test_java import Json, without_unknown_tags
-from tests.strategies import JAVA_TAGS, extremes, values_of
+from tests.proxy.wire.test_java import Json
+from tests.strategies import JAVA_TAGS, extremes, values_of, without_unknown_tags
 
 __all__ = ["kafka_json"]
 
@@ -108,9 +108,12 @@ def test_java_writes_and_reads_every_version_as_we_do(kafka_json: KafkaJson, nam
     assert codec
     definition, java_class = data_definitions()[name]
     full = layout(codec.message, version)
-    slots: tuple[tuple[Slot, ...], ...] = (full.slots, full.tagged)
-    names = set(known_to(definition, version, full, {slot.name: 0 for part in slots for slot in part}))
-    struct = Struct(*(tuple(s for s in part if s.name in names) for part in slots), full.flexible, full.names)
+    names = set(known_to(definition, version, full, {slot.name: 0 for slot in full}))
+
+    def known_slots(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        return tuple(slot for slot in slots if slot.name in names)
+
+    struct = Struct(known_slots(full.slots), known_slots(full.tagged), full.flexible, full.names)
     for drawn in samples(name, version):
         values = known_to(definition, version, full, drawn)
         body, known = codec.encode(values), without_unknown_tags(values)

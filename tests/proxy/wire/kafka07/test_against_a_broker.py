@@ -128,7 +128,7 @@ def test_responses_of_a_pipeline_come_in_the_order_of_the_requests_that_have_one
 
 
 def test_the_broker_got_frames_with_right_heads(broker: Kafka07Broker) -> None:
-    requests = [Produce("a", 0, b""), Fetch("a", 0, 0, 1), MultiFetch(()), Offsets("a", 0, LATEST, 1)]
+    requests: list[Request] = [Produce("a", 0, b""), Fetch("a", 0, 0, 1), MultiFetch(()), Offsets("a", 0, LATEST, 1)]
     exchange(broker, *requests)
     heads = [request_head(framed(frame)) for frame in broker.received]
     assert [head and head.type for head in heads] == [request.type for request in requests]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from proxy.wire.budget import Budget
 from proxy.wire.errors import Malformed, OverBudget
 from proxy.wire.kafka07.messages import (
-    DEEPEST,
     Cut,
     LogMessage,
     Tail,
@@ -23,6 +22,7 @@ from proxy.wire.kafka07.messages import (
     shallow,
     tail,
 )
+from proxy.wire.records.compression import DEEPEST
 from proxy.wire.records.kinds import Compression
 from tests.proxy.wire.kafka07.values import hostile, integer, sized
 from tests.tables import each_row

@@ -98,7 +98,7 @@ def obvious_response(response: Response) -> bytes:
             return error + messages
         case MultiFetchResponse(_, parts):
             return error + b"".join(sized(obvious_response(part), 4) for part in parts)
-        case OffsetsResponse(_, None):
-            return error
         case OffsetsResponse(_, offsets):
+            if offsets is None:
+                return error
             return error + integer(len(offsets), 4) + b"".join(integer(offset, 8) for offset in offsets)

@@ -56,8 +56,9 @@ class OneBroker:
         if head.api_key == API_VERSIONS:
             # every client understands this version of the response
             return wire.encode_response(API_VERSIONS, 0, head.correlation_id, self._versions(head.api_version))
-        _, values = wire.decode_request(frame)
-        assert isinstance(values, Mapping)
+        decoded = wire.decode_request(frame)
+        assert isinstance(decoded, tuple)
+        _, values = decoded
         answers = {
             METADATA: self._metadata,
             PRODUCE: self._keep,

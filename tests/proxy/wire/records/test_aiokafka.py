@@ -26,7 +26,8 @@ def told(record: Record) -> tuple[object, ...]:
 
 def theirs(data: bytes) -> list[tuple[object, ...]]:
     """Returns all records as aiokafka reads them, with verified checksums."""
-    found, reader = [], MemoryRecords(data)
+    found: list[tuple[object, ...]] = []
+    reader = MemoryRecords(data)
     while reader.has_next():
         batch = reader.next_batch()
         assert batch.validate_crc()

@@ -1,11 +1,12 @@
 import sys
+import zlib
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.records import checksums, message_set
+from proxy.wire.records import Record, TimestampType, checksums, read, write_message_set
 from proxy.wire.records.checksums import CHOICES, crc32c, fastest
 from tests.tables import each_row
 
@@ -50,7 +51,9 @@ def test_bytes_in_two_pieces_have_the_checksum_of_the_whole(data: bytes, cut: in
 
 
 def test_message_sets_have_zlibs_crc32() -> None:
-    assert message_set.crc32(b"123456789") == 0xCBF43926
+    written = write_message_set([Record(0, value=b"v")], magic=0)
+    assert written[12:16] == zlib.crc32(written[16:]).to_bytes(4)
+    assert list(read(written)) == [Record(0, value=b"v", timestamp_type=TimestampType.NONE)]
 
 
 @pytest.mark.usefixtures("choosing")

@@ -94,9 +94,9 @@ def exchange(bootstrap: str, topic: str, key: int, version: int, values: dict[st
         connection.sendall(len(frame).to_bytes(4, "big") + frame)
         with connection.makefile("rb") as answers:
             answer = answers.read(int.from_bytes(answers.read(4), "big"))
-    _, found = wire.decode_response(answer, key, version)
-    assert isinstance(found, dict)
-    return found
+    decoded = wire.decode_response(answer, key, version)
+    assert isinstance(decoded, tuple)
+    return decoded[1]
 
 
 def fetch(bootstrap: str, topic: str, offset: int = 0) -> bytes:

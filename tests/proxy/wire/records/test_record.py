@@ -9,7 +9,7 @@ from tests.tables import each_row
 
 def test_chunks_of_tuples_become_records() -> None:
     records = [Record(1, 2, b"k", b"v"), Record(2), Record(3)]
-    found = list(as_records([[tuple(records[0])], [], [tuple(one) for one in records[1:]]]))  # type: ignore[list-item]
+    found = list(as_records([[records[0][:]], [], [one[:] for one in records[1:]]]))
     assert found == records
     assert found[0].value == b"v"
     assert type(found[0]) is Record

@@ -14,11 +14,11 @@ def read_int(file: BytesIO, size: int) -> int:
 
 
 def read_varint(file: BytesIO) -> int:
-    value = place = 0
+    value, place = 0, 1
     while True:
         byte = file.read(1)[0]
-        value += (byte % 128) * 128**place
-        place += 1
+        value += (byte % 128) * place
+        place *= 128
         if byte < 128:
             return value // 2 if value % 2 == 0 else -(value // 2) - 1
 

@@ -32,7 +32,8 @@ SECOND = 10**9
 
 def side(*apis: ApiFacts, **facts: Any) -> Facts:
     """A capture of ten seconds."""
-    return Facts(**{"recorded_ns": 10 * SECOND, "frames": 1, "apis": apis} | facts)
+    own: dict[str, Any] = {"recorded_ns": 10 * SECOND, "frames": 1, "apis": apis}
+    return Facts(**own | facts)
 
 
 def fires(*found: Finding, **facts: Any) -> Facts:

@@ -37,7 +37,7 @@ def test_only_records_with_events_are_rows() -> None:
     ]
     binary, tombstone, structured = own(CLOUDEVENTS, fetched(records.write_batch(found)))
     place = {"topic": "t", "partition": 3}
-    none = {"violations": [], "reasons": []}
+    none: dict[str, list[str]] = {"violations": [], "reasons": []}
     assert binary == place | TOLD | none | {
         "offset": 1, "timestamp_ms": 1001, "mode": "binary", "id": "1", "subject": "s", "data_bytes": 4, "key": b"k",
         "extensions": [("partitionkey", "other")], "is_tombstone": False, "key_is_partitionkey": False,

@@ -21,9 +21,9 @@ from recorder.analysis.decode import cloudevents
 from recorder.analysis.decode.cloudevents import MEANINGS, Clause, Event, Mode, event_in, may_hold_events
 from tests.tables import each_row
 
-FOUR = {"ce_id": b"1", "ce_source": b"/here", "ce_specversion": b"1.0", "ce_type": b"t"}
+FOUR: dict[str, bytes | None] = {"ce_id": b"1", "ce_source": b"/here", "ce_specversion": b"1.0", "ce_type": b"t"}
 BODY = {"id": "1", "source": "/here", "specversion": "1.0", "type": "t"}
-JSON_EVENT = {"content-type": b"application/cloudevents+json; charset=UTF-8"}
+JSON_EVENT: dict[str, bytes | None] = {"content-type": b"application/cloudevents+json; charset=UTF-8"}
 DATA = b"\x01\x02"
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "cloudevents.md"
 
@@ -60,7 +60,7 @@ def test_a_content_type_of_cloudevents_is_structured_in_any_case_of_letters() ->
 
 def test_a_structured_event_may_say_its_attributes_in_headers_too() -> None:
     assert event(FOUR | JSON_EVENT, body()).broken == {}
-    moments = {"ce_time": b"2018-04-05T03:56:24+00:00"}
+    moments: dict[str, bytes | None] = {"ce_time": b"2018-04-05T03:56:24+00:00"}
     assert event(FOUR | JSON_EVENT | moments, body(time="2018-04-05T03:56:24Z")).broken == {}
 
 
@@ -212,7 +212,7 @@ def test_members_that_are_null_are_not_there() -> None:
 
 # --- the SDK's events -----------------------------------------------------------------------------------
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=20)
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=20)
 MOMENTS = st.datetimes(
     datetime(1970, 1, 1), datetime(2100, 1, 1), timezones=st.sampled_from([UTC, timezone(timedelta(hours=2))])
 )

@@ -11,7 +11,7 @@ from proxy.wire.headers import request_head, response_head
 from proxy.wire.keys import METADATA, SASL_AUTHENTICATE
 from recorder.analysis.decode.encodings import FIELD_SIZES
 from tests.recorder.facts.frames import request, response, rows
-from tests.strategies import must_codec, values_of
+from tests.strategies import KINDS, must_codec, values_of
 from tests.tables import each_row
 
 TOPICS = {"topics": [{"name": "t", "partitions": [{"partition_index": 300, "leader_id": 1, "replica_nodes": [1, 2]}]}]}
@@ -21,7 +21,7 @@ every_api = each_row("key", apis.api_keys(), ids=lambda key: apis.api_name(key) 
 @every_api
 def test_a_body_with_fixed_integers_takes_what_was_sent(key: int) -> None:
     version = apis.versions(key)[-1]
-    for side, write in (("request", request), ("response", response)):
+    for side, write in zip(KINDS, (request, response), strict=True):
         frame = write(key, version, values_of(must_codec(side, key, version), "sizes"))
         head = request_head(frame["frame"]) if side == "request" else response_head(frame["frame"], key, version)
         body, *fields = rows(FIELD_SIZES, frame)

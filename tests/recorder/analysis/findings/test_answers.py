@@ -72,9 +72,9 @@ ENDED_BY = {
 
 def scenario() -> list[Row]:
     """A minute of many clients, each of which does one thing."""
-    metadata, commit, sasl = (
-        {"api_key": key, "api": api} for key, api in ((3, "Metadata"), (8, "OffsetCommit"), (36, "SaslAuthenticate"))
-    )
+    metadata: Row = {"api_key": 3, "api": "Metadata"}
+    commit: Row = {"api_key": 8, "api": "OffsetCommit"}
+    sasl: Row = {"api_key": 36, "api": "SaslAuthenticate"}
     return [
         *each_second(20, api="Final", error_codes=every(50, 10)),
         *each_second(20, api="Rare", error_codes=every(1200, 10)),

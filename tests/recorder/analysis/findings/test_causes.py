@@ -13,7 +13,10 @@ from recorder.analysis.summary.sections.findings import Finding, Severity
 from tests.tables import each_row
 
 EVERY = [rule.name for rule in RULES]
-OTHER = {Joined.BY_CLIENT: {"clients": ("b",)}, Joined.BY_NODE: {"nodes": (2,)}}
+OTHER: dict[Joined, dict[str, tuple[Any, ...]]] = {
+    Joined.BY_CLIENT: {"clients": ("b",)},
+    Joined.BY_NODE: {"nodes": (2,)},
+}
 ROWS = each_row(
     ("row", "consequence"),
     [(row, name) for row in CAUSES for name in row.consequences if name != row.rule],
@@ -22,7 +25,7 @@ ROWS = each_row(
 
 
 def found(rule: str, **facts: Any) -> Finding:
-    own = {"severity": Severity.WARNING, "from_ns": 10, "to_ns": 20, "clients": ("a",), "nodes": (1,)}
+    own: dict[str, Any] = {"severity": Severity.WARNING, "from_ns": 10, "to_ns": 20, "clients": ("a",), "nodes": (1,)}
     return Finding(rule, subject=f"{rule} {facts}", sentence="It happened", advice="Do this", **(own | facts))
 
 

@@ -47,7 +47,7 @@ HTTP = {"event": "client speaks HTTP, and this port is for Kafka"}
 
 def ended_by_the_proxy() -> list[Row]:
     """Connections that the proxy ended at a frame, and one of an older version, which said nothing but the cause."""
-    causes = [
+    causes: list[tuple[str, str, Row | None]] = [
         ("10.0.0.4:1", "bad_length", TOO_LONG | {"length": 2001}),
         ("10.0.0.4:1", "bad_length", TOO_LONG),
         ("10.0.0.5:1", "bad_length", HTTP),
@@ -63,9 +63,10 @@ def ended_by_the_proxy() -> list[Row]:
 
 def scenario() -> list[Row]:
     """A minute of clients, each of which does one thing."""
-    metadata = {"api_key": 3, "api": "Metadata"}
-    no_coordinator = {"api_key": 10, "api": "FindCoordinator", "error_codes": [15]}
-    produce, init = {"api_key": 0, "api": "Produce"}, {"api_key": 22, "api": "InitProducerId"}
+    metadata: Row = {"api_key": 3, "api": "Metadata"}
+    no_coordinator: Row = {"api_key": 10, "api": "FindCoordinator", "error_codes": [15]}
+    produce: Row = {"api_key": 0, "api": "Produce"}
+    init: Row = {"api_key": 22, "api": "InitProducerId"}
     return [
         *each_second(2, client_id=lambda at: f"worker-{at}", connection=lambda at: 1000 + at),
         *each_second(2, client_id="stays", client="10.0.0.3:1", connection=lambda at: 3000 + at),

@@ -18,8 +18,8 @@ MS = 1_000_000
 
 def scenario() -> list[Row]:
     """A minute, in which some nodes are slow for 20 s."""
-    fetch = {"api_key": 1, "api": "Fetch"}
-    slow_meanwhile = {"latency_ns": lambda at: 400 * MS if 300 <= at < 500 else 4 * MS}
+    fetch: Row = {"api_key": 1, "api": "Fetch"}
+    slow_meanwhile: Row = {"latency_ns": lambda at: 400 * MS if 300 <= at < 500 else 4 * MS}
     return [
         *each_second(15, api="Jammed", **slow_meanwhile),
         *each_second(15, api="Blinked", latency_ns=lambda at: 400 * MS if 300 <= at < 330 else 4 * MS),

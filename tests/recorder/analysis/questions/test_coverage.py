@@ -15,7 +15,9 @@ SCHEMA = "api string, api_key smallint, answered_at timestamp, unread string"
 
 
 def test_each_api_has_its_responses_those_that_were_read_and_why_others_were_not(spark: SparkSession) -> None:
-    rows = [("Fetch", 1, NOON, why) for why in (None, None, "omitted", "omitted", "cut", "malformed")]
+    rows: list[tuple[object, ...]] = [
+        ("Fetch", 1, NOON, why) for why in (None, None, "omitted", "omitted", "cut", "malformed")
+    ]
     rows += [(None, 2000, NOON, "unknown_version"), ("Fetch", 1, None, None)]
     found = {row.api: row.asDict() for row in coverage_by_api(spark.createDataFrame(rows, SCHEMA)).collect()}
     nothing = dict.fromkeys(("masked", "unknown_version", "malformed", "omitted", "cut", "too_large", "over_budget"), 0)

@@ -16,7 +16,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 def exchanges(spark: SparkSession, *rows: tuple[str | None, list[int] | None]) -> DataFrame:
     schema = "api string, api_key smallint, at timestamp, error_codes array<smallint>"
-    return spark.createDataFrame([(api, KEYS.get(api, 1), NOON, codes) for api, codes in rows], schema)
+    return spark.createDataFrame([(api, KEYS.get(api or "", 1), NOON, codes) for api, codes in rows], schema)
 
 
 def test_codes_are_counted_and_so_are_the_exchanges_that_hold_them(spark: SparkSession) -> None:

@@ -25,12 +25,12 @@ def grouped(spark: SparkSession, rows: Rows, window: str | None) -> list[list[ob
 
 
 def test_without_a_window_the_api_is_all(spark: SparkSession) -> None:
-    rows = [("Fetch", 1, NOON), ("Fetch", 1, NOON + timedelta(days=1)), ("Metadata", 3, NOON)]
+    rows: Rows = [("Fetch", 1, NOON), ("Fetch", 1, NOON + timedelta(days=1)), ("Metadata", 3, NOON)]
     assert grouped(spark, rows, None) == [["Fetch", 2], ["Metadata", 1]]
 
 
 def test_apis_that_the_catalog_lacks_stay_apart(spark: SparkSession) -> None:
-    rows = [(None, 1234, NOON), (None, 1235, NOON), (None, 1234, NOON)]
+    rows: Rows = [(None, 1234, NOON), (None, 1235, NOON), (None, 1234, NOON)]
     assert grouped(spark, rows, None) == [["api 1234", 2], ["api 1235", 1]]
 
 

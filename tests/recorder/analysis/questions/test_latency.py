@@ -80,7 +80,9 @@ def test_a_window_splits_the_counts_by_the_time_of_the_request(
 
 def test_long_polls_have_rows_of_their_own_and_a_fetch_whose_data_was_there_has_not(spark: SparkSession) -> None:
     waits = [None, "full", "tail", "empty", "error", "members", "includes_wait"]
-    rows = [("answered", "Fetch", 1, None, None, 1, 1, 10**6 * at, [], wait) for at, wait in enumerate(waits)]
+    rows: list[tuple[object, ...]] = [
+        ("answered", "Fetch", 1, None, None, 1, 1, 10**6 * at, [], wait) for at, wait in enumerate(waits)
+    ]
     found = {row.wait: row for row in latency_by_api(spark.createDataFrame(rows, EXCHANGES)).collect()}
     assert {wait: (row.requests, row.p50_ms, row.p99_ms) for wait, row in found.items()} == {
         None: (2, 0.0, 1.0),
@@ -93,7 +95,7 @@ def test_percentiles_are_those_of_the_plain_twin(spark: SparkSession) -> None:
     chance = random.Random(7)
     groups = {f"{count} values": chance.sample(range(10**10), count) for count in (1, 2, 3, 19, 20, 21, 100, 3000)}
     groups["ties"] = [chance.randrange(3) for _ in range(50)]
-    rows = [
+    rows: list[tuple[object, ...]] = [
         ("answered", api, 1, None, None, 1, 1, value, [], None) for api, values in groups.items() for value in values
     ]
     found = by_api(spark.createDataFrame(rows, EXCHANGES))

@@ -72,5 +72,5 @@ def test_a_code_may_be_the_course_of_one_api_alone(captured: Build, response_row
         frame = catalog.encode_response(key, version, 0, told)
         rows.append(response_row(number, frame, api_key=key, api_version=version))
     found = load(captured(*rows), "errors").collect()
-    told = {(row.exchange, row.error_code, row.flow) for row in found}
-    assert told == {(number, code, flow) for number, (_, code, flow) in enumerate(COURSES)}
+    errors = {(row.exchange, row.error_code, row.flow) for row in found}
+    assert errors == {(number, code, flow) for number, (_, code, flow) in enumerate(COURSES)}

@@ -62,7 +62,14 @@ def test_an_exchange_without_a_latency_is_in_no_bucket(
 
 
 def test_clients_nodes_clusters_and_versions_stand_apart(captured: Build, response_row: Build) -> None:
-    facts = [{}, {"client_id": "other"}, {"client_id": None}, {"node": 2}, {"cluster": "east"}, {"api_version": 11}]
+    facts: list[dict[str, Any]] = [
+        {},
+        {"client_id": "other"},
+        {"client_id": None},
+        {"node": 2},
+        {"cluster": "east"},
+        {"api_version": 11},
+    ]
     rows = [response_row(number, **own) for number, own in enumerate(facts)]
     assert [row["count"] for row in latency_buckets(captured(*rows)).collect()] == [1] * len(facts)
 

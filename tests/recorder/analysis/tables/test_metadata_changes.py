@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from recorder.analysis.tables.metadata_changes import METADATA_CHANGES, metadata_changes
+from tests.recorder.analysis.by_hand import Row
 from tests.recorder.facts.frames import response
 
 pytestmark = pytest.mark.real
@@ -25,7 +26,8 @@ def told(request_row: Build) -> Build:
         partition |= {"replica_nodes": [1, 2]}
         values = {"cluster_id": "c", "topics": [{"name": "t", "partitions": [partition]}], **other}
         at = {"at": NOON + timedelta(seconds=second), "sequence": second}
-        return request_row(0) | response(3, version, values) | at
+        row: Row = request_row(0)
+        return row | response(3, version, values) | at
 
     return made
 

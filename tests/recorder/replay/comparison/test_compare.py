@@ -30,13 +30,14 @@ from proxy.wire.keys import (
     SHARE_FETCH,
     SYNC_GROUP,
 )
-from recorder.replay.comparison.compare import MOST_DIFFERENCES, Difference, DifferenceKind, verdict
+from recorder.replay.comparison.compare import MOST_DIFFERENCES, DifferenceKind, verdict
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
 from recorder.replay.comparison.elements import named_by
 from recorder.replay.comparison.known import NoCounterparts
 from recorder.replay.comparison.shown import MOST_CHARACTERS
 from recorder.replay.comparison.struct_paths import WITH_BROKERS_SETTINGS
 from recorder.replay.mapping import ValueKind
+from recorder.replay.outcome import Difference
 from recorder.replay.plan import Dropped, Reason, Values
 from recorder.replay.requests.fields import ComparisonRule, Ways
 from tests.recorder.replay.sent import SENT
@@ -402,7 +403,7 @@ def test_null_where_something_was_is_a_mismatch_of_structure() -> None:
 
 
 def test_a_verdicts_differences_are_bounded_in_number_and_size() -> None:
-    recorded = {
+    recorded: dict[str, Any] = {
         "topics": [{"name": "x" * 5000, "partitions": [{"partition_index": at, "error_code": 0} for at in range(100)]}]
     }
     replayed = copy.deepcopy(recorded)
@@ -418,7 +419,8 @@ def test_a_verdicts_differences_are_bounded_in_number_and_size() -> None:
 def test_any_two_answers_have_a_verdict_that_can_be_sent_to_another_process(
     response: tuple[int, int], seeds: tuple[int, int]
 ) -> None:
-    found = verdict(*response, *(a_response(*response, seed) for seed in seeds), NoCounterparts())
+    recorded, replayed = (a_response(*response, seed) for seed in seeds)
+    found = verdict(*response, recorded, replayed, NoCounterparts())
     assert pickle.loads(pickle.dumps(found)) == found
     assert pickle.loads(pickle.dumps(verdict)) is verdict
 

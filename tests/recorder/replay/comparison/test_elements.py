@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Hashable
+from typing import Any
 
 import pytest
 
@@ -11,14 +13,15 @@ from recorder.replay.requests.fields import ways
 
 
 def test_topics_are_met_by_name_and_where_there_is_none_by_id() -> None:
-    recorded = [{"name": "a", "topic_id": b"1"}, {"name": None, "topic_id": b"2"}]
-    target = [{"name": None, "topic_id": b"2"}, {"name": "a", "topic_id": b"other"}]
+    recorded: list[dict[str, Any]] = [{"name": "a", "topic_id": b"1"}, {"name": None, "topic_id": b"2"}]
+    target: list[dict[str, Any]] = [{"name": None, "topic_id": b"2"}, {"name": "a", "topic_id": b"other"}]
     assert matched(3, "topics", recorded, target).pairs == [(recorded[0], target[1]), (recorded[1], target[0])]
 
 
 def test_an_elements_name_is_looked_up_in_the_targets_terms() -> None:
     recorded, target = [{"topic_id": b"r"}, {"topic_id": b"?"}], [{"topic_id": b"t"}]
-    found = matched(1, "responses", recorded, target, lambda element, fields, name: {(b"r",): (b"t",)}.get(name))
+    terms: dict[Hashable, tuple[bytes]] = {(b"r",): (b"t",)}
+    found = matched(1, "responses", recorded, target, lambda element, fields, name: terms.get(name))
     assert found.pairs == [(recorded[0], target[0])]
     assert found.unknown == [recorded[1]]
     assert not found.only_recorded

@@ -85,8 +85,8 @@ def fetched(
     group: str = "g",
 ) -> DifferenceKind:
     """Returns the verdict on an OffsetFetch that returned these offsets. `code`: the target's error."""
-    asked = {"group_id": group, "topics": None}
-    values = asked if version < 8 else {"groups": [asked | {"member_id": None, "member_epoch": -1}]}
+    asked: Values = {"group_id": group, "topics": None}
+    values: Values = asked if version < 8 else {"groups": [asked | {"member_id": None, "member_epoch": -1}]}
     if version >= 7:
         values["require_stable"] = False
     asks = exchange(2, OFFSET_FETCH, version, values, offsets(version, RECORDED, recorded, group=group))

@@ -29,6 +29,8 @@ CODES = st.integers(-1, 140)
 class Same:
     """A mapping of two clusters with the same values."""
 
+    same: frozenset[ValueKind] = frozenset(ValueKind)
+
     def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable:
         return recorded
 

@@ -38,7 +38,7 @@ def fetch(
 ) -> Exchange:
     """A recorded Fetch of a-0."""
     partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1000, "current_leader_epoch": -1}
-    values = {"max_wait_ms": 1, "min_bytes": 1, "isolation_level": 0, "session_id": 0, "session_epoch": -1}
+    values: Values = {"max_wait_ms": 1, "min_bytes": 1, "isolation_level": 0, "session_id": 0, "session_epoch": -1}
     values |= {"topics": [{"topic": "a", "partitions": [partition]}], "forgotten_topics_data": [], "rack_id": ""}
     answer = told(data, code=code) if answered else None
     return exchange(number, FETCH, 11, values, answer, connection=connection, peer=peer)
@@ -46,7 +46,7 @@ def fetch(
 
 def told(data: bytes | None, *, code: int = 0, high: int = 5000, start: int = -1, topic: str = "a") -> Values:
     """A response to a Fetch of a-0."""
-    partition = {"partition_index": 0, "error_code": code, "high_watermark": high, "log_start_offset": start}
+    partition: Values = {"partition_index": 0, "error_code": code, "high_watermark": high, "log_start_offset": start}
     partition |= {"last_stable_offset": -1, "aborted_transactions": None, "preferred_read_replica": -1, "records": data}
     responses = [{"topic": topic, "partitions": [partition]}]
     return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
@@ -124,7 +124,7 @@ def listing(timestamp: int) -> Values:
 def commit(number: int, offset: int, api_key: int) -> Exchange:
     """A recorded OffsetCommit or TxnOffsetCommit of a-0."""
     entry = {"partition_index": 0, "committed_offset": offset, "committed_metadata": None}
-    values = {"group_id": "g", "topics": [{"name": "a", "partitions": [entry]}]}
+    values: Values = {"group_id": "g", "topics": [{"name": "a", "partitions": [entry]}]}
     if api_key == TXN_OFFSET_COMMIT:
         values |= {"transactional_id": "t", "producer_id": 1, "producer_epoch": 0}
     else:

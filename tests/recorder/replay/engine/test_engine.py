@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.options import Options
 from recorder.replay.outcome import Verdict
 from recorder.replay.plan import Reason
+from recorder.replay.stream import AnswerRecorded
 from tests.recorder.replay.engine.reads_and_writes import MAX, SECOND, TOPICS, played, reads, withheld, writes
 from tests.recorder.replay.simple import LIST_VERSION, PRODUCE_VERSION, answered, list_answer, listed, produce, produced
 from tests.recorder.replay.simulation import Got, Recording, Simulation, Values, one_node
@@ -267,6 +269,7 @@ def test_an_answer_is_not_compared_where_the_recorded_one_is_not_whole() -> None
     reads(recording, 0, 1)
     reads(recording, 5, 1)
     *others, told = recording.happenings
+    assert isinstance(told, AnswerRecorded)
     recording.happenings = [*others, told._replace(frame=None)]
     totals = played(recording).world.result.totals
     assert (totals.answered, totals.compared, totals.uncompared) == (2, 1, 1)
@@ -286,7 +289,7 @@ def _steps(number: int) -> int:
     simulation = Simulation(recording, answered, MAX, cluster=one_node(TOPICS))
     steps = 0
 
-    def count(frame: FrameType, event: str, _: object) -> object:
+    def count(frame: FrameType, event: str, _: object) -> Any:
         nonlocal steps
         if frame.f_globals["__name__"].startswith("recorder.replay."):
             steps += 1

@@ -64,7 +64,8 @@ def routes(*translators: Translator, same: frozenset[ValueKind] = frozenset()) -
     return Routes(Options(admin=True), translators, Result(Source("capture"), Target("target")), same)
 
 
-def exchange(api_key: int, version: int, values: Values) -> Exchange:
+def exchange(api_key: int | None, version: int, values: Values) -> Exchange:
+    assert api_key is not None
     frame = encode_request(api_key, version, 7, "client", values)
     return Exchange(Origin("s", 1, 0), api_key, version, frame, 0, 0, Peer("host", "client"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,11 +22,15 @@ SECOND = 10**9
 def test_calls_come_in_their_order_and_cancelled_ones_never(script: list[int | tuple[str, int]]) -> None:
     timers, made, called = Timers(), list[Timer](), list[int]()
     expected: dict[int, int] = {}
+
+    def note(number: int, _: int) -> None:
+        called.append(number)
+
     for step in script:
         if isinstance(step, int):
             number = len(made)
             expected[number] = step
-            made.append(timers.at(step, lambda _, number=number: called.append(number)))
+            made.append(timers.at(step, partial(note, number)))
         elif made:
             timers.cancel(made[step[1] % len(made)])
             expected.pop(step[1] % len(made), None)
@@ -37,11 +42,11 @@ def test_calls_come_in_their_order_and_cancelled_ones_never(script: list[int | t
 
 def test_a_cancelled_timer_is_released() -> None:
     class Held:
-        pass
+        def called(self, _: int) -> None: ...
 
     timers, held = Timers(), Held()
     alive = weakref.ref(held)
-    timers.cancel(timers.at(1, lambda _, held=held: None))
+    timers.cancel(timers.at(1, held.called))
     del held
     gc.collect()
     assert alive() is None

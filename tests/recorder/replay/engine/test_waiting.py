@@ -10,7 +10,7 @@ from recorder.replay.engine.routes import Routes
 from recorder.replay.engine.waiting import WaitGraph
 from recorder.replay.options import Options
 from recorder.replay.outcome import Result, Source, Target
-from recorder.replay.plan import Hold, Reason
+from recorder.replay.plan import Hold, Reason, Values
 from recorder.replay.requests.order import Keys
 from recorder.replay.stream import RequestRecorded
 from tests.recorder.replay.engine.group_life import Life, lived
@@ -20,7 +20,7 @@ from tests.recorder.replay.simulation import MS, Recording
 from tests.sweeps import mostly_long
 from tests.tables import each_row
 
-VALUES = {
+VALUES: dict[int, Values] = {
     JOIN_GROUP: JOIN,
     SYNC_GROUP: {"group_id": GROUP, "member_id": "m", "generation_id": 1, "assignments": []},
     LEAVE_GROUP: {"group_id": GROUP, "member_id": "m"},
@@ -31,14 +31,16 @@ COMMIT = {"group_id": GROUP, "member_id": "m", "generation_id_or_member_epoch": 
 
 def two_items(first: int, second: int) -> tuple[WaitGraph, Item, Item]:
     """Requests of two members, in this order."""
-    waiting, found = WaitGraph(), []
-    for connection, api_key in enumerate((first, second)):
+    waiting = WaitGraph()
+
+    def read(connection: int, api_key: int) -> Item:
         exchange = recorded(api_key, 1, (VALUES | {OFFSET_COMMIT: COMMIT})[api_key], connection=connection)
         keys = Keys(commits_to=GROUP) if api_key == OFFSET_COMMIT else Keys(member_of=GROUP)
         item = Item(exchange, ROUTES.of(exchange), keys, Lane(exchange.connection), 0)
         waiting.request_read(item)
-        found.append(item)
-    return waiting, *found
+        return item
+
+    return waiting, read(0, first), read(1, second)
 
 
 @each_row("second", VALUES)

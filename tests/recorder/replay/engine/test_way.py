@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import recorder
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
@@ -83,7 +84,7 @@ def test_a_heartbeat_enters_few_files_from_its_row_to_its_comparison() -> None:
     for at in (1_000, 20_000, 40_000):
         recording.exchanges(at, 1, HEARTBEAT, 4, member | {"generation_id": 3}, told)
 
-    def answer(got: Got) -> dict[str, object] | bytes | None:
+    def answer(got: Got) -> dict[str, Any] | bytes | None:
         if got.key == JOIN_GROUP:
             own = {"leader": "target-1", "member_id": "target-1", "generation_id": 1}
             return told | joined | own | {"members": [{"member_id": "target-1", "metadata": b""}]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from random import Random
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,7 +61,7 @@ def play(capture: Capture, *, elect=min, speed: float | None = 1.0, versions=Non
     return player, coordinator
 
 
-def assigned(coordinator: Coordinator, identify=lambda member: member) -> dict[str | None, bytes]:
+def assigned(coordinator: Coordinator, identify=lambda member: member) -> dict[Any, bytes]:
     group = coordinator.groups.get(GROUP)
     return {identify(member): found.assignment for member, found in group.members.items()} if group else {}
 

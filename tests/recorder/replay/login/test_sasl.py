@@ -6,6 +6,7 @@ import socket
 import struct
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from hashlib import new as new_hash
 from hashlib import pbkdf2_hmac
 from hmac import digest
@@ -336,7 +337,9 @@ def _make_user(cluster: KafkaCluster) -> None:
             future.result(60)
 
     def is_known() -> bool:
-        known = admin.describe_user_scram_credentials().result(60).get(SCRAM_USER)
+        everybody = admin.describe_user_scram_credentials()
+        assert isinstance(everybody, Future)
+        known = everybody.result(60).get(SCRAM_USER)
         return known is not None and {info.mechanism for info in known.scram_credential_infos} == mechanisms
 
     wait_for(is_known, "the user to be known")

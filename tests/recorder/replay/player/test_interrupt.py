@@ -41,10 +41,10 @@ def capture(folder: Path, count: int = COUNT) -> Path:
 
 
 @contextmanager
-def program(capture: Path, port: int, report: Path, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+def program(capture: Path, port: int, report: Path, **options: Any) -> Iterator[subprocess.Popen[Any]]:
     target = ["--to", f"127.0.0.1:{port}", "--yes", "--target-is-another"]
     arguments = ["replay", str(capture), *target, "--report", str(report)]
-    process = subprocess.Popen(
+    process: subprocess.Popen[Any] = subprocess.Popen(
         [sys.executable, "-c", "from proxy.cli import main; main()", *arguments],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         **({"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | options),

@@ -24,7 +24,7 @@ from recorder.replay.player.recording import Recording, recording
 from recorder.replay.recorded import recorded
 
 RECORDED = Origin("then", 7, 3)
-NOBODY = {"brokers": [], "topics": []}
+NOBODY: dict[str, Any] = {"brokers": [], "topics": []}
 Row = dict[str, Any]
 
 

@@ -50,6 +50,7 @@ def test_a_frame_of_a_file_that_became_unreadable_is_none(tmp_path: Path) -> Non
     (file,) = files(recorded(tmp_path))
     opened = RereadFrames()
     assert opened.frames(FramePlace(file, 0, 3), None) == (FRAMES[3], None)
+    assert isinstance(file.path, Path)
     file.path.write_bytes(b"")
     assert opened.frames(FramePlace(file, 1, 0), FramePlace(file, 2, 0)) == (None, None)
 

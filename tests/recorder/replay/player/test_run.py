@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import trio
 
@@ -59,7 +60,7 @@ def surveyed(monkeypatch: pytest.MonkeyPatch) -> list[Survey]:
         found.append(survey)
         return 0
 
-    monkeypatch.setattr(module.trio, "run", play)
+    monkeypatch.setattr(trio, "run", play)
     return found
 
 
@@ -109,7 +110,7 @@ def test_filters_that_leave_nothing_are_refused(job: Job, surveyed: list[Survey]
 def test_a_prefix_that_makes_a_name_longer_than_kafka_takes_is_refused(
     job: Job, monkeypatch: pytest.MonkeyPatch, surveyed: list[Survey]
 ) -> None:
-    names = {"a" * 240: NameUse(1), "b": NameUse(1)}
+    names: dict[str | bytes, NameUse] = {"a" * 240: NameUse(1), "b": NameUse(1)}
     monkeypatch.setattr(module, "survey", lambda *_: Survey(used=names, sent=Counter({"Produce": 1})))
     job = replace(job, options=Options(prefix="p" * 10))
     with pytest.raises(Refused, match=r"the name of topic a+ too long: right would be 9 letters at most"):
@@ -138,7 +139,7 @@ def asking(monkeypatch: pytest.MonkeyPatch, *, at_a_terminal: bool) -> list[str]
     """Lists the questions to the user; the answer to each is yes."""
     asked: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: at_a_terminal, raising=False)
-    monkeypatch.setattr(module.click, "confirm", lambda text, **_: asked.append(text))
+    monkeypatch.setattr(click, "confirm", lambda text, **_: asked.append(text))
     return asked
 
 
@@ -208,7 +209,7 @@ def test_the_groups_with_overwritten_offsets_are_named_before_the_question(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(module.click, "confirm", lambda *_, **__: told.append(capsys.readouterr().err))
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: told.append(capsys.readouterr().err))
     overwriting(yes=False)
     assert [text.count(NOTE) for text in (*told, capsys.readouterr().err)] == [1, 0]
 

@@ -29,7 +29,7 @@ def test_pieces_leave_in_order_and_none_amid_another(size: int, is_alone: bool) 
     pieces = [bytes([number]) * size for number in range(100)]
     begun: list[int] = []
 
-    async def read(far: trio.SocketType, wanted: int) -> bytes:
+    async def read(far: trio.socket.SocketType, wanted: int) -> bytes:
         found = bytearray()
         while len(found) < wanted:
             found += await far.recv(7000)

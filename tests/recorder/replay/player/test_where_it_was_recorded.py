@@ -31,8 +31,8 @@ from recorder.capture.spool import decode_head
 from recorder.capture.tap import open_tap
 from recorder.replay.choice import Choice
 from recorder.replay.options import Options
+from recorder.replay.plan import Values
 from recorder.replay.player import guard
-from recorder.replay.player import run as module
 from recorder.replay.player.run import Job, run
 from recorder.replay.recorded import Recorded
 from recorder.replay.recorded import recorded as recorded_at
@@ -275,11 +275,16 @@ def test_a_reconnect_that_leads_elsewhere_gets_nothing(
 ) -> None:
     target = started(Node("target", hang_up=True))
 
-    def repoint() -> int:
-        target.cluster_id, target.on_produce = "recorded", lambda: written.append("Produce") or 0
+    written: list[str] = []
+
+    def noted() -> int:
+        written.append("Produce")
         return 0
 
-    written: list[str] = []
+    def repoint() -> int:
+        target.cluster_id, target.on_produce = "recorded", noted
+        return 0
+
     target.on_produce = repoint
     assert "(cluster recorded)" in ending(job(target), capsys)
     assert not written
@@ -382,7 +387,7 @@ def test_people_are_asked_and_yes_does_not_answer_for_them(
             if not is_another:
                 raise click.Abort
 
-        monkeypatch.setattr(module.click, "confirm", confirm)
+        monkeypatch.setattr(click, "confirm", confirm)
 
     answer(False)
     with pytest.raises(click.Abort):
@@ -506,7 +511,7 @@ def test_nothing_is_made_before_people_have_said_yes(
     target = started(Node("target", newest={METADATA: 3}))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     made = list[set[str]]()
-    monkeypatch.setattr(module.click, "confirm", lambda *_, **__: made.append({*target.made}))
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: made.append({*target.made}))
     assert run(job(target, yes=False)) == 0
     assert made == [set()]
     assert target.made == {"__consumer_offsets"}
@@ -572,7 +577,7 @@ def test_no_transaction_ends_at_an_address_where_a_new_connection_was_refused(
     topics = [{"name": TOPIC, "partitions": [0]}]
     added = {"name": TOPIC, "results_by_partition": [{"partition_index": 0, "partition_error_code": 0}]}
     data = batch(b"v", producer_id=5, producer_epoch=0, base_sequence=0)
-    talk = [
+    talk: list[tuple[int, int, Values, Values]] = [
         (INIT_PRODUCER_ID, 4, begun, {"error_code": 0, "producer_id": 5, "producer_epoch": 0}),
         (
             ADD_PARTITIONS_TO_TXN,

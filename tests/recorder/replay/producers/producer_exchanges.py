@@ -46,8 +46,15 @@ def batch(
 ) -> bytes:
     """Returns batches of one producer."""
     made = [Record(number, at, None, value) for number, value in enumerate(values)]
-    producer: dict[str, int] = {"producer_id": pair[0], "producer_epoch": pair[1], "base_sequence": sequence}
-    return write_batch(made, transactional=transactional, codec=codec, **producer)
+    producer_id, producer_epoch = pair
+    return write_batch(
+        made,
+        transactional=transactional,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+    )
 
 
 def produce(*entries: tuple[str, int, bytes], transactional_id: str | None = None, acks: int = -1) -> Values:
@@ -55,8 +62,8 @@ def produce(*entries: tuple[str, int, bytes], transactional_id: str | None = Non
     topics: dict[str, list[Values]] = defaultdict(list)
     for topic, index, data in entries:
         topics[topic].append({"index": index, "records": data})
-    data = [{"name": topic, "partition_data": found} for topic, found in topics.items()]
-    return {"transactional_id": transactional_id, "acks": acks, "timeout_ms": 1, "topic_data": data}
+    named = [{"name": topic, "partition_data": found} for topic, found in topics.items()]
+    return {"transactional_id": transactional_id, "acks": acks, "timeout_ms": 1, "topic_data": named}
 
 
 A0 = ("a", 0)

@@ -10,7 +10,18 @@ from proxy.wire.keys import ADD_PARTITIONS_TO_TXN, END_TXN, PRODUCE
 from recorder.replay.cluster import Cluster
 from recorder.replay.mapping import Pairs
 from recorder.replay.options import Options
-from recorder.replay.plan import AskFirst, Exchange, Hold, MadeRequest, Origin, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import (
+    AnsweredBefore,
+    AskFirst,
+    Exchange,
+    Hold,
+    MadeRequest,
+    Origin,
+    Refusal,
+    Resend,
+    Values,
+    Withheld,
+)
 from recorder.replay.producers.translator import Producers
 from tests.recorder.replay.producers.producer_exchanges import A0, V2, produce_answer
 from tests.recorder.replay.simulated import Broker, Place, exchange, names, passed, prefixed
@@ -59,6 +70,7 @@ class Target:
             refused: Refusal | None = self.producers.request(each, values, self.now)
             if refused is None:
                 return prefixed(values, self.options.prefix)  # type: ignore[no-any-return]
+            assert not isinstance(refused, AnsweredBefore)
             if not isinstance(refused, AskFirst):
                 return refused
             for made in refused.made:

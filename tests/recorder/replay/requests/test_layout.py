@@ -23,6 +23,7 @@ from proxy.wire.keys import (
 )
 from proxy.wire.places import WHOLE, Level, body
 from recorder.replay.messages import SharedValues
+from recorder.replay.plan import Values
 from recorder.replay.requests.layout import divided, errors, narrowed
 from tests.recorder.replay.targets import Shape, shapes, wanted
 from tests.strategies import at_path, must_codec, values_of
@@ -69,7 +70,9 @@ def test_an_element_that_nothing_names_counts_for_the_whole_and_its_first_code_c
 
 
 def test_a_topic_is_called_by_its_name_where_it_has_one() -> None:
-    topics = [{"name": name, "topic_id": b"i" * 16, "error_code": 3, "partitions": []} for name in ("a", None)]
+    topics: list[Values] = [
+        {"name": name, "topic_id": b"i" * 16, "error_code": 3, "partitions": []} for name in ("a", None)
+    ]
     assert errors(METADATA, {"topics": topics}) == {("a", WHOLE): 3, (b"i" * 16, WHOLE): 3}
 
 

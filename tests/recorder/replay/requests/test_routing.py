@@ -251,7 +251,7 @@ def test_a_transactions_requests_go_to_its_coordinator_and_a_plain_producers_to_
 def test_changes_of_topics_go_to_the_controller_or_else_to_the_mapped_node() -> None:
     target = cluster(3)
     target.controller = 12
-    values = {"topics": []}
+    values: Values = {"topics": []}
     assert [part.node for part in routed(CREATE_TOPICS, values, target)] == [12]
     target.controller = -1
     assert [part.node for part in routed(CREATE_TOPICS, values, target, node=2)] == [11]
@@ -303,7 +303,9 @@ def test_a_chosen_node_that_the_target_lacks_takes_nothing() -> None:
 
 
 def test_replication_factors_sink_to_the_number_of_nodes() -> None:
-    topics = [{"name": str(factor), "replication_factor": factor, "assignments": []} for factor in (3, 1, -1)]
+    topics: list[Values] = [
+        {"name": str(factor), "replication_factor": factor, "assignments": []} for factor in (3, 1, -1)
+    ]
     [part] = routed(CREATE_TOPICS, {"topics": topics}, cluster(2))
     assert [topic["replication_factor"] for topic in part.values["topics"]] == [2, 1, -1]
 
@@ -337,6 +339,6 @@ def test_new_partitions_and_reassignments_name_the_targets_nodes_and_a_cancelled
 
 def test_nodes_with_a_session_get_a_request_besides_the_named_leaders() -> None:
     named = {"topics": [{"topic": "a"}], "forgotten_topics_data": []}
-    empty = {"topics": [], "forgotten_topics_data": []}
+    empty: Values = {"topics": [], "forgotten_topics_data": []}
     assert with_homes([Part(1, named), Part(2, empty)], [3, 2]) == [Part(1, named), Part(2, empty), Part(3, empty)]
     assert with_homes([Part(1, empty)], [2]) == [Part(2, empty)]

@@ -121,7 +121,7 @@ def is_within(found: Found, name: Any, *, changes: bool) -> bool:
         topic = RECORDED_IDS[bytes([name[0] - 100] * 16)]
         return topic not in KAFKAS or not changes
     if found.field.name in EXPRESSIONS:
-        return name.startswith(re.escape(PREFIX) + "(?:")
+        return str(name).startswith(re.escape(PREFIX) + "(?:")
     is_topic = "topic_name" in found.field.marks or 2 in (
         found.struct.get("resource_type"),
         found.struct.get("resource_type_filter"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.wire.keys import METADATA
+from proxy.wire.keys import DESCRIBE_CONFIGS, METADATA
 from recorder.replay.outcome import Difference, Mismatch
 from recorder.replay.plan import Exchange, Origin, Peer
 from recorder.replay.results import mismatches
@@ -40,13 +40,13 @@ def test_a_difference_of_a_secret_shows_no_value() -> None:
 @each_row("name", ["a", "a.b", "a]b", "a].b[c", "[", ""], ids=["plain", "dot", "end", "both", "begin", "no"])
 def test_a_secret_is_hidden_whatever_its_element_is_called(name: str) -> None:
     told = Difference(f"results[2 {name}].configs[{name}].value", "hunter2", "")
-    (found,) = mismatches.of_exchange(exchange(results.DESCRIBE_CONFIGS), "value", [told], None).differences
+    (found,) = mismatches.of_exchange(exchange(DESCRIBE_CONFIGS), "value", [told], None).differences
     assert found == Difference(told.path, "masked", "")
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0\0\0\1", b"\0\0\0\1" + b"hunter2" * 9], ids=["empty", "cut", "nonsense"])
 def test_an_answer_that_may_hold_secrets_and_cannot_be_read_is_not_kept(answer: bytes) -> None:
-    found = of_answer(results.DESCRIBE_CONFIGS, answer).replayed
+    found = of_answer(DESCRIBE_CONFIGS, answer).replayed
     assert found is not None
     assert (found.octets, found.size_bytes) == (b"", len(answer))
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.budget import Budget
 from proxy.wire.catalog import encode_response
+from proxy.wire.keys import OFFSET_COMMIT
 from recorder.replay.outcome import Difference, Frame, Mismatch, Result
 from recorder.replay.results.show import JUDGED, LEFT_OUT, MOST_LINES, SAME, aligned, shown
 from tests.recorder.replay import some_results as results
@@ -107,6 +108,6 @@ def test_no_frame_of_a_report_breaks_it(key: int, version: int, target: int, rec
 
 def test_long_answers_are_compared_up_to_a_line() -> None:
     partitions = [{"partition_index": at, "error_code": 0} for at in range(MOST_LINES)]
-    answer = encode_response(results.OFFSET_COMMIT, 6, 1, {"topics": [{"name": "t", "partitions": partitions}]})
+    answer = encode_response(OFFSET_COMMIT, 6, 1, {"topics": [{"name": "t", "partitions": partitions}]})
     found = replace(results.commit_mismatch(), recorded=Frame(answer, len(answer)), replayed=None)
     assert "more lines than are compared" in of(found)

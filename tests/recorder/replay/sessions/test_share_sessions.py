@@ -78,7 +78,13 @@ def acknowledge(
 ) -> Exchange:
     """A recorded ShareAcknowledge."""
     values = {"group_id": "g", "member_id": "m", "share_session_epoch": epoch, "topics": topics(asked, TOPIC_IDS)}
-    told = {"throttle_time_ms": 0, "error_code": 0, "error_message": None, "responses": [], "node_endpoints": []}
+    told: Values = {
+        "throttle_time_ms": 0,
+        "error_code": 0,
+        "error_message": None,
+        "responses": [],
+        "node_endpoints": [],
+    }
     if version >= 2:
         values["is_renew_ack"] = any(RENEW in kinds for batches in asked.values() for *_, kinds in batches)
         told["acquisition_lock_timeout_ms"] = 1

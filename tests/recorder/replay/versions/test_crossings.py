@@ -103,7 +103,7 @@ def test_no_records_stay_no_records(data: bytes | None) -> None:
 
 
 def test_the_offsets_of_groups_are_fetched_one_by_one_before_version_8() -> None:
-    groups = [
+    groups: list[Values] = [
         {"group_id": "a", "topics": [{"name": NAME, "partition_indexes": [1]}]},
         {"group_id": "b", "topics": None},
     ]
@@ -150,7 +150,8 @@ def test_coordinators_are_looked_for_one_by_one_before_version_4() -> None:
         ("a", 1, 0),
         ("b", -1, 15),
     ]
-    for nothing in ({"coordinator_keys": []}, {}):
+    nothings: tuple[Values, ...] = ({"coordinator_keys": []}, {})
+    for nothing in nothings:
         assert withheld(FIND_COORDINATOR, 4, 3, nothing) == Withheld(Reason.NO_CROSSING, "coordinator_keys")
 
 
