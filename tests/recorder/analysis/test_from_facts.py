@@ -84,10 +84,9 @@ def _placed(number: int, frame: dict[str, Any]) -> dict[str, Any]:
 
 def _api(row: dict[str, Any]) -> str | None:
     """The API's name, as its dialect has it."""
-    if row["dialect"] == "kafka" or row["api_key"] is None:
-        return row["api"]
-    api: str = RequestType(row["api_key"]).api
-    return api
+    known: str | None = row["api"]
+    is_named = row["dialect"] == "kafka" or row["api_key"] is None
+    return known if is_named else RequestType(row["api_key"]).api
 
 
 def rows(table: DataFrame) -> list[str]:
