@@ -17,6 +17,8 @@ can always go.
     these wait for                                                  these
     requests that read a partition or commit an offset of it        Produce and DeleteRecords of the partition
     DeleteRecords                                                   such requests
+    requests that quote a member of a group                         the member's SyncGroup, on any connection: before it
+                                                                      is answered, the member has no assignment
     requests for committed offsets, or for the stable end of a log  EndTxn of any transaction
     ShareFetch, ShareAcknowledge                                    requests of the group
     requests that describe a group                                  the same, and ShareFetch, ShareAcknowledge
@@ -185,6 +187,10 @@ def _add_groups(found: Keys, api_key: int, values: Values) -> None:
         found.waits_for.append(("group", name))
         if api_key != SYNC_GROUP:
             found.blocks.append(("group", name))
+        members = [
+            ("sync of", name, member) for member in places.named("request", api_key, values, "member_id") if member
+        ]
+        (found.blocks if api_key == SYNC_GROUP else found.waits_for).extend(members)
         if api_key in MEMBERSHIP:
             found.member_of = name
         if api_key in COMMITS:

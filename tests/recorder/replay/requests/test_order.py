@@ -27,6 +27,7 @@ from proxy.wire.keys import (
     INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
     JOIN_GROUP,
+    LEAVE_GROUP,
     LIST_OFFSETS,
     LIST_PARTITION_REASSIGNMENTS,
     METADATA,
@@ -77,6 +78,16 @@ def test_requests_of_a_group_wait_for_each_other_on_any_connection() -> None:
     beat, other = (_keys(HEARTBEAT, 4, {"group_id": group}, 2) for group in ("g", "h"))
     assert _waits(beat, join)
     assert not _waits(other, join)
+
+
+@each_row(
+    "key, version", [(HEARTBEAT, 4), (OFFSET_COMMIT, 7), (TXN_OFFSET_COMMIT, 3), (JOIN_GROUP, 5), (LEAVE_GROUP, 2)]
+)
+def test_a_member_waits_for_its_own_sync_on_any_connection(key: int, version: int) -> None:
+    sync = _keys(SYNC_GROUP, 5, {"group_id": "g", "member_id": "m"}, 1)
+    for member, waits in (("m", True), ("other", False), ("", False)):
+        assert _waits(_keys(key, version, {"group_id": "g", "member_id": member}, 2), sync) is waits
+    assert not _waits(_keys(key, version, {"group_id": "h", "member_id": "m"}, 2), sync)
 
 
 def test_requests_on_other_connections_do_not_wait_for_a_sync() -> None:
