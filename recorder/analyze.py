@@ -57,7 +57,7 @@ _IN_MEMORY = 16 << 20
 # Shown on a terminal until the answer is complete.
 _STARTING = "reading the capture ..."
 # rows on a terminal
-_LIMIT = 50
+LIMIT = 50
 
 
 class Chosen(NamedTuple):
@@ -86,11 +86,11 @@ _RUNNING = (
         help="The format in DIR (default: parquet). Without --out: csv or json to standard output.",
     ),
     click.option("--overwrite", is_flag=True, help="Replace tables that are in DIR already."),
-    click.option("--limit", type=ROWS, default=_LIMIT, show_default=True, help="Rows on a terminal."),
+    click.option("--limit", type=ROWS, default=LIMIT, show_default=True, help="Rows on a terminal."),
 )
 
 
-def _running(command: Callable[..., None]) -> Callable[..., None]:
+def answering(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of a command whose answer is rows: Spark's options, and those of the output."""
     for option in reversed(_RUNNING):
         command = option(command)
@@ -122,7 +122,7 @@ def _running(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--table", type=text, metavar="NAME", help="This table instead; `kafka-wiretap sql FOLDER tables` lists them."
 )
-@_running
+@answering
 def analyze(
     folder: str,
     by: tuple[str, ...],
@@ -164,24 +164,24 @@ def analyze(
     where.check()
     if table is not None:
         _check_table(table)
-    place, notes = _place(folder, where, chosen)
+    place, notes = placed(folder, where, chosen)
     from recorder.analysis.group_and_filter import BY as COLUMNS
     from recorder.analysis.group_and_filter import Filters, Question
 
     only = Filters(apis, clients, topics, *(ns_of(moment, place) for moment in (since, until)))
     if table is not None:
-        _show_table(place, partial(_loaded, name=table, only=only), table, chosen, only.options)
+        show_table(place, partial(_loaded, name=table, only=only), table, chosen, only.options)
     else:
         found = _analyzed(place, Question(tuple(COLUMNS[name] for name in by), window, only), chosen)
         _show(found, notes, chosen, only.options)
-    _end(place, chosen)
+    end_answer(place, chosen)
 
 
 @click.command(short_help="Ask a capture in SQL: its tables are views.")
 @click.argument("folder", shell_complete=folders)
 @click.argument("query", nargs=-1, type=text, shell_complete=completing("tables", "describe"))
 @click.option("--markdown", is_flag=True, help="`tables` with all columns, as docs/tables.md.")
-@_running
+@answering
 def sql(folder: str, query: tuple[str, ...], markdown: bool, where: Where, **output: Any) -> None:
     """The rows of a QUERY over the tables of the capture in FOLDER.
 
@@ -214,10 +214,10 @@ def sql(folder: str, query: tuple[str, ...], markdown: bool, where: Where, **out
         where = where._replace(engine=Engine.SPARK)
     where.check()
     _check_query(query[0], where)
-    place, _ = _place(folder, where, chosen)
+    place, _ = placed(folder, where, chosen)
 
-    _show_table(place, partial(answer, query=query[0]), "", chosen)
-    _end(place, chosen)
+    show_table(place, partial(answer, query=query[0]), "", chosen)
+    end_answer(place, chosen)
 
 
 def _check_query(query: str, where: Where) -> None:
@@ -241,17 +241,17 @@ def _shell(folder: str, where: Where, chosen: Chosen) -> None:
     from recorder.analysis.running import session_for
     from recorder.analysis.views import answer
 
-    place, notes = _place(folder, where, chosen)
+    place, notes = placed(folder, where, chosen)
     for note in notes:
         say(note, err=True)
     with session_for([place]) as ask:
 
         def shown(query: str) -> None:
             _check_query(query, where)
-            _show_table(place, partial(answer, query=query), "", chosen, ask=ask)
+            show_table(place, partial(answer, query=query), "", chosen, ask=ask)
 
         sql_shell.run(shown, _told, is_embedded=place.is_embedded)
-    _end(place, chosen)
+    end_answer(place, chosen)
 
 
 def _has_catalogs(conf: dict[str, str]) -> bool:
@@ -276,7 +276,7 @@ def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
     return None
 
 
-def _place(folder: str, where: Where, chosen: Chosen) -> tuple[Place, list[str]]:
+def placed(folder: str, where: Where, chosen: Chosen) -> tuple[Place, list[str]]:
     """As `place_of`; also checks that the output folder is free, and says which engine begins. Errors: UsageError."""
     if chosen.out and is_url(chosen.out):
         if where.engine is Engine.EMBEDDED:
@@ -326,17 +326,19 @@ def _loaded(found: Any, *, name: str, only: Filters) -> Any:
     return filtered(load(within, name), only)
 
 
-def _show_table(
+def show_table(
     place: Place,
     made: Callable[[Any], Any],
     title: str,
     chosen: Chosen,
     filters: str = "the query",
     ask: Ask | None = None,
+    what: str = "row",
 ) -> None:
     """Writes a table to the chosen output.
 
-    `filters`: what a row must pass, for the sentence if none does; `ask`: of an open session; None: in one of its own.
+    `filters`: what a row must pass, for the sentence if none does, and `what` a row is; `ask`: of an open session;
+    None: in one of its own.
 
     Lines are printed only when all are computed, because `ask` repeats the question after a broken file.
     """
@@ -351,7 +353,7 @@ def _show_table(
         if chosen.form:
             return _kept(output.lines(found, chosen.form))
         rows, more = output.table(found, title, console().width, chosen.limit)
-        return (rows, more) if rows else (None, nothing_passes("row", filters, held(captured)))
+        return (rows, more) if rows else (None, nothing_passes(what, filters, held(captured)))
 
     with console(stderr=True).status(_STARTING):
         told = (ask or ask_once)(place, shown)
@@ -411,7 +413,7 @@ def _as_json(found: Any, notes: list[str]) -> dict[str, Any]:
     return {"missing": replace(found.missing, notes=notes).as_json()} | {name: getattr(found, name) for name in names}
 
 
-def _end(place: Place, chosen: Chosen) -> None:
+def end_answer(place: Place, chosen: Chosen) -> None:
     """Says where the tables were written, and names the unreadable files. Exits with code 1 if there are any."""
     if chosen.out:
         echo()

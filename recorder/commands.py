@@ -21,6 +21,7 @@ from recorder.comparing import compare
 from recorder.encodings.commands import encodings
 from recorder.export.commands import export
 from recorder.inspect.commands import inspect
+from recorder.inspect_tables import COMMANDS as VIEWS
 from recorder.making_facts import facts
 from recorder.ready import NoCapture, check_encodes, check_is_capture, troubles
 from recorder.replay.commands import Reports, replay
@@ -128,6 +129,8 @@ def demo(folder: Path | None, healthy: bool) -> None:
     sys.exit(run(folder, healthy=healthy))
 
 
+for name, command in VIEWS.items():
+    inspect.add_command(command, name)
 replay.context_settings["obj"] = Reports(files.check, files.write)
 COMMANDS: dict[str, click.Command] = {
     "analyze": analyze,

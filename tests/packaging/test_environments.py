@@ -75,6 +75,7 @@ COMMANDS = (
     ("replay capture --to {target} --create-topics --speed max --yes --report replay.json", ""),
     ("replay capture --to {target} --create-topics --dry-run --report replay.html", "report"),
     ("spark-package package", ""),
+    ("inspect groups capture", "analysis"),
     ("sql capture tables", "analysis"),
     ("sql capture describe frames", "analysis"),
     ("sql capture 'select api from exchanges'", "analysis"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from recorder.capture.merging import CannotMerge, Merged
 from recorder.filters import Held
 from recorder.missing import Gaps, LostOfApi, Missing
 from tests.recorder.running import run
+from tests.tables import each_row
 
 MISSING = Missing([Gaps("queue_full", 2, 0, 1606, 9000)], [LostOfApi("queue_full", "Produce", 1606, 8000)])
 COVERAGE = {"api": "Fetch", "responses": 4, "read": 2} | dict.fromkeys(Unread, 0) | {"omitted": 2}
@@ -393,7 +395,7 @@ def test_lines_of_a_table_are_printed_once_though_a_broken_file_has_it_asked_twi
     monkeypatch.setattr("recorder.analysis.running.ask", ask_again)
     place, chosen = Place(str(captured)), analyze.Chosen(None, "csv", False, 10)
     with CliRunner().isolation() as (printed, *_):
-        analyze._show_table(place, lambda _: Found(), "names", chosen)
+        analyze.show_table(place, lambda _: Found(), "names", chosen)
     assert printed.getvalue().decode() == 'name\n"a\nb"\nünï\n'
 
 
@@ -405,7 +407,7 @@ def test_a_table_without_rows_is_a_sentence(
     monkeypatch.setattr("recorder.analysis.report.held", lambda _: Held(0, 0, ("Fetch",)))
     chosen = analyze.Chosen(None, None, False, 10)
     for filters, passes in (("--client nobody", "no row passes --client nobody"), ("", "no row")):
-        analyze._show_table(Place(str(captured)), lambda _: None, "names", chosen, filters)
+        analyze.show_table(Place(str(captured)), lambda _: None, "names", chosen, filters)
         assert capsys.readouterr().out == (
             f"{passes}: the capture holds frames from 1970-01-01 00:00:00 to 1970-01-01 00:00:00 UTC, of Fetch\n"
         )
@@ -416,7 +418,7 @@ def test_a_terminal_shows_that_a_capture_is_read_before_a_table(
 ) -> None:
     monkeypatch.setattr("recorder.analysis.running.ask", lambda *_: None)
     with CliRunner().isolation() as (_, said, _):
-        analyze._show_table(Place(str(captured)), lambda _: None, "names", analyze.Chosen(None, None, False, 10))
+        analyze.show_table(Place(str(captured)), lambda _: None, "names", analyze.Chosen(None, None, False, 10))
     assert "reading the capture ..." in said.getvalue().decode()
 
 
@@ -588,3 +590,34 @@ def test_a_listener_that_is_no_spark_master_is_a_wrong_option(tmp_path: Path, mo
     assert failed.value.exit_code == 2
     assert failed.value.message.startswith("no Spark master answers at spark://127.0.0.1:1, though something listens; ")
     assert "\n" not in failed.value.message
+
+
+def test_tables_of_inspect_are_shown_in_one_session(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[list[Place]] = []
+    shown: list[str] = []
+
+    @contextmanager
+    def session_for(places: list[Place]) -> Iterator[Any]:
+        opened.append(places)
+        yield lambda place, question: None
+
+    def show_table(place: Place, made: Any, title: str, *_: Any) -> None:
+        shown.append(title)
+
+    monkeypatch.setattr("recorder.analysis.running.session_for", session_for)
+    monkeypatch.setattr("recorder.inspect_tables.show_table", show_table)
+    assert run("inspect", "groups", captured, "billing", "--show", "lag,steps").exit_code == 0
+    assert (len(opened), shown) == (1, ["Lag at the end", "Steps of members"])
+
+
+@each_row(
+    "options, line",
+    [
+        (["--show", "leg"], "'leg' is nothing to ask by; did you mean lag?"),
+        (["--format", "csv"], "these are several tables; right would be --show with one of them, or --format json"),
+    ],
+)
+def test_wrong_options_of_a_group_are_refused(captured: Path, options: list[str], line: str) -> None:
+    result = run("inspect", "groups", captured, "billing", *options)
+    assert result.exit_code == 2
+    assert line in result.stderr

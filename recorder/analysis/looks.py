@@ -1,0 +1,141 @@
+"""What `inspect groups`, `transactions` and `metadata` show: each a few tables of a capture, as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
+
+from proxy.terminal import printable
+from recorder.analysis.bodies import Captured
+from recorder.analysis.sources import load
+from recorder.facts import group_rows as g
+
+# the steps of a member that a group's timeline shows
+_STEPS = (g.JOIN, g.SYNC, g.LEAVE)
+_PARTITION = ("cluster", "group_id", "topic_id", "partition")
+
+
+class Look(NamedTuple):
+    """One table. `what`: a row of it is this, for the sentence where it has none."""
+
+    title: str
+    what: str
+    rows: Callable[[Captured], DataFrame]
+
+
+def groups() -> Look:
+    """A row for each group."""
+    return Look("Groups", "group", _groups)
+
+
+def group(name: str) -> dict[str, Look]:
+    """One group's rebalances, the steps of its members, and how far behind it is at the end."""
+    shown = printable(name)
+    return {
+        "rebalances": Look("Rebalances", f"rebalance of the group {shown}", partial(_rebalances, name=name)),
+        "steps": Look("Steps of members", f"step of a member of the group {shown}", partial(_steps, name=name)),
+        "lag": Look("Lag at the end", f"commit of the group {shown}", partial(_lag, name=name)),
+    }
+
+
+def of_transactions() -> Look:
+    """A row for each transaction."""
+    return Look("Transactions", "transaction", _transactions)
+
+
+def moves() -> Look:
+    """A row for each partition or node whose state became another one."""
+    return Look("Leaders, replicas and nodes that changed", "change of a leader, a replica or a node", _moves)
+
+
+def _groups(found: Captured) -> DataFrame:
+    rebalances, lag = load(found, "rebalances"), _last_lag(load(found, "lag"))
+    key = ["cluster", "group_id"]
+    formed = rebalances.groupBy(*key).agg(
+        F.max_by("protocol", "from_at").alias("protocol"),
+        F.max("generation").alias("generation"),
+        F.max_by(F.size("members"), "from_at").alias("members"),
+        F.count("*").alias("rebalances"),
+        F.max("from_at").alias("last_rebalance"),
+        F.max_by("cause", "from_at").alias("cause"),
+    )
+    behind = lag.groupBy(*key).agg(
+        F.count("*").alias("partitions"), F.sum("lag").alias("lag"), F.max("lag_ms").alias("lag_ms")
+    )
+    return formed.join(behind, key, "full_outer").orderBy(F.desc_nulls_last("lag"), "group_id")
+
+
+def _rebalances(found: Captured, name: str) -> DataFrame:
+    rows = load(found, "rebalances").filter(F.col("group_id") == name).orderBy("from_at", "generation")
+    shown = (
+        "from_at",
+        "generation",
+        "duration_ms",
+        "cause",
+        "members",
+        "joined",
+        "left",
+        "lost",
+        "reasons",
+        "assignor",
+    )
+    return rows.select(*shown)
+
+
+def _steps(found: Captured, name: str) -> DataFrame:
+    rows = load(found, "group_events").filter((F.col("group_id") == name) & F.col("step").isin(*_STEPS))
+    shown = ("at", "step", "client_id", "member_id", "generation", "is_leader", "assignment", "reason", "error_code")
+    return rows.orderBy("at", "connection", "sequence").select(*shown)
+
+
+def _lag(found: Captured, name: str) -> DataFrame:
+    rows = _last_lag(load(found, "lag").filter(F.col("group_id") == name))
+    shown = ("topic", "partition", "end_offset", "committed_offset", "lag", "lag_ms", "committed_at", "is_stale")
+    return rows.select(*shown).orderBy(F.desc_nulls_last("lag"), "topic", "partition")
+
+
+def _last_lag(lag: DataFrame) -> DataFrame:
+    """The last window of each partition of a group."""
+    last = F.row_number().over(Window.partitionBy(*_PARTITION).orderBy(F.desc("window_end")))
+    return lag.withColumn("_number", last).filter("_number = 1").drop("_number")
+
+
+def _transactions(found: Captured) -> DataFrame:
+    shown = (
+        "begun_at",
+        "transactional_id",
+        "number",
+        "outcome",
+        "told_by",
+        "ended_at",
+        "partitions",
+        "records",
+        "bytes",
+    )
+    return load(found, "transactions").select(*shown, "groups", "client_id").orderBy("begun_at", "transactional_id")
+
+
+def _moves(found: Captured) -> DataFrame:
+    shown = (
+        "at",
+        "topic",
+        "partition",
+        "was_leader",
+        "leader",
+        "leader_epoch",
+        "was_isr",
+        "isr",
+        "was_replicas",
+        "replicas",
+    )
+    node = ("told_node", "was_address", F.concat("host", F.lit(":"), F.col("port").cast("string")).alias("address"))
+    return (
+        load(found, "metadata_changes")
+        .filter(~F.col("is_first"))
+        .select(*shown, *node)
+        .orderBy("at", "topic", "partition")
+    )
