@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 import click
 
-_ANALYSIS = ("pyspark", "py4j", "pandas", "pysail", "prompt_toolkit")
+_ANALYSIS = ("pyspark", "py4j", "pandas", "pysail", "prompt_toolkit", "pygments")
 _REPORT = ("altair", "vl_convert", "jinja2", "markupsafe")
 # extra -> the modules that its commands import, those of the extras within it included
 MODULES = {
