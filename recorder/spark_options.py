@@ -21,6 +21,7 @@ from click.shell_completion import CompletionItem
 from proxy.command_line import beginning_with, text
 from proxy.option_types import of_kind
 from proxy.schema.errors import InvalidValue
+from proxy.schema.flags import ENGINE_VARIABLE
 from proxy.schema.kinds import SECONDS, at_least
 from proxy.similar import right_would_be
 from proxy.terminal import echo, printable
@@ -170,7 +171,7 @@ _ENGINE = click.option(
     type=click.Choice([engine.value for engine in Engine]),
     default=Engine.AUTO.value,
     show_default=True,
-    envvar="KAFKA_WIRETAP_ENGINE",
+    envvar=ENGINE_VARIABLE,
     show_envvar=True,
     help="What answers: the embedded engine, which needs no Java, or Spark. auto: embedded for a capture of up to "
     f"{SMALL // 10**6} MB on this machine, unless Spark's options are given.",

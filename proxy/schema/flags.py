@@ -6,6 +6,8 @@ from proxy.schema.toml import plain
 
 # the cluster's name if neither a file nor the environment names one
 MAIN = "main"
+# the variable of `--engine`, which says what answers questions about captures: no setting, although it begins like one
+ENGINE_VARIABLE = "KAFKA_WIRETAP_ENGINE"
 CLUSTERS, CAPTURE = "clusters", "capture"
 
 # a flag's name, as click knows it -> its key's path; None stands for the name of the only cluster

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxy.schema.faults import KeyPath
-from proxy.schema.flags import CLUSTERS, FLAGS, MAIN, flag_of
+from proxy.schema.flags import CLUSTERS, ENGINE_VARIABLE, FLAGS, MAIN, flag_of
 from proxy.schema.kinds import cut
 from proxy.settings.file import read_file
 from proxy.terminal import printable
@@ -23,6 +23,8 @@ from proxy.terminal import printable
 PREFIX = "KAFKA_WIRETAP_"
 # the variable that names the settings file; it is no setting
 CONFIG_VARIABLE = PREFIX + "CONFIG"
+# where the variable of another command is exported, the proxy starts all the same
+_NO_SETTINGS = frozenset({CONFIG_VARIABLE, ENGINE_VARIABLE})
 # the number of names in the longest key path: clusters.main.tls.upstream.ca
 DEEPEST = 5
 # variables (without PREFIX) that Kubernetes sets in every pod if there is a service called kafka-wiretap
@@ -114,7 +116,7 @@ def environment_source(environment: Mapping[str, str], clusters: list[str]) -> S
     given = {}
     for variable, text in environment.items():
         name = variable.removeprefix(PREFIX)
-        if name != variable and variable != CONFIG_VARIABLE and not _KUBERNETES.fullmatch(name):
+        if name != variable and variable not in _NO_SETTINGS and not _KUBERNETES.fullmatch(name):
             given[_place(name, spelled)] = GivenValue(text, SourceKind.ENVIRONMENT, variable)
     return Source(given)
 

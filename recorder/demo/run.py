@@ -6,6 +6,7 @@ Each step is the command that a user would run, and shows it. Nothing is shown b
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -17,12 +18,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from proxy.schema.flags import ENGINE_VARIABLE
 from proxy.terminal import harmless, harmless_lines
 from recorder import extras
+from recorder.analysis.embedded_server import can_leave_network
 from recorder.analysis.java import missing
 from recorder.capture.frames import FRAMES_FOLDER
 from recorder.demo.children import Child, ChildFailed, Children, children
+from recorder.demo.steady import PAYMENTS
 from recorder.demo.workload import HEALTHY, STEPS_ONLY
+from recorder.spark_options import Engine
 from recorder.terminal import cell, console, count, typed
 
 # Seconds that a part may take on a busy machine before the demo gives up on it.
@@ -64,16 +69,18 @@ def run(folder: Path | None, *, healthy: bool = False) -> int:
 
 
 def _steps(screen: Console, started: Children, folder: Path, options: list[str]) -> int:
-    lack = missing()
+    lack = _lack()
     try:
         # the clients beside the steps are only for the report
         _record(screen, started, folder, [STEPS_ONLY] if lack else options)
     except ChildFailed as failure:
         _explain(screen, failure)
         return 1
-    command = "inspect" if lack else "analyze"
-    _command(screen, command, folder)
-    code = started.start(command, _wiretap(command, str(folder)), shown=True).process.wait()
+    if not lack:
+        # two questions that need no engine
+        _run(screen, started, "inspect", "topics", str(folder), "--topic", PAYMENTS)
+        _run(screen, started, "inspect", "exchanges", str(folder), "--api", "Produce", "--slowest", "3")
+    code = _run(screen, started, "inspect" if lack else "analyze", str(folder))
     for remark in () if code else _REMARKS:
         screen.print(Text(remark, style="dim"))
     code = _replay(screen, started, folder) or code
@@ -93,17 +100,14 @@ def _replay(screen: Console, started: Children, folder: Path) -> int:
         brokers = cluster.announced(r"listening on (\S+)\n", within=_START)
         done.append(brokers)
     options = ["--to", brokers.split(",")[0], "--speed", "max", "--create-topics", "--yes"]
-    _line(screen, f"\n$ {typed()} replay {shlex.quote(str(folder))} {' '.join(options)}", "bold")
-    code = started.start("replay", _wiretap("replay", str(folder), *options), shown=True).process.wait()
+    code = _run(screen, started, "replay", str(folder), *options)
     cluster.end()
     return code
 
 
 def _report(screen: Console, started: Children, folder: Path) -> int:
     """Writes the report, which names the clients' faults, beside the capture; returns the command's exit code."""
-    page = _page(folder)
-    _line(screen, f"\n$ {typed()} report {shlex.quote(str(folder))} -o {shlex.quote(str(page))}", "bold")
-    return started.start("report", _wiretap("report", str(folder), "-o", str(page)), shown=True).process.wait()
+    return _run(screen, started, "report", str(folder), "-o", str(_page(folder)))
 
 
 def _page(folder: Path) -> Path:
@@ -170,9 +174,16 @@ def _wiretap(*arguments: str) -> list[str]:
     return [sys.executable, "-c", start, *arguments]
 
 
-def _command(screen: Console, command: str, folder: Path) -> None:
-    screen.print()
-    _line(screen, f"$ {typed()} {command} {shlex.quote(str(folder))}", "bold")
+def _run(screen: Console, started: Children, *arguments: str) -> int:
+    """Shows a command as people type it, and runs it; returns its exit code."""
+    _line(screen, f"\n$ {typed()} {shlex.join(arguments)}", "bold")
+    return started.start(arguments[0], _wiretap(*arguments), shown=True).process.wait()
+
+
+def _lack() -> str | None:
+    """Why no engine can answer questions about the capture; None if one can."""
+    is_spark = os.environ.get(ENGINE_VARIABLE) == Engine.SPARK
+    return None if can_leave_network() and not is_spark else missing()
 
 
 def _next_steps(screen: Console, folder: Path) -> None:

@@ -103,6 +103,11 @@ def test_the_environment_may_name_the_file_and_is_checked_too():
     assert result.stderr == "KAFKA_WIRETAP_DRIAN is no setting; right would be KAFKA_WIRETAP_DRAIN=10s\n"
 
 
+def test_the_variable_of_another_command_is_no_wrong_setting():
+    result = config("check", EXAMPLE, KRB5_CONFIG="/nowhere", KAFKA_WIRETAP_ENGINE="spark")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
 def test_without_a_file_the_environment_is_checked():
     environment = {"KAFKA_WIRETAP_CLUSTERS__A__UPSTREAM": "a:1", "KAFKA_WIRETAP_CLUSTERS__A__LISTEN": "127.0.0.1:1"}
     assert config("check", KRB5_CONFIG="/nowhere", **environment).stdout == "the environment is right: a\n"

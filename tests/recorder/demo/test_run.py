@@ -76,6 +76,10 @@ def test_the_demo_ends_with_an_answer_and_a_capture(tmp_path: Path) -> None:
         assert not marked(mark)
     for words in ("Requests and latency by API", "Produce", "OFFSET_OUT_OF_RANGE", "What to try next", "JoinGroup"):
         assert words in output
+    assert re.search(r"^payments +Produce +shop ", output, re.MULTILINE), (
+        "who writes a topic stands before the analysis"
+    )
+    assert "--slowest 3" in output
     assert "a second cluster, fresh" in output
     assert "verdict   as recorded" in output
     assert list((tmp_path / "capture" / "frames").glob("*/*/*.parquet"))
@@ -111,8 +115,8 @@ def is_of_the_machine(finding: str) -> bool:
 
 
 @pytest.mark.real
-def test_without_java_the_demo_records_summarizes_and_says_what_is_missing(tmp_path: Path) -> None:
-    with demo(tmp_path / "capture", JAVA_HOME=str(tmp_path)) as (process, mark):
+def test_without_an_engine_the_demo_records_summarizes_and_says_what_is_missing(tmp_path: Path) -> None:
+    with demo(tmp_path / "capture", JAVA_HOME=str(tmp_path), KAFKA_WIRETAP_ENGINE="spark") as (process, mark):
         output, _ = process.communicate()
         assert process.returncode == 1, output
         assert not marked(mark)
