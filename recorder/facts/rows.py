@@ -35,8 +35,8 @@ _FEW = 16
 # so many frames of a kind are looked at, before less than half of them being known means that they hardly repeat
 _TRIALS = 256
 _NONE_YET = (0, 0)
-# where the correlation id ends
-_ID_END, _RESPONSE_ID_END = 8, 4
+# where a request's correlation id begins and ends; where a response's ends
+_ID_AT, _ID_END, _RESPONSE_ID_END = 4, 8, 4
 # New objects between two garbage collections. Python's default of 700 would take a third of a record's time.
 ROWS_A_COLLECTION = 200_000
 
@@ -175,9 +175,10 @@ class Repeats:
         asked, found = self._counts.get(kind, _NONE_YET)
         if asked > _TRIALS and found * 2 < asked:
             return None
-        # api and version stand before a request's correlation id, and in `kind`
-        rest = data[_ID_END:] if frame.side == REQUEST else data[_RESPONSE_ID_END:]
-        return kind, rest, frame.masked_from, frame.is_cut
+        if frame.side == REQUEST:
+            # the API and version before the correlation id may be others than the row's: they say where the body begins
+            return kind, data[_ID_END:], frame.masked_from, frame.is_cut, data[:_ID_AT]
+        return kind, data[_RESPONSE_ID_END:], frame.masked_from, frame.is_cut
 
     def groups(self, key: tuple[Any, ...]) -> list[tuple[Decoder, Group]] | None:
         """The groups of an earlier frame with this key; None if there was none."""

@@ -303,6 +303,12 @@ def test_a_frames_facts_do_not_depend_on_other_frames(many: list[Row]) -> None:
         assert found == alone, name
 
 
+def test_a_frame_of_another_api_than_its_rows_is_none_of_those_that_were_read() -> None:
+    beat = request(keys.HEARTBEAT, 4, {"group_id": "g", "generation_id": 1, "member_id": "m"})
+    other = beat | {"frame": b"\x01" + beat["frame"][1:]}
+    assert facts_of([beat, other])["group_steps"] == facts_of([beat])["group_steps"] + facts_of([other])["group_steps"]
+
+
 def test_facts_are_of_the_columns_that_a_capture_has() -> None:
     schema = frames_schema()
     for decoder in TABLES:
