@@ -280,7 +280,7 @@ def _grouping(name: str, grouping: str, short_help: str, text: str) -> None:
         passed = capture.exchanges(replace(wanted, node=together(wanted.node, only)), columns=asked.fields)
         lines = groups.grouped(asked, passed, passed.head, passed.elements, most=budget)
         found = limits.picked(lines, lambda line, name: None, most=budget)
-        nothing = partial(_none, "exchange", folder, wanted, limits.limit, budget)
+        nothing = partial(_none, asked.what, folder, wanted, limits.limit, budget)
         names = (*asked.by, *asked.counted)
         if as_json:
             _list((json.dumps({name: line.get(name) for name in names}) for line in found), nothing)

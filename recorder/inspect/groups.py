@@ -53,6 +53,7 @@ class Grouping:
         only: what an exchange must meet besides the user's filter.
         keyed: yields the key of each line that an exchange counts for, with a function that adds to the line.
         order: the column by whose sum lines are ordered, the greatest first.
+        what: an exchange that counts, for the sentence if there is none.
     """
 
     title: str
@@ -62,6 +63,7 @@ class Grouping:
     only: Node
     keyed: Callable[[Pair, Mapping[str, Any], Iterable[Element]], Iterator[tuple[Key, Callable[[Line], None]]]]
     order: str
+    what: str = "exchange"
 
 
 def _of_topics(pair: Pair, head: Mapping[str, Any], elements: Iterable[Element]) -> Iterator[Any]:
@@ -140,6 +142,7 @@ ERRORS = Grouping(
     condition("error", ""),
     _of_errors,
     "times",
+    "exchange with an error",
 )
 CLIENTS = Grouping(
     "Clients",

@@ -69,6 +69,8 @@ def test_errors_are_counted_by_the_partition_that_has_them(counted: Path) -> Non
         ("REBALANCE_IN_PROGRESS", "g"),
     ]
     assert objects("errors", counted, "--client", "reader") == []
+    nothing = CliRunner().invoke(inspect, ["errors", str(counted), "--client", "reader"])
+    assert nothing.stderr.startswith("note: no exchange with an error passes --client reader: ")
 
 
 def test_clients_tell_their_library_and_what_kafka_4_does_not_take(counted: Path) -> None:
