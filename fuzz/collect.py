@@ -13,8 +13,8 @@ from typing import Any
 
 from fuzz.corpus import FOLDER
 from proxy.wire import catalog
+from recorder.query.columns import Rows
 from recorder.reading.rows import all_bodies, rows
-from recorder.reading.wanted import Wanted
 
 # of a frame; nearly all are smaller
 MAX_BYTES = 4000
@@ -50,4 +50,4 @@ def write(frames: dict[tuple[str, str], bytes], folder: Path) -> None:
 
 if __name__ == "__main__":
     for capture in sys.argv[1:]:
-        write(collect(rows(Path(capture), Wanted(), bodies=all_bodies)), FOLDER / "corpus")
+        write(collect(rows(Path(capture), Rows(), bodies=all_bodies)), FOLDER / "corpus")

@@ -30,7 +30,6 @@ from recorder.terminal import console, count
 if TYPE_CHECKING:
     from recorder.capture.fact_files import Stem
 
-_FACTS = "facts"
 # bytes of all captures' facts in the cache
 CACHE_BYTES = 4 << 30
 # bytes of frames whose facts this process makes sooner than another one would start
@@ -67,8 +66,10 @@ def facts_at_hand(folder: Path, *, with_cache: bool = True) -> AtHand:
 
 def _places(folder: Path, with_cache: bool) -> tuple[list[Path], Path | None]:
     """The folders in which facts are looked for, and the one in which they are made; None: nowhere."""
+    from recorder.capture.fact_files import FACTS_FOLDER
+
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
-    kept = [cache_folder() / _FACTS / name] if with_cache else []
+    kept = [cache_folder() / FACTS_FOLDER / name] if with_cache else []
     beside = [folder] if is_ours(folder) else []
     with Folder.at(folder) as capture:
         into = [*(beside if capture.is_writable else ()), *kept]

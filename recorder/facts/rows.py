@@ -287,6 +287,12 @@ def _values(column: Any) -> Iterable[Any]:
     return column.to_pylist() if column.nbytes <= MAX_BYTES else (value.as_py() for value in column)
 
 
+def frame_of(row: Mapping[str, Any]) -> Frame:
+    """The frame of a row with the columns of FACTS; without bytes if the row has none."""
+    facts = row["kind"], row["dialect"], row["api_key"], row["api_version"], row["frame"] or b""
+    return Frame(*facts, masked_from(row["masked"]), is_cut(row["note"]))
+
+
 def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:
     """Where the first masked span starts; 0 for a span without a start: it may begin anywhere."""
     if not masked:

@@ -114,10 +114,9 @@ def _of_clients(pair: Pair, head: Mapping[str, Any], elements: Iterable[Element]
     def add(line: Line) -> None:
         line.add(exchanges=1, errors=faults, sent=head["sent"], received=head["received"])
         line.setdefault("connections", set()).add((head["session"], head["connection"]))
+        too_old = line.setdefault("too old", set())
         if is_below:
-            line.setdefault("too old", set()).add(f"{head['api']} {version} (from {taken.start})")
-        else:
-            line.setdefault("too old", set())
+            too_old.add(f"{head['api']} {version} (from {taken.start})")
         line.seen(head["at"])
 
     host = (head["client"][1] or "").rpartition(":")[0]

@@ -33,9 +33,9 @@ from recorder.inspect.lines import (
     wait_text,
 )
 from recorder.inspect.options import Shown
+from recorder.query.columns import rows_of_ids
 from recorder.reading.exchanges import Pair, pairs
 from recorder.reading.rows import all_bodies, request_of, rows
-from recorder.reading.wanted import Wanted
 from recorder.terminal import milliseconds
 
 Tree = dict[str, Any]
@@ -79,7 +79,7 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
 
     Errors: LookupError, with a sentence, if no session or several have that id; the errors of `rows`.
     """
-    wanted = Wanted(
+    wanted = rows_of_ids(
         sessions=(asked.session,) if asked.session else (),
         connections=(asked.connection,),
         exchanges=() if asked.exchange is None else (asked.exchange,),

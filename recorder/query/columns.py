@@ -7,7 +7,7 @@ earlier.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import Any, NamedTuple
@@ -50,6 +50,22 @@ class Rows(NamedTuple):
     def in_hour(self, start_ns: int) -> bool:
         """True if the hour that begins at `start_ns` can hold such rows."""
         return hour_may_hold(start_ns, self.since_ns, self.until_ns)
+
+
+def rows_of_ids(
+    sessions: Sequence[str] = (),
+    connections: Sequence[int] = (),
+    *,
+    sequences: Sequence[int] = (),
+    kinds: Sequence[str] = (),
+    exchanges: Sequence[int] = (),
+) -> Rows:
+    """The frames that match all of these ids; an empty one matches everything. `sessions`: or prefixes of names."""
+    parts = [pc.starts_with(ds.field(c.SESSION), pattern=each) for each in sessions]
+    given = [reduce(or_, parts)] if parts else []
+    ids = {c.CONNECTION: connections, c.SEQUENCE: sequences, c.EXCHANGE: exchanges, c.KIND: kinds}
+    given += [ds.field(column).isin(list(values)) for column, values in ids.items() if values]
+    return Rows(reduce(and_, given) if given else None)
 
 
 def rows_of_frames(node: Node) -> Rows:
@@ -113,7 +129,7 @@ def _any(parts: list[Any]) -> Any:
 
 def _compared(asked: Comparison, column: str) -> Any:
     if asked.operator in ORDERS:
-        return _ORDERED[asked.operator](ds.field(column), asked.values[0])
+        return ORDERS[asked.operator](ds.field(column), asked.values[0])
     if asked.operator == LIKE:
         return _like(asked, column)
     if asked.operator not in (EQUAL, UNEQUAL):
@@ -130,14 +146,6 @@ def _like(asked: Comparison, column: str) -> Any:
     if begun is None or asked.field.kind is not Kind.TEXT:
         return None
     return pc.starts_with(ds.field(column), pattern=begun)
-
-
-_ORDERED: Mapping[str, Callable[[Any, int], Any]] = {
-    "<": lambda column, value: column < value,
-    "<=": lambda column, value: column <= value,
-    ">": lambda column, value: column > value,
-    ">=": lambda column, value: column >= value,
-}
 
 
 def _api(api: Api) -> Any:

@@ -6,7 +6,6 @@ whether any element of the subject meets its part. What is unknown passes neithe
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -134,18 +133,13 @@ def _comparison(asked: Comparison) -> _At:
     return holds
 
 
-_ORDER: Mapping[str, Callable[[Any, Any], bool]] = dict(
-    zip(ORDERS, (operator.lt, operator.le, operator.gt, operator.ge), strict=True)
-)
-
-
 def _compared(asked: Comparison) -> Callable[[Any, Subject], bool]:
     """Compares a value that is known."""
     kind, values = asked.field.kind, asked.values
     if asked.operator == ALONE:
         return lambda code, subject: bool(code) and not is_normal(subject.head.get("api_key"), code)
     if asked.operator in ORDERS:
-        compare, other = _ORDER[asked.operator], values[0]
+        compare, other = ORDERS[asked.operator], values[0]
         return lambda value, _: compare(value, other)
     equal = _MATCHES.get(kind) if asked.operator in (LIKE, UNLIKE) else _EQUAL.get(kind)
     if equal is None:

@@ -141,7 +141,7 @@ class _Builder(Transformer[Token, Node]):
         field = _field(parts[0])
         if field.kind is not Kind.ERROR:
             name = field.name
-            right = f"{name} == ..., {name} {'>' if ORDERS[0] in operators(field) else '~'} ..."
+            right = f"{name} == ..., {name} {'>' if '>' in operators(field) else '~'} ..."
             raise _Wrong(f"{name} alone says nothing: right would be {right}", parts[0].start_pos)
         return Comparison(field, ALONE)
 
@@ -172,7 +172,7 @@ def operators(field: Field) -> tuple[str, ...]:
     if field.kind in (Kind.NUMBER, Kind.SIZE, Kind.TIME):
         return (EQUAL, UNEQUAL, *ORDERS)
     if field.kind is Kind.MOMENT:
-        return ORDERS
+        return tuple(ORDERS)
     return (EQUAL, UNEQUAL, LIKE, UNLIKE)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -12,7 +13,12 @@ from recorder.query.fields import FIELDS, Field
 
 # operators; ALONE: a field without an operator
 EQUAL, UNEQUAL, LIKE, UNLIKE, ALONE = "==", "!=", "~", "!~", ""
-ORDERS = ("<", "<=", ">", ">=")
+ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 OPERATORS = (EQUAL, UNEQUAL, LIKE, UNLIKE, *ORDERS)
 
 
@@ -40,27 +46,21 @@ class Not:
 
 
 @dataclass(frozen=True)
-class And:
+class _Parts:
+    parts: tuple[Node, ...]
+
+    @cached_property
+    def depth(self) -> int:
+        """The levels of the tree."""
+        return max((part.depth for part in self.parts), default=0) + 1
+
+
+class And(_Parts):
     """Holds if all parts do, for one element."""
 
-    parts: tuple[Node, ...]
 
-    @cached_property
-    def depth(self) -> int:
-        """The levels of the tree."""
-        return max((part.depth for part in self.parts), default=0) + 1
-
-
-@dataclass(frozen=True)
-class Or:
+class Or(_Parts):
     """Holds if one of the parts does."""
-
-    parts: tuple[Node, ...]
-
-    @cached_property
-    def depth(self) -> int:
-        """The levels of the tree."""
-        return max((part.depth for part in self.parts), default=0) + 1
 
 
 Node: TypeAlias = Comparison | Not | And | Or

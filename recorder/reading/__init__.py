@@ -2,7 +2,6 @@
 
     capture      `recorder.open`: what readers of a capture start with
     rows         frames in the order of arrival, read file by file
-    wanted       frames by their ids
     exchanges    pairs requests with responses in one pass
     heads        what a filter may ask of a frame's or an exchange's head
     elements     what a frame says of partitions, groups, members, batches, records, for filters

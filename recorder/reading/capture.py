@@ -22,9 +22,8 @@ from recorder.capture import frames as c
 from recorder.capture.fact_files import FACTS_FOLDER, State, hour_key, state_of, stems
 from recorder.capture.reader import Row, files, last_ns
 from recorder.capture.remote import Place, S3Path, file_system_of, place_at
-from recorder.facts.frame import Frame, opened
-from recorder.facts.response_errors import is_cut
-from recorder.facts.rows import masked_from
+from recorder.facts.frame import opened
+from recorder.facts.rows import frame_of
 from recorder.facts.tables import TABLES
 from recorder.query.evaluation import Element
 from recorder.query.language import parse
@@ -155,8 +154,7 @@ class Capture:
 
     def values(self, row: Row) -> dict[str, Any]:
         """The decoded values of a frame that has its bytes. Errors: Unreadable."""
-        facts = row[c.KIND], row[c.DIALECT], row[c.API_KEY], row[c.API_VERSION], row[c.FRAME] or b""
-        return opened(Frame(*facts, masked_from(row[c.MASKED]), is_cut(row[c.NOTE])), Budget(self.budget))
+        return opened(frame_of(row), Budget(self.budget))
 
     def filter(self, where: str | Filter) -> Filter:
         """The filter of a text, with its times as ns since 1970. An empty text passes everything.

@@ -18,8 +18,7 @@ from proxy.wire.places import WHOLE, errors, named, partitions, topics
 from recorder.capture import frames as c
 from recorder.capture.reader import Row
 from recorder.facts.frame import RESPONSE, Frame, Unreadable, opened, why
-from recorder.facts.response_errors import is_cut
-from recorder.facts.rows import masked_from
+from recorder.facts.rows import frame_of
 from recorder.facts.topic_partitions import PARTITION_FACTS, read_facts
 from recorder.facts.topics import PARTITION_APIS, Place, id_text, places
 from recorder.query.evaluation import UNKNOWN, UNKNOWN_ELEMENT, Element
@@ -74,12 +73,7 @@ def side_of(row: Row, wanted: frozenset[str], budget: Budget) -> Side:
         return Side(unread="omitted")
     if key is None or row[c.KIND] not in (c.REQUEST, c.RESPONSE):
         return Side(unread="unknown_version")
-    frame = Frame(
-        *(row[c.KIND], row[c.DIALECT], key, row[c.API_VERSION], data),
-        masked_from=masked_from(row[c.MASKED]),
-        is_cut=is_cut(row[c.NOTE]),
-    )
-    found = Side()
+    frame, found = frame_of(row), Side()
     try:
         _read(found, frame, wanted, budget)
     except Unreadable as error:

@@ -109,21 +109,15 @@ class Judge:
         """True for an exchange that passes; counts those that may pass."""
         if self._is_everything:
             return True
-        head = self._with_software(of_exchange(pair))
-        request = pair.asked if pair.request else Side(unread=LOST)
-        elements = self._elements(pair.reading, request, pair.told)
-        return self._judged(Subject(head, elements), self._why(pair.reading, request, pair.told))
+        return self._judged(self._subject(pair), self._why(pair.reading, _request(pair), pair.told))
 
     def values(self, pair: Pair, columns: Sequence[str]) -> dict[str, Any]:
         """The values of an exchange that passed, by the names of fields; of elements those that pass, as a list."""
-        head = self._with_software(of_exchange(pair))
-        request = pair.asked if pair.request else Side(unread=LOST)
-        return self._values(Subject(head, self._elements(pair.reading, request, pair.told)), columns)
+        return self._values(self._subject(pair), columns)
 
     def elements(self, pair: Pair) -> list[Element]:
         """The elements of an exchange that passed which meet the filter."""
-        request = pair.asked if pair.request else Side(unread=LOST)
-        subject = Subject(self.head(pair), self._elements(pair.reading, request, pair.told))
+        subject = self._subject(pair)
         return [each for each in subject.elements if self._of_element(subject, each)]
 
     def head(self, pair: Pair) -> Head:
@@ -133,6 +127,9 @@ class Judge:
     def frame_values(self, row: Row, columns: Sequence[str]) -> dict[str, Any]:
         """As `values`, of a frame."""
         return self._values(Subject(self._with_software(of_frame(row)), self._of_frame(row)[0]), columns)
+
+    def _subject(self, pair: Pair) -> Subject:
+        return Subject(self.head(pair), self._elements(pair.reading, _request(pair), pair.told))
 
     def _values(self, subject: Subject, columns: Sequence[str]) -> dict[str, Any]:
         passing = [each for each in subject.elements if self._of_element(subject, each)]
@@ -193,6 +190,10 @@ def _value(head: Mapping[str, Any], elements: Sequence[Element], name: str) -> A
         return head.get(name)
     found = (each.get(name) for each in elements)
     return [*dict.fromkeys(value for value in found if value is not None and value is not UNKNOWN)]
+
+
+def _request(pair: Pair) -> Side | None:
+    return pair.asked if pair.request else Side(unread=LOST)
 
 
 def _codes(reading: ResponseErrors | None) -> Sequence[Element]:

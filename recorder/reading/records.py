@@ -26,8 +26,8 @@ from recorder.capture.remote import Place
 from recorder.facts.frame import REQUEST, Frame, Unreadable, why
 from recorder.facts.group_rows import LEAVE, GroupRow
 from recorder.facts.memberships import read as read_membership
-from recorder.facts.response_errors import ResponseErrors, is_cut
-from recorder.facts.rows import masked_from
+from recorder.facts.response_errors import ResponseErrors
+from recorder.facts.rows import frame_of
 from recorder.facts.topics import Place as PartitionPlace
 from recorder.facts.topics import places
 from recorder.query.columns import Rows
@@ -120,8 +120,7 @@ class _Log:
         """What a frame says of records and members."""
         if row[c.FRAME] is None or row[c.OMITTED]:
             return _Said(unread="omitted")
-        facts = row[c.KIND], row[c.DIALECT], row[c.API_KEY], row[c.API_VERSION], row[c.FRAME]
-        frame, budget = Frame(*facts, masked_from(row[c.MASKED]), is_cut(row[c.NOTE])), Budget(self._most)
+        frame, budget = frame_of(row), Budget(self._most)
         found = _Said()
         try:
             if row[c.API_KEY] in _ASSIGNING:

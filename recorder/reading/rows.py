@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from proxy.wire.long_polls import LONG_POLLS
 from recorder.capture import frames as c
 from recorder.capture.reader import GROUP, HEADS, READING, ROW, Bodies, CaptureFile, Row, files, row_groups
 from recorder.capture.remote import Place
-from recorder.reading.wanted import Wanted
+from recorder.query.columns import Rows, rows_of_ids
 
 # Rows that become Python values at a time: enough for speed, few enough for large bodies.
 _AT_ONCE = 256
@@ -29,17 +29,6 @@ _ORDER = (c.AT_NS, c.SESSION, c.CONNECTION, c.SEQUENCE)
 _COLUMNS = [*HEADS, GROUP, ROW]
 # returns True for frames whose bodies are wanted
 Choice = Callable[[Row], bool]
-
-
-class Selection(Protocol):
-    """The rows that are wanted."""
-
-    @property
-    def expression(self) -> Any:
-        """A pyarrow expression over any columns but `frame`, true for each wanted row; None for all rows."""
-
-    def in_hour(self, start_ns: int) -> bool:
-        """True if the hour that begins at `start_ns` (ns since 1970) can hold wanted rows."""
 
 
 def none(row: Row) -> bool:
@@ -62,7 +51,7 @@ def of_exchanges(row: Row) -> bool:
     return of_responses(row) or row[c.API_KEY] in LONG_POLLS
 
 
-def rows(folder: Place, wanted: Selection, *, bodies: Choice = none, most: int = DEFAULT_BUDGET) -> Iterator[Row]:
+def rows(folder: Place, wanted: Rows, *, bodies: Choice = none, most: int = DEFAULT_BUDGET) -> Iterator[Row]:
     """The wanted frames, oldest first, as dicts of all columns.
 
     Args:
@@ -110,7 +99,7 @@ def request_of(folder: Place, response: Row, *, most: int = DEFAULT_BUDGET) -> R
     """The request of a response, with its bytes; None if the capture lacks it. `most`: as of `rows`."""
     key = c.SESSION, c.CONNECTION, c.EXCHANGE
     session, connection, exchange = (response[name] for name in key)
-    wanted = Wanted((session,), (connection,), exchanges=(exchange,), kinds=(c.REQUEST,))
+    wanted = rows_of_ids((session,), (connection,), exchanges=(exchange,), kinds=(c.REQUEST,))
     found = rows(folder, wanted, bodies=all_bodies, most=most)
     # the filter matches all sessions with this prefix
     return next((row for row in found if row[c.SESSION] == session), None)
@@ -122,7 +111,7 @@ def tables(folder: Place, kind: str, columns: Sequence[str], *, most: int = DEFA
         yield from row_groups(file, columns, allowance=Allowance(READING, most))
 
 
-def _session(found: Sequence[CaptureFile], wanted: Selection, bodies: Choice, allowance: Allowance) -> Iterator[Row]:
+def _session(found: Sequence[CaptureFile], wanted: Rows, bodies: Choice, allowance: Allowance) -> Iterator[Row]:
     for file in found:
         left = allowance.left
         groups = list(row_groups(file, _COLUMNS, where=wanted.expression, allowance=allowance))

@@ -13,11 +13,10 @@ from proxy.wire.errors import OverBudget, in_bytes
 from recorder.capture import frames as c
 from recorder.capture.reader import Row
 from recorder.capture.remote import Place
-from recorder.facts.frame import RESPONSE, Frame, Unreadable, opened
+from recorder.facts.frame import RESPONSE, Unreadable, opened
 from recorder.facts.names import ANSWERED_NAMES
 from recorder.facts.names import read as read_names
-from recorder.facts.response_errors import is_cut
-from recorder.facts.rows import masked_from
+from recorder.facts.rows import frame_of
 from recorder.query.columns import Rows
 from recorder.reading.rows import rows
 
@@ -56,8 +55,7 @@ def _has_body(row: Row) -> bool:
 def _add(found: Told, row: Row, most: int) -> None:
     if row[c.FRAME] is None:
         return
-    facts = row[c.KIND], row[c.DIALECT], row[c.API_KEY], row[c.API_VERSION], row[c.FRAME]
-    frame, budget = Frame(*facts, masked_from(row[c.MASKED]), is_cut(row[c.NOTE])), Budget(most)
+    frame, budget = frame_of(row), Budget(most)
     try:
         if row[c.KIND] == RESPONSE:
             for group in read_names(frame, budget):

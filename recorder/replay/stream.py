@@ -356,19 +356,9 @@ class _Frames:
         if exchange is None or connection is None or (self._clusters is not None and cluster not in self._clusters):
             return None
         origin = _origin(Origin, (session, connection, exchange))
-        fault = None
-        if (
-            session != self._file.session
-            or dialect != c.KAFKA
-            or frame is None
-            or key is None
-            or version is None
-            or note
-            or masked
-            or omitted
-        ):
-            is_of_file, is_known = session == self._file.session, not (key is None or version is None or note)
-            fault = _fault(is_of_file, dialect == c.KAFKA, is_known, masked, is_cut=frame is None or bool(omitted))
+        is_known = not (key is None or version is None or note)
+        is_whole = frame is not None and not omitted
+        fault = _fault(session == self._file.session, dialect == c.KAFKA, is_known, masked, is_whole)
         place = _place(FramePlace, (self._file, self._group, at))
         key, version = -1 if key is None else key, -1 if version is None else version
         if kind != c.REQUEST:
@@ -445,9 +435,7 @@ def _head_of(frame: bytes | None) -> RequestHead | None:
         return None
 
 
-def _fault(
-    is_of_file: bool, is_kafka: bool, is_known: bool, masked: list[Row] | None, *, is_cut: bool
-) -> Reason | None:
+def _fault(is_of_file: bool, is_kafka: bool, is_known: bool, masked: list[Row] | None, is_whole: bool) -> Reason | None:
     """Why a frame's bytes can't be used as recorded; None if they can."""
     if not is_of_file:
         return Reason.OTHER_SESSION
@@ -457,7 +445,7 @@ def _fault(
         return Reason.OPAQUE
     if masked:
         return Reason.MASKED
-    return Reason.CUT if is_cut else None
+    return None if is_whole else Reason.CUT
 
 
 def _spans(spans: Any) -> tuple[tuple[int, int], ...]:

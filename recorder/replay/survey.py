@@ -256,13 +256,11 @@ def _add_beginning(found: Survey, exchange: Exchange) -> None:
     elif key == PRODUCE and not exchange.awaits:
         found.beginnings.add_silent(exchange)
     elif key == PRODUCE and not found.beginnings.is_adding(exchange.origin):
-        named = None
+        places, name = None, None
         with suppress(WireError):
             named = named_by(key, version, frame)
-        if named is None:
-            found.beginnings.add_produce(exchange, None, None)
-        else:
-            found.beginnings.add_produce(exchange, named.places, next(iter(named.transactions), None))
+            places, name = named.places, next(iter(named.transactions), None)
+        found.beginnings.add_produce(exchange, places, name)
 
 
 def _named(found: Survey, told: Mapping[Place, int], both: Callable[[int, int], int]) -> dict[TopicPartition, int]:

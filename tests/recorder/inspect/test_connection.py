@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from proxy.wire.errors import OverBudget
 from recorder.inspect.commands import inspect
 from recorder.inspect.connection import ENTRY_SIZE, as_json, as_text, connections
-from recorder.reading.wanted import Wanted
+from recorder.query.columns import rows_of_ids
 
 Write = Callable[..., None]
 Make = Callable[..., dict[str, Any]]
@@ -51,7 +51,7 @@ def connected(tmp_path: Path, written: Write, make_request: Make, make_response:
 
 
 def test_a_connection_is_described_by_its_client_events_and_apis(connected: Path) -> None:
-    (found,) = connections(connected, Wanted(connections=(1,)))
+    (found,) = connections(connected, rows_of_ids(connections=(1,)))
     assert list(as_text(found)) == [
         f"{SESSION}/1  connection, 5 frames, {found.bytes} B",
         "  client 127.0.0.1:50001, node 2, tls yes, dialect kafka, principal alice",
@@ -67,7 +67,7 @@ def test_a_connection_is_described_by_its_client_events_and_apis(connected: Path
 
 
 def test_a_connections_json_has_every_event_with_its_detail(connected: Path) -> None:
-    (found,) = connections(connected, Wanted(connections=(1,)))
+    (found,) = connections(connected, rows_of_ids(connections=(1,)))
     told = as_json(found)
     assert (told["id"], told["principal"], told["node"], told["frames"]) == (f"{SESSION}/1", "alice", 2, 5)
     assert (told["first"], told["last"]) == ("2026-11-21 12:00:01.000000", "2026-11-21 12:00:05.000000")
@@ -79,7 +79,7 @@ def test_a_connections_json_has_every_event_with_its_detail(connected: Path) -> 
 
 def test_a_connection_without_frames_is_described_by_its_events(connected: Path, written: Write) -> None:
     written(connected, "events", [event(20, "opened", connection=7, detail='{"client": "c:1"}')], first=2)
-    (found,) = connections(connected, Wanted(connections=(7,)))
+    (found,) = connections(connected, rows_of_ids(connections=(7,)))
     assert list(as_text(found)) == [
         f"{SESSION}/7  connection, 0 frames, 0 B",
         "  client c:1",
@@ -108,7 +108,7 @@ def test_a_connections_description_is_kept_within_a_limit(
     written(connected, "frames", rows, first=2)
     if many == "events":
         written(connected, "events", [event(20, "opened", connection=7)] * 50, first=2)
-    wanted = Wanted(connections=(7,))
+    wanted = rows_of_ids(connections=(7,))
     assert connections(connected, wanted, most=100 * ENTRY_SIZE)
     with pytest.raises(OverBudget, match="telling of connections makes more than"):
         connections(connected, wanted, most=40 * ENTRY_SIZE)

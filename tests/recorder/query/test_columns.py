@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.capture.frames import HOUR_NS, frames_schema
-from recorder.query.columns import Rows, between, rows_of_exchanges, rows_of_frames
+from recorder.query.columns import Rows, between, rows_of_exchanges, rows_of_frames, rows_of_ids
 from recorder.query.evaluation import Subject, predicate
 from recorder.query.language import parse
 from recorder.query.syntax import condition, resolved
@@ -95,3 +95,13 @@ def test_a_response_may_come_an_hour_after_the_last_wanted_request() -> None:
     assert rows.in_hour(8 * HOUR_NS)
     table = pa.table({"kind": ["request", "response"], "at_ns": [8 * HOUR_NS, 8 * HOUR_NS]})
     assert table.filter(rows.expression)["kind"].to_pylist() == ["response"]
+
+
+def test_no_id_is_no_expression() -> None:
+    assert rows_of_ids().expression is None
+
+
+def test_a_frame_must_match_all_ids() -> None:
+    table = pa.table({"session": ["a-1", "a-2", "b-1"], "connection": [1, 2, 1], "kind": ["request"] * 3})
+    wanted = rows_of_ids(sessions=("a",), connections=(1,), kinds=("request", "response"))
+    assert table.filter(wanted.expression)["session"].to_pylist() == ["a-1"]

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from proxy.wire.errors import OverBudget
-from recorder.query.columns import Rows
+from recorder.query.columns import Rows, rows_of_ids
 from recorder.reading.rows import all_bodies, of_exchanges, of_responses, rows
-from recorder.reading.wanted import Wanted
 
 Make = Callable[..., dict[str, Any]]
 HOUR = 3600
@@ -29,16 +28,16 @@ def test_sessions_hours_and_files_are_merged_by_time(
     add("a-1", 10, [HOUR + 5], "date=2026-11-21/hour=13")
     add("a-1", 9, [HOUR + 1], "date=2026-11-21/hour=13")
     add("b-2", 1, [5, HOUR + 3], "date=2026-11-21/hour=12")
-    found = [row["sequence"] for row in rows(tmp_path, Wanted())]
+    found = [row["sequence"] for row in rows(tmp_path, rows_of_ids())]
     assert found == [0, 5, 10, 20, 30, HOUR + 1, HOUR + 3, HOUR + 5]
 
 
 def test_bodies_are_read_only_if_requested(folder: Path) -> None:
-    assert next(rows(folder, Wanted()))["frame"] is None
-    assert next(rows(folder, Wanted(), bodies=all_bodies))["frame"]
-    kinds = {row["kind"] for row in rows(folder, Wanted(), bodies=of_responses) if row["frame"] is not None}
+    assert next(rows(folder, rows_of_ids()))["frame"] is None
+    assert next(rows(folder, rows_of_ids(), bodies=all_bodies))["frame"]
+    kinds = {row["kind"] for row in rows(folder, rows_of_ids(), bodies=of_responses) if row["frame"] is not None}
     assert kinds == {"response"}
-    asked = {row["api"] for row in rows(folder, Wanted(kinds=("request",)), bodies=of_exchanges) if row["frame"]}
+    asked = {row["api"] for row in rows(folder, rows_of_ids(kinds=("request",)), bodies=of_exchanges) if row["frame"]}
     assert asked == {"Fetch"}
 
 
@@ -51,7 +50,7 @@ def test_an_hour_outside_the_wanted_time_is_not_opened(folder: Path) -> None:
 
 def test_files_that_are_not_finished_are_skipped(folder: Path) -> None:
     (folder / "frames" / "date=2026-11-21" / "hour=12" / ".s-9-9.parquet").write_bytes(b"half a file")
-    assert len(list(rows(folder, Wanted()))) == 11
+    assert len(list(rows(folder, rows_of_ids()))) == 11
 
 
 def test_each_frame_has_its_own_body_whatever_row_group_it_stands_in(
@@ -64,7 +63,7 @@ def test_each_frame_has_its_own_body_whatever_row_group_it_stands_in(
         row["frame"] = f"body of {row['sequence']}".encode()
     written(tmp_path, "frames", made)
     for first in (None, 12):
-        wanted = Wanted() if first is None else Wanted(sequences=(first,))
+        wanted = rows_of_ids() if first is None else rows_of_ids(sequences=(first,))
         found = list(rows(tmp_path, wanted, bodies=all_bodies))
         assert found
         assert [row["frame"] for row in found] == [f"body of {row['sequence']}".encode() for row in found]
@@ -91,9 +90,9 @@ def test_sessions_that_are_open_at_a_time_are_charged_together(
     tmp_path: Path, written: Callable[..., None], make_request: Make
 ) -> None:
     of_sessions(tmp_path, written, make_request, number=6, same_hour=True)
-    assert len(list(rows(tmp_path, Wanted(), most=6 * HEADS_SIZE))) == 1200
+    assert len(list(rows(tmp_path, rows_of_ids(), most=6 * HEADS_SIZE))) == 1200
     with pytest.raises(OverBudget):
-        list(rows(tmp_path, Wanted(), most=HEADS_SIZE))
+        list(rows(tmp_path, rows_of_ids(), most=HEADS_SIZE))
 
 
 @pytest.mark.real
@@ -101,7 +100,7 @@ def test_a_session_is_opened_when_its_hour_has_come(
     tmp_path: Path, written: Callable[..., None], make_request: Make
 ) -> None:
     of_sessions(tmp_path, written, make_request, number=6, same_hour=False)
-    found = list(rows(tmp_path, Wanted(), most=HEADS_SIZE))
+    found = list(rows(tmp_path, rows_of_ids(), most=HEADS_SIZE))
     assert [row["session"] for row in found] == [f"s-{at}" for at in range(6) for _ in range(200)]
 
 
@@ -112,7 +111,7 @@ def test_bodies_are_charged_as_long_as_they_are_there(
     of_sessions(tmp_path, written, make_request, number=2, same_hour=False, size=30_000)
     # of two row groups with four rows each
     most = HEADS_SIZE + 2 * 4 * 31_000
-    assert sum(len(row["frame"]) for row in rows(tmp_path, Wanted(), bodies=all_bodies, most=most)) == 400 * 30_000
-    assert len(list(rows(tmp_path, Wanted(), most=HEADS_SIZE))) == 400
+    assert sum(len(row["frame"]) for row in rows(tmp_path, rows_of_ids(), bodies=all_bodies, most=most)) == 400 * 30_000
+    assert len(list(rows(tmp_path, rows_of_ids(), most=HEADS_SIZE))) == 400
     with pytest.raises(OverBudget):
-        list(rows(tmp_path, Wanted(), bodies=all_bodies, most=HEADS_SIZE))
+        list(rows(tmp_path, rows_of_ids(), bodies=all_bodies, most=HEADS_SIZE))
