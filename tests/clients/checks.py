@@ -1,27 +1,33 @@
-"""The checks after any work through the proxy: three comparisons with the taps' files.
+"""The checks after any work through the proxy: three comparisons with the taps' files, and one of the capture's facts.
 
 - `check_transparent`: brokers got what clients sent, and the reverse, except rewritten addresses.
 - `check_no_leak`: no field that clients dial has a broker's host.
 - `check_capture`: the capture has every frame that arrived, once, byte for byte except masked spans.
+- `check_facts`: the facts beside the frames are those that are made of them, and tell what each decoder tells.
 
 If proxy or brokers end within conversations (`Ending`), each side has a beginning of the other's bytes.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as dataset
 
 from proxy.rewrite.addresses import NOT_DIALLED
 from proxy.wire import apis, catalog
 from proxy.wire.keys import API_VERSIONS
+from recorder.capture.fact_maker import fact_rows, make_missing
+from recorder.capture.reader import files
+from recorder.facts.rows import KIND
 from tests.brokers.kafka import DIRECT_HOST, TAPPED_HOST
 from tests.clients.pairs import pairs
 from tests.clients.streams import Conversation, Request, Response
+from tests.recorder.facts.twins import assert_tells_all
 
 # the client id of the proxy's own queries, which are not recorded
 OWN_QUESTIONS = "kafka-wiretap"
@@ -42,6 +48,9 @@ NODE_LISTS = {
     "ShareFetch": "node_endpoints",
     "ShareAcknowledge": "node_endpoints",
 }
+# frames of one kind whose rows are made by each decoder: a decoder takes a millisecond for a frame by itself
+ASKED_OF_A_KIND = 3
+PLACE_OF_A_FRAME = [(name, "ascending") for name in ("session", "connection", "sequence")]
 # APIs whose list may be dropped: it is a hint, and a longer list has no room in place of a shorter one.
 MAY_DROP_NODES = frozenset(["Fetch", "ShareFetch", "ShareAcknowledge"])
 
@@ -303,6 +312,35 @@ def _is_cut_capture_of(conversation: Conversation, rows: Sequence[Row], ending: 
     if ending < Ending.KILLED and (len(sent) > len(requests) or len(responses) > len(answered)):
         return False
     return all(map(is_kept, requests, sent)) and all(map(is_kept, responses, answered))
+
+
+def check_facts(folder: Path) -> None:
+    """Asserts that the capture's facts are whole, those of its frames, and tell the same as each decoder does.
+
+    Of the frames with one API, version and direction, the first few are asked of the decoders.
+    """
+    assert make_missing(folder) == []
+    frames = dataset.dataset(folder / "frames").to_table()
+    kinds = zip(*(frames[name].to_pylist() for name in KIND), strict=True)
+    numbers = defaultdict[tuple[Any, ...], list[int]](list)
+    for number, kind in enumerate(kinds):
+        numbers[kind].append(number)
+    asked = [number for of_kind in numbers.values() for number in of_kind[:ASKED_OF_A_KIND]]
+    for frame in frames.take(asked).to_pylist():
+        # facts open no frame that is not stored whole
+        assert_tells_all(frame if frame["stored"] == frame["size"] else frame | {"frame": None})
+    for name, made in fact_tables(folder).items():
+        kept = dataset.dataset(folder / "facts" / name).to_table()
+        assert kept.sort_by(PLACE_OF_A_FRAME).equals(made.sort_by(PLACE_OF_A_FRAME)), name
+
+
+def fact_tables(folder: Path) -> dict[str, pa.Table]:
+    """The facts of a capture's frames, by table, as they are made without files."""
+    made = defaultdict[str, list[pa.RecordBatch]](list)
+    for file in files(folder):
+        for decoder, batch in fact_rows(file):
+            made[decoder.name].append(batch)
+    return {name: pa.Table.from_batches(batches) for name, batches in made.items()}
 
 
 def captured_connections(folder: Path) -> dict[tuple[str, int], list[Row]]:

@@ -18,7 +18,7 @@ from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.ports import reserved_range
 from tests.brokers.waiting import wait_for
-from tests.clients.checks import Ending, check_capture, check_no_leak, check_transparent
+from tests.clients.checks import Ending, check_capture, check_facts, check_no_leak, check_transparent
 from tests.clients.streams import Conversation
 from tests.clients.tap import LAST_BYTES_SECONDS, Tap
 
@@ -181,6 +181,7 @@ class Proxied:
         if self._record:
             compact(self.capture)
             check_capture(self.capture, near, far, self._ending)
+            check_facts(self.capture)
         assert "Traceback" not in self.log, self.log[-5000:]
 
     def _settle(self) -> None:
