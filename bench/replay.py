@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", choices=parts, default=parts)
     parser.add_argument("--small", type=int, default=16_000, help="small exchanges in a round")
-    parser.add_argument("--large", type=int, default=256, help="requests of 1 MiB in a round")
+    parser.add_argument("--large", type=int, default=512, help="requests of 1 MiB in a round")
     parser.add_argument("--late", type=int, default=5, help="seconds in recorded time, for late and quarter")
     parser.add_argument("--gb", type=int, default=1, help="GB of the capture whose replay's memory is measured")
     parser.add_argument("--folder", type=Path, help="where captures are written; a disk with room for --gb")

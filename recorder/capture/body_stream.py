@@ -25,8 +25,9 @@ from recorder.capture.pages import Page, pages
 PLAIN = 0
 CODECS = frozenset({"ZSTD", "UNCOMPRESSED"})
 LENGTH = Struct("<i")
-# bytes of compressed data that are read at a time
-COMPRESSED_BLOCK = 128 << 10
+# Bytes of compressed data that are read at a time. After each, a thread that unfolds bodies beside another one has to
+# wait for the interpreter.
+COMPRESSED_BLOCK = 1 << 20
 # bytes that are decompressed at a time if bodies are small: one call for each body would cost more than the bodies
 BLOCK = 256 << 10
 # in a page whose bodies have at least so many bytes on average, each body is decompressed by itself, without a block
@@ -43,16 +44,22 @@ def can_stream(file: BinaryIO, column: Any) -> bool:
     return is_known and all(page.encoding == PLAIN for page in pages(file, column))
 
 
-def bodies(file: BinaryIO, column: Any, *, nullable: bool, first: int = 0) -> Iterator[bytes | None]:
+def bodies(
+    file: BinaryIO, column: Any, *, nullable: bool, first: int = 0, is_checked: bool = False
+) -> Iterator[bytes | None]:
     """The column's values in order; None for a null. Nothing else may move the position of `file` meanwhile.
 
-    `nullable`: as in the schema. `first`: the row to begin with; pages before it are not decompressed.
+    Args:
+        nullable: as in the schema.
+        first: the row to begin with; pages before it are not decompressed.
+        is_checked: the checksums of the pages were right when the file was last read.
     Errors: DamagedFileError.
     """
     rows = 0
     for page in pages(file, column):
         if rows + page.values > first:
-            _check_stored(file, page)
+            if not is_checked:
+                _check_stored(file, page)
             file.seek(page.at)
             source = file.read if column.compression == "UNCOMPRESSED" else _decompressed(file)
             yield from islice(_values(_PlainValues(source, page), page.values, nullable), max(first - rows, 0), None)

@@ -8,12 +8,13 @@ file. The frames' bytes (*bodies*) are read only on request.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -142,14 +143,45 @@ def row_groups(
         yield from _row_groups(file, columns, where, allowance, only_group)
 
 
-def streamed_bodies(file: CaptureFile, group: int, first: int = 0) -> Iterator[bytes | None]:
+class CheckedBodies:
+    """The row groups whose bodies had the right checksums, so that they need not be computed at each reading.
+
+    A row group counts as long as its file is the same: another one at its path, or one that was written to, is checked.
+    """
+
+    def __init__(self) -> None:
+        self._groups: set[tuple[int, ...]] = set()
+
+    def has(self, file: BinaryIO, group: int) -> bool:
+        """True if this row group of an open file was checked."""
+        return self._key(file, group) in self._groups
+
+    def add(self, file: BinaryIO, group: int) -> None:
+        """All bodies of a row group were read, and checked."""
+        self._groups.add(self._key(file, group))
+
+    def _key(self, file: BinaryIO, group: int) -> tuple[int, ...]:
+        found = os.fstat(file.fileno())
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, group
+
+
+def streamed_bodies(
+    file: CaptureFile, group: int, first: int = 0, checked: CheckedBodies | None = None
+) -> Iterator[bytes | None]:
     """The bodies of a row group, from row `first` on, each read when it is asked for; they take little memory.
 
+    Args:
+        checked: row groups whose checksums need not be computed. This one is added once all its bodies were read.
+            Only for files of this machine.
     Resource handling: the file is open until the last body was taken or the iterator is closed.
     Errors: as of `row_groups`.
     """
     with _errors_of(file), file.path.open("rb") as raw, opened(file.path) as parquet:
-        yield from RowGroup(parquet, raw, group, Allowance(READING, DEFAULT_BUDGET)).streamed_bodies(first)
+        row_group = RowGroup(parquet, raw, group, Allowance(READING, DEFAULT_BUDGET))
+        is_checked = checked is not None and checked.has(raw, group)
+        yield from row_group.streamed_bodies(first, is_checked=is_checked)
+        if checked is not None and first == 0:
+            checked.add(raw, group)
 
 
 def file_at(path: Place) -> CaptureFile:

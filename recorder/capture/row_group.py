@@ -57,14 +57,22 @@ def opened(path: Place) -> Any:
 
 
 def _has_dictionary(footer: Any, name: str) -> bool:
-    groups = (footer.row_group(at) for at in range(footer.num_row_groups))
-    return any(DICTIONARY_ENCODINGS & {*column.encodings} for group in groups for column in _columns(group, [name]))
+    groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+    # all row groups have their columns in the schema's order; to make pyarrow's object of each column would take longer
+    # than to read a row group of large frames
+    places = [at for at in range(footer.num_columns) if groups and _field(groups[0].column(at)) == name]
+    return any(DICTIONARY_ENCODINGS & {*group.column(at).encodings} for group in groups for at in places)
 
 
 def _columns(group: Any, names: Iterable[str]) -> list[Any]:
     """The footer's descriptions of the columns of these fields; the field of a list has several columns."""
     wanted, columns = {*names}, (group.column(at) for at in range(group.num_columns))
-    return [column for column in columns if column.path_in_schema.split(".")[0] in wanted]
+    return [column for column in columns if _field(column) in wanted]
+
+
+def _field(column: Any) -> str:
+    name: str = column.path_in_schema.partition(".")[0]
+    return name
 
 
 class RowGroup:
@@ -109,8 +117,11 @@ class RowGroup:
         """The bytes of memory that `stored_bodies` takes, by the footer."""
         return _memory(_columns(self._parquet.metadata.row_group(self._number), [c.FRAME]))
 
-    def streamed_bodies(self, first: int) -> Iterator[bytes | None]:
-        """The column `frame` from row `first` on, body by body, in little memory. Errors: as of `heads`."""
+    def streamed_bodies(self, first: int, *, is_checked: bool = False) -> Iterator[bytes | None]:
+        """The column `frame` from row `first` on, body by body, in little memory.
+
+        `is_checked`: see `body_stream.bodies`. Errors: as of `heads`.
+        """
         footer = self._parquet.metadata.row_group(self._number)
         (column,) = _columns(footer, [c.FRAME])
         self._check([column])
@@ -118,7 +129,7 @@ class RowGroup:
             raise DamagedFileError(f"{column.num_values} bodies where the footer says {footer.num_rows} rows")
         if body_stream.can_stream(self._file, column):
             nullable = self._parquet.schema_arrow.field(c.FRAME).nullable
-            return body_stream.bodies(self._file, column, nullable=nullable, first=first)
+            return body_stream.bodies(self._file, column, nullable=nullable, first=first, is_checked=is_checked)
         return (body.as_py() for body in self.stored_bodies()[first:])
 
     def keep(self, table: Any) -> Any:

@@ -3,7 +3,8 @@
 Each session has a monotonic clock of its own. Its first frame tells how far the wall clock was ahead of it, so that all
 sessions share one time line even if a wall clock was set meanwhile. A row group is opened when the merge reaches the
 smallest time in its footer. Its narrow columns are read as a whole, since they have to be sorted by time, and stay in
-memory as Arrow until the last row has passed. Frames are read a window at a time, and dropped with their rows.
+memory as Arrow until the last row has passed. Frames are read a window at a time, and dropped with their rows. A thread
+reads the next window while the rows of this one pass, so that unfolding takes no time of the caller's.
 
 A request's frame decides which API, version and client it is of; its row's columns count where the frame is missing. A
 row of another session than its file's has a fault, since nothing tells its time.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import chain, count, repeat
 from pathlib import Path
@@ -31,6 +33,7 @@ from recorder.capture.reader import (
     READING,
     ROW,
     CaptureFile,
+    CheckedBodies,
     Listing,
     Row,
     first_times,
@@ -151,7 +154,11 @@ _answer: Callable[[type[AnswerRecorded], tuple[Any, ...]], AnswerRecorded] = tup
 
 
 def happenings(
-    folder: Path, sessions: Sequence[str] = (), cluster: str | None = None, listing: Listing | None = None
+    folder: Path,
+    sessions: Sequence[str] = (),
+    cluster: str | None = None,
+    listing: Listing | None = None,
+    checked: CheckedBodies | None = None,
 ) -> Iterator[Happening]:
     """The happenings in a capture, oldest first.
 
@@ -159,22 +166,58 @@ def happenings(
         sessions: beginnings of the names of wanted sessions; none: all.
         cluster: the wanted one; None: all.
         listing: an earlier one; what was not in the capture then is left out. None: nothing is.
+        checked: row groups whose checksums an earlier pass has computed; those that this pass computes are added.
 
     Errors: DamagedFileError, UnknownFormatError, OverBudget.
     """
-    return (one for one in in_steps(folder, sessions, cluster, listing) if not isinstance(one, DiskRead))
+    return (one for one in in_steps(folder, sessions, cluster, listing, checked) if not isinstance(one, DiskRead))
 
 
 def in_steps(
-    folder: Path, sessions: Sequence[str] = (), cluster: str | None = None, listing: Listing | None = None
+    folder: Path,
+    sessions: Sequence[str] = (),
+    cluster: str | None = None,
+    listing: Listing | None = None,
+    checked: CheckedBodies | None = None,
 ) -> Iterator[Happening | DiskRead]:
     """The happenings of `happenings`, with a `DiskRead` first and before each step that reads from the disk."""
     yield DiskRead()
-    yield from _Merge(folder, tuple(sessions), cluster, listing).run()
+    with ThreadPoolExecutor(1, "replay-reader") as executor:
+        reading = _Reading(_begun(executor), checked)
+        yield from _Merge(folder, tuple(sessions), cluster, listing, reading).run()
+
+
+def _begun(executor: Executor) -> Executor | None:
+    """The executor of one thread, which has started; None if the machine refuses a thread."""
+    try:
+        executor.submit(int)
+    except RuntimeError:
+        return None
+    return executor
+
+
+class _Reading(NamedTuple):
+    """How frames are read.
+
+    Attributes:
+        thread: reads the next window while this one's rows pass; None: windows are read when they are needed.
+        checked: row groups whose checksums were right.
+    """
+
+    thread: Executor | None
+    checked: CheckedBodies | None
 
 
 class _Merge:
-    def __init__(self, folder: Path, sessions: tuple[str, ...], cluster: str | None, then: Listing | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        sessions: tuple[str, ...],
+        cluster: str | None,
+        then: Listing | None,
+        reading: _Reading,
+    ) -> None:
+        self._reading = reading
         # rows without a cluster belong to the whole session
         self._clusters = None if cluster is None else (cluster, None)
         now = listed(folder)
@@ -231,8 +274,12 @@ class _Merge:
 
     def _open_next(self) -> None:
         group = heapq.heappop(self._unread)
-        kind = _Frames if group.is_frames else _Events
-        rows = kind(group, self._ahead[group.file.session], self._clusters)
+        ahead = self._ahead[group.file.session]
+        rows: _Frames | _Events
+        if group.is_frames:
+            rows = _Frames(group, ahead, self._clusters, self._reading)
+        else:
+            rows = _Events(group, ahead, self._clusters)
         if rows.must_read:
             rows.read()
         if rows.order is not None:
@@ -303,26 +350,39 @@ class _Frames:
     Arguments and attributes: as of `_Events`.
     """
 
-    def __init__(self, group: _Group, ahead: int, clusters: tuple[str | None, ...] | None) -> None:
+    def __init__(self, group: _Group, ahead: int, clusters: tuple[str | None, ...] | None, reading: _Reading) -> None:
         self.order: Order | None = None
         self._ahead, self._clusters, self._number = ahead, clusters, group.number
         self._file, self._group = group.file, group.group
         self._rows = _heads(group.file, group.group)
-        self._bodies = enumerate(streamed_bodies(group.file, group.group))
+        self._bodies = enumerate(streamed_bodies(group.file, group.group, checked=reading.checked))
         self._read: dict[int, bytes | None] = {}
+        self._thread = reading.thread
+        self._next_window: Future[dict[int, bytes | None]] | None = None
         self.must_read = False
         self._following()
 
     def read(self) -> None:
         """Reads on, at least up to the next frame."""
-        row, size, kept = self._row[-1], 0, self._read
-        while row not in kept or (size < _WINDOW and len(kept) < _WINDOW_FRAMES):
-            at, body = next(self._bodies, (-1, None))
-            if at < 0:
+        row, kept = self._row[-1], self._read
+        while row not in kept:
+            window = self._window() if self._next_window is None else self._next_window.result()
+            if self._thread is not None:
+                self._next_window = self._thread.submit(self._window)
+            if not window:
                 break
-            kept[at] = body
-            size += len(body or b"")
+            kept.update(window)
         self.must_read = False
+
+    def _window(self) -> dict[int, bytes | None]:
+        """The next bodies, by their rows; empty at the end."""
+        window, size = dict[int, bytes | None](), 0
+        for at, body in self._bodies:
+            window[at] = body
+            size += len(body or b"")
+            if size >= _WINDOW or len(window) >= _WINDOW_FRAMES:
+                break
+        return window
 
     def take(self, ns: int) -> Happening | None:
         """What the next frame, of that time, says; None if that is nothing, or of another cluster."""

@@ -24,7 +24,7 @@ from proxy.terminal import echo, printable
 from proxy.wire.apis import api_key
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
-from recorder.capture.reader import Listing
+from recorder.capture.reader import CheckedBodies, Listing
 from recorder.capture.session import FolderError, WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
@@ -57,6 +57,9 @@ from recorder.terminal import console, counting, percent
 SECOND = 10**9
 # seconds for which the thread that reads the disk may keep the interpreter from the one that serves the sockets
 _SWITCH_SECONDS = 0.0005
+# glibc gives freed memory back to the kernel, but for twice the size of the largest chunk of at most 32 MiB that was
+# freed so far (mallopt(3), M_MMAP_THRESHOLD). To get and clear it anew for each large frame takes a third of reading.
+_KEPT_CHUNK = 16 << 20
 # Objects made since the last collection, less deleted ones: an exchange in flight has some thirty.
 _COLLECT_AFTER = 50_000
 
@@ -82,18 +85,20 @@ class Job:
     record_when_full: WhenFull = WhenFull.DROP
     # the files that the guard has looked at; what arrives later is not played. None: it has not looked yet
     listing: Listing | None = None
+    # what the survey has read is not checked again when it is played
+    checked: CheckedBodies = field(default_factory=CheckedBodies)
 
     def rows(self) -> Iterator[Happening]:
         """The happenings of the capture, as far as sessions and cluster choose them."""
-        return happenings(self.folder, self.sessions, self.cluster, self.listing)
+        return happenings(self.folder, self.sessions, self.cluster, self.listing, self.checked)
 
     def looked_at(self) -> Iterator[Happening]:
         """The happenings of all clusters, as far as sessions choose them."""
-        return happenings(self.folder, self.sessions, listing=self.listing)
+        return happenings(self.folder, self.sessions, listing=self.listing, checked=self.checked)
 
     def steps(self) -> Iterator[Happening | DiskRead]:
         """The happenings to play, with a `DiskRead` before each step that reads from the disk."""
-        return in_steps(self.folder, self.sessions, self.cluster, self.listing)
+        return in_steps(self.folder, self.sessions, self.cluster, self.listing, self.checked)
 
     def words(self) -> tuple[str, ...]:
         """The options and filters as they would be typed."""
@@ -108,6 +113,7 @@ class Job:
 
 def run(job: Job) -> int:
     """Plays, and returns the exit code. Errors: ClickException with the line that the user reads."""
+    bytes(_KEPT_CHUNK)
     with _ends_as_ctrl_c():
         told = _recorded(job)
         job = replace(job, listing=told.listing)
@@ -244,12 +250,14 @@ async def _replay(job: Job, surveyed: Survey, target: Target) -> int:
     if found.refusals:
         raise Refused("; ".join(found.refusals))
     found.shift_ms = (time.time_ns() - surveyed.first_wall_ns) // 10**6
-    result = _result(job, surveyed, cluster)
-    options = job.options.within(surveyed.last_ns - surveyed.first_ns)
-    result.had_records = tuple(map(names.recorded_topic, found.filled))
-    result.had_offsets = tuple(map(names.recorded, found.overwritten))
-    world = World(options, job.choice.filter, surveyed, cluster, names, found, result)
-    await _play(job, world, target)
+    with _short_pauses():
+        # the replay's times start here
+        result = _result(job, surveyed, cluster)
+        options = job.options.within(surveyed.last_ns - surveyed.first_ns)
+        result.had_records = tuple(map(names.recorded_topic, found.filled))
+        result.had_offsets = tuple(map(names.recorded, found.overwritten))
+        world = World(options, job.choice.filter, surveyed, cluster, names, found, result)
+        await _play(job, world, target)
     return _told(job, world.result)
 
 
@@ -364,14 +372,12 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
 
 
 async def _play(job: Job, world: World, target: Target) -> None:
-    with _short_pauses():
-        # the replay's clock starts here
-        conductor = Conductor(world, target, job.steps())
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_listen, conductor, nursery.cancel_scope)
-            nursery.start_soon(_show_progress, conductor)
-            await conductor.run()
-            nursery.cancel_scope.cancel()
+    conductor = Conductor(world, target, job.steps())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_listen, conductor, nursery.cancel_scope)
+        nursery.start_soon(_show_progress, conductor)
+        await conductor.run()
+        nursery.cancel_scope.cancel()
     world.close(conductor.engine.progress, time.time_ns())
 
 

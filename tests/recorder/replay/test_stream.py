@@ -1,7 +1,11 @@
 """Tests of the stream of exchanges: each once, in order of time, for any order of files."""
 
+import os
+import threading
+import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import HEARTBEAT, METADATA
+from recorder.capture import body_stream
 from recorder.capture.frames import DamagedFileError, frames_schema
-from recorder.capture.reader import last_ns
+from recorder.capture.reader import CheckedBodies, last_ns
 from recorder.replay import stream
 from recorder.replay.plan import Reason
 from recorder.replay.stream import (
@@ -121,6 +126,68 @@ def test_a_step_is_announced_before_frames_are_read(tmp_path: Path, monkeypatch:
     rows = [row(ns, 1, 2 * ns, b"x", api_key=METADATA, api_version=12) for ns in range(5)]
     steps = [*in_steps(write(tmp_path, rows, group=10))]
     assert [isinstance(each, DiskRead) for each in steps] == [True, True, False, False, True, False, False, True, False]
+
+
+def write_one_page(folder: Path, compression: str = "none") -> Path:
+    """Writes frames in one page with a checksum. Returns their file."""
+    rows = [row(ns, 1, 2 * ns, b"x" * 100, api_key=METADATA, api_version=12) for ns in range(3)]
+    # statistics would hold a frame's bytes a second time
+    stored: Row = {"use_dictionary": False, "write_page_checksum": True, "write_statistics": ["mono_ns"]}
+    write(folder, rows, compression=compression, **stored)
+    (file,) = (folder / "frames").rglob("*.parquet")
+    return file
+
+
+def test_checksums_are_computed_in_the_first_pass_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_one_page(tmp_path)
+    checked, computed = CheckedBodies(), list[int]()
+
+    def crc32(data: bytes, before: int = 0) -> int:
+        computed.append(len(data))
+        return zlib.crc32(data, before)
+
+    monkeypatch.setattr(body_stream, "zlib", SimpleNamespace(crc32=crc32))
+    assert len([*happenings(tmp_path, checked=checked)]) == 3
+    assert computed
+    computed.clear()
+    assert len([*happenings(tmp_path, checked=checked)]) == 3
+    assert not computed
+
+
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["written to", "replaced"])
+def test_a_file_that_has_changed_since_the_first_pass_is_checked_again(tmp_path: Path, is_replaced: bool) -> None:
+    file, checked = write_one_page(tmp_path), CheckedBodies()
+    assert len([*happenings(tmp_path, checked=checked)]) == 3
+    before, found = file.read_bytes(), file.stat()
+    if is_replaced:
+        file.unlink()
+    file.write_bytes(before.replace(b"xxx", b"xyx", 1))
+    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
+    with pytest.raises(DamagedFileError, match="checksum"):
+        [*happenings(tmp_path, checked=checked)]
+
+
+def test_a_pass_that_was_given_up_has_checked_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its row group may have more pages, which nobody has looked at."""
+    monkeypatch.setattr(stream, "_WINDOW_FRAMES", 1)
+    file, checked = write_one_page(tmp_path), CheckedBodies()
+    assert isinstance(next(happenings(tmp_path, checked=checked)), RequestRecorded)
+    found = file.stat()
+    file.write_bytes(file.read_bytes().replace(b"xxx", b"xyx", 1))
+    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+    with pytest.raises(DamagedFileError, match="checksum"):
+        [*happenings(tmp_path, checked=checked)]
+
+
+def test_frames_are_read_although_the_machine_refuses_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(stream, "_WINDOW_FRAMES", 2)
+    write_one_page(tmp_path, "zstd")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    found = [each.exchange.frame for each in happenings(tmp_path) if isinstance(each, RequestRecorded)]
+    assert found == [b"x" * 100] * 3
 
 
 def test_frames_that_can_not_be_sent_say_why(tmp_path: Path) -> None:
