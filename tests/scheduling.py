@@ -20,14 +20,14 @@ ON_SPARK = "tests/recorder/analysis/"
 FOUND = pytest.StashKey[dict[Path, int]]()
 
 
-class FilesAndSpark(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+class FilesAndSpark(LoadFileScheduling):
     """Hands out whole files, in the order of collection; those of the analysis together."""
 
     def _split_scope(self, nodeid: str) -> str:
         return ON_SPARK if nodeid.startswith(ON_SPARK) else super()._split_scope(nodeid)
 
 
-class Dealt(EachScheduling):  # type: ignore[misc]  # likewise
+class Dealt(EachScheduling):
     """Has each process run all that it has collected."""
 
     def schedule(self) -> None:

@@ -53,6 +53,12 @@ def spoken_with(command: Sequence[str], **more: Any) -> tuple[subprocess.Popen[s
     return child, child.stdin, child.stdout
 
 
+def input_of(child: subprocess.Popen[Any]) -> IO[Any]:
+    """The pipe that a child reads."""
+    assert child.stdin is not None
+    return child.stdin
+
+
 def close_pipes(child: subprocess.Popen[Any]) -> None:
     for pipe in (child.stdin, child.stdout):
         if pipe is not None:

@@ -11,7 +11,11 @@ PAUSE_SECONDS = 0.05
 
 
 def wait_for(
-    question: Callable[[], Answer], what: str, *, seconds: float = 90, hopeless: Callable[[], str | None] | None = None
+    question: Callable[[], Answer | None],
+    what: str,
+    *,
+    seconds: float = 90,
+    hopeless: Callable[[], str | None] | None = None,
 ) -> Answer:
     """Poll until the answer is true, and return it.
 

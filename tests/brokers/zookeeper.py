@@ -71,6 +71,11 @@ class Node:
     # earlier addresses: it never moves
     left: tuple[Reserved, ...] = ()
 
+    @property
+    def tap_routes(self) -> dict[str, str]:
+        """The tap's address -> the address of the broker behind it, as "host:port"."""
+        return {str(self.tapped): str(self.behind_tapped)}
+
 
 class ZookeeperCluster:
     """A broker of a release of `jars.RELEASES` that supports ZooKeeper, which runs within `with`.
@@ -108,7 +113,7 @@ class ZookeeperCluster:
     @property
     def tap_routes(self) -> dict[str, str]:
         """The tap's address -> the address of the broker behind it, as "host:port"."""
-        return {str(self.nodes[1].tapped): str(self.nodes[1].behind_tapped)}
+        return self.nodes[1].tap_routes
 
     @property
     def zookeeper(self) -> str:

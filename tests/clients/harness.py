@@ -18,6 +18,7 @@ from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.ports import reserved_range
 from tests.brokers.waiting import wait_for
+from tests.brokers.zookeeper import ZookeeperCluster
 from tests.clients.checks import Ending, check_capture, check_facts, check_no_leak, check_transparent
 from tests.clients.streams import Conversation
 from tests.clients.tap import LAST_BYTES_SECONDS, Tap
@@ -37,7 +38,7 @@ class Proxied:
 
     def __init__(
         self,
-        cluster: KafkaCluster,
+        cluster: KafkaCluster | ZookeeperCluster,
         folder: Path,
         *,
         advertise: str = ADVERTISED_HOST,
@@ -98,7 +99,7 @@ class Proxied:
             return {self.bootstrap: f"{self.advertise}:{self.node_port(1)}"}
         told = {node.number: f"{self.advertise}:{self.node_port(node.number)}" for node in nodes}
         if self._login:
-            return {str(node.login): told[node.number] for node in nodes}
+            return {str(node.login): told[node.number] for node in self._with_logins().nodes.values()}
         return {str(address): told[node.number] for node in nodes for address in (node.tapped, *node.left)}
 
     def node_port(self, number: int) -> int:
@@ -118,8 +119,12 @@ class Proxied:
         listen = ["--listen", f"{LISTEN_HOST}:{self.port}", "--advertise", self.advertise]
         keep = ["--record", str(self.capture)] if self._record else []
         state = ["--state", str(self.folder / "state.json")]
-        upstream = ["--upstream", self.cluster.login_bootstrap if self._login else self.cluster.tapped_bootstrap]
+        upstream = ["--upstream", self._with_logins().login_bootstrap if self._login else self.cluster.tapped_bootstrap]
         return [*PROGRAM, "proxy", *upstream, *listen, *self._places(), *state, *keep, *self._options]
+
+    def _with_logins(self) -> KafkaCluster:
+        assert isinstance(self.cluster, KafkaCluster)
+        return self.cluster
 
     def _places(self) -> list[str]:
         if not self._named:
@@ -208,7 +213,7 @@ def compact(capture: Path) -> None:
 
 
 @contextmanager
-def proxied(cluster: KafkaCluster, folder: Path, **settings: Any) -> Iterator[Proxied]:
+def proxied(cluster: KafkaCluster | ZookeeperCluster, folder: Path, **settings: Any) -> Iterator[Proxied]:
     """A proxy to work through; when the work is done, everything that passed is checked (`Proxied.check`)."""
     with Proxied(cluster, folder, **settings) as proxy:
         yield proxy

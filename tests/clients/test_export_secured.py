@@ -6,6 +6,7 @@ The export is the command's, with findings made by hand. Brokers, logins, certif
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -100,8 +101,13 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         admin = found.admin()
         for future in admin.alter_user_scram_credentials([made]).values():
             future.result(PATIENCE)
-        known = lambda: admin.describe_user_scram_credentials().result(PATIENCE).get(SCRAM_USER)  # noqa: E731
-        wait_for(known, "the user")
+
+        def is_known() -> bool:
+            everybody = admin.describe_user_scram_credentials()
+            assert isinstance(everybody, Future)
+            return SCRAM_USER in everybody.result(PATIENCE)
+
+        wait_for(is_known, "the user")
         yield found
 
 

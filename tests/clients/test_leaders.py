@@ -5,6 +5,7 @@ The brokers' hosts have 11 characters. `127.1` is 6 shorter and `127.0.0.1` is 2
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,5 +100,5 @@ def _apis_that_named_nodes(conversations: list[Conversation]) -> set[str | None]
     return {apis.api_name(one.api_key) for one in answers if _endpoints(one)}
 
 
-def _endpoints(response: Response) -> list[dict[str, object]]:
+def _endpoints(response: Response) -> list[dict[str, Any]]:
     return decoded(response).get("node_endpoints") or []

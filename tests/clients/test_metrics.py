@@ -51,7 +51,7 @@ def errors_that_passed(proxy: Proxied) -> Counter[tuple[str, str]]:
     return found
 
 
-def sizes_that_passed(proxy: Proxied) -> dict[tuple[str, ...], float]:
+def sizes_that_passed(proxy: Proxied) -> Counter[tuple[str, ...]]:
     """Returns a histogram's buckets: api, bound, version -> number of responses of at most that size."""
     found: Counter[tuple[str, ...]] = Counter()
     for response in answered(proxy):

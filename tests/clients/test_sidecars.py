@@ -7,6 +7,7 @@ own, or the brokers advertise the proxies.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -126,7 +127,7 @@ class Sidecars:
             self._proxies[node] = children.spawn(command, output=self._folder / f"{node}.log")
         for node in nodes:
             wait_for(
-                lambda node=node: self._starts(node) > before[node],
+                partial(self._has_started, node, before[node]),
                 f"the proxy of node {node} to listen",
                 seconds=READY_SECONDS,
             )
@@ -151,6 +152,9 @@ class Sidecars:
     def _log(self, node: int) -> str:
         log = self._folder / f"{node}.log"
         return log.read_text() if log.exists() else ""
+
+    def _has_started(self, node: int, before: int) -> bool:
+        return self._starts(node) > before
 
     def _starts(self, node: int) -> int:
         return self._log(node).count("listening on")

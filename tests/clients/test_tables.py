@@ -140,7 +140,7 @@ def reads(bootstrap: str, topic: str, level: str) -> set[tuple[Any, ...]]:
 
 
 def of_message(message: Message) -> tuple[Any, ...]:
-    headers = tuple((name, value) for name, value in message.headers() or ())
+    headers = tuple(confluent.headers_of(message))
     return message.partition(), message.offset(), message.timestamp()[1], message.key(), message.value(), headers
 
 
@@ -161,8 +161,8 @@ def asks(cluster: KafkaCluster, found: Seen) -> None:
     for line in described.splitlines():
         row = dict(part.split(": ", 1) for part in line.strip().split("\t") if ": " in part)
         if "Partition" in row:
-            nodes = ([*map(int, row[name].split(","))] for name in ("Replicas", "Isr"))
-            found.partitions[int(row["Partition"])] = (int(row["Leader"]), *nodes)
+            replicas, in_sync = ([*map(int, row[name].split(","))] for name in ("Replicas", "Isr"))
+            found.partitions[int(row["Partition"])] = int(row["Leader"]), replicas, in_sync
 
 
 def lines(text: str, key: str) -> dict[str, Row]:

@@ -73,6 +73,7 @@ class Broker:
     def work(self, client: str) -> Work:
         codecs = BEFORE_ZSTD if {self.release, client} & {*MAGIC, "0.11.0.3"} else CODECS
         if client == "own" and self.release == "0.8.2.2":
+            assert isinstance(self.cluster, ZookeeperCluster)
             return partial(round_trip.tools_of_0_8, self.cluster, codecs=codecs)
         if client in PYTHON:
             return partial(getattr(round_trip, client), release=self.release, codecs=codecs)

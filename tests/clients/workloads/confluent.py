@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -198,6 +198,30 @@ def consumer(bootstrap: str, **settings: Any) -> Consumer:
     return Consumer(_settings(bootstrap) | {"group.id": fresh("group"), "enable.auto.commit": False} | settings)
 
 
+def value_of(message: Message) -> bytes:
+    """The value of a record that was read: no error, and not null."""
+    assert message.error() is None, message.error()
+    value = message.value()
+    assert value is not None
+    return value
+
+
+def headers_of(message: Message) -> list[tuple[str, str | bytes | None]]:
+    """The headers of a record that was read."""
+    headers = message.headers() or []
+    assert isinstance(headers, list)
+    return headers
+
+
+def place_of(message: Message) -> TopicPartition:
+    """Where a record that was read stands in its log."""
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return TopicPartition(topic, partition, offset)
+
+
 def consume(bootstrap: str, topic: str, count: int, **settings: Any) -> list[bytes]:
     """The topic's first `count` values."""
     reader = consumer(bootstrap, **{"auto.offset.reset": "earliest"} | settings)
@@ -212,8 +236,7 @@ def read(reader: Consumer, count: int) -> list[bytes]:
     while len(seen) < count:
         assert time.monotonic() < deadline, f"{len(seen)} of {count} records after {PATIENCE} s"
         if message := reader.poll(1):
-            assert message.error() is None, message.error()
-            seen.append(message.value())
+            seen.append(value_of(message))
     reader.close()
     return seen
 

@@ -71,8 +71,8 @@ def check_copied(bootstrap: str, topic: str, wanted: Sequence[Sequence[bytes]]) 
 
         def is_at_the_end() -> bool:
             for message in reader.consume(500, 0.1):
-                assert message.error() is None, message.error()
-                found[message.partition()].append(message.value())
+                value = confluent.value_of(message)
+                found[confluent.place_of(message).partition].append(value)
             return all(values and values[-1] == END for values in found)
 
         wait_for(is_at_the_end, f"the end of {topic}")
@@ -127,10 +127,9 @@ def _transaction(member: Consumer, producer: Producer, copy: str, messages: list
     before: dict[int, TopicPartition] = {}
     producer.begin_transaction()
     for message in messages:
-        assert message.error() is None, message.error()
-        where = TopicPartition(message.topic(), message.partition(), message.offset())
-        before.setdefault(message.partition(), where)
-        producer.produce(copy, message.value(), partition=message.partition())
+        value, where = confluent.value_of(message), confluent.place_of(message)
+        before.setdefault(where.partition, where)
+        producer.produce(copy, value, partition=where.partition)
     producer.send_offsets_to_transaction(_positions(member), member.consumer_group_metadata(), PATIENCE)
     if in_vain:
         producer.abort_transaction(PATIENCE)

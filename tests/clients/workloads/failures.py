@@ -1,10 +1,11 @@
 """Clients that brokers refuse: they ask for something that does not exist, or have wrong credentials."""
 
 import asyncio
+import io
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -35,13 +36,13 @@ def _ask(bootstrap: str, key: int, version: int, values: dict[str, Any]) -> None
 
 
 @contextmanager
-def _connected(bootstrap: str) -> Iterator[BinaryIO]:
+def _connected(bootstrap: str) -> Iterator[io.BufferedRWPair]:
     host, _, port = bootstrap.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=PATIENCE) as client, client.makefile("rwb") as stream:
         yield stream
 
 
-def _say(client: BinaryIO, frame: bytes) -> bytes | None:
+def _say(client: io.BufferedRWPair, frame: bytes) -> bytes | None:
     """Returns the response; None if the connection ends instead."""
     client.write(framed(frame))
     client.flush()

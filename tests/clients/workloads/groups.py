@@ -1,13 +1,12 @@
 """Groups with changing members while records keep coming: some member reads each record, at least once."""
 
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 from confluent_kafka import Consumer, KafkaException
 
@@ -109,31 +108,30 @@ class JavaMembers:
         self._log = log
         command = [java(), *JVM, "-cp", class_path(), str(MEMBERS), *arguments]
         with log.open("wb") as failures:
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": failures}
-            self._child = children.spawn(command, **pipes, text=True, bufsize=1)
-        self._reader = Thread(target=self._follow, args=(self._child.stdout,))
+            self._child, self._pipe, events = children.spoken_with(command, stderr=failures, bufsize=1)
+        self._reader = Thread(target=self._follow, args=(events,))
         self._reader.start()
 
     def join(self, name: str) -> None:
-        self._child.stdin.write(f"join {name}\n")
+        self._pipe.write(f"join {name}\n")
 
     def leave(self, name: str) -> None:
-        self._child.stdin.write(f"leave {name}\n")
+        self._pipe.write(f"leave {name}\n")
 
     def wait_for(self, question: Callable[[], bool], what: str) -> None:
         wait_for(question, what, hopeless=self._death)
 
     def finish(self) -> None:
         """All members leave, and the program ends without an error."""
-        self._child.stdin.close()
+        self._pipe.close()
         assert self._child.wait(PATIENCE) == 0, self._death()
 
     def stop(self) -> None:
         with suppress(BrokenPipeError):
-            self._child.stdin.close()
+            self._pipe.close()
         children.stop(self._child)
         self._reader.join()
-        self._child.stdout.close()
+        children.close_pipes(self._child)
 
     def _death(self) -> str | None:
         return None if self._child.poll() is None else f"the JVM has ended:\n{self._log.read_text()[-3000:]}"
@@ -197,7 +195,7 @@ class LibrdkafkasMembers:
             if message.error():
                 self.failures.append(str(message.error()))
             else:
-                self.read[message.value().decode()] += 1
+                self.read[confluent.value_of(message).decode()] += 1
         # records that can no longer be committed are read again by the partition's next owner
         with suppress(KafkaException):
             member.commit(asynchronous=False)

@@ -137,7 +137,7 @@ class Member:
     def __exit__(self, *_: object) -> None:
         children.stop(self._child)
         self._reader.join()
-        self._child.stdout.close()
+        children.close_pipes(self._child)
 
     def wait_for_partitions(self, count: int) -> None:
         wait_for(lambda: self._partitions == count, f"an assignment of {count} partitions", seconds=PATIENCE)

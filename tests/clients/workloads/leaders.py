@@ -146,6 +146,7 @@ def follow_a_moving_leader(cluster: KafkaCluster, bootstrap: str, folder: Path, 
         output=folder / "producer.out",
         stdin=subprocess.PIPE,
     )
+    pipe = children.input_of(producer)
     sent: set[bytes] = set()
 
     def have_come() -> bool:
@@ -157,12 +158,12 @@ def follow_a_moving_leader(cluster: KafkaCluster, bootstrap: str, folder: Path, 
                 cluster.move_leader(topic, partition, node)
             line = b"record-%d" % number
             sent.add(line)
-            producer.stdin.write(line + b"\n")
-            producer.stdin.flush()
+            pipe.write(line + b"\n")
+            pipe.flush()
             wait_for(have_come, f"{line.decode()} to reach both consumers", seconds=PATIENCE)
             if all_named():
                 break
-        producer.stdin.close()
+        pipe.close()
         assert producer.wait(PATIENCE) == 0, (folder / "producer.out").read_text()[-2000:]
     finally:
         for child in (producer, *running.values()):
@@ -260,6 +261,6 @@ def _read(reader: Consumer, count: int) -> dict[int, list[bytes]]:
     """Returns the next values, by partition."""
     seen: dict[int, list[bytes]] = {}
     for message in reader.consume(count, PATIENCE):
-        assert message.error() is None, message.error()
-        seen.setdefault(message.partition(), []).append(message.value())
+        value = confluent.value_of(message)
+        seen.setdefault(confluent.place_of(message).partition, []).append(value)
     return seen

@@ -146,7 +146,7 @@ def unsigned_token() -> str:
     return ".".join([*(urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), ""])
 
 
-def _confluent(bootstrap: str, mechanism: str) -> dict[str, str]:
+def _confluent(bootstrap: str, mechanism: str) -> dict[str, Any]:
     if mechanism == OAUTHBEARER:
         login = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": f"principal={BEARER_USER}"}
     else:

@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
 from tests.brokers import children
+from tests.clients.workloads.confluent import place_of
 from tests.clients.workloads.misuse import NOISE, Client, Work
 
 # topics, and the partitions of each
@@ -111,7 +112,7 @@ def tries_again_and_again(work: Work) -> None:
         while work.goes_on(0.2):
             # what comes behind the commit can't be processed
             for message in member.consume(10, 0.2):
-                member.seek(TopicPartition("poison", message.partition(), message.offset()))
+                member.seek(place_of(message))
 
 
 def passes_it_by(work: Work) -> None:

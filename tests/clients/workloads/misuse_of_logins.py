@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -101,7 +102,7 @@ def _sends(producer: Producer, work: Work, count: float = float("inf")) -> None:
         count -= 1
 
 
-def _plain(work: Work, client_id: str) -> dict[str, object]:
+def _plain(work: Work, client_id: str) -> dict[str, Any]:
     return _login(work, client_id, "PLAIN", USER, PASSWORD)
 
 

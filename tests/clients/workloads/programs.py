@@ -60,14 +60,14 @@ def verify(cluster: KafkaCluster, bootstrap: str) -> None:
 def at_once(commands: Sequence[Sequence[str]], *, code: int = 0) -> list[str]:
     """What each of the programs prints; they run beside each other, and all of them end with that exit code."""
     with ExitStack() as stack:
-        running = []
+        running: list[subprocess.Popen[str]] = []
         for command in commands:
             child = children.spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             stack.callback(children.stop, child)
             running.append(child)
         done = [child.communicate(timeout=PROGRAM_SECONDS) for child in running]
     for child, (printed, failed) in zip(running, done, strict=True):
-        assert child.returncode == code, f"{child.args}:\n{printed[-3000:]}\n{failed[-3000:]}"
+        assert child.returncode == code, f"{child.args!r}:\n{printed[-3000:]}\n{failed[-3000:]}"
     return [printed for printed, _ in done]
 
 

@@ -80,12 +80,12 @@ def _write_with_0_8(cluster: ZookeeperCluster, *arguments: str, written: Sequenc
 
 def librdkafka(bootstrap: str, release: str, codecs: Sequence[str]) -> set[bytes]:
     """By way of confluent-kafka."""
-    topic, sent, old = fresh("librdkafka"), set(), {}
+    topic, sent, old = fresh("librdkafka"), set[bytes](), dict[str, Any]()
     if _number(release) < FIRST_THAT_TELLS_ITS_VERSIONS:
         old = {"api.version.request": False, "broker.version.fallback": release}
     for codec in codecs:
         written = values(f"librdkafka {codec}", EACH)
-        confluent.produce(bootstrap, topic, written, **old, **{"compression.type": codec, "linger.ms": 5})
+        confluent.produce(bootstrap, topic, written, **old | {"compression.type": codec, "linger.ms": 5})
         sent.update(written)
     if old:
         reader = confluent.consumer(bootstrap, **old)

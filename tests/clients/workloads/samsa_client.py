@@ -23,14 +23,14 @@ class Struct(object):  # noqa: UP004  # of Python 2
         buf[offset : offset + self.size] = self.pack(*values)
 
     def unpack(self, data):
-        return struct.unpack(self.format, str(data))
+        return struct.unpack(self.format, bytes(data))
 
     def unpack_from(self, buf, offset=0):
-        return struct.unpack(self.format, str(buf[offset : offset + self.size]))
+        return struct.unpack(self.format, bytes(buf[offset : offset + self.size]))
 
 
 standin = types.ModuleType("struct")
-standin.Struct, standin.error, standin.pack = Struct, struct.error, struct.pack
+standin.__dict__.update(Struct=Struct, error=struct.error, pack=struct.pack)
 sys.modules["struct"] = standin
 sys.path.insert(0, sys.argv[1])
 

@@ -15,6 +15,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from tests.brokers.kafka import KafkaCluster
 from tests.clients.workloads import ASKS_SOON, PATIENCE, fresh
+from tests.clients.workloads.confluent import value_of
 
 SENT = [f"over whatever it is {number}".encode() for number in range(5)]
 
@@ -67,8 +68,7 @@ def confluent(cluster: KafkaCluster, bootstrap: str, topic: str, security: Secur
     while len(found) < len(SENT):
         message = consumer.poll(PATIENCE)
         assert message is not None
-        assert message.error() is None, message.error()
-        found.append(message.value())
+        found.append(value_of(message))
     consumer.close()
     return found
 

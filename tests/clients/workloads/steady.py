@@ -29,6 +29,7 @@ from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.workloads import fresh
+from tests.clients.workloads.confluent import value_of
 
 # seconds between two records of a client: each is a fetch of every consumer's
 PACE = 0.2
@@ -156,10 +157,12 @@ class Librdkafka(Threaded):
         reader.subscribe([self.topic])
         while not self.done.is_set():
             message = reader.poll(POLL)
-            if message is not None and message.error() is None:
-                self.saw(message.value().decode())
-            elif message is not None:
-                assert message.error().retriable() or not message.error().fatal(), message.error()
+            if message is None:
+                continue
+            if (error := message.error()) is None:
+                self.saw(value_of(message).decode())
+            else:
+                assert error.retriable() or not error.fatal(), error
         reader.close()
 
 
@@ -259,7 +262,7 @@ class Programs(Client):
     def close(self) -> None:
         for child in (self._sender, self._reader):
             children.stop(child)
-        self._sender.stdin.close()
+        children.close_pipes(self._sender)
 
 
 class Java(Programs):
@@ -319,11 +322,11 @@ class Kcat(Programs):
         return ["kcat", "-F", "/dev/null", "-b", self.bootstrap, "-E", "-X", "reconnect.backoff.max.ms=1000"]
 
     def _write(self) -> None:
-        with self._sender.stdin:
+        with children.input_of(self._sender) as pipe:
             while not self.enough.is_set() and self._sender.poll() is None:
                 value = self.value()
-                self._sender.stdin.write(f"{value:<{self.KEY_BYTES}}{self.BETWEEN}{value}\n".encode())
-                self._sender.stdin.flush()
+                pipe.write(f"{value:<{self.KEY_BYTES}}{self.BETWEEN}{value}\n".encode())
+                pipe.flush()
                 self.enough.wait(PACE)
 
     def values(self, line: str) -> Iterator[str]:
@@ -371,7 +374,7 @@ class Steady:
             known |= client.reached  # only the program itself knows what it has sent
         wanted = Counter({client.name: known[client.name] + 1 for client in self.clients})
         for client in self.clients:
-            self._wait(client, lambda client=client: client.reached >= wanted, f"{client.name} to be at {wanted}")
+            self._wait(client, partial(_has_reached, client, wanted), f"{client.name} to be at {wanted}")
 
     def _wait(self, client: Client, reached: Callable[[], bool], what: str) -> None:
         def look() -> bool:
@@ -392,7 +395,7 @@ class Steady:
             client.finish_sending()
         acknowledged = {value for client in self.clients for value in client.acknowledged}
         for client in self.clients:
-            self._wait(client, lambda client=client: acknowledged <= client.seen, f"{client.name} to see everything")
+            self._wait(client, partial(acknowledged.issubset, client.seen), f"{client.name} to see everything")
         kept = _kept(cluster, self.topic)
         assert acknowledged == kept.keys(), f"lost: {acknowledged - kept.keys()}, strange: {kept.keys() - acknowledged}"
         doubled = {value: turns for value, turns in kept.items() if len({*turns}) < len(turns)}
@@ -422,6 +425,10 @@ def steady(cluster: KafkaCluster, bootstrap: str, folder: Path) -> Iterator[Stea
         work.finish(cluster)
 
 
+def _has_reached(client: Client, wanted: Counter[str]) -> bool:
+    return client.reached >= wanted
+
+
 def _kept(cluster: KafkaCluster, topic: str) -> dict[str, list[Turn]]:
     """Returns each value in the topic's log, as the leaders have it on disk, with the turns in which it was sent."""
     found: dict[str, list[Turn]] = {}
@@ -432,6 +439,7 @@ def _kept(cluster: KafkaCluster, topic: str) -> dict[str, list[Turn]]:
             for batch in records.batches(log):
                 turn = Turn(batch.producer_id, batch.producer_epoch)
                 for record in records.read(log[batch.start : batch.end]):
+                    assert record.value is not None
                     found.setdefault(bytes(record.value).decode(), []).append(turn)
     return found
 

@@ -306,7 +306,7 @@ def assert_is(token: Token, kind: TokenKind, principal: str | None) -> None:
 
 @given(NAMES, SECRETS)
 def test_kafka_pythons_plain_and_oauthbearer_tokens_are_read(name: str, secret: str) -> None:
-    class Provider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python is untyped
+    class Provider(AbstractTokenProvider):
         def token(self) -> str:
             return jwt({"sub": name, "secret": secret})
 

@@ -115,7 +115,7 @@ def test_datas_bytes_are_those_of_the_data_itself(data: dict[str, Any], size: in
 
 # --- clauses --------------------------------------------------------------------------------------------
 
-BROKEN = {
+BROKEN: dict[str, tuple[Clause, dict[str, bytes | None], bytes | None]] = {
     "a batch": (Clause.MODES, {"content-type": b"application/cloudevents-batch+json"}, b"[]"),
     "no type": (Clause.MANDATORY, {name: FOUR[name] for name in FOUR if name != "ce_type"}, DATA),
     "value not of its type": (Clause.DATA, FOUR | {"content-type": b"application/json"}, b"{"),
