@@ -183,7 +183,7 @@ class ClassicClient:
         }
 
     def _synced(self, answer: Values) -> None:
-        if not self._refused(answer["error_code"]):
+        if not self.refused(answer["error_code"]):
             self.beats += 1
             self._beat_later(self.beats)
 
@@ -197,11 +197,11 @@ class ClassicClient:
         self.capture.clock.after(3 * SECOND, beat)
 
     def _beaten(self, answer: Values) -> None:
-        if self.beats and not self._refused(answer["error_code"]):
+        if self.beats and not self.refused(answer["error_code"]):
             self.beats += 1
             self._beat_later(self.beats)
 
-    def _refused(self, error: int) -> bool:
+    def refused(self, error: int) -> bool:
         if error == 25:
             self.id = ""
         if error:

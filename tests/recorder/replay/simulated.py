@@ -173,7 +173,7 @@ class Broker:
         if len(data) > self.largest:
             return 10, -1
         if batch.producer_id < 0:
-            return 0, self._write(place, data, batch.count or 0)
+            return 0, self.write(place, data, batch.count or 0)
         if transactional_id is not None:
             code = self._joined(version, transactional_id, place, batch)
             if code:
@@ -189,7 +189,7 @@ class Broker:
         if batch.base_sequence != written.following:
             return 45, -1
         written.following = numbers[1] + 1
-        written.last[numbers] = self._write(place, data, batch.count or 0)
+        written.last[numbers] = self.write(place, data, batch.count or 0)
         while len(written.last) > LAST_BATCHES:
             del written.last[next(iter(written.last))]
         return 0, written.last[numbers]
@@ -256,7 +256,7 @@ class Broker:
             "records": b"".join(later[: self.batches_each]),
         }
 
-    def _write(self, place: Place, data: bytes, count: int) -> int:
+    def write(self, place: Place, data: bytes, count: int) -> int:
         base = self.end(place)
         self.log[place].append((base, data))
         self.ends[place] = base + count

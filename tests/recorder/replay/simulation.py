@@ -130,7 +130,7 @@ class Simulation:
         result = Result(Source("capture"), Target("target"))
         self.world = World(self.options, choice.filter, found, self.cluster, names, self.prepared, result)
         self.engine = Engine(self.world, 0)
-        self._rows = rows
+        self.rows = rows
 
     def run(self, until: float = float("inf")) -> Result:
         """Plays until the engine has finished, or until virtual time is over (ms)."""
@@ -164,10 +164,10 @@ class Simulation:
 
     def _feed(self) -> None:
         while self.engine.wants(self.now):
-            if not self._rows:
+            if not self.rows:
                 self.engine.end(self.now)
                 return
-            self.engine.feed((self._rows.popleft(),), self.now)
+            self.engine.feed((self.rows.popleft(),), self.now)
 
     def _step(self) -> bool:
         """Moves the time to the next event. Returns False if there is none."""
@@ -239,9 +239,9 @@ class Simulation:
             values = self.answer(got)
             if values is not None:
                 answer = values if isinstance(values, bytes) else _written(head, head.correlation_id, values)
-                self.at(self.now / MS + self.delay(got), partial(self._receive, action.channel, answer))
+                self.at(self.now / MS + self.delay(got), partial(self.receive, action.channel, answer))
 
-    def _receive(self, channel: int, frame: bytes) -> None:
+    def receive(self, channel: int, frame: bytes) -> None:
         if channel in self._nodes:
             self.engine.received(channel, (frame,), self.now)
 

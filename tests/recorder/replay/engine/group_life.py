@@ -27,11 +27,11 @@ REBALANCE_IN_PROGRESS = 27
 class CommittingClient(ClassicClient):
     """A Java consumer that commits when its partitions are revoked: when it must rejoin, it commits first."""
 
-    def _refused(self, error: int) -> bool:
+    def refused(self, error: int) -> bool:
         if error == REBALANCE_IN_PROGRESS:
             self._commit(lambda _: self._join())
             return True
-        return super()._refused(error)
+        return super().refused(error)
 
     def _commit(self, done: Callable[[Values], None]) -> None:
         self.beats = 0
@@ -93,7 +93,7 @@ class Life:
         def answered(values: Values) -> None:
             simulation, frame = self.simulation, encode_response(got.key, got.version, got.correlation_id, values)
             self.answered.append((simulation.now / MS, got, values))
-            simulation.at(simulation.now / MS + 1, lambda: simulation._receive(got.channel, frame))
+            simulation.at(simulation.now / MS + 1, lambda: simulation.receive(got.channel, frame))
 
         self.coordinator.handle(got.key, got.version, got.values, answered)
         return None

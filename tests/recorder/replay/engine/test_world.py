@@ -232,7 +232,7 @@ def test_requests_recorded_after_the_survey_are_not_played() -> None:
     writes(recording, 0)
     simulation = Simulation(recording, Target(), Options(speed=None), cluster=one_node(("a", 1)))
     writes(recording, 50)
-    simulation._rows.extend(recording.happenings[2:])
+    simulation.rows.extend(recording.happenings[2:])
     simulation.run()
     assert len(simulation.times(PRODUCE)) == 1
 

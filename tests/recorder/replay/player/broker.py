@@ -45,7 +45,7 @@ class LoopbackBroker:
 
     async def _answer(self, stream: trio.abc.Stream, frame: bytes) -> bool:
         head = request_head(frame)
-        values = self._values(head.api_key)
+        values = self.values_of(head.api_key)
         answer = framed(encode_response(head.api_key, head.api_version, head.correlation_id, values))
         if head.api_key == LIST_OFFSETS:
             self.asked.append(head.api_version)
@@ -56,7 +56,7 @@ class LoopbackBroker:
         await stream.send_all(answer)
         return True
 
-    def _values(self, key: int) -> Values:
+    def values_of(self, key: int) -> Values:
         if key == API_VERSIONS:
             return {"error_code": 0, "api_keys": OFFERED}
         if key == METADATA:

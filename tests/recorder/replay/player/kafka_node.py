@@ -93,7 +93,7 @@ class Node:
                 frame = stream.read(int.from_bytes(size, "big"))
                 head = request_head(frame)
                 self.asked[str(name_or_key(head.api_key))] += 1
-                values = self._values(head.api_key)
+                values = self.values_of(head.api_key)
                 if head.api_key == METADATA:
                     values["cluster_id"] = next(ids, self.cluster_id)
                     self._make_topics(head.api_version, frame)
@@ -110,7 +110,7 @@ class Node:
         if version < 4 or decoded[1]["allow_auto_topic_creation"]:
             self.made |= {topic["name"] for topic in decoded[1]["topics"] or ()} - {TOPIC}
 
-    def _values(self, key: int) -> Values:
+    def values_of(self, key: int) -> Values:
         if key == API_VERSIONS:
             offered = {key: (apis.versions(key).start, self.newest.get(key, most)) for key, most in OFFERS.items()}
             ranges = [

@@ -554,13 +554,13 @@ def test_an_id_that_a_connection_tells_later_ends_the_replay_at_once(
 class Transactions(Node):
     """A node that takes one transaction. Once it has the Produce, it tells new connections the recorded id."""
 
-    def _values(self, key: int) -> dict[str, Any]:
+    def values_of(self, key: int) -> dict[str, Any]:
         if key == INIT_PRODUCER_ID:
             return {"error_code": 0, "producer_id": 77, "producer_epoch": 0}
         if key == ADD_PARTITIONS_TO_TXN:
             partition = {"partition_index": 0, "partition_error_code": 0}
             return {"results_by_topic_v3_and_below": [{"name": TOPIC, "results_by_partition": [partition]}]}
-        return {"error_code": 0} if key == END_TXN else super()._values(key)
+        return {"error_code": 0} if key == END_TXN else super().values_of(key)
 
 
 @pytest.mark.real

@@ -209,7 +209,7 @@ def test_nodes_take_what_is_made_of_any_recorded_session_and_the_consumer_reads_
             data = write_batch([Record(n, 5, None, b"%d" % (written + n)) for n in range(random.randint(1, 3))])
             written += 3
             for broker in (source, target.nodes[0]):
-                broker._write(place, data, next(iter(records.batches(data))).count or 0)
+                broker.write(place, data, next(iter(records.batches(data))).count or 0)
         elif step == "assign":
             consumer.at.setdefault(place, 0)
         elif step == "leave" and len(consumer.at) > 1:
@@ -286,7 +286,7 @@ def test_a_request_names_all_partitions_of_the_recorded_session_and_a_part_what_
 def test_a_partition_that_moved_on_the_target_alone_is_named_again() -> None:
     target = Target(1, 0, True)
     data = write_batch([Record(0, 5, None, b"1")])
-    target.nodes[0]._write(A0, data, 1)
+    target.nodes[0].write(A0, data, 1)
     target.play(recorded(0, 0, BEGINS, {A0: 0}))
     target.play(recorded(1, 77, 1, {}))
     assert target.read[A0] == [b"1"]
@@ -387,7 +387,7 @@ def test_a_session_is_closed_where_it_is_open_and_withheld_where_none_is() -> No
 
 def test_a_whole_answer_to_an_incremental_request_is_reduced_to_changes() -> None:
     target = Target(1, 0, False)
-    target.nodes[0]._write(A0, write_batch([Record(0, 5, None, b"1")]), 1)
+    target.nodes[0].write(A0, write_batch([Record(0, 5, None, b"1")]), 1)
     target.play(recorded(0, 0, BEGINS, {B0: 0}))
     each = recorded(1, 77, 1, {A0: 0})
     values = each.decoded()
