@@ -10,7 +10,7 @@ comparison/  results/    the verdict on an exchange; reports for people and prog
 login/                   logins to the target
 survey  stream           the capture: its contents, and its happenings in the order of time
 beginnings               what is from before the recording, as far as the capture proves it
-recorded                 where it was recorded: ids of clusters, addresses of brokers and listeners
+recorded_clusters        where it was recorded: ids of clusters, addresses of brokers and listeners
 translator               the base of the rooms of state
 plan  outcome            the values that rooms hand to each other; the values of a report
 cluster  names  mapping  partitions      the target as known so far; names and pairs of both sides

@@ -76,7 +76,7 @@ class Before(NamedTuple):
     name: str
 
 
-class _Told(NamedTuple):
+class _ToldEnd(NamedTuple):
     """An end of a log. `at_ns`: the recorded time at which an answer told it."""
 
     end: int
@@ -89,12 +89,12 @@ class Beginnings:
     def __init__(self, names: Mapping[bytes, str] | None = None) -> None:
         """`names`: topic id -> recorded name, as far as the survey knows it by now."""
         self._names = {} if names is None else names
-        self._first_ends: dict[Place, _Told] = {}
+        self._first_ends: dict[Place, _ToldEnd] = {}
         # partitions of which a Fetch has told the high watermark
         self._fetched: set[Place] = set()
-        self._lowest_bases: dict[Place, _Told] = {}
+        self._lowest_bases: dict[Place, _ToldEnd] = {}
         # the highest end told so far, and when
-        self._ends: dict[Place, _Told] = {}
+        self._ends: dict[Place, _ToldEnd] = {}
         self._deletes_topics = False
         # when a Produce began whose offsets no answer tells; None: of any partition
         self._unknown: dict[Place | None, int] = {}
@@ -186,7 +186,7 @@ class Beginnings:
             for each in partitions.in_answer(api_key, values):
                 end = each.values["high_watermark"] if api_key == FETCH else _end(each.values)
                 if end >= 0:
-                    place, told = self._place(each), _Told(end, at_ns)
+                    place, told = self._place(each), _ToldEnd(end, at_ns)
                     if api_key == FETCH:
                         self._fetched.add(place)
                     self._first_ends.setdefault(place, told)
@@ -212,8 +212,8 @@ class Beginnings:
                 known, told_before = self._lowest_bases.get(place), self._ends.get(place)
                 is_retry = told_before is not None and told_before.at_ns < begun and base < told_before.end
                 if (known is None or base < known.end) and (self._deletes_topics or not is_retry):
-                    self._lowest_bases[place] = _Told(base, at_ns)
-                self._tell(place, _Told(base, at_ns))
+                    self._lowest_bases[place] = _ToldEnd(base, at_ns)
+                self._tell(place, _ToldEnd(base, at_ns))
             elif not code or code in _MAYBE_WRITTEN:
                 self._write_unknown([place], begun)
 
@@ -225,7 +225,7 @@ class Beginnings:
         topic, index = place
         return (self._names.get(topic, topic), index) if isinstance(topic, bytes) else place
 
-    def _tell(self, place: Place, told: _Told) -> None:
+    def _tell(self, place: Place, told: _ToldEnd) -> None:
         if place not in self._ends or self._ends[place].end < told.end:
             self._ends[place] = told
 
@@ -242,8 +242,8 @@ class Beginnings:
         self._proven_ends.clear()
         named = self._named
 
-        def merged(told: Mapping[Place, _Told], number: int) -> dict[Place, _Told]:
-            found: dict[Place, _Told] = {}
+        def merged(told: Mapping[Place, _ToldEnd], number: int) -> dict[Place, _ToldEnd]:
+            found: dict[Place, _ToldEnd] = {}
             for place, each in told.items():
                 found[named(place)] = min(each, found.get(named(place), each), key=lambda one: one[number])
             return found
@@ -289,7 +289,7 @@ class Beginnings:
         ends = {place: self.end(*place) for place in places if place not in self._lowest_bases}
         return {place: end for place, end in ends.items() if end}
 
-    def _proven(self, place: TopicPartition, told: _Told) -> int:
+    def _proven(self, place: TopicPartition, told: _ToldEnd) -> int:
         """The end when the recording began, at least: without what its Produces with acks 0 may have written."""
         return max(told.end - sum(count for begun, count in self._silent.get(place, ()) if begun < told.at_ns), 0)
 

@@ -95,7 +95,7 @@ class FromBefore:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReachedTarget:
     """The cluster that was played to. `asked`: as given to --to; `nodes`: id -> host:port."""
 
     asked: str
@@ -150,7 +150,7 @@ class Plan:
     """
 
     source: Source
-    target: Target
+    target: ReachedTarget
     options: tuple[str, ...] = ()
     requests: Counter[str] = field(default_factory=Counter)
     sent: Counter[tuple[str, int | None]] = field(default_factory=Counter)
@@ -374,7 +374,7 @@ class Result:
     """
 
     source: Source
-    target: Target
+    target: ReachedTarget
     options: tuple[str, ...] = ()
     started_at_ns: int = 0
     ended_at_ns: int = 0

@@ -4,6 +4,8 @@
     withheld     a request, or one partition of it, that is not sent, for a reason of the table `Reason`
     made         a request of the replay's own: shown in reports, never compared
     held         a request that waits for something, `--wait` at most
+    not sent     what a room says of a request that can't leave as it is: withheld, held, to be asked for first, or
+                 answered before
 
 Times are nanoseconds. Recorded times are of the play's common clock (`stream`), all others of the player's monotonic
 clock.
@@ -348,5 +350,5 @@ class AnsweredBefore:
     answer: Values
 
 
-Refusal = Withheld | AskFirst | Hold | AnsweredBefore
+NotSent = Withheld | AskFirst | Hold | AnsweredBefore
 OfferedVersions = Mapping[int, range]

@@ -43,7 +43,7 @@ from recorder.capture.reader import (
     streamed_bodies,
 )
 from recorder.replay.plan import Exchange, FramePlace, Origin, Peer, Reason
-from recorder.replay.recorded import facts_of
+from recorder.replay.recorded_clusters import facts_of
 
 Connection = tuple[str, int]
 # connections whose peers are remembered

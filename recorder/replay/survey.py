@@ -30,7 +30,7 @@ from recorder.replay.messages import MOST_MESSAGES, answer_values, repeatable, w
 from recorder.replay.outcome import Touched
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Exchange, Origin, Withheld, unplayable_percent
-from recorder.replay.recorded import TELLS_BROKERS, Recorded
+from recorder.replay.recorded_clusters import TELLS_BROKERS, RecordedClusters
 from recorder.replay.requests.apis import COMMITS, READ_ONLY, Trait, those
 from recorder.replay.stream import (
     AnswerRecorded,
@@ -83,7 +83,7 @@ class Survey:
     sessions: set[str] = field(default_factory=set)
     clusters: set[str] = field(default_factory=set)
     other_clusters: set[str] = field(default_factory=set)
-    recorded: Recorded = field(default_factory=Recorded)
+    recorded: RecordedClusters = field(default_factory=RecordedClusters)
     topics: dict[str, int] = field(default_factory=dict)
     created: set[str] = field(default_factory=set)
     internal: set[str] = field(default_factory=set)
@@ -135,7 +135,7 @@ def survey(
     plays: Callable[[Exchange], bool],
     refused: Callable[[Exchange], Withheld | None],
     cluster: str | None = None,
-    recorded: Recorded | None = None,
+    recorded: RecordedClusters | None = None,
 ) -> Survey:
     """Looks through a capture once.
 
@@ -146,7 +146,11 @@ def survey(
         cluster: the one that is played; None: all.
         recorded: what the capture's events tell of where it was recorded.
     """
-    found, sharing, creating = Survey(recorded=recorded or Recorded()), dict[Origin, str](), dict[Origin, set[str]]()
+    found, sharing, creating = (
+        Survey(recorded=recorded or RecordedClusters()),
+        dict[Origin, str](),
+        dict[Origin, set[str]](),
+    )
     found.beginnings = Beginnings(found.topic_ids)
     # a topic's name may be told behind the answers that use its id
     bases: dict[Place, int] = {}
@@ -187,7 +191,7 @@ def survey(
     return found
 
 
-def tell_of_cluster(found: Recorded, row: AnswerRecorded) -> None:
+def tell_of_cluster(found: RecordedClusters, row: AnswerRecorded) -> None:
     """Adds what an answer tells of where it was recorded."""
     if row.frame is not None and row.api_key in TELLS_BROKERS:
         with suppress(WireError):

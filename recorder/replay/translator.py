@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.replay.plan import Exchange, Refusal, Resend, Values
+from recorder.replay.plan import Exchange, NotSent, Resend, Values
 
 
 class Translator:
@@ -20,7 +20,7 @@ class Translator:
         """True for those of these APIs whose answers this room learns from."""
         return True
 
-    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         """Translates `values`, or says why the request is not sent."""
         return None
 

@@ -114,7 +114,7 @@ def needed(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setattr("recorder.export.publisher.Publisher.publish", lambda self, messages: {})
     monkeypatch.setattr("recorder.demo.run.run", lambda *_, **__: 0)
     monkeypatch.setattr("recorder.replay.player.run.run", lambda job: 0)
-    nothing = outcome.Result(outcome.Source("capture"), outcome.Target("b1:9092"))
+    nothing = outcome.Result(outcome.Source("capture"), outcome.ReachedTarget("b1:9092"))
     (tmp_path / "report.json").write_text(as_json(nothing))
     return {"CAPTURE": "capture", "FILE": "wiretap.toml", "REPORT": "report.json"}
 

@@ -74,14 +74,14 @@ class DifferenceKind(StrEnum):
 _GRAVEST_FIRST = (DifferenceKind.ERROR, DifferenceKind.STRUCTURE, DifferenceKind.VALUE)
 
 
-class Verdict(NamedTuple):
+class AnswerVerdict(NamedTuple):
     """The verdict on an exchange. `differences`: the first MOST_DIFFERENCES."""
 
     kind: DifferenceKind
     differences: tuple[Difference, ...] = ()
 
 
-_SAME = Verdict(DifferenceKind.SAME)
+_SAME = AnswerVerdict(DifferenceKind.SAME)
 
 
 def verdict(
@@ -94,7 +94,7 @@ def verdict(
     dropped: Collection[Dropped] = (),
     consequences: Collection[EnclosingNames] = frozenset(),
     before: Collection[EnclosingNames] = frozenset(),
-) -> Verdict:
+) -> AnswerVerdict:
     """The verdict on an exchange.
 
     Args:
@@ -105,9 +105,9 @@ def verdict(
         before: structs about what is from before the recording: they are not compared.
     """
     if recorded is None:
-        return Verdict(DifferenceKind.SAME if replayed is None else DifferenceKind.UNCOMPARED)
+        return AnswerVerdict(DifferenceKind.SAME if replayed is None else DifferenceKind.UNCOMPARED)
     if replayed is None:
-        return Verdict(DifferenceKind.UNANSWERED)
+        return AnswerVerdict(DifferenceKind.UNANSWERED)
     if recorded is replayed and not dropped and is_its_own_counterpart(api_key, version, recorded, known):
         return _SAME
     unsent = frozenset((one.topic, one.partition) for one in dropped)
@@ -135,10 +135,10 @@ class _Comparison:
         self._kinds: set[DifferenceKind] = set()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> AnswerVerdict:
         """The verdict on what was compared so far."""
         kind = next((kind for kind in _GRAVEST_FIRST if kind in self._kinds), DifferenceKind.SAME)
-        return Verdict(kind, tuple(self._differences))
+        return AnswerVerdict(kind, tuple(self._differences))
 
     def struct(self, of: ComparedFields, place: StructPath, recorded: Values, target: Values) -> None:
         """Compares two structs field by field, unless an error makes their other fields meaningless."""

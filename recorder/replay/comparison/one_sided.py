@@ -86,7 +86,7 @@ class OneSidedCommits(Translator):
         )
 
 
-class _Told(NamedTuple):
+class _ToldOffset(NamedTuple):
     """An offset in an answer to OffsetFetch.
 
     Attributes:
@@ -99,9 +99,9 @@ class _Told(NamedTuple):
     place: TopicPartition
 
 
-def _told(answer: Values, group: Callable[[str], str], name: Callable[[Topic], str | None]) -> Iterator[_Told]:
+def _told(answer: Values, group: Callable[[str], str], name: Callable[[Topic], str | None]) -> Iterator[_ToldOffset]:
     """The offsets in an answer. `group`, `name`: the recorded name of a group, and of a topic."""
     for each in partitions.in_answer(OFFSET_FETCH, answer):
         own, named = each.around.around[-1].get("group_id"), name(each.topic)
         if named is not None:
-            yield _Told(None if own is None else group(own), each.topic, (named, each.partition))
+            yield _ToldOffset(None if own is None else group(own), each.topic, (named, each.partition))

@@ -33,7 +33,7 @@ from recorder.replay.consumers.readers import Consumer, Position, Reader, Reader
 from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
 from recorder.replay.partitions import TopicPartition
-from recorder.replay.plan import NO_OFFSET, Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import NO_OFFSET, Exchange, NotSent, Origin, Reason, Resend, Values, Withheld
 from recorder.replay.translator import Translator
 from recorder.replay.versions.batches import shifted
 
@@ -89,7 +89,7 @@ class Offsets(Translator):
         # first or last offsets of logs, as both sides last answered ListOffsets
         self._bounds: dict[TopicPartition, _Moved] = {}
         self._moved: dict[Origin, dict[TopicPartition, _Moved]] = {}
-        self._requests: dict[int, Callable[[Exchange, Values], Refusal | None]] = {
+        self._requests: dict[int, Callable[[Exchange, Values], NotSent | None]] = {
             FETCH: self._fetch,
             OFFSET_COMMIT: self._commit,
             TXN_OFFSET_COMMIT: self._commit,
@@ -112,7 +112,7 @@ class Offsets(Translator):
         """True for APIs that this room translates or learns from."""
         return api_key in self._requests or api_key in self._answers or api_key == OFFSET_FETCH
 
-    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         """Moves the offsets of a recorded request."""
         move = self._requests.get(exchange.api_key)
         return move(exchange, values) if move else None
@@ -219,7 +219,7 @@ class Offsets(Translator):
 
     # requests
 
-    def _fetch(self, exchange: Exchange, values: Values) -> Refusal | None:
+    def _fetch(self, exchange: Exchange, values: Values) -> NotSent | None:
         moved = self._moved[exchange.origin] = {}
         errors: dict[TopicPartition, int] | None = None
         for place, each in self._places(FETCH, values):
@@ -235,7 +235,7 @@ class Offsets(Translator):
             moved[place] = _Moved(offset, target, reader, begins_at)
         return None
 
-    def _commit(self, exchange: Exchange, values: Values) -> Refusal | None:
+    def _commit(self, exchange: Exchange, values: Values) -> NotSent | None:
         moved = self._moved[exchange.origin] = {}
         for place, each in self._places(exchange.api_key, values):
             offset = each.values["committed_offset"]
@@ -249,7 +249,7 @@ class Offsets(Translator):
             moved[place] = _Moved(offset, target)
         return None
 
-    def _delete(self, exchange: Exchange, values: Values) -> Refusal | None:
+    def _delete(self, exchange: Exchange, values: Values) -> NotSent | None:
         errors = self._recorded_errors(exchange)
 
         def reason(each: Partition) -> Reason | None:
@@ -264,7 +264,7 @@ class Offsets(Translator):
 
         return None if partitions.drop(exchange, values, reason) else Withheld(Reason.NO_OFFSET)
 
-    def _shift(self, exchange: Exchange, values: Values) -> Refusal | None:
+    def _shift(self, exchange: Exchange, values: Values) -> NotSent | None:
         for each in partitions.in_request(LIST_OFFSETS, values):
             if each.values["timestamp"] >= 0:
                 each.values["timestamp"] += self._shift_ms
@@ -276,7 +276,7 @@ class Offsets(Translator):
         }
         return None
 
-    def _write(self, exchange: Exchange, values: Values) -> Refusal | None:
+    def _write(self, exchange: Exchange, values: Values) -> NotSent | None:
         for place, each in self._places(PRODUCE, values):
             self._written.add(place)
             if values.get("transactional_id") is not None:

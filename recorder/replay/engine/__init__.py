@@ -1,7 +1,7 @@
 """The engine: recorded happenings, answers and time in; actions out. No sockets, no clock.
 
 engine                   one replay, as its player sees it; heartbeats of silent members, and its end
-recorded                 turns recorded requests into items, and gives each item its recorded answer
+recorded_side            turns recorded requests into items, and gives each item its recorded answer
 sending                  decides when an item leaves, and sends it
 answers                  takes the target's answers: rooms learn, answers are compared, or the item is sent once more
 play                     state that these share: lanes, items and how they end; `item` and `waiting` hold them

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from recorder.replay.engine.item import Item, Lane, Piece, State
+from recorder.replay.engine.item import Item, ItemState, Lane, Piece
 from recorder.replay.engine.play import Play
 from recorder.replay.outcome import Ending
 from recorder.replay.plan import Values
@@ -33,7 +33,7 @@ class Answers:
     def take(self, piece: Piece, answer: Values | None, frame: bytes | None, now: int) -> None:
         """Takes the answer to one request of an item. None: it needs no answer, or its connection broke."""
         item = piece.item
-        if item.state is not State.HANDED_OVER or piece not in item.pieces:
+        if item.state is not ItemState.HANDED_OVER or piece not in item.pieces:
             return
         exchange, world = item.exchange, self._play.world
         piece.missing -= 1
@@ -63,7 +63,7 @@ class Answers:
     def take_unsent(self, piece: Piece, now: int) -> None:
         """The connection broke before any byte of the request was written."""
         item = piece.item
-        if item.state is State.HANDED_OVER and piece in item.pieces:
+        if item.state is ItemState.HANDED_OVER and piece in item.pieces:
             item.is_unsent = True
             self.take(piece, None, None, now)
 
@@ -78,7 +78,7 @@ class Answers:
         lane.is_watched = False
         wait = self._play.options.wait
         later: list[int] = []
-        for item in [each for each in lane.in_play if each.state is State.HANDED_OVER]:
+        for item in [each for each in lane.in_play if each.state is ItemState.HANDED_OVER]:
             exchange = item.exchange
             took = (exchange.answered_ns or exchange.at_ns) - exchange.at_ns
             until = item.sent_at + wait + took
@@ -107,14 +107,14 @@ class Answers:
         assert item.values is not None
         if len(item.answers) != 1:
             item.answers = [routing.joined(item.exchange.api_key, item.values, item.answers)]
-        item.answered_at, item.state = now, State.ANSWERED
+        item.answered_at, item.state = now, ItemState.ANSWERED
         self._play.answered_at = now
         if item.is_recording_done:
             self.complete(item, now)
 
     def complete(self, item: Item, now: int) -> None:
         """Both sides have answered: the rooms learn and the answers are compared, or the item is sent once more."""
-        if item.values is None or item.state is not State.ANSWERED:
+        if item.values is None or item.state is not ItemState.ANSWERED:
             return
         world, exchange, answer = self._play.world, item.exchange, item.answers[0]
         if self._play.is_over(item):
@@ -143,7 +143,7 @@ class Answers:
         """
 
         def told(at: int) -> None:
-            if item.values is None or item.state is not State.ANSWERED:
+            if item.values is None or item.state is not ItemState.ANSWERED:
                 return
             lacks = self._play.world.awaits_topics(item.exchange, item.values, item.answers[0])
             if not lacks or at + pause >= (item.deadline or 0):
@@ -181,5 +181,5 @@ class Answers:
         if only is None:
             item.answers = []
         item.route.counts.retried += 1
-        item.state = State.RETRYING
+        item.state = ItemState.RETRYING
         self._play.timers.at(now + item.pause, lambda at: self._send_again(item, only, at))

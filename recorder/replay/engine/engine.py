@@ -29,7 +29,7 @@ from recorder.replay.engine.channels import Action
 from recorder.replay.engine.item import Item, Lane
 from recorder.replay.engine.links import Told
 from recorder.replay.engine.play import Phase, Play
-from recorder.replay.engine.recorded import Recorded
+from recorder.replay.engine.recorded_side import RecordedSide
 from recorder.replay.engine.sending import Sending
 from recorder.replay.engine.standstill import waited_for
 from recorder.replay.engine.world import World
@@ -167,7 +167,7 @@ class Engine:
         self.world = world
         self._play = Play(world, now, told)
         self._answers = Answers(self._play, self._send_again)
-        self._recorded = Recorded(self._play, self._answers.complete)
+        self._recorded = RecordedSide(self._play, self._answers.complete)
         self._sending = Sending(self._play, self._recorded, self._answers)
         self._finishing = Finishing(self._play)
 

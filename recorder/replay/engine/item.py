@@ -16,7 +16,7 @@ from recorder.replay.requests.order import Keys
 from recorder.replay.requests.refused_parts import Parts
 
 
-class State(Enum):
+class ItemState(Enum):
     """How far an item is."""
 
     QUEUED = auto()  # waits for its turn
@@ -105,7 +105,7 @@ class Item:
     due: int
     size: int = 0
     lacks_bytes: bool = False
-    state: State = State.QUEUED
+    state: ItemState = ItemState.QUEUED
     request_row: int = 0
     answer_row: int = 0
     is_dialled: bool = False
@@ -138,7 +138,7 @@ class Item:
     @property
     def is_in_flight(self) -> bool:
         """True while the target has all of the item and owes an answer."""
-        is_sent = self.state is State.HANDED_OVER and all(piece.channel.is_open for piece in self.pieces)
+        is_sent = self.state is ItemState.HANDED_OVER and all(piece.channel.is_open for piece in self.pieces)
         return is_sent and self.exchange.awaits
 
     def forget(self) -> None:

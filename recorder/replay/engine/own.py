@@ -28,7 +28,7 @@ Done = Callable[[Values | None, int], None]
 
 
 @dataclass(eq=False, slots=True)
-class _Asked:
+class _MadeInFlight:
     """A made request until it is answered."""
 
     made: MadeRequest
@@ -57,7 +57,7 @@ class OwnRequests:
     ) -> None:
         self._cluster, self._links, self._timers, self._wait = cluster, links, timers, wait
         self._topics, self._count = topics, count
-        self._until_open: dict[tuple[Lane, int], list[_Asked]] = {}
+        self._until_open: dict[tuple[Lane, int], list[_MadeInFlight]] = {}
         self._learning: dict[object, list[Callable[[int], None]]] = {}
         self.lane = Lane(None)
         # requests in flight with which a member joins, or a transaction begins or ends
@@ -71,7 +71,7 @@ class OwnRequests:
             then(at)
 
         self._count(made.purpose)
-        self._begin(_Asked(made, lane, principal, done, now + self._wait), now)
+        self._begin(_MadeInFlight(made, lane, principal, done, now + self._wait), now)
 
     def make_all(
         self, every: Sequence[MadeRequest], lane: Callable[[MadeRequest], Lane], now: int, then: Callable[[int], None]
@@ -88,13 +88,13 @@ class OwnRequests:
         for made in every:
             self.make(made, lane(made), None, now, done)
 
-    def _begin(self, asked: _Asked, now: int) -> None:
+    def _begin(self, asked: _MadeInFlight, now: int) -> None:
         """Sends a request, and gives it up when `--wait` is over."""
         self.opening += asked.made.api_key in OPENING
         asked.gives_up = self._timers.at(asked.until, lambda at: self._end(asked, None, at))
         self._send(asked, now)
 
-    def _end(self, asked: _Asked, answer: Values | None, now: int) -> None:
+    def _end(self, asked: _MadeInFlight, answer: Values | None, now: int) -> None:
         if not asked.is_done:
             asked.is_done = True
             self.opening -= asked.made.api_key in OPENING
@@ -133,7 +133,7 @@ class OwnRequests:
                 each(at)
 
         made = MadeRequest(api_key, values, ToNode(), ROUTING, lambda answer: None)
-        self._begin(_Asked(made, self.lane, None, done, now + self._wait), now)
+        self._begin(_MadeInFlight(made, self.lane, None, done, now + self._wait), now)
 
     def opened(self, lane: Lane, node: int, now: int) -> None:
         """A channel is open: sends the requests that waited for it."""
@@ -146,7 +146,7 @@ class OwnRequests:
             for asked in self._until_open.pop(where):
                 self._again(asked, now)
 
-    def _again(self, asked: _Asked, now: int) -> None:
+    def _again(self, asked: _MadeInFlight, now: int) -> None:
         if now >= asked.until or self._links.are_all_gone(now, self._wait):
             self._end(asked, None, now)
             return
@@ -154,7 +154,7 @@ class OwnRequests:
         asked.tries += 1
         self._timers.at(now + asked.pause, lambda at: self._send(asked, at))
 
-    def _send(self, asked: _Asked, now: int) -> None:
+    def _send(self, asked: _MadeInFlight, now: int) -> None:
         node = None if asked.is_done else self._node(asked, now)
         if node is None:
             return
@@ -167,7 +167,7 @@ class OwnRequests:
         else:
             self._write(asked, node, offered, now)
 
-    def _write(self, asked: _Asked, node: int, offered: OfferedVersions, now: int) -> None:
+    def _write(self, asked: _MadeInFlight, node: int, offered: OfferedVersions, now: int) -> None:
         made, channel = asked.made, asked.lane.channels[node]
         version = newest(made.api_key, offered, made.newest)
         if version is None:
@@ -180,7 +180,7 @@ class OwnRequests:
         except WireError:
             self._end(asked, None, now)
 
-    def answered(self, asked: _Asked, answer: Values | None, now: int) -> None:
+    def answered(self, asked: _MadeInFlight, answer: Values | None, now: int) -> None:
         """Takes the answer to a request; None if its connection broke."""
         asked.cuts += answer is None
         passing = answer is None or retries.is_passing(asked.made.api_key, answer)
@@ -193,7 +193,7 @@ class OwnRequests:
             self._cluster.leaders.pop((asked.made.to.topic, asked.made.to.partition), None)
         self._again(asked, now)
 
-    def _node(self, asked: _Asked, now: int) -> int | None:
+    def _node(self, asked: _MadeInFlight, now: int) -> int | None:
         """The node that a request goes to; None while its leader or coordinator is being asked for."""
         to = asked.made.to
         if isinstance(to, ToNode):
@@ -222,7 +222,7 @@ class _Sender(NamedTuple):
     """The sender of a made request."""
 
     own: OwnRequests
-    asked: _Asked
+    asked: _MadeInFlight
 
     def answered(self, answer: Values | None, frame: bytes | None, now: int) -> None:
         self.own.answered(self.asked, answer, now)

@@ -16,7 +16,7 @@ from enum import Enum, auto
 from functools import partial
 
 from recorder.replay.engine.channels import Load
-from recorder.replay.engine.item import Item, Lane, State
+from recorder.replay.engine.item import Item, ItemState, Lane
 from recorder.replay.engine.links import Links, Told
 from recorder.replay.engine.own import OwnRequests
 from recorder.replay.engine.timers import Timers
@@ -87,7 +87,7 @@ class Memory:
         Returns the item unless it was settled meanwhile.
         """
         item = self._loading.pop(origin, None)
-        if item is None or item.state is State.SETTLED:
+        if item is None or item.state is ItemState.SETTLED:
             return None
         item.lacks_bytes, item.exchange.frame = False, frame
         size = TIMES * len(frame or b"")
@@ -307,7 +307,7 @@ class Play:
 
     def settle(self, item: Item) -> None:
         """Settles an item: no other item waits for it any more."""
-        item.state, lane = State.SETTLED, item.lane
+        item.state, lane = ItemState.SETTLED, item.lane
         self.held.settled(item)
         lane.in_play.pop(item, None)
         # a lane without requests is looked at when the next one is read

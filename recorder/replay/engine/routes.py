@@ -12,13 +12,13 @@ from recorder.replay.comparison.unchanged import names_nothing
 from recorder.replay.mapping import ValueKind
 from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Latency, Result
-from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values
+from recorder.replay.plan import Exchange, NotSent, Reason, Resend, Values
 from recorder.replay.requests import apis
 from recorder.replay.requests.apis import CHANGES_TOPICS, LONG_POLLS, NOTED_WHEN_DUE, OF_SESSIONS, Treatment, treatment
 from recorder.replay.translator import Translator
 from recorder.replay.versions import choosing
 
-Request = Callable[[Exchange, Values, int], Refusal | None]
+Request = Callable[[Exchange, Values, int], NotSent | None]
 Sent = Callable[[Exchange, Values, int], None]
 Answered = Callable[[Exchange, Values, Values, int], Resend | None]
 Lost = Callable[[Exchange, Values | None], None]

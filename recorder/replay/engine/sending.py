@@ -9,13 +9,13 @@ from __future__ import annotations
 from proxy.wire.errors import WireError
 from recorder.replay.engine.answers import Answers
 from recorder.replay.engine.channels import OutgoingRequest
-from recorder.replay.engine.item import Item, Lane, Piece, State
+from recorder.replay.engine.item import Item, ItemState, Lane, Piece
 from recorder.replay.engine.play import Phase, Play
-from recorder.replay.engine.recorded import Recorded
+from recorder.replay.engine.recorded_side import RecordedSide
 from recorder.replay.engine.world import refused_by_head
 from recorder.replay.messages import SharedValues
 from recorder.replay.outcome import Cause, Ending
-from recorder.replay.plan import AnsweredBefore, AskFirst, Hold, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import AnsweredBefore, AskFirst, Hold, NotSent, Reason, Values, Withheld
 from recorder.replay.requests import refused_parts, retries, routing
 from recorder.replay.requests.apis import JOINING
 from recorder.replay.requests.layout import WantedElements
@@ -40,7 +40,7 @@ class Sending:
         unread: lanes whose head waits for its recorded answer to be read.
     """
 
-    def __init__(self, play: Play, recorded: Recorded, answers: Answers) -> None:
+    def __init__(self, play: Play, recorded: RecordedSide, answers: Answers) -> None:
         self._play, self._recorded, self._answers = play, recorded, answers
         self.unread: dict[Lane, None] = {}
 
@@ -48,7 +48,7 @@ class Sending:
         """Sends the head of a lane and those behind it, as far as they may leave. Hangs up a lane that has ended."""
         while lane.queue and self._play.phase is Phase.PLAYING:
             item = lane.queue[0]
-            if item.state is State.QUEUED and not self._leaves_or_ends(item, now):
+            if item.state is ItemState.QUEUED and not self._leaves_or_ends(item, now):
                 return
             lane.queue.popleft()
             if lane.queue and lane.queue[0].due < now:
@@ -71,7 +71,7 @@ class Sending:
 
     def send_again(self, item: Item, only: WantedElements | None, now: int) -> None:
         """Sends an item once more. `only`: these partitions; None: all."""
-        if item.state is not State.RETRYING:
+        if item.state is not ItemState.RETRYING:
             return
         if now >= (item.deadline or 0):
             self._play.miss_answer(item)
@@ -158,29 +158,29 @@ class Sending:
         exchange, world = item.exchange, self._play.world
         if exchange.dropped:
             exchange.dropped.clear()
-        refused: Refusal | None = None
+        not_sent: NotSent | None = None
         whose = item.route, exchange.peer.client_id, exchange.principal
         if exchange.fault is not None or whose not in item.lane.admitted:
-            refused = refused_by_head(exchange, item.route.refusal, world.options)
-            if refused is None and exchange.fault is None:
+            not_sent = refused_by_head(exchange, item.route.refusal, world.options)
+            if not_sent is None and exchange.fault is None:
                 item.lane.admitted.add(whose)
         try:
-            if refused is None:
+            if not_sent is None:
                 values = exchange.decoded()
                 if item.route.may_be_refused:
-                    refused = world.refused_values(exchange, values)
-                left = None if refused else self._remaining(item, values)
+                    not_sent = world.refused_values(exchange, values)
+                left = None if not_sent else self._remaining(item, values)
                 if left is None:
-                    return self._is_settled_instead(item, refused or Withheld(Reason.REFUSED), now)
-                refused = world.translated(item, left, now, now - item.due)
-                if refused is None:
+                    return self._is_settled_instead(item, not_sent or Withheld(Reason.REFUSED), now)
+                not_sent = world.translated(item, left, now, now - item.due)
+                if not_sent is None:
                     return self._route(item, left, only, now)
-                if isinstance(refused, AnsweredBefore):
-                    self._take_before(item, left, refused.answer, now)
+                if isinstance(not_sent, AnsweredBefore):
+                    self._take_before(item, left, not_sent.answer, now)
                     return True
         except WireError as error:
-            refused = Withheld(Reason.OPAQUE, str(error))
-        return self._is_settled_instead(item, refused, now)
+            not_sent = Withheld(Reason.OPAQUE, str(error))
+        return self._is_settled_instead(item, not_sent, now)
 
     @staticmethod
     def _remaining(item: Item, values: Values) -> Values | None:
@@ -192,21 +192,21 @@ class Sending:
             item.refused = refused_parts.refused_parts(item.exchange) if has_errors else refused_parts.NOTHING
         return refused_parts.remaining(item.exchange, values, item.refused) if item.refused else values
 
-    def _is_settled_instead(self, item: Item, refused: Refusal, now: int) -> bool:
+    def _is_settled_instead(self, item: Item, not_sent: NotSent, now: int) -> bool:
         """Keeps an item back, or settles it without sending it: True if its lane may go on."""
         item.ready_at, item.cause = None, Cause.OTHER_ANSWERS
-        if isinstance(refused, Hold):
-            item.hold = refused
+        if isinstance(not_sent, Hold):
+            item.hold = not_sent
             self._play.held.hold(item)
             # a SyncGroup waits for an earlier one only as long as that one may leave first
             self._play.free(self._play.waiting.left(item))
-            self._play.look_again(item.lane, min(item.deadline or now, refused.until or item.deadline or now))
+            self._play.look_again(item.lane, min(item.deadline or now, not_sent.until or item.deadline or now))
             return False
-        if isinstance(refused, AskFirst) and item.rounds < _MAX_ROUNDS:
+        if isinstance(not_sent, AskFirst) and item.rounds < _MAX_ROUNDS:
             item.rounds += 1
-            self._play.need(item, refused.made, now)
+            self._play.need(item, not_sent.made, now)
             return False
-        self._play.withhold(item, refused if isinstance(refused, Withheld) else Withheld(Reason.GAVE_UP))
+        self._play.withhold(item, not_sent if isinstance(not_sent, Withheld) else Withheld(Reason.GAVE_UP))
         return True
 
     def _route(self, item: Item, values: Values, only: WantedElements | None, now: int) -> bool:
@@ -239,7 +239,7 @@ class Sending:
         exchange, play = item.exchange, self._play
         for note in item.route.sents:
             note(exchange, values, now)
-        item.state, item.values, item.hold = State.HANDED_OVER, values, None
+        item.state, item.values, item.hold = ItemState.HANDED_OVER, values, None
         item.pieces, item.parts_in_flight = pieces, len(pieces)
         item.lane.in_play[item] = None
         for lane in item.carriers:
@@ -278,7 +278,7 @@ class Sending:
 
     def _take_before(self, item: Item, values: Values, answer: Values, now: int) -> None:
         """Takes an earlier answer of the target for an item, which is not sent."""
-        item.values, item.answers, item.answered_at, item.state = values, [answer], now, State.ANSWERED
+        item.values, item.answers, item.answered_at, item.state = values, [answer], now, ItemState.ANSWERED
         item.lane.in_play[item] = None
         self._count_once(item)
         if item.is_recording_done:

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from proxy.wire.apis import name_or_key
-from recorder.replay.engine.item import Item, Lane, State
+from recorder.replay.engine.item import Item, ItemState, Lane
 from recorder.replay.plan import Hold
 
 _ON_THE_WAY = {
-    State.HANDED_OVER: "the target's answer to {}",
-    State.RETRYING: "another try of {}",
-    State.ANSWERED: "the recorded answer to {}",
+    ItemState.HANDED_OVER: "the target's answer to {}",
+    ItemState.RETRYING: "another try of {}",
+    ItemState.ANSWERED: "the recorded answer to {}",
 }
 LEADERS = "the leaders of what {} made"
 NOT_DUE = "the next request's time"
@@ -27,13 +27,13 @@ def waited_for(lanes: Iterable[Lane], now: int) -> Counter[str]:
 
 def _of_lane(lane: Lane, now: int) -> Iterator[str]:
     for item in lane.in_play:
-        if item.state is State.RETRYING and item.hold is not None:
+        if item.state is ItemState.RETRYING and item.hold is not None:
             yield _lacked(item, item.hold)
-        elif item.state is State.ANSWERED and item.is_recording_done:
+        elif item.state is ItemState.ANSWERED and item.is_recording_done:
             yield LEADERS.format(_api(item))
         elif item.state in _ON_THE_WAY:
             yield _ON_THE_WAY[item.state].format(_api(item))
-    if lane.queue and lane.queue[0].state is State.QUEUED:
+    if lane.queue and lane.queue[0].state is ItemState.QUEUED:
         yield from _of_head(lane.queue[0], now)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from itertools import chain, count
 
 from proxy.wire.keys import SYNC_GROUP
-from recorder.replay.engine.item import Item, Lane, State
+from recorder.replay.engine.item import Item, ItemState, Lane
 from recorder.replay.outcome import Cause
 from recorder.replay.requests.order import Key
 
@@ -50,7 +50,7 @@ class WaitGraph:
         self._members[group] = [*item.before, item] if is_sync else [item]
 
     def _not_left(self, group: str) -> list[Item]:
-        return [each for each in self._members.get(group, ()) if each.state is State.QUEUED]
+        return [each for each in self._members.get(group, ()) if each.state is ItemState.QUEUED]
 
     def answer_read(self, item: Item) -> None:
         """A recorded answer was read, or none is needed: later requests wait for the item."""
@@ -71,7 +71,7 @@ class WaitGraph:
     def holds_back(self, item: Item) -> bool:
         """True if an item has to wait. Its lane is freed when that may have changed."""
         for before in item.before:
-            if before.state is State.QUEUED and not _passes(item, before):
+            if before.state is ItemState.QUEUED and not _passes(item, before):
                 before.followers.append(item.lane)
                 item.cause = Cause.OTHER_ANSWERS
                 return True

@@ -33,16 +33,16 @@ from recorder.replay.engine.channels import Channel
 from recorder.replay.engine.item import Item, Piece
 from recorder.replay.engine.routes import Route, Routes
 from recorder.replay.engine.waiting import WaitGraph
-from recorder.replay.groups.translator import Groups
+from recorder.replay.groups.groups import Groups
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Ending, Progress, Result
 from recorder.replay.partitions import TopicPartition
-from recorder.replay.plan import BY_CHOICE, CLIENT_ID, Exchange, MadeRequest, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import BY_CHOICE, CLIENT_ID, Exchange, MadeRequest, NotSent, Reason, Resend, Values, Withheld
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers.producer_pairs import without_default_pair
-from recorder.replay.producers.translator import Producers
+from recorder.replay.producers.producers import Producers
 from recorder.replay.requests import apis, deletes, order, retries, routing
 from recorder.replay.requests.nodes import Nodes
 from recorder.replay.requests.translate_names import NamesTranslator
@@ -202,7 +202,7 @@ class World:
         """A JoinGroup or SyncGroup is due, even if it still waits."""
         self._groups.due(exchange)
 
-    def translated(self, item: Item, values: Values, now: int, late: int) -> Refusal | None:
+    def translated(self, item: Item, values: Values, now: int, late: int) -> NotSent | None:
         """Translates a recorded request's values into the target's, or says why not.
 
         Args:
@@ -232,7 +232,7 @@ class World:
     def _is_writing(self, place: TopicPartition, until_ns: int) -> bool:
         return any(self.waiting.is_open(key, until_ns) for key in order.keys_of_writing(*place))
 
-    def parts(self, exchange: Exchange, values: Values, route: Route) -> list[routing.Part] | Refusal:
+    def parts(self, exchange: Exchange, values: Values, route: Route) -> list[routing.Part] | NotSent:
         """The parts of a request, by node."""
         found = routing.parts(exchange, values, self.cluster, self._nodes)
         if not route.is_of_sessions or not isinstance(found, list):

@@ -1,1 +1,1 @@
-"""Consumer groups: members, generations, assignments. `translator` finds the room of an API."""
+"""Consumer groups: members, generations, assignments. `groups` finds the room of an API."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.groups import assignments
-from recorder.replay.groups.member_states import Event, State
+from recorder.replay.groups.member_states import Event, MemberState
 from recorder.replay.groups.members import (
     ILLEGAL_GENERATION,
     MEMBER_ID_REQUIRED,
@@ -34,7 +34,7 @@ from recorder.replay.groups.members import (
     pace,
 )
 from recorder.replay.groups.rejoins import Rejoins
-from recorder.replay.plan import Exchange, Hold, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import Exchange, Hold, NotSent, Reason, Resend, Values, Withheld
 from recorder.replay.requests.apis import CLASSIC, NOTED_WHEN_DUE
 
 # nanoseconds in a millisecond; heartbeats of a client in its session timeout, by default
@@ -85,7 +85,7 @@ class ClassicGroups:
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    def request(self, exchange: Exchange, values: Values) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values) -> NotSent | None:
         """Translates `values`, or says why the request is not sent."""
         if exchange.api_key in NOTED_WHEN_DUE:
             self.due(exchange)
@@ -96,36 +96,36 @@ class ClassicGroups:
             return self._leave(group, values)
         return self._quote(exchange, group, values)
 
-    def _join(self, exchange: Exchange, group: Group, values: Values) -> Refusal | None:
+    def _join(self, exchange: Exchange, group: Group, values: Values) -> NotSent | None:
         self._rejoins.part(exchange, group)
         member = self._state.known(group.name, values["member_id"])
         if member:
             lost = self._lost(exchange)
-            refusal = self._expelled(exchange, member) if lost else self._rejoins.refusal(exchange, group, member)
-            if refusal:
-                return refusal
+            not_sent = self._expelled(exchange, member) if lost else self._rejoins.not_sent(exchange, group, member)
+            if not_sent:
+                return not_sent
         values["member_id"] = self._given.get(exchange) or (member.joins_as if member else "")
         self._state.lengthen_timeout(values)
         return None
 
-    def _quote(self, exchange: Exchange, group: Group, values: Values) -> Refusal | None:
+    def _quote(self, exchange: Exchange, group: Group, values: Values) -> NotSent | None:
         """Translates member id and generation of a Heartbeat or SyncGroup."""
         member = self._state.known(group.name, values["member_id"])
         if member is None:
             return Withheld(Reason.NO_MEMBER, values["member_id"])
         lost = self._lost(exchange)
-        refusal = self._expelled(exchange, member) if lost else self._unsettled(exchange, member)
-        if refusal:
-            return refusal
+        not_sent = self._expelled(exchange, member) if lost else self._unsettled(exchange, member)
+        if not_sent:
+            return not_sent
         generation = self._state.generation(group, member, values["generation_id"])
         if generation is None and not lost:
             return Withheld(Reason.NO_GENERATION, f"generation {values['generation_id']}")
         values |= {"member_id": member.target, "generation_id": values["generation_id"] if lost else generation}
         return self._sync(exchange, group, member, values) if exchange.api_key == SYNC_GROUP else None
 
-    def _unsettled(self, exchange: Exchange, member: Member) -> Refusal | None:
+    def _unsettled(self, exchange: Exchange, member: Member) -> NotSent | None:
         """Holds an unsettled member's request. A member that joined by a made request may send its own SyncGroup."""
-        asks_itself = exchange.api_key == SYNC_GROUP and member.state is State.UNSYNCED
+        asks_itself = exchange.api_key == SYNC_GROUP and member.state is MemberState.UNSYNCED
         return None if asks_itself else self._state.unsettled(exchange, member)
 
     @staticmethod
@@ -133,11 +133,11 @@ class ClassicGroups:
         """True if the recorded cluster answered that it does not know the member."""
         return error_of(exchange.answer) == UNKNOWN_MEMBER_ID
 
-    def _expelled(self, exchange: Exchange, member: Member) -> Refusal | None:
+    def _expelled(self, exchange: Exchange, member: Member) -> NotSent | None:
         """Holds a lost member's request until the member has left the target's group as well."""
         member.expelled = True
         member.on(Event.EXPELLED)
-        return self._state.unsettled(exchange, member) if member.state is State.LEAVING else None
+        return self._state.unsettled(exchange, member) if member.state is MemberState.LEAVING else None
 
     def _leave(self, group: Group, values: Values) -> Withheld | None:
         entries = values.get("members")
@@ -155,7 +155,7 @@ class ClassicGroups:
 
     # -- assignments ------------------------------------------------------------------------------------------------
 
-    def _sync(self, exchange: Exchange, group: Group, member: Member, values: Values) -> Refusal | None:
+    def _sync(self, exchange: Exchange, group: Group, member: Member, values: Values) -> NotSent | None:
         for name in ("protocol_type", "protocol_name"):
             if name in values and member.answer.get(name) is not None:
                 values[name] = member.answer[name]
@@ -179,7 +179,7 @@ class ClassicGroups:
         return None
 
     @staticmethod
-    def _elected_elsewhere(exchange: Exchange, group: Group, member: Member) -> Refusal | None:
+    def _elected_elsewhere(exchange: Exchange, group: Group, member: Member) -> NotSent | None:
         """Keeps a follower from waiting for a leader whose SyncGroup can't come.
 
         The target answers a follower's SyncGroup after the elected leader's. If the target made one generation of two
@@ -356,7 +356,7 @@ class ClassicGroups:
         error, recorded_error = error_of(answer), error_of(exchange.answer)
         if recorded_error == REBALANCE_IN_PROGRESS:
             self._hear(exchange, group)
-        was_told_early = member.state is State.TOLD_EARLY
+        was_told_early = member.state is MemberState.TOLD_EARLY
         if error == REBALANCE_IN_PROGRESS:
             member.on(Event.TOLD)
         if not error:

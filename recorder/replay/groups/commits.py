@@ -12,7 +12,7 @@ from recorder.replay.groups.classic import MENDED as MENDED_CLASSIC
 from recorder.replay.groups.member_states import Event
 from recorder.replay.groups.members import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, Group, Member, Memberships
 from recorder.replay.groups.modern_groups import MENDED as MENDED_MODERN
-from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import Exchange, NotSent, Reason, Resend, Values, Withheld
 
 # the fields of a request that no member sends
 NO_MEMBER: dict[int, Values] = {
@@ -35,20 +35,20 @@ class Commits:
     def __init__(self, state: Memberships) -> None:
         self._state = state
 
-    def request(self, exchange: Exchange, values: Values) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values) -> NotSent | None:
         """Translates `values`, or says why the request is not sent."""
         for part in _parts(values):
-            refusal = self._quote(exchange, part) if part.get("member_id") else None
-            if refusal:
-                return refusal
+            not_sent = self._quote(exchange, part) if part.get("member_id") else None
+            if not_sent:
+                return not_sent
         return None
 
-    def _quote(self, exchange: Exchange, part: Values) -> Refusal | None:
+    def _quote(self, exchange: Exchange, part: Values) -> NotSent | None:
         group, field = self._state.group(part["group_id"]), EPOCH[exchange.api_key]
         member = self._state.known(group.name, part["member_id"])
-        refusal = self._state.unsettled(exchange, member) if member else None
-        if refusal:
-            return refusal
+        not_sent = self._state.unsettled(exchange, member) if member else None
+        if not_sent:
+            return not_sent
         generation = self._state.generation(group, member, part[field]) if member else None
         if member is None or generation is None:
             return self._without(exchange.api_key, group, member, part)

@@ -37,7 +37,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 
-class State(Enum):
+class MemberState(Enum):
     """How a member stands in the target's group.
 
     Attributes:
@@ -66,7 +66,7 @@ class State(Enum):
         """The request that the replay makes for a member in this state. `classic`: of a classic group."""
         return MADE[self][0 if classic else 1]
 
-    def after(self, event: Event) -> State:
+    def after(self, event: Event) -> MemberState:
         """The state that an event leads to."""
         return _NEXT[self, event]
 
@@ -115,7 +115,7 @@ class Made(Enum):
     HEARTBEAT = auto()
 
 
-_ABSENT, _DROPPED, _STABLE, _TOLD, _EARLY, _STALE, _UNSYNCED, _UNSURE, _LEAVING = State
+_ABSENT, _DROPPED, _STABLE, _TOLD, _EARLY, _STALE, _UNSYNCED, _UNSURE, _LEAVING = MemberState
 
 TRANSITIONS = {
     # in               ABSENT     DROPPED    STABLE     TOLD       TOLD_EARLY STALE     UNSYNCED   UNSURE     LEAVING
@@ -134,25 +134,25 @@ TRANSITIONS = {
     Event.SILENT:      (_ABSENT,  _ABSENT,   _STABLE,   _TOLD,     _EARLY,    _STABLE,  _STABLE,   _STABLE,   _LEAVING),
     Event.REPLACED:    (_ABSENT,  _ABSENT,   _ABSENT,   _ABSENT,   _ABSENT,   _ABSENT,  _ABSENT,   _ABSENT,   _ABSENT),
 }  # fmt: skip
-_NEXT = {(state, event): row[at] for event, row in TRANSITIONS.items() for at, state in enumerate(State)}
+_NEXT = {(state, event): row[at] for event, row in TRANSITIONS.items() for at, state in enumerate(MemberState)}
 
 # what the replay makes for a member, unless a recorded request of it is under way
 MADE = {
     # state            in a classic group  in a modern one
-    State.ABSENT:     (None,               None),
-    State.DROPPED:    (Made.JOIN,          Made.JOIN),
-    State.STABLE:     (Made.HEARTBEAT,     Made.HEARTBEAT),
-    State.TOLD:       (Made.JOIN_ALONG,    Made.HEARTBEAT),
-    State.TOLD_EARLY: (Made.JOIN_ALONG,    Made.HEARTBEAT),
-    State.STALE:      (Made.JOIN,          Made.LEAVE),
-    State.UNSYNCED:   (Made.SYNC,          Made.HEARTBEAT),
-    State.UNSURE:     (Made.HEARTBEAT,     Made.HEARTBEAT),
-    State.LEAVING:    (Made.LEAVE,         Made.LEAVE),
+    MemberState.ABSENT:     (None,               None),
+    MemberState.DROPPED:    (Made.JOIN,          Made.JOIN),
+    MemberState.STABLE:     (Made.HEARTBEAT,     Made.HEARTBEAT),
+    MemberState.TOLD:       (Made.JOIN_ALONG,    Made.HEARTBEAT),
+    MemberState.TOLD_EARLY: (Made.JOIN_ALONG,    Made.HEARTBEAT),
+    MemberState.STALE:      (Made.JOIN,          Made.LEAVE),
+    MemberState.UNSYNCED:   (Made.SYNC,          Made.HEARTBEAT),
+    MemberState.UNSURE:     (Made.HEARTBEAT,     Made.HEARTBEAT),
+    MemberState.LEAVING:    (Made.LEAVE,         Made.LEAVE),
 }  # fmt: skip
 
 # each request of a member asks: an attribute costs no call
-for _state in State:
-    _state.present = _state not in (State.ABSENT, State.DROPPED)
-    _state.told = _state in (State.TOLD, State.TOLD_EARLY)
-    _state.settled = _state.told or _state in (State.ABSENT, State.STABLE)
-    _state.joins_again = _state in (State.DROPPED, State.STALE)
+for _state in MemberState:
+    _state.present = _state not in (MemberState.ABSENT, MemberState.DROPPED)
+    _state.told = _state in (MemberState.TOLD, MemberState.TOLD_EARLY)
+    _state.settled = _state.told or _state in (MemberState.ABSENT, MemberState.STABLE)
+    _state.joins_again = _state in (MemberState.DROPPED, MemberState.STALE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from proxy.wire.keys import JOIN_GROUP
-from recorder.replay.groups.member_states import Event, State
+from recorder.replay.groups.member_states import Event, MemberState
 from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
 from recorder.replay.options import Options
@@ -71,7 +71,7 @@ class Member:
     api_key: int
     target: str = ""
     joins_as: str = ""
-    state: State = State.ABSENT
+    state: MemberState = MemberState.ABSENT
     recorded: int = 0
     current: int | None = None
     recorded_leader: str = ""

@@ -27,7 +27,7 @@ from proxy.wire.error_codes import kafka_error
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.cluster import GROUP
 from recorder.replay.groups.classic import ClassicGroups, gone, joined, needs_assignment, synced
-from recorder.replay.groups.member_states import Event, Made, State
+from recorder.replay.groups.member_states import Event, Made, MemberState
 from recorder.replay.groups.members import (
     FENCED_MEMBER_EPOCH,
     ILLEGAL_GENERATION,
@@ -103,14 +103,14 @@ class Mending:
 
     def _of(self, group: Group, now: int) -> list[MadeRequest]:
         group.touched = False
-        group.mending = group.mending and any(one.state is not State.STABLE for one in group.present())
+        group.mending = group.mending and any(one.state is not MemberState.STABLE for one in group.present())
         members = list(group.active.values())
         made = [made for member in members for made in self._due(group, member, now)]
         # a request that is due and can't be made waits for a change
         nexts = [at for member in members if (at := self._next(group, member)) is not None and at > now]
         group.wake = min(nexts, default=None)
         for member in members:
-            if member.state is State.ABSENT and not (member.in_flight or member.made_in_flight):
+            if member.state is MemberState.ABSENT and not (member.in_flight or member.made_in_flight):
                 del group.active[member.id]
         return made
 
@@ -152,7 +152,7 @@ class Mending:
         return not member.state.settled or member.asks_since is not None or taken_along
 
     def _made(self, group: Group, member: Member) -> MadeRequest | None:
-        if member.connection is None and member.state is not State.LEAVING:
+        if member.connection is None and member.state is not MemberState.LEAVING:
             # the target loses it after its session timeout; requests of its client on a new connection are mended then
             member.on(Event.SILENT)
             return None

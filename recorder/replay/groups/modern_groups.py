@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
-from recorder.replay.groups.member_states import Event, State
+from recorder.replay.groups.member_states import Event, MemberState
 from recorder.replay.groups.members import (
     FENCED_MEMBER_EPOCH,
     STALE_MEMBER_EPOCH,
@@ -26,7 +26,7 @@ from recorder.replay.groups.members import (
     pace,
 )
 from recorder.replay.names import Names
-from recorder.replay.plan import Exchange, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import Exchange, NotSent, Reason, Resend, Values, Withheld
 
 # errors of the target alone after which a member joins again
 MENDED = frozenset({UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
@@ -61,13 +61,13 @@ class ModernGroups:
     def __init__(self, state: Memberships) -> None:
         self._state = state
 
-    def request(self, exchange: Exchange, values: Values) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values) -> NotSent | None:
         """Translates `values`, or says why the request is not sent."""
         group = self._state.group(values["group_id"])
         member = self._state.known(group.name, values["member_id"])
-        refusal = self._refusal(exchange, group, member, values)
-        if refusal:
-            return refusal
+        not_sent = self._not_sent(exchange, group, member, values)
+        if not_sent:
+            return not_sent
         if member:
             values["member_id"] = member.target
             epoch = self._state.generation(group, member, values["member_epoch"])
@@ -77,7 +77,7 @@ class ModernGroups:
         self._state.lengthen_timeout(values)
         return None
 
-    def _refusal(self, exchange: Exchange, group: Group, member: Member | None, values: Values) -> Refusal | None:
+    def _not_sent(self, exchange: Exchange, group: Group, member: Member | None, values: Values) -> NotSent | None:
         epoch = values["member_epoch"]
         if epoch == JOIN:
             return self._joining(exchange, member)
@@ -91,9 +91,9 @@ class ModernGroups:
             return Withheld(Reason.NO_GENERATION, f"member epoch {epoch}")
         return self._state.unsettled(exchange, member)
 
-    def _joining(self, exchange: Exchange, member: Member | None) -> Refusal | None:
+    def _joining(self, exchange: Exchange, member: Member | None) -> NotSent | None:
         """A join settles any member, so only one that has to leave first holds it."""
-        return self._state.unsettled(exchange, member) if member and member.state is State.LEAVING else None
+        return self._state.unsettled(exchange, member) if member and member.state is MemberState.LEAVING else None
 
     def _own(self, api_key: int, member: Member | None, values: Values) -> None:
         owned = member.owned if member and member.owned and values["member_epoch"] > JOIN else None

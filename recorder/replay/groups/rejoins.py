@@ -24,7 +24,7 @@ from typing import Any
 
 from recorder.replay.groups.member_states import Event
 from recorder.replay.groups.members import Group, Member, Memberships, error_of
-from recorder.replay.plan import NANOSECONDS, AnsweredBefore, Exchange, Hold, Reason, Refusal, Values
+from recorder.replay.plan import NANOSECONDS, AnsweredBefore, Exchange, Hold, NotSent, Reason, Values
 
 # By default clients ask every 3 s whether to rejoin; made heartbeats ask more often.
 LONGEST_ASKING = 5 * NANOSECONDS
@@ -36,7 +36,7 @@ class Rejoins:
     def __init__(self, state: Memberships) -> None:
         self._state = state
 
-    def refusal(self, exchange: Exchange, group: Group, member: Member) -> Refusal | None:
+    def not_sent(self, exchange: Exchange, group: Group, member: Member) -> NotSent | None:
         """Why a member's JoinGroup does not leave now; None if it may."""
         if member.state.told or member.state.joins_again or not member.state.present:
             return None

@@ -23,7 +23,7 @@ from proxy.ips import Ip, ip_of, of_this_machine
 from proxy.schema.addresses import Address, undotted
 from recorder.replay.options import Options
 from recorder.replay.plan import Values
-from recorder.replay.recorded import Recorded
+from recorder.replay.recorded_clusters import RecordedClusters
 from recorder.replay.requests.apis import TELLS_CLUSTER
 
 # seconds for looking up the recorded names, all of them together; look-ups at a time
@@ -43,8 +43,8 @@ class Forbidden(Exception):
 class Guard:
     """The guard of one replay. Made without arguments, it only sees to it that all nodes are of one cluster."""
 
-    def __init__(self, recorded: Recorded | None = None, options: Options | None = None) -> None:
-        self._recorded, self._options = recorded or Recorded(), options or Options()
+    def __init__(self, recorded: RecordedClusters | None = None, options: Options | None = None) -> None:
+        self._recorded, self._options = recorded or RecordedClusters(), options or Options()
         self._here = frozenset(of_this_machine())
         # names and places with the sessions that tell them
         self._names, self._places = defaultdict[Any, set[str]](set), defaultdict[Any, set[str]](set)

@@ -32,8 +32,7 @@ from recorder.replay.engine.standstill import NOT_DUE
 from recorder.replay.engine.world import World, is_regenerated, refused_anywhere
 from recorder.replay.names import LONGEST_TOPIC, Names
 from recorder.replay.options import Options
-from recorder.replay.outcome import Ending, Plan, Result, Source
-from recorder.replay.outcome import Target as Reached
+from recorder.replay.outcome import Ending, Plan, ReachedTarget, Result, Source
 from recorder.replay.plan import Exchange
 from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
@@ -42,7 +41,7 @@ from recorder.replay.player.guard import Forbidden, Guard
 from recorder.replay.player.recording import recording
 from recorder.replay.player.target import target_of
 from recorder.replay.prepare import CREATION, Preparation, Prepared, ask_for_nodes, listed
-from recorder.replay.recorded import Recorded, is_played, recorded
+from recorder.replay.recorded_clusters import RecordedClusters, is_played, recorded_clusters
 from recorder.replay.refused import Refused
 from recorder.replay.rehearsal import rehearse
 from recorder.replay.requests.apis import Treatment, treatment
@@ -152,14 +151,14 @@ def _refused_if_unreadable() -> Iterator[None]:
         raise Refused(str(error)) from error
 
 
-def _recorded(job: Job) -> Recorded:
+def _recorded(job: Job) -> RecordedClusters:
     with _refused_if_unreadable():
-        told = recorded(job.folder, job.sessions)
+        told = recorded_clusters(job.folder, job.sessions)
         _add_unplayed(job, told)
         return told
 
 
-def _surveyed(job: Job, told: Recorded) -> Survey:
+def _surveyed(job: Job, told: RecordedClusters) -> Survey:
     refused = partial(refused_anywhere, options=job.options)
     with (
         _refused_if_unreadable(),
@@ -169,7 +168,7 @@ def _surveyed(job: Job, told: Recorded) -> Survey:
         return survey(rows, job.plays, refused, job.cluster, told)
 
 
-def _add_unplayed(job: Job, told: Recorded) -> None:
+def _add_unplayed(job: Job, told: RecordedClusters) -> None:
     """Adds what the answers of sessions tell that are not played, where these have no events that tell it."""
     others = {session for session, _ in told.frames if not is_played(session, job.sessions)}
     for session in sorted(others & {*told.without_id} | others - told.told):
@@ -338,9 +337,11 @@ def _source(job: Job, surveyed: Survey) -> Source:
     return Source(str(job.folder), tuple(sorted(surveyed.sessions)), surveyed.first_wall_ns, surveyed.last_wall_ns)
 
 
-def _reached(job: Job, cluster: Cluster) -> Reached:
+def _reached(job: Job, cluster: Cluster) -> ReachedTarget:
     asked = ",".join(f"{host}:{port}" for host, port in job.bootstrap)
-    return Reached(asked, cluster.id, {node: f"{host}:{port}" for node, (host, port) in sorted(cluster.nodes.items())})
+    return ReachedTarget(
+        asked, cluster.id, {node: f"{host}:{port}" for node, (host, port) in sorted(cluster.nodes.items())}
+    )
 
 
 def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: Names) -> int:

@@ -1,1 +1,1 @@
-"""Producers: ids and epochs, sequences, transactions. `translator` finds the rule of an API."""
+"""Producers: ids and epochs, sequences, transactions. `producers` finds the rule of an API."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 from proxy.wire import kafka_error
-from recorder.replay.plan import AskFirst, Hold, MadeRequest, Reason, Refusal, Values, Withheld
+from recorder.replay.plan import AskFirst, Hold, MadeRequest, NotSent, Reason, Values, Withheld
 
 # as for retriable errors of recorded requests
 FIRST_PAUSE = 20 * 10**6
@@ -25,7 +25,7 @@ Done = Callable[[Values | None], None]
 
 
 @dataclass
-class _Asked:
+class _Attempt:
     at: int
     pause: int = FIRST_PAUSE
     is_under_way: bool = True
@@ -36,7 +36,7 @@ class PendingRequests:
     """The made requests of one room that have not succeeded yet."""
 
     def __init__(self) -> None:
-        self._asked: dict[Hashable, _Asked] = {}
+        self._asked: dict[Hashable, _Attempt] = {}
 
     def ask(
         self,
@@ -46,8 +46,8 @@ class PendingRequests:
         make: Callable[[Done], MadeRequest],
         learn: Callable[[Values], None],
         fail: Callable[[int], None] = lambda code: None,
-    ) -> Refusal:
-        """The refusal for a recorded request that lacks a value.
+    ) -> NotSent:
+        """Why a recorded request that lacks a value is not sent.
 
         Args:
             key: the value that it lacks.
@@ -57,7 +57,7 @@ class PendingRequests:
         """
         asked = self._asked.get(key)
         if asked is None:
-            asked = self._asked[key] = _Asked(now)
+            asked = self._asked[key] = _Attempt(now)
             if len(self._asked) > _MOST:
                 del self._asked[next(iter(self._asked))]
         elif asked.error is not None:
@@ -76,7 +76,7 @@ class PendingRequests:
     def _done(
         self,
         key: Hashable,
-        asked: _Asked,
+        asked: _Attempt,
         answer: Values | None,
         learn: Callable[[Values], None],
         fail: Callable[[int], None],

@@ -28,7 +28,7 @@ from recorder.replay import partitions
 from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
 from recorder.replay.partitions import Topic, TopicPartition
-from recorder.replay.plan import Exchange, Hold, Origin, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import Exchange, Hold, NotSent, Origin, Reason, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import ProducerPairs
 from recorder.replay.producers.sequences import LARGEST, Batches, Pair, Sequences
 from recorder.replay.producers.transactions import Producer
@@ -61,14 +61,14 @@ class _Numbered(NamedTuple):
         return self.producer.sequences.setdefault(self.place, Sequences())
 
 
-class _Sent(NamedTuple):
+class _SentBatches(NamedTuple):
     numbered: _Numbered
     pair: Pair
     base: int
 
 
 @dataclass
-class _Flight:
+class _ProduceFlight:
     """One exchange.
 
     Attributes:
@@ -78,8 +78,8 @@ class _Flight:
     """
 
     producer: Producer | None = None
-    written: dict[TopicPartition, _Sent] = field(default_factory=dict)
-    sent: dict[TopicPartition, _Sent] = field(default_factory=dict)
+    written: dict[TopicPartition, _SentBatches] = field(default_factory=dict)
+    sent: dict[TopicPartition, _SentBatches] = field(default_factory=dict)
     rounds: int = 0
 
 
@@ -93,11 +93,11 @@ class ProduceTranslator:
     def __init__(self, names: Names, known: ProducerPairs) -> None:
         self._names, self._known = names, known
         self.maybe_twice = Counter[str]()
-        self._flights: dict[Origin, _Flight] = {}
+        self._flights: dict[Origin, _ProduceFlight] = {}
 
-    def request(self, exchange: Exchange, values: Values, now: int, producer: Producer | None) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values, now: int, producer: Producer | None) -> NotSent | None:
         """Writes the target's pairs and sequences. `producer`: of the transactional id."""
-        flight = self._flights.setdefault(exchange.origin, _Flight(producer))
+        flight = self._flights.setdefault(exchange.origin, _ProduceFlight(producer))
         flight.written.clear()
         asked = partitions.in_request(PRODUCE, values)
         found = [numbered for each in asked if (numbered := self._numbered(each, producer))]
@@ -125,7 +125,7 @@ class ProduceTranslator:
 
     def answered(self, exchange: Exchange, answer: Values) -> Resend | None:
         """Both sides have answered: learns what was taken. Returns partitions to send again."""
-        flight = self._flights.pop(exchange.origin, _Flight())
+        flight = self._flights.pop(exchange.origin, _ProduceFlight())
         recorded_codes = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
         target_codes = partitions.errors(PRODUCE, answer, self._names.recorded_topic)
         may_renew = flight.rounds < _MOST_ROUNDS
@@ -145,7 +145,7 @@ class ProduceTranslator:
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come. `values`: as sent; None: it was not sent."""
-        flight = self._flights.pop(exchange.origin, _Flight())
+        flight = self._flights.pop(exchange.origin, _ProduceFlight())
         recorded_codes = partitions.errors(PRODUCE, exchange.answer, self._names.topic)
         self._count_unknown(exchange, recorded_codes, self._target_places(partitions.in_request(PRODUCE, values or {})))
         for sent in [*flight.written.values(), *flight.sent.values()]:
@@ -180,8 +180,8 @@ class ProduceTranslator:
         return _Numbered(asked, (topic, asked.partition), recorded, Batches(identity, count), producer)
 
     def _write(
-        self, exchange: Exchange, values: Values, flight: _Flight, found: list[_Numbered], now: int
-    ) -> Refusal | None:
+        self, exchange: Exchange, values: Values, flight: _ProduceFlight, found: list[_Numbered], now: int
+    ) -> NotSent | None:
         repeated: set[TopicPartition] = set()
         for each in found:
             stays = exchange.version >= 12 and not self._known.is_v2(PRODUCE, exchange.version)
@@ -192,7 +192,7 @@ class ProduceTranslator:
             if base is None:
                 repeated.add(each.place)
             else:
-                flight.written[each.place] = _Sent(each, pair, base)
+                flight.written[each.place] = _SentBatches(each, pair, base)
                 each.asked.values["records"] = _written(each.asked.values["records"], pair, base)
 
         def reason(each: Partition) -> Reason | None:
@@ -201,7 +201,7 @@ class ProduceTranslator:
         is_left = not repeated or partitions.drop(exchange, values, reason)
         return None if is_left else Withheld(Reason.REPEATED)
 
-    def _goes_again(self, origin: Origin, sent: _Sent, code: int | None, recorded: int, may_renew: bool) -> bool:
+    def _goes_again(self, origin: Origin, sent: _SentBatches, code: int | None, recorded: int, may_renew: bool) -> bool:
         sequences = sent.numbered.sequences
         if code is None or code in _OPEN:
             sequences.lost(origin)
@@ -215,7 +215,7 @@ class ProduceTranslator:
             sequences.refused(origin)
         return False
 
-    def _is_renewed(self, origin: Origin, sent: _Sent, may_renew: bool) -> bool:
+    def _is_renewed(self, origin: Origin, sent: _SentBatches, may_renew: bool) -> bool:
         numbered = sent.numbered
         producer = numbered.producer
         is_current = producer.pairs.get(numbered.recorded) == sent.pair

@@ -17,7 +17,7 @@ from proxy.wire.keys import END_TXN, INIT_PRODUCER_ID
 from recorder.replay.cluster import Cluster
 from recorder.replay.mapping import Pairs, ValueKind
 from recorder.replay.names import Names
-from recorder.replay.plan import Reason, Refusal, Values, Withheld
+from recorder.replay.plan import NotSent, Reason, Values, Withheld
 from recorder.replay.producers.pending_requests import PendingRequests
 from recorder.replay.producers.sequences import Pair
 from recorder.replay.producers.transactions import NEWEST_INIT, Producer, made_producer
@@ -64,8 +64,8 @@ class ProducerPairs:
             return False
         return (self._chosen(api_key, version) or 0) >= TRANSACTIONS_V2[api_key]
 
-    def pair(self, producer: Producer, recorded: Pair, now: int, *, stays: bool = False) -> Pair | Refusal:
-        """The target's pair, or the refusal for a request that quotes the recorded one.
+    def pair(self, producer: Producer, recorded: Pair, now: int, *, stays: bool = False) -> Pair | NotSent:
+        """The target's pair, or why a request that quotes the recorded one is not sent.
 
         Args:
             stays: the recording bumped the epoch where the target does not: v2 became v1.

@@ -41,12 +41,12 @@ class Batches(NamedTuple):
     length: int
 
 
-class _Sent(NamedTuple):
+class _SentSequence(NamedTuple):
     pair: Pair
     base: int
     batches: Batches
 
-    def is_before(self, other: _Sent) -> bool:
+    def is_before(self, other: _SentSequence) -> bool:
         """True if the target sees this one before `other`, both having the same pair."""
         return self.pair == other.pair and 0 < (other.base - self.base) & LARGEST < _HALF
 
@@ -56,9 +56,9 @@ class Sequences:
 
     def __init__(self) -> None:
         self._next: OrderedDict[Pair, int] = OrderedDict()
-        self._kept: OrderedDict[Identity, _Sent] = OrderedDict()
+        self._kept: OrderedDict[Identity, _SentSequence] = OrderedDict()
         self._taken: set[Identity] = set()
-        self._flying: dict[Hashable, _Sent] = {}
+        self._flying: dict[Hashable, _SentSequence] = {}
         self._behind: list[Hashable] = []
 
     def may_leave(self, origin: Hashable) -> bool:
@@ -78,7 +78,7 @@ class Sequences:
 
     def sent(self, origin: Hashable, batches: Batches, pair: Pair, base: int, *, awaits: bool = True) -> None:
         """The request leaves with its base sequence."""
-        sent = _Sent(pair, base, batches)
+        sent = _SentSequence(pair, base, batches)
         if base == self._next.get(pair, 0):
             self._move(pair, (base + batches.length) & LARGEST)
         self._keep(sent)
@@ -127,12 +127,12 @@ class Sequences:
             self._go_back(sent)
             self._behind.insert(0, origin)
 
-    def _leave(self, origin: Hashable) -> _Sent | None:
+    def _leave(self, origin: Hashable) -> _SentSequence | None:
         if origin in self._behind:
             self._behind.remove(origin)
         return self._flying.pop(origin, None)
 
-    def _go_back(self, sent: _Sent) -> None:
+    def _go_back(self, sent: _SentSequence) -> None:
         self._move(sent.pair, sent.base)
         later = {origin: other for origin, other in self._flying.items() if sent.is_before(other)}
         for other in later.values():
@@ -145,12 +145,12 @@ class Sequences:
         while len(self._next) > _PAIRS:
             self._next.popitem(last=False)
 
-    def _keep(self, sent: _Sent) -> None:
+    def _keep(self, sent: _SentSequence) -> None:
         self._kept[sent.batches.identity] = sent
         self._kept.move_to_end(sent.batches.identity)
         while len(self._kept) > _KEPT:
             self._taken.discard(self._kept.popitem(last=False)[0])
 
-    def _forget(self, sent: _Sent) -> None:
+    def _forget(self, sent: _SentSequence) -> None:
         self._kept.pop(sent.batches.identity, None)
         self._taken.discard(sent.batches.identity)

@@ -1,6 +1,6 @@
 """A producer as both sides know it (pairs, sequences, transaction), and the requests made for it.
 
-The rules that use them stand in `translator` and `producer_pairs`.
+The rules that use them stand in `producers` and `producer_pairs`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from proxy.terminal import harmless, printable
 from recorder.replay.durations import PERCENTILES, Durations
-from recorder.replay.outcome import ApiCounts, FromBefore, RefusedCounts, Result, Source, Target, Verdict
+from recorder.replay.outcome import ApiCounts, FromBefore, ReachedTarget, RefusedCounts, Result, Source, Verdict
 from recorder.replay.results import words
 from recorder.terminal import Cell, Column, cell, count, duration, fitted, typed
 
@@ -102,7 +102,7 @@ def _head(result: Result) -> Iterator[RenderableType]:
     yield facts
 
 
-def facts_table(what: str, source: Source, target: Target, at: str, options: Sequence[str]) -> Table:
+def facts_table(what: str, source: Source, target: ReachedTarget, at: str, options: Sequence[str]) -> Table:
     """The source, target, time and options. `what`: the verb for the source."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)

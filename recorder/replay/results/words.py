@@ -21,11 +21,11 @@ from recorder.replay.outcome import (
     Mismatch,
     Plan,
     Progress,
+    ReachedTarget,
     RefusedCounts,
     Result,
     Source,
     Stream,
-    Target,
     Verdict,
 )
 from recorder.replay.prepare import listed
@@ -52,7 +52,7 @@ def source(played: Source) -> str:
     return f"{played.capture} ({sessions}, {moment(played.first_at_ns)} UTC, {duration(played.span_ns) or '0 s'})"
 
 
-def target(to: Target) -> str:
+def target(to: ReachedTarget) -> str:
     """The cluster that it was played to."""
     cluster = f", cluster {to.cluster_id}" if to.cluster_id else ""
     return f"{to.asked} ({count(len(to.nodes), 'node')}{cluster})"

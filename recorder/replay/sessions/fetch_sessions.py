@@ -32,7 +32,7 @@ from proxy.wire.primitives import Buffer
 from recorder.replay import partitions
 from recorder.replay.messages import batches
 from recorder.replay.partitions import Topic
-from recorder.replay.plan import Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import Exchange, NotSent, Origin, Reason, Resend, Values, Withheld
 from recorder.replay.producers.producer_pairs import Chosen
 from recorder.replay.translator import Translator
 
@@ -68,7 +68,7 @@ def session_use(values: Values) -> SessionUse:
     return SessionUse.GOES_ON
 
 
-class _Sent(NamedTuple):
+class _SentPart(NamedTuple):
     """A session's state once the target has taken a part: id, the part's epoch, partitions."""
 
     session: int
@@ -77,7 +77,7 @@ class _Sent(NamedTuple):
 
 
 @dataclass
-class _Own:
+class _OwnFetchSession:
     """The replay's session with a node: its id, the next epoch, and the partitions that the target knows in it."""
 
     session: int
@@ -86,7 +86,7 @@ class _Own:
 
 
 @dataclass
-class _Flight:
+class _FetchFlight:
     """One exchange. `table`: the recorded session's partitions.
 
     `parts`: the sessions' states after its parts, by node.
@@ -94,7 +94,7 @@ class _Flight:
 
     kind: SessionUse
     table: Table
-    parts: dict[int, _Sent] = field(default_factory=dict)
+    parts: dict[int, _SentPart] = field(default_factory=dict)
     has_left: bool = False
     begins_anew: bool = False
 
@@ -109,8 +109,8 @@ class FetchSessions(Translator):
     def __init__(self, chosen: Chosen) -> None:
         self._chosen = chosen
         self._tables: OrderedDict[Hashable, Table] = OrderedDict()
-        self._flights: dict[Origin, _Flight] = {}
-        self._own: dict[tuple[Connection, int], _Own] = {}
+        self._flights: dict[Origin, _FetchFlight] = {}
+        self._own: dict[tuple[Connection, int], _OwnFetchSession] = {}
 
     # translator
 
@@ -118,14 +118,14 @@ class FetchSessions(Translator):
         """True for APIs that this room translates."""
         return api_key == FETCH
 
-    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         """Names all partitions of the recorded session."""
         if exchange.api_key != FETCH or exchange.version < SESSIONS_FROM:
             return None
         flight = self._flights.get(exchange.origin)
         if flight is None:
             kind = session_use(values)
-            flight = self._flights[exchange.origin] = _Flight(kind, self._apply(exchange, values, kind))
+            flight = self._flights[exchange.origin] = _FetchFlight(kind, self._apply(exchange, values, kind))
         flight.parts, flight.has_left = {}, False
         if flight.kind is SessionUse.CLOSES and not self.nodes(exchange.connection):
             return Withheld(Reason.NO_SESSION)
@@ -144,7 +144,9 @@ class FetchSessions(Translator):
             if part.epoch < 0:
                 self._own.pop((exchange.connection, node), None)
             else:
-                self._own[exchange.connection, node] = _Own(part.session, epoch_after(part.epoch), part.partitions)
+                self._own[exchange.connection, node] = _OwnFetchSession(
+                    part.session, epoch_after(part.epoch), part.partitions
+                )
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Sends the request again if a session has to begin anew, unless the recorded one had to as well."""
@@ -186,13 +188,13 @@ class FetchSessions(Translator):
         if flight.kind is SessionUse.NONE or (self._chosen(FETCH, exchange.version) or 0) < SESSIONS_FROM:
             return _with_session(values, 0, -1)
         if flight.kind is SessionUse.CLOSES:
-            flight.parts[node] = _Sent(own.session if own else 0, -1, {})
+            flight.parts[node] = _SentPart(own.session if own else 0, -1, {})
             return _with_session(values, *flight.parts[node][:2])
         wanted = {(each.topic, each.partition): each.values for each in partitions.in_request(FETCH, values)}
         if own is None or not own.session or flight.kind is SessionUse.BEGINS:
-            flight.parts[node] = _Sent(own.session if own else 0, 0, wanted)
+            flight.parts[node] = _SentPart(own.session if own else 0, 0, wanted)
             return _with_session(values, *flight.parts[node][:2])
-        flight.parts[node] = _Sent(own.session, own.epoch, wanted)
+        flight.parts[node] = _SentPart(own.session, own.epoch, wanted)
         changed = {key: each for key, each in wanted.items() if own.partitions.get(key) != each}
         gone = [key for key in own.partitions if key not in wanted]
         return _with_session(values, own.session, own.epoch) | {

@@ -30,7 +30,7 @@ from proxy.wire.places import Partition
 from recorder.replay import partitions
 from recorder.replay.names import Names
 from recorder.replay.partitions import Topic, TopicPartition
-from recorder.replay.plan import Exchange, Origin, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import Exchange, NotSent, Origin, Reason, Resend, Values, Withheld
 from recorder.replay.requests.apis import SHARES
 from recorder.replay.sessions.decisions import Counterpart, Decision, Decisions, batches
 from recorder.replay.sessions.fetch_sessions import epoch_after
@@ -49,7 +49,7 @@ Connection = tuple[str, int]
 
 
 @dataclass
-class _Own:
+class _OwnShareSession:
     """The replay's session of a member with a node.
 
     Attributes:
@@ -66,7 +66,7 @@ class _Own:
 
 
 @dataclass
-class _Flight:
+class _ShareFlight:
     """One exchange.
 
     Attributes:
@@ -86,7 +86,7 @@ class _Flight:
     leaving: set[TopicPartition] = field(default_factory=set)
     decided: dict[TopicPartition, list[Decision]] = field(default_factory=dict)
     written: set[TopicPartition] = field(default_factory=set)
-    parts: dict[int, _Own | None] = field(default_factory=dict)
+    parts: dict[int, _OwnShareSession | None] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     has_left: bool = False
     begins_anew: bool = False
@@ -103,8 +103,8 @@ class ShareSessions(Translator):
         self._names = names
         self._decisions = Decisions(counterpart)
         self._tables: OrderedDict[tuple[Member, Connection], Table] = OrderedDict()
-        self._own: dict[Member, dict[int, _Own]] = {}
-        self._flights: dict[Origin, _Flight] = {}
+        self._own: dict[Member, dict[int, _OwnShareSession]] = {}
+        self._flights: dict[Origin, _ShareFlight] = {}
 
     # translator
 
@@ -112,7 +112,7 @@ class ShareSessions(Translator):
         """True for APIs that this room translates."""
         return api_key in SHARES
 
-    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         """Names the partitions of the recorded session, with acknowledgements in the target's offsets."""
         if exchange.api_key not in SHARES:
             return None
@@ -209,7 +209,7 @@ class ShareSessions(Translator):
         flight = self._flights.get(exchange.origin)
         if flight is None:
             return values
-        own = self._own.get(flight.member, {}).get(node) or _Own(exchange.connection)
+        own = self._own.get(flight.member, {}).get(node) or _OwnShareSession(exchange.connection)
         by = {connection: set(found) for connection, found in own.by.items()}
         if flight.closes:
             by.pop(exchange.connection, None)
@@ -224,7 +224,7 @@ class ShareSessions(Translator):
             flight.written.update(self._asked(values))
         wanted = set().union(*by.values())
         has_fetched = exchange.api_key == SHARE_FETCH
-        after = _Own(own.carrier, epoch_after(own.epoch), wanted if has_fetched else own.partitions, by)
+        after = _OwnShareSession(own.carrier, epoch_after(own.epoch), wanted if has_fetched else own.partitions, by)
         flight.parts[node] = None if epoch < 0 else after
         written = values | {"share_session_epoch": epoch}
         return written | _changes(values, epoch, own.partitions, wanted) if has_fetched else written
@@ -260,7 +260,7 @@ class ShareSessions(Translator):
 
     # recorded sessions
 
-    def _begin(self, exchange: Exchange, values: Values) -> _Flight:
+    def _begin(self, exchange: Exchange, values: Values) -> _ShareFlight:
         member = values["group_id"] or "", values["member_id"] or ""
         epoch, key = values["share_session_epoch"], (member, exchange.connection)
         topics: dict[str, Topic] = {}
@@ -284,7 +284,7 @@ class ShareSessions(Translator):
             known = self._names.topic(topic)
             if known is not None:
                 topics[known], places[known, index] = topic, None
-        return _Flight(member, exchange.api_key == SHARE_FETCH, epoch < 0, dict(table), topics, [*places])
+        return _ShareFlight(member, exchange.api_key == SHARE_FETCH, epoch < 0, dict(table), topics, [*places])
 
     def _add_told(self, exchange: Exchange, table: Table) -> None:
         """Adds the partitions of which the recorded answer gives records, if it is read already."""
@@ -294,7 +294,7 @@ class ShareSessions(Translator):
                 new = {"partition_index": each.partition, "acknowledgement_batches": []}
                 table.setdefault((each.topic, each.partition), new)
 
-    def _named(self, flight: _Flight) -> list[Values]:
+    def _named(self, flight: _ShareFlight) -> list[Values]:
         """The partitions that a request names: those of its session, and those with acknowledgements."""
         found: dict[Topic, dict[int, Values]] = {}
         for (topic, index), partition in flight.table.items() if flight.is_fetch and not flight.closes else ():
@@ -314,7 +314,9 @@ class ShareSessions(Translator):
             if topic is not None:
                 yield topic, each.partition
 
-    def _decided(self, exchange: Exchange, flight: _Flight, values: Values) -> dict[TopicPartition, list[Decision]]:
+    def _decided(
+        self, exchange: Exchange, flight: _ShareFlight, values: Values
+    ) -> dict[TopicPartition, list[Decision]]:
         """The acknowledgements that a request may send."""
         found = {place: self._decisions.due(flight.member, place) for place in flight.places}
         for topic, each in self._acknowledged(exchange, values) if values.get("is_renew_ack") else ():
@@ -328,11 +330,11 @@ class ShareSessions(Translator):
             if topic is not None:
                 yield topic, each
 
-    def _give_back(self, flight: _Flight, places: Iterable[TopicPartition]) -> None:
+    def _give_back(self, flight: _ShareFlight, places: Iterable[TopicPartition]) -> None:
         for place in places:
             self._decisions.give_back(flight.member, place, flight.decided.pop(place, ()))
 
-    def _put(self, member: Member, node: int, own: _Own | None) -> None:
+    def _put(self, member: Member, node: int, own: _OwnShareSession | None) -> None:
         owns = self._own.setdefault(member, {})
         before = owns.pop(node, None)
         if own is not None:

@@ -16,7 +16,7 @@ from proxy.wire.keys import ALTER_SHARE_GROUP_OFFSETS, SHARE_FETCH, SHARE_GROUP_
 from recorder.replay.cluster import GROUP
 from recorder.replay.names import Names
 from recorder.replay.partitions import TopicPartition
-from recorder.replay.plan import AskFirst, Exchange, Hold, MadeRequest, Reason, Refusal, ToCoordinator, Values
+from recorder.replay.plan import AskFirst, Exchange, Hold, MadeRequest, NotSent, Reason, ToCoordinator, Values
 from recorder.replay.translator import Translator
 
 PURPOSE = "to have share groups begin where the recorded ones did"
@@ -45,7 +45,7 @@ class ShareStarts(Translator):
         """True for APIs that this room translates."""
         return api_key in (SHARE_GROUP_HEARTBEAT, SHARE_FETCH)
 
-    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         """Holds a group's first join, or fetch, until the target knows where the group begins."""
         if not self.concerns(exchange.api_key, exchange.version) or values.get("member_epoch", _JOIN) != _JOIN:
             return None

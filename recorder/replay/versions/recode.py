@@ -49,7 +49,7 @@ class KeptField(NamedTuple):
     name: str
     before: Slot
     after: Slot
-    inner: Plan | None
+    inner: RecodePlan | None
 
 
 class TopicFields(NamedTuple):
@@ -61,7 +61,7 @@ class TopicFields(NamedTuple):
     id_after: str | None
 
 
-class Plan(NamedTuple):
+class RecodePlan(NamedTuple):
     """The changes of a struct's fields.
 
     Attributes:
@@ -91,16 +91,16 @@ def completed(kind: MessageKind, api_key: int, before: int, after: int, values: 
 
 
 @lru_cache(PLANS)
-def _plan(kind: MessageKind, api_key: int, before: int, after: int) -> Plan:
+def _plan(kind: MessageKind, api_key: int, before: int, after: int) -> RecodePlan:
     old, new = (layout(must(kind, api_key, version).message, version) for version in (before, after))
     return _struct_plan(old, new, new.flexible)
 
 
-def _struct_plan(old: Struct, new: Struct, flexible: bool) -> Plan:
+def _struct_plan(old: Struct, new: Struct, flexible: bool) -> RecodePlan:
     before, after = ({slot.name: slot for slot in struct} for struct in (old, new))
     topic = _named(before, after)
     renamed = {topic.name_before, topic.id_before} if topic else set()
-    return Plan(
+    return RecodePlan(
         tuple(_kept(before[name], slot, flexible) for name, slot in after.items() if name in before),
         tuple(
             slot
@@ -150,7 +150,7 @@ class _Recoding:
     def __init__(self, strict: bool, topics: Topics) -> None:
         self._strict, self._topics = strict, topics
 
-    def struct(self, plan: Plan, values: Mapping[str, Any], path: str) -> Values:
+    def struct(self, plan: RecodePlan, values: Mapping[str, Any], path: str) -> Values:
         if self._strict:
             self._check_losses(plan, values, path)
         found: Values = {}
@@ -164,7 +164,7 @@ class _Recoding:
             found[TAGS] = unknown
         return found
 
-    def _check_losses(self, plan: Plan, values: Mapping[str, Any], path: str) -> None:
+    def _check_losses(self, plan: RecodePlan, values: Mapping[str, Any], path: str) -> None:
         for slot in plan.lost:
             if slot.name in values and not is_default(slot, values[slot.name]):
                 raise _lost(path + slot.name)
@@ -187,7 +187,9 @@ class _Recoding:
             return None  # `_topic` looks for the id
         raise _lost(path + kept.name)
 
-    def _topic(self, topic: TopicFields, plan: Plan, values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    def _topic(
+        self, topic: TopicFields, plan: RecodePlan, values: Mapping[str, Any], path: str
+    ) -> Iterator[tuple[str, Any]]:
         """The fields of the later version that identify a topic."""
         name = values.get(topic.name_before) if topic.name_before else None
         topic_id = values.get(topic.id_before, NO_ID) if topic.id_before else NO_ID
@@ -210,7 +212,7 @@ class _Recoding:
             raise Loss(Withheld(Reason.NO_TOPIC, what))
         return found
 
-    def _unknown_tags(self, plan: Plan, tags: Mapping[int, bytes], path: str) -> dict[int, bytes]:
+    def _unknown_tags(self, plan: RecodePlan, tags: Mapping[int, bytes], path: str) -> dict[int, bytes]:
         """Tagged fields that the catalog doesn't know, if the later version has a tag buffer for them."""
         known = tags.keys() if plan.tags is None else plan.tags & tags.keys()
         if known and self._strict:
@@ -218,7 +220,7 @@ class _Recoding:
         return {tag: data for tag, data in tags.items() if tag not in known}
 
 
-def _may_be_null(plan: Plan, name: str) -> bool:
+def _may_be_null(plan: RecodePlan, name: str) -> bool:
     return any(kept.name == name and kept.after.nullable for kept in plan.kept)
 
 

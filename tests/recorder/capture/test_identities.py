@@ -19,7 +19,7 @@ from recorder.capture.reader import files, row_groups
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import LONGEST_NAME
 from recorder.capture.tap import Tap, open_tap
-from recorder.replay.recorded import recorded
+from recorder.replay.recorded_clusters import recorded_clusters
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import kill, segment_path, segments, spool_of
 from tests.recorder.capture.traffic import Player
@@ -93,12 +93,12 @@ def test_a_cluster_whose_connections_are_left_out_is_not_told_of_until_they_are_
     tap.node(1, "broker:9092", "0.0.0.0:19092", "other")
     tap.identified("main", ids=["an-id"])
     tap.flush()
-    assert recorded(tmp_path).ids == {("s", "main"): {"an-id"}}
+    assert recorded_clusters(tmp_path).ids == {("s", "main"): {"an-id"}}
     select, _ = tap.selection_change(RecordSettings())
     select()
     tap.close()
     compact(tmp_path)
-    found = recorded(tmp_path)
+    found = recorded_clusters(tmp_path)
     assert found.ids == {("s", "main"): {"an-id"}, ("s", "other"): {"its-id"}}
     assert Address("broker", 9092) in found.addresses
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from proxy import wire
 from proxy.wire.keys import SYNC_GROUP
 from recorder.replay.cluster import Cluster
-from recorder.replay.groups.translator import Groups
+from recorder.replay.groups.groups import Groups
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options

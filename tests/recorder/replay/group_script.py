@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from recorder.replay.cluster import Cluster
-from recorder.replay.groups.translator import Groups
+from recorder.replay.groups.groups import Groups
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.plan import Exchange, MadeRequest, Refusal, Resend, Values
+from recorder.replay.plan import Exchange, MadeRequest, NotSent, Resend, Values
 from tests.recorder.replay.group_clients import answer_to, like_recorded, recorded
 
 GROUP = "g"
@@ -52,7 +52,7 @@ class Script:
         self.groups = Groups(Pairs(), Names(prefix, names, cluster), Options(speed=speed, prefix=prefix))
         self.now = 0
 
-    def asked(self, exchange: Exchange) -> tuple[Refusal | None, Values]:
+    def asked(self, exchange: Exchange) -> tuple[NotSent | None, Values]:
         values = exchange.decoded()
         return self.groups.request(exchange, values, self.now), values
 

@@ -22,7 +22,7 @@ from recorder.replay.engine.engine import Engine
 from recorder.replay.engine.world import World, refused_anywhere
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.outcome import Ending, Result, Source, Target
+from recorder.replay.outcome import Ending, ReachedTarget, Result, Source
 from recorder.replay.plan import Exchange, FramePlace, Origin, Peer
 from recorder.replay.prepare import Prepared
 from recorder.replay.stream import AnswerRecorded, ConnectionClosed, ConnectionOpened, Happening, RequestRecorded
@@ -127,7 +127,7 @@ class Simulation:
         rows = deque(sorted(self.recording.happenings, key=lambda happening: happening.ns))
         found = survey(rows, choice.plays, lambda exchange: refused_anywhere(exchange, self.options))
         names = Names(self.options.prefix, found.topic_ids, self.cluster, found.internal)
-        result = Result(Source("capture"), Target("target"))
+        result = Result(Source("capture"), ReachedTarget("target"))
         self.world = World(self.options, choice.filter, found, self.cluster, names, self.prepared, result)
         self.engine = Engine(self.world, 0)
         self.rows = rows

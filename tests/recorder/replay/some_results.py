@@ -21,10 +21,10 @@ from recorder.replay.outcome import (
     Latency,
     Mismatch,
     Plan,
+    ReachedTarget,
     Result,
     Source,
     Stream,
-    Target,
     Touched,
 )
 from recorder.replay.plan import Exchange, Origin, Peer, Reason
@@ -37,7 +37,7 @@ START = 1_795_179_900 * SECOND
 SESSION = "20261120T130500-7f3a"
 SECRET = "hunter2-is-no-password"
 SOURCE = Source("/var/lib/kafka-wiretap/capture", (SESSION, "20261120T150000-91c2"), START, START + 3725 * SECOND)
-TARGET = Target(
+TARGET = ReachedTarget(
     "staging-1.example:9092,staging-2.example:9092",
     "q1Sh-9_ISia_zwGINzRvyQ",
     {1: "staging-1.example:9092", 2: "staging-2.example:9092", 3: "staging-3.example:9092"},
@@ -111,7 +111,7 @@ def hostile() -> Result:
     evil = f"</script><img src=http://evil.example/x onerror=alert(1)>{TEXT}"
     result = interrupted()
     result.source = replace(SOURCE, capture=f"/tmp/{evil}", sessions=(evil,))
-    result.target = Target(evil, evil, {1: evil})
+    result.target = ReachedTarget(evil, evil, {1: evil})
     result.options = (evil,)
     result.apis[evil] = ApiCounts(recorded=1, withheld=Counter({evil: 1}), mismatches=Counter({evil: 1}))
     result.made[evil] = 1

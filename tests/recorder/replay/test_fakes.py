@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.replay.consumers.offsets import Offsets
-from recorder.replay.groups.translator import Groups
+from recorder.replay.groups.groups import Groups
 from recorder.replay.options import Options
 from recorder.replay.outcome import Result, Verdict
 from recorder.replay.plan import Reason

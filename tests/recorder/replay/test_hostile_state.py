@@ -37,7 +37,7 @@ from recorder.replay.consumers.shared_records import SharedRecords
 from recorder.replay.mapping import Pairs
 from recorder.replay.options import Options
 from recorder.replay.plan import AskFirst, Exchange, Origin
-from recorder.replay.producers.translator import Producers
+from recorder.replay.producers.producers import Producers
 from recorder.replay.sessions.fetch_sessions import FetchSessions
 from recorder.replay.sessions.share_sessions import ShareSessions
 from recorder.replay.sessions.share_starts import ShareStarts

@@ -19,7 +19,7 @@ from proxy.wire.keys import (
 from proxy.wire.records import with_base_offset
 from recorder.replay.cluster import GROUP, Cluster
 from recorder.replay.options import Options
-from recorder.replay.outcome import BeforeKind, FromBefore, Plan, RefusedCounts, Source, Target
+from recorder.replay.outcome import BeforeKind, FromBefore, Plan, ReachedTarget, RefusedCounts, Source
 from recorder.replay.plan import Reason
 from recorder.replay.rehearsal import rehearse
 from tests.recorder.replay.simple import batch, produce, produced
@@ -40,7 +40,7 @@ def three_nodes() -> Cluster:
 
 def rehearsed(recording: Recording, cluster: Cluster, options: Options | None = None) -> Plan:
     simulation = Simulation(recording, lambda _: None, options or Options(), cluster=cluster)
-    plan = Plan(Source("capture"), Target("target"))
+    plan = Plan(Source("capture"), ReachedTarget("target"))
     rehearse(recording.happenings, simulation.world, simulation.world.target_topics(), plan)
     return plan
 

@@ -7,12 +7,12 @@ from recorder.replay.engine.item import Item, Lane
 from recorder.replay.engine.play import HeldLanes
 from recorder.replay.engine.routes import Routes
 from recorder.replay.options import Options
-from recorder.replay.outcome import Result, Source, Target
+from recorder.replay.outcome import ReachedTarget, Result, Source
 from recorder.replay.requests.order import Keys
 from tests.recorder.replay.group_clients import recorded
 from tests.recorder.replay.simple import LIST_VERSION, listed
 
-ROUTES = Routes(Options(), (), Result(Source("capture"), Target("target")), frozenset())
+ROUTES = Routes(Options(), (), Result(Source("capture"), ReachedTarget("target")), frozenset())
 OF_A, OF_B, COMMIT_TO_A, OF_NO_GROUP = Keys(member_of="a"), Keys(member_of="b"), Keys(commits_to="a"), Keys()
 
 

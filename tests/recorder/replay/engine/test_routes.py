@@ -18,8 +18,8 @@ from recorder.replay.engine.routes import Route, Routes
 from recorder.replay.mapping import ValueKind
 from recorder.replay.messages import SharedValues, remembered_request, repeatable
 from recorder.replay.options import Options
-from recorder.replay.outcome import Result, Source, Target
-from recorder.replay.plan import Exchange, Origin, Peer, Refusal, Values
+from recorder.replay.outcome import ReachedTarget, Result, Source
+from recorder.replay.plan import Exchange, NotSent, Origin, Peer, Values
 from recorder.replay.translator import Translator
 from recorder.replay.versions.choosing import choose
 from tests.recorder.replay.comparison.test_compare import a_full_response, responses, seeds
@@ -55,13 +55,13 @@ class Listener(Translator):
     def concerns(self, api_key: int, version: int) -> bool:
         return api_key == HEARTBEAT
 
-    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         self.heard.append(exchange.api_key)
         return None
 
 
 def routes(*translators: Translator, same: frozenset[ValueKind] = frozenset()) -> Routes:
-    return Routes(Options(admin=True), translators, Result(Source("capture"), Target("target")), same)
+    return Routes(Options(admin=True), translators, Result(Source("capture"), ReachedTarget("target")), same)
 
 
 def exchange(api_key: int | None, version: int, values: Values) -> Exchange:
@@ -170,7 +170,7 @@ def test_a_room_is_asked_only_where_it_has_something_to_say() -> None:
 
 
 def test_apis_without_counts_are_not_in_the_result() -> None:
-    result = Result(Source("capture"), Target("target"))
+    result = Result(Source("capture"), ReachedTarget("target"))
     found = Routes(Options(), (), result, frozenset()).of(exchange(METADATA, 9, {"topics": None}))
     assert not result.apis
     found.counts.sent += 1

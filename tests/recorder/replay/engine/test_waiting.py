@@ -5,11 +5,11 @@ from random import Random
 import pytest
 
 from proxy.wire.keys import JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, SYNC_GROUP
-from recorder.replay.engine.item import Item, Lane, State
+from recorder.replay.engine.item import Item, ItemState, Lane
 from recorder.replay.engine.routes import Routes
 from recorder.replay.engine.waiting import WaitGraph
 from recorder.replay.options import Options
-from recorder.replay.outcome import Result, Source, Target
+from recorder.replay.outcome import ReachedTarget, Result, Source
 from recorder.replay.plan import Hold, Reason, Values
 from recorder.replay.requests.order import Keys
 from recorder.replay.stream import RequestRecorded
@@ -25,7 +25,7 @@ VALUES: dict[int, Values] = {
     SYNC_GROUP: {"group_id": GROUP, "member_id": "m", "generation_id": 1, "assignments": []},
     LEAVE_GROUP: {"group_id": GROUP, "member_id": "m"},
 }
-ROUTES = Routes(Options(), (), Result(Source("capture"), Target("target")), frozenset())
+ROUTES = Routes(Options(), (), Result(Source("capture"), ReachedTarget("target")), frozenset())
 COMMIT = {"group_id": GROUP, "member_id": "m", "generation_id_or_member_epoch": 1, "topics": []}
 
 
@@ -48,7 +48,7 @@ def two_items(first: int, second: int) -> tuple[WaitGraph, Item, Item]:
 def test_members_requests_leave_in_recorded_order(first, second):
     waiting, earlier, later = two_items(first, second)
     assert waiting.holds_back(later)
-    earlier.state = State.HANDED_OVER
+    earlier.state = ItemState.HANDED_OVER
     assert waiting.left(earlier) == [later.lane]
     assert not waiting.holds_back(later)
 

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.replay.groups.member_states import TRANSITIONS, Event, Made, State
+from recorder.replay.groups.member_states import TRANSITIONS, Event, Made, MemberState
 
-PAIRS = [*itertools.product(State, Event)]
+PAIRS = [*itertools.product(MemberState, Event)]
 # a way into each state
-WAYS: dict[State, list[Event]] = {
-    State.ABSENT: [],
-    State.DROPPED: [Event.UNKNOWN],
-    State.STABLE: [Event.JOINED],
-    State.TOLD: [Event.JOINED, Event.TOLD],
-    State.TOLD_EARLY: [Event.JOINED, Event.TOLD_EARLY],
-    State.STALE: [Event.JOINED, Event.MUST_JOIN],
-    State.UNSYNCED: [Event.JOINED, Event.UNASSIGNED],
-    State.UNSURE: [Event.JOINED, Event.EPOCH_LOST],
-    State.LEAVING: [Event.JOINED, Event.EXPELLED],
+WAYS: dict[MemberState, list[Event]] = {
+    MemberState.ABSENT: [],
+    MemberState.DROPPED: [Event.UNKNOWN],
+    MemberState.STABLE: [Event.JOINED],
+    MemberState.TOLD: [Event.JOINED, Event.TOLD],
+    MemberState.TOLD_EARLY: [Event.JOINED, Event.TOLD_EARLY],
+    MemberState.STALE: [Event.JOINED, Event.MUST_JOIN],
+    MemberState.UNSYNCED: [Event.JOINED, Event.UNASSIGNED],
+    MemberState.UNSURE: [Event.JOINED, Event.EPOCH_LOST],
+    MemberState.LEAVING: [Event.JOINED, Event.EXPELLED],
 }
 CLASSIC_ALONE = {Event.UNASSIGNED, Event.SYNCED, Event.TOLD, Event.TOLD_EARLY, Event.JOIN_LOST, Event.REPLACED}
 MODERN_ALONE = {Event.EPOCH_LOST, Event.STILL_THERE}
@@ -40,11 +40,11 @@ SUCCESS = {
     Made.HEARTBEAT: Event.JOINED,
 }
 # classic -> the states that members of such groups never have
-FOREIGN = {True: {State.UNSURE}, False: {State.UNSYNCED, State.TOLD, State.TOLD_EARLY}}
+FOREIGN = {True: {MemberState.UNSURE}, False: {MemberState.UNSYNCED, MemberState.TOLD, MemberState.TOLD_EARLY}}
 
 
-def brought_to(state: State) -> State:
-    found = State.ABSENT
+def brought_to(state: MemberState) -> MemberState:
+    found = MemberState.ABSENT
     for event in WAYS[state]:
         found = found.after(event)
     assert found is state
@@ -121,15 +121,19 @@ class Twin:
         self.__init__()  # type: ignore[misc]
 
     @property
-    def state(self) -> State:
+    def state(self) -> MemberState:
         if self.must_join:
-            return State.STALE if self.is_in_group else State.DROPPED
+            return MemberState.STALE if self.is_in_group else MemberState.DROPPED
         if not self.is_in_group:
-            return State.ABSENT
-        mends = {State.LEAVING: self.leaves, State.UNSYNCED: self.lacks_assignment, State.UNSURE: self.lacks_epoch}
+            return MemberState.ABSENT
+        mends = {
+            MemberState.LEAVING: self.leaves,
+            MemberState.UNSYNCED: self.lacks_assignment,
+            MemberState.UNSURE: self.lacks_epoch,
+        }
         found = [state for state, applies in mends.items() if applies]
         assert len(found) <= 1
-        return found[0] if found else (State.STABLE, State.TOLD, State.TOLD_EARLY)[self.told]
+        return found[0] if found else (MemberState.STABLE, MemberState.TOLD, MemberState.TOLD_EARLY)[self.told]
 
     def made(self, *, classic: bool) -> Made | None:
         if self.leaves or (self.must_join and self.is_in_group and not classic):
@@ -144,7 +148,7 @@ class Twin:
 
 def test_every_event_has_a_row_and_every_row_a_cell_for_each_state():
     assert set(TRANSITIONS) == set(Event)
-    assert {len(row) for row in TRANSITIONS.values()} == {len(State)}
+    assert {len(row) for row in TRANSITIONS.values()} == {len(MemberState)}
 
 
 @pytest.mark.parametrize(("state", "event"), PAIRS, ids=[f"{state.name}-{event.name}" for state, event in PAIRS])
@@ -158,7 +162,7 @@ def test_each_pair_leads_where_the_twin_goes(state, event):
 
 @given(ANY_STORY)
 def test_any_story_ends_as_the_twins_does(story):
-    state, twin = State.ABSENT, Twin()
+    state, twin = MemberState.ABSENT, Twin()
     for event in story:
         state = state.after(event)
         twin.on(event)
@@ -166,7 +170,7 @@ def test_any_story_ends_as_the_twins_does(story):
 
 
 @pytest.mark.parametrize("classic", [True, False], ids=["classic", "modern"])
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", MemberState)
 def test_what_is_made_for_a_member_mends_what_the_twin_lacks(state, classic):
     if state in FOREIGN[classic]:
         return
@@ -179,14 +183,14 @@ def test_what_is_made_for_a_member_mends_what_the_twin_lacks(state, classic):
 @pytest.mark.parametrize("classic", [True, False], ids=["classic", "modern"])
 @given(st.data())
 def test_no_event_brings_a_member_into_a_state_of_the_other_kind_of_group(classic, data):
-    state = State.ABSENT
+    state = MemberState.ABSENT
     for event in data.draw(STORIES[classic]):
         state = state.after(event)
         assert state not in FOREIGN[classic]
 
 
 @pytest.mark.parametrize("classic", [True, False], ids=["classic", "modern"])
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", MemberState)
 def test_made_requests_that_succeed_settle_any_member_in_two_steps(state, classic):
     for _ in range(2):
         if not state.settled:
@@ -196,7 +200,7 @@ def test_made_requests_that_succeed_settle_any_member_in_two_steps(state, classi
     assert state.settled
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", MemberState)
 def test_a_member_is_in_the_group_after_a_join_and_not_after_it_has_left(state):
     assert state.after(Event.JOINED).present
     assert state.after(Event.JOINED).settled
@@ -207,8 +211,8 @@ def test_a_member_is_in_the_group_after_a_join_and_not_after_it_has_left(state):
 
 @given(ANY_STORY)
 def test_of_a_member_whose_connection_has_ended_nothing_is_mended_but_its_departure(story):
-    state = State.ABSENT
+    state = MemberState.ABSENT
     for event in story:
         state = state.after(event)
     silent = state.after(Event.SILENT)
-    assert silent.settled == (state is not State.LEAVING)
+    assert silent.settled == (state is not MemberState.LEAVING)

@@ -21,8 +21,7 @@ from recorder.replay.cluster import Cluster
 from recorder.replay.engine.world import World, refused_anywhere
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.outcome import Ending, Result, Source, Verdict
-from recorder.replay.outcome import Target as Reached
+from recorder.replay.outcome import Ending, ReachedTarget, Result, Source, Verdict
 from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
@@ -78,7 +77,7 @@ async def played(
         async with asking(target, cluster, options.wait) as asker:
             await asker.run(preparation.run())
             await asker.look_at_all()
-        result = Result(Source("capture"), Reached("target"))
+        result = Result(Source("capture"), ReachedTarget("target"))
         world = World(options, choice.plays, found, cluster, names, preparation.findings, result)
         conductor = Conductor(world, target, iter(every) if rows is None else rows)
         async with trio.open_nursery() as nursery:

@@ -21,7 +21,7 @@ from recorder.capture.reader import files, row_groups
 from recorder.capture.session import FolderError, WhenFull
 from recorder.replay.player import recording as module
 from recorder.replay.player.recording import Recording, recording
-from recorder.replay.recorded import recorded
+from recorder.replay.recorded_clusters import recorded_clusters
 
 RECORDED = Origin("then", 7, 3)
 NOBODY: dict[str, Any] = {"brokers": [], "topics": []}
@@ -116,7 +116,7 @@ def test_a_capture_of_a_replay_tells_what_its_target_can_be_known_by(tmp_path: P
         session.opened(number, "broker:9092", "127.0.0.1:5000", "127.0.0.1:9092", tls=False).close()
         session.identified("target")
     session.close()
-    found = recorded(tmp_path)
+    found = recorded_clusters(tmp_path)
     assert len(found.sessions_of("target")) == 1
     assert not found.without_id
     assert {Address("broker", 9092), Address("127.0.0.1", 9092)} <= found.addresses.keys()

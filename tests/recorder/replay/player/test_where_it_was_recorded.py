@@ -34,8 +34,7 @@ from recorder.replay.options import Options
 from recorder.replay.plan import Values
 from recorder.replay.player import guard
 from recorder.replay.player.run import Job, run
-from recorder.replay.recorded import Recorded
-from recorder.replay.recorded import recorded as recorded_at
+from recorder.replay.recorded_clusters import RecordedClusters, recorded_clusters
 from recorder.replay.refused import Refused
 from recorder.replay.stream import RequestRecorded, happenings
 from tests.recorder.replay.captures import SESSION, Row, event, request, response, write
@@ -734,18 +733,18 @@ def test_each_cluster_of_a_session_that_is_not_compacted_yet_counts(
 )
 def test_an_event_of_a_cluster_that_cannot_be_read_may_hide_its_id(job: Callable[..., Job], detail: str | None) -> None:
     told = [known_by("first", upstreams=("192.0.2.1:9092",)), event(9, None, "cluster", detail=detail)]
-    assert recorded_at(job("127.0.0.1:1", events=told).folder).unreadable == {SESSION}
+    assert recorded_clusters(job("127.0.0.1:1", events=told).folder).unreadable == {SESSION}
 
 
 def test_a_later_segment_that_tells_no_id_is_of_an_unknown_cluster(job: Callable[..., Job]) -> None:
     folder = job("127.0.0.1:1", events=[known_by("first")]).folder
     write(folder, frames(connection=2), [known_by(listeners=("192.0.2.1:9092",))], segment=2)
-    assert recorded_at(folder).without_id == [SESSION]
+    assert recorded_clusters(folder).without_id == [SESSION]
 
 
 @pytest.mark.parametrize("error", [0, 129])
 def test_an_id_counts_whatever_error_stands_beside_it(error: int) -> None:
-    known = Recorded(ids={("s", None): {"recorded"}})
+    known = RecordedClusters(ids={("s", None): {"recorded"}})
     with pytest.raises(guard.Forbidden, match="cluster recorded"):
         guard.Guard(known).check_answer("h", 1, METADATA, {"cluster_id": "recorded", "error_code": error})
     # a node that refuses to tell an id has told none
@@ -770,15 +769,15 @@ def test_a_damaged_log_may_have_told_another_cluster(job: Callable[..., Job], be
         tap.identified("main", ids=["fourth"])
     tap.flush()
     (log,) = (folder / "_spool" / OTHER_SESSION).glob("*.log")
-    assert recorded_at(folder).unreadable == set()
+    assert recorded_clusters(folder).unreadable == set()
     kept = log.read_bytes()
     damaged(log, b"third")
-    found = recorded_at(folder)
+    found = recorded_clusters(folder)
     assert (found.unreadable, bool(found.sessions_of("fourth"))) == ({OTHER_SESSION}, bool(behind))
     log.write_bytes(kept)
     # a write that is on its way is no damage
     log.write_bytes(kept[:-1])
-    assert recorded_at(folder).unreadable == set()
+    assert recorded_clusters(folder).unreadable == set()
     log.write_bytes(kept)
     tap.close()
 
@@ -795,7 +794,7 @@ def test_a_log_that_was_damaged_before_it_was_compacted_may_have_told_another_cl
     (log,) = (folder / "_spool" / OTHER_SESSION).glob("*.log")
     damaged(log, b"third")
     assert compact(folder).damaged
-    assert recorded_at(folder).unreadable == {OTHER_SESSION}
+    assert recorded_clusters(folder).unreadable == {OTHER_SESSION}
 
 
 def test_an_id_that_is_longer_than_a_capture_keeps_is_known_by_its_beginning(
@@ -809,12 +808,12 @@ def test_an_id_that_is_longer_than_a_capture_keeps_is_known_by_its_beginning(
 
 def test_a_row_without_a_clusters_name_is_of_any_of_them(job: Callable[..., Job]) -> None:
     told = [known_by("first", cluster="one"), known_by(upstreams=("192.0.2.1:9092",), cluster="two")]
-    assert recorded_at(job("127.0.0.1:1", rows=frames(cluster=None), events=told).folder).without_id == [SESSION]
+    assert recorded_clusters(job("127.0.0.1:1", rows=frames(cluster=None), events=told).folder).without_id == [SESSION]
 
 
 def test_brokers_that_told_no_id_may_be_of_another_cluster_than_those_that_did(job: Callable[..., Job]) -> None:
-    assert recorded_at(job("127.0.0.1:1", events=[known_by("first")]).folder).without_id == []
-    assert recorded_at(job("127.0.0.1:1", events=[known_by("first", "")]).folder).without_id == [SESSION]
+    assert recorded_clusters(job("127.0.0.1:1", events=[known_by("first")]).folder).without_id == []
+    assert recorded_clusters(job("127.0.0.1:1", events=[known_by("first", "")]).folder).without_id == [SESSION]
 
 
 def test_a_spool_that_is_a_link_is_refused_in_a_sentence(job: Callable[..., Job], tmp_path: Path) -> None:
@@ -874,7 +873,7 @@ def test_files_that_were_merged_behind_the_check_are_played(tmp_path: Path) -> N
     folder = tmp_path / "capture"
     for segment in (1, 2):
         write(folder, frames(connection=segment), [known_by("first")], segment=segment)
-    before = recorded_at(folder).listing
+    before = recorded_clusters(folder).listing
     shutil.rmtree(folder)
     rows = [*frames(connection=1), *frames(connection=2)]
     for file in (*write(folder, rows, [known_by("first")]).glob("*/*/*/*.parquet"),):
@@ -895,16 +894,16 @@ def test_a_segment_without_its_inventory_may_have_told_another_cluster(job: Call
     begin = decode_head(content).begin
     for kept in (content[:begin], content[: begin + 20], content[:begin] + bytes(len(content) - begin)):
         log.write_bytes(kept)
-        assert recorded_at(folder).unreadable == {OTHER_SESSION}
+        assert recorded_clusters(folder).unreadable == {OTHER_SESSION}
 
 
 def test_what_was_recorded_before_the_id_was_known_is_of_the_cluster_that_told_it(
     job: Callable[..., Job],
 ) -> None:
     folder = job("127.0.0.1:1", events=[known_by(listeners=("192.0.2.1:9092",))]).folder
-    assert recorded_at(folder).without_id == [SESSION]
+    assert recorded_clusters(folder).without_id == [SESSION]
     write(folder, frames(connection=2), [known_by("first")], segment=2)
-    assert recorded_at(folder).without_id == []
+    assert recorded_clusters(folder).without_id == []
 
 
 def test_an_hour_without_the_events_in_its_middle_has_no_id(job: Callable[..., Job]) -> None:
@@ -913,15 +912,15 @@ def test_an_hour_without_the_events_in_its_middle_has_no_id(job: Callable[..., J
     (of_frames,) = folder.glob("frames/*/*/*.parquet")
     for number in (2, 3):
         shutil.copy(of_frames, of_frames.with_name(f"{SESSION}-{number}-{number}.parquet"))
-    assert recorded_at(folder).without_id == [SESSION]
+    assert recorded_clusters(folder).without_id == [SESSION]
     shutil.copy(of_events, of_events.with_name(f"{SESSION}-3-3.parquet"))
-    assert recorded_at(folder).without_id == [SESSION]
+    assert recorded_clusters(folder).without_id == [SESSION]
     shutil.copy(of_events, of_events.with_name(f"{SESSION}-2-2.parquet"))
-    assert recorded_at(folder).without_id == []
+    assert recorded_clusters(folder).without_id == []
 
 
 def test_a_session_that_is_a_link_may_hide_a_cluster(job: Callable[..., Job], tmp_path: Path) -> None:
     folder = job("127.0.0.1:1", events=[known_by("first")]).folder
     (folder / "_spool").mkdir()
     (folder / "_spool" / OTHER_SESSION).symlink_to(tmp_path)
-    assert recorded_at(folder).unreadable == {OTHER_SESSION}
+    assert recorded_clusters(folder).unreadable == {OTHER_SESSION}

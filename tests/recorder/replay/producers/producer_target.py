@@ -16,13 +16,13 @@ from recorder.replay.plan import (
     Exchange,
     Hold,
     MadeRequest,
+    NotSent,
     Origin,
-    Refusal,
     Resend,
     Values,
     Withheld,
 )
-from recorder.replay.producers.translator import Producers
+from recorder.replay.producers.producers import Producers
 from tests.recorder.replay.producers.producer_exchanges import A0, V2, produce_answer
 from tests.recorder.replay.simulated import Broker, Place, exchange, names, passed, prefixed
 
@@ -67,7 +67,7 @@ class Target:
         for _ in range(20):
             each.dropped.clear()
             values = each.decoded()
-            refused: Refusal | None = self.producers.request(each, values, self.now)
+            refused: NotSent | None = self.producers.request(each, values, self.now)
             if refused is None:
                 return prefixed(values, self.options.prefix)  # type: ignore[no-any-return]
             assert not isinstance(refused, AnsweredBefore)

@@ -20,10 +20,10 @@ from recorder.replay.outcome import (
     Frame,
     Latency,
     Mismatch,
+    ReachedTarget,
     Result,
     Source,
     Stream,
-    Target,
 )
 from recorder.replay.results import report
 from tests.recorder.replay import some_results as results
@@ -50,7 +50,7 @@ MISMATCHES = st.builds(
 RESULTS = st.builds(
     Result,
     st.builds(Source, TEXT, st.lists(TEXT, max_size=2).map(tuple), NUMBER, NUMBER),
-    st.builds(Target, TEXT, st.none() | TEXT, st.dictionaries(st.integers(-1, 9), TEXT, max_size=2)),
+    st.builds(ReachedTarget, TEXT, st.none() | TEXT, st.dictionaries(st.integers(-1, 9), TEXT, max_size=2)),
     options=st.lists(TEXT, max_size=2).map(tuple),
     ending=st.sampled_from(Ending),
     apis=st.dictionaries(TEXT, APIS, max_size=2),

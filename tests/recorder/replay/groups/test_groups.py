@@ -68,7 +68,7 @@ def assigned(coordinator: Coordinator, identify=lambda member: member) -> dict[A
 
 def expected(player: Player, coordinator: Coordinator) -> dict[object, bytes]:
     """Returns the recorded members and their assignments, in the target's terms."""
-    return assigned(coordinator, lambda member: player.groups.expected(ValueKind.MEMBER, GROUP, member))
+    return assigned(coordinator, lambda member: player.pairs.target(ValueKind.MEMBER, member, GROUP))
 
 
 @each_row("speed", [1.0, None], ids=["1x", "max"])
@@ -217,7 +217,7 @@ MODERN = st.lists(
 def test_any_history_of_a_consumer_group_ends_with_the_recorded_members_settled(actions, seed, speed, version):
     capture, source = record_consumers(actions, seed=seed, version=version)
     player, target = play_consumers(capture, speed=speed)
-    found = {player.groups.expected(ValueKind.MEMBER, GROUP, member) for member in source.members}
+    found = {player.pairs.target(ValueKind.MEMBER, member, GROUP) for member in source.members}
     assert set(target.members) == found
     assert not player.withheld
     assert {one for member in target.members.values() for one in member.assigned} == {

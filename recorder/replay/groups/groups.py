@@ -20,10 +20,10 @@ from recorder.replay.groups.commits import Commits
 from recorder.replay.groups.members import Memberships
 from recorder.replay.groups.mending import Mending
 from recorder.replay.groups.modern_groups import ModernGroups
-from recorder.replay.mapping import Pairs, ValueKind
+from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
-from recorder.replay.plan import Exchange, MadeRequest, Refusal, Resend, Values
+from recorder.replay.plan import Exchange, MadeRequest, NotSent, Resend, Values
 from recorder.replay.translator import Translator
 
 
@@ -62,7 +62,7 @@ class Groups(Translator):
         """True for APIs that this room translates."""
         return api_key in self._rooms
 
-    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         """Translates `values`, or says why the request is not sent."""
         self._state.now = now
         room = self._rooms.get(exchange.api_key)
@@ -114,19 +114,3 @@ class Groups(Translator):
     def departure_failures(self) -> list[str]:
         """Members that could not leave at the end, and why."""
         return self._mending.departure_failures()
-
-    # -- for the comparison -----------------------------------------------------------------------------------------
-
-    def expected(self, what: ValueKind, scope: tuple[str, str] | str, recorded: str | int) -> object | None:
-        """The target's value for a recorded one; None if no answer gave it.
-
-        Args:
-            scope: the recorded group of a member id; (recorded group, member id) of a generation or member epoch.
-        """
-        return self._state.pairs.target(what, recorded, scope)
-
-    def leader(self, group: str) -> str | None:
-        """The recorded id of the member that the target elected last; None if that is no recorded member."""
-        found = self._state.groups.get(group)
-        members = found.members.values() if found and found.leader else ()
-        return next((member.id for member in members if found and member.target == found.leader), None)

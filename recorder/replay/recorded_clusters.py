@@ -51,7 +51,7 @@ TELLS_BROKERS = frozenset(key for key in apis.api_keys() if any(_paths(key, each
 
 
 @dataclass(slots=True)
-class Recorded:
+class RecordedClusters:
     """The recorded clusters, and the listeners before them.
 
     Attributes:
@@ -152,7 +152,7 @@ class Recorded:
                     self.addresses[Address(host, port)].add(part[0])
 
 
-def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
+def recorded_clusters(folder: Path, sessions: Sequence[str] = ()) -> RecordedClusters:
     """What the events of a capture tell, those of all its sessions; where a session has none, what its frames tell.
 
     Args:
@@ -160,7 +160,7 @@ def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
 
     Errors: DamagedFileError, UnknownFormatError, OverBudget; OSError if the spool can't be read.
     """
-    found = Recorded()
+    found = RecordedClusters()
     # before the files: what is compacted meanwhile stands in them
     for name in session.sessions(folder):
         _add_running(found, folder, name)
@@ -189,7 +189,7 @@ def recorded(folder: Path, sessions: Sequence[str] = ()) -> Recorded:
     return found
 
 
-def _rows(found: Recorded, file: CaptureFile, columns: Sequence[str], sessions: Sequence[str]) -> Iterator[Any]:
+def _rows(found: RecordedClusters, file: CaptureFile, columns: Sequence[str], sessions: Sequence[str]) -> Iterator[Any]:
     try:
         for table in row_groups(file, columns):
             yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
@@ -204,7 +204,7 @@ def is_played(session: str, sessions: Sequence[str]) -> bool:
     return not sessions or session.startswith(tuple(sessions))
 
 
-def _add_running(found: Recorded, folder: Path, name: str) -> None:
+def _add_running(found: RecordedClusters, folder: Path, name: str) -> None:
     """Adds what the log of a session tells that is not compacted yet. A segment begins with all told before it.
 
     Its last bytes may still be on their way.

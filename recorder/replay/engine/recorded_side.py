@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from proxy.wire.errors import WireError
 from proxy.wire.keys import INIT_PRODUCER_ID, PRODUCE
-from recorder.replay.engine.item import Item, Lane, State
+from recorder.replay.engine.item import Item, ItemState, Lane
 from recorder.replay.engine.play import Play
 from recorder.replay.plan import Exchange, FramePlace, Reason, Withheld
 from recorder.replay.requests.order import Order, keys_of_answer
@@ -16,7 +16,7 @@ from recorder.replay.stream import AnswerRecorded, ConnectionClosed, Happening, 
 AHEAD_NS = 5 * 10**9
 
 
-class Recorded:
+class RecordedSide:
     """The recording's side of a play. `complete`: called for an item that both sides have answered."""
 
     def __init__(self, play: Play, complete: Callable[[Item, int], None]) -> None:
@@ -95,7 +95,7 @@ class Recorded:
         """The recorded answer was read, or there is none. `place`: of its frame in the capture."""
         play = self._play
         item.is_recording_done = True
-        if item.state is State.SETTLED:
+        if item.state is ItemState.SETTLED:
             # it was settled before its recorded answer was read: its bytes are no longer kept
             play.memory.forget(item)
             return
@@ -104,7 +104,7 @@ class Recorded:
                 item.keys = item.keys.with_blocks(more)
             play.waiting.answer_read(item)
         play.memory.answer_read(item, place, now)
-        if item.state is State.ANSWERED:
+        if item.state is ItemState.ANSWERED:
             self._complete(item, now)
         lane = item.lane
         if not lane.queue:

@@ -37,7 +37,7 @@ from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.partitions import TopicPartition
-from recorder.replay.plan import NO_ANSWER, Exchange, MadeRequest, Reason, Refusal, Resend, Values, Withheld
+from recorder.replay.plan import NO_ANSWER, Exchange, MadeRequest, NotSent, Reason, Resend, Values, Withheld
 from recorder.replay.producers.produce import FENCED, OUT_OF_ORDER, ProduceTranslator
 from recorder.replay.producers.producer_pairs import Chosen, ProducerPairs, pair_of
 from recorder.replay.producers.sequences import Pair
@@ -56,7 +56,7 @@ _BELOW_4 = "v3_and_below_"
 
 
 class _Rules(NamedTuple):
-    request: Callable[[Exchange, Values, int], Refusal | None]
+    request: Callable[[Exchange, Values, int], NotSent | None]
     answered: Callable[[Exchange, Values], Resend | None]
 
 
@@ -86,7 +86,7 @@ class Producers(Translator):
         """True for APIs that this room translates."""
         return api_key in self._rules
 
-    def request(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def request(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         """Writes the target's pairs and sequences into a recorded request. Errors: WireError for unreadable batches."""
         rules = self._rules.get(exchange.api_key)
         return rules.request(exchange, values, now) if rules else None
@@ -144,19 +144,19 @@ class Producers(Translator):
 
     # requests
 
-    def _produce(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def _produce(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         producer = self._producer(values.get("transactional_id"))
         if producer is None:
             return self._produces.request(exchange, values, now, None)
         # translated first: partitions that are left out must not join the transaction
-        refused = self._produces.request(exchange, values, now, producer)
-        if refused is not None or self._known.is_v2(PRODUCE, exchange.version):
-            return refused
+        not_sent = self._produces.request(exchange, values, now, producer)
+        if not_sent is not None or self._known.is_v2(PRODUCE, exchange.version):
+            return not_sent
         pairs = self._produces.pairs(exchange)
         missing = sorted(pairs.keys() - producer.partitions)
         return self._join(producer, pairs[missing[0]], missing, now) if missing else None
 
-    def _init(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def _init(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         producer = self._producer(values["transactional_id"])
         values["transaction_timeout_ms"] = self._stretched(values["transaction_timeout_ms"])
         recorded = pair_of(values)
@@ -168,15 +168,15 @@ class Producers(Translator):
             values["producer_id"], values["producer_epoch"] = known.pairs.get(recorded, NO_PAIR)
         return None
 
-    def _add(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def _add(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         prefix = _BELOW_4 if exchange.api_key == ADD_PARTITIONS_TO_TXN else ""
-        refused = self._quote(values, now, prefix=prefix)
-        return refused if isinstance(refused, Refusal) else None
+        not_sent = self._quote(values, now, prefix=prefix)
+        return not_sent if isinstance(not_sent, NotSent) else None
 
-    def _commit(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def _commit(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         is_v2 = self._known.is_v2(TXN_OFFSET_COMMIT, exchange.version)
         found = self._quote(values, now, stays=self._stays(exchange))
-        if isinstance(found, Refusal):
+        if isinstance(found, NotSent):
             return found
         producer, group = self._known.of_transaction(values["transactional_id"]), values["group_id"]
         if is_v2 or group in producer.groups:
@@ -192,9 +192,9 @@ class Producers(Translator):
             partial(self._unjoined, producer, found),
         )
 
-    def _end(self, exchange: Exchange, values: Values, now: int) -> Refusal | None:
+    def _end(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         found = self._quote(values, now, stays=self._stays(exchange))
-        if isinstance(found, Refusal):
+        if isinstance(found, NotSent):
             return found
         producer = self._known.of_transaction(values["transactional_id"])
         is_v2 = self._known.is_v2(END_TXN, exchange.version)
@@ -203,7 +203,7 @@ class Producers(Translator):
             return Withheld(Reason.NO_TRANSACTION, "nothing is in it: error 48")
         return None
 
-    def _quote(self, values: Values, now: int, *, prefix: str = "", stays: bool = False) -> Pair | Refusal:
+    def _quote(self, values: Values, now: int, *, prefix: str = "", stays: bool = False) -> Pair | NotSent:
         """Writes the target's pair, unless the transaction has failed."""
         transactional_id = values.get(f"{prefix}transactional_id")
         if transactional_id is None:
@@ -215,7 +215,7 @@ class Producers(Translator):
             values[f"{prefix}producer_id"], values[f"{prefix}producer_epoch"] = found
         return found
 
-    def _join(self, producer: Producer, pair: Pair, places: list[TopicPartition], now: int) -> Refusal:
+    def _join(self, producer: Producer, pair: Pair, places: list[TopicPartition], now: int) -> NotSent:
         topics: dict[str, list[int]] = {}
         for topic, index in places:
             topics.setdefault(self._names.target_topic(topic), []).append(index)
