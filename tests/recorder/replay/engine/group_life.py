@@ -35,23 +35,37 @@ class CommittingClient(ClassicClient):
 
     def _commit(self, done: Callable[[Values], None]) -> None:
         self.beats = 0
+        self._ask(OFFSET_COMMIT, COMMIT_VERSION, self._committed(), done)
+
+    def _committed(self) -> Values:
         partition = {"partition_index": 0, "committed_offset": self.generation, "committed_metadata": ""}
-        values = {
+        return {
             "group_id": GROUP,
             "generation_id_or_member_epoch": self.generation,
             "member_id": self.id,
             "group_instance_id": self.instance,
             "topics": [{"name": "a", "partitions": [partition]}],
         }
-        self._ask(OFFSET_COMMIT, COMMIT_VERSION, values, done)
 
 
-def lived(actions: list[tuple[int, str, int]], *, seed: int = 0) -> Recording:
+class TwoConnectionsClient(CommittingClient):
+    """A consumer that commits as soon as it has its partitions, on a connection of its own."""
+
+    def _synced(self, answer: Values) -> None:
+        super()._synced(answer)
+        if not answer["error_code"]:
+            other = self.capture.open()
+            self.capture.ask(other, OFFSET_COMMIT, COMMIT_VERSION, self._committed(), lambda _: None)
+
+
+def lived(
+    actions: list[tuple[int, str, int]], *, seed: int = 0, client: type[ClassicClient] = CommittingClient
+) -> Recording:
     """Records clients that act at these times (in tenths of a second)."""
     clock = Clock()
     coordinator = Coordinator(clock, (f"recorded-{n}" for n in count()))
     capture = Capture(clock, coordinator.handle, Random(seed))
-    clients = [CommittingClient(capture, number) for number in range(4)]
+    clients = [client(capture, number) for number in range(4)]
     for number, action, tenths in actions:
         clock.at(tenths * SECOND // 10, getattr(clients[number], action))
     clock.run(LONGEST + CALM)

@@ -9,11 +9,11 @@ from recorder.replay.engine.item import Item, ItemState, Lane
 from recorder.replay.engine.routes import Routes
 from recorder.replay.engine.waiting import WaitGraph
 from recorder.replay.options import Options
-from recorder.replay.outcome import ReachedTarget, Result, Source
+from recorder.replay.outcome import ReachedTarget, Result, Source, Verdict
 from recorder.replay.plan import Hold, Reason, Values
 from recorder.replay.requests.order import Keys
 from recorder.replay.stream import RequestRecorded
-from tests.recorder.replay.engine.group_life import Life, lived
+from tests.recorder.replay.engine.group_life import Life, TwoConnectionsClient, lived
 from tests.recorder.replay.group_clients import recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, joined
 from tests.recorder.replay.simulation import MS, Recording
@@ -93,6 +93,20 @@ def test_at_max_speed_a_commit_during_a_join_leaves_after_the_join_and_before_it
     newcomers = [(got.at, at) for at, got, _ in life.answered if got.key == JOIN_GROUP and got.channel == 2]
     left, answered = newcomers[-1]
     assert left < committed < answered
+
+
+@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
+@pytest.mark.parametrize("elect", [min, max], ids=["the recorded leader", "the follower"])
+def test_a_member_commits_on_another_connection_once_it_has_its_assignment_whoever_leads(elect, speed):
+    """A target that elects the recorded follower answers the recorded leader's SyncGroup only after the follower's."""
+    history = [(number, "start", 100) for number in range(3)]
+    life = Life(lived(history, client=TwoConnectionsClient), speed=speed, elect=elect)
+    synced = {got.values["member_id"]: at for at, got, _ in life.answered if got.key == SYNC_GROUP}
+    commits = {got.values["member_id"]: got.at for got in life.simulation.asked(OFFSET_COMMIT)}
+    assert len(commits) == 3
+    assert [member for member, at in commits.items() if at <= synced[member]] == []
+    assert {code for _, got, values in life.answered if got.key == OFFSET_COMMIT for code in codes(values)} == {0}
+    assert life.result.verdict is Verdict.EQUAL
 
 
 def codes(values):
