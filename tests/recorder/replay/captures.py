@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from proxy.wire import apis, catalog
+from recorder.capture import body_stream
 from recorder.capture.frames import events_schema, frames_schema
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -51,6 +55,18 @@ def _api(key: int, version: int) -> Row:
     return {"api_key": key, "api": apis.api_name(key), "api_version": version}
 
 
+def checksums(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the blocks of frames whose checksums are computed from now on."""
+    sizes: list[int] = []
+
+    def crc32(data: bytes, before: int = 0) -> int:
+        sizes.append(len(data))
+        return zlib.crc32(data, before)
+
+    monkeypatch.setattr(body_stream, "zlib", SimpleNamespace(crc32=crc32))
+    return sizes
+
+
 def write(
     folder: Path, frames: Sequence[Row], events: Sequence[Row] = (), group: int = 3, segment: int = 1, **stored: Any
 ) -> Path:
@@ -62,3 +78,7 @@ def write(
             table = pa.Table.from_pylist([each for each in rows if each["session"] == session], schema)
             pq.write_table(table, place / f"{session}-{segment}-{segment}.parquet", row_group_size=group, **stored)
     return folder
+
+
+# how the recorder stores frames, for `write`: pages of one encoding, with checksums
+AS_RECORDED: Row = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True}

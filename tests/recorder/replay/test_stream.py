@@ -2,10 +2,8 @@
 
 import os
 import threading
-import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.keys import HEARTBEAT, METADATA
-from recorder.capture import body_stream
 from recorder.capture.frames import DamagedFileError, frames_schema
 from recorder.capture.reader import CheckedBodies, last_ns
 from recorder.replay import stream
@@ -28,7 +25,18 @@ from recorder.replay.stream import (
     happenings,
     in_steps,
 )
-from tests.recorder.replay.captures import NOON_NS, SESSION, Row, event, request, response, row, write
+from tests.recorder.replay.captures import (
+    AS_RECORDED,
+    NOON_NS,
+    SESSION,
+    Row,
+    checksums,
+    event,
+    request,
+    response,
+    row,
+    write,
+)
 
 OTHER = "20261121T120000Z-xyz"
 # files as the recorder writes them, and as another program may rewrite them
@@ -132,21 +140,14 @@ def write_one_page(folder: Path, compression: str = "none") -> Path:
     """Writes frames in one page with a checksum. Returns their file."""
     rows = [row(ns, 1, 2 * ns, b"x" * 100, api_key=METADATA, api_version=12) for ns in range(3)]
     # statistics would hold a frame's bytes a second time
-    stored: Row = {"use_dictionary": False, "write_page_checksum": True, "write_statistics": ["mono_ns"]}
-    write(folder, rows, compression=compression, **stored)
+    write(folder, rows, write_statistics=["mono_ns"], **AS_RECORDED | {"compression": compression})
     (file,) = (folder / "frames").rglob("*.parquet")
     return file
 
 
 def test_checksums_are_computed_in_the_first_pass_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_one_page(tmp_path)
-    checked, computed = CheckedBodies(), list[int]()
-
-    def crc32(data: bytes, before: int = 0) -> int:
-        computed.append(len(data))
-        return zlib.crc32(data, before)
-
-    monkeypatch.setattr(body_stream, "zlib", SimpleNamespace(crc32=crc32))
+    checked, computed = CheckedBodies(), checksums(monkeypatch)
     assert len([*happenings(tmp_path, checked=checked)]) == 3
     assert computed
     computed.clear()

@@ -28,9 +28,10 @@ from recorder.replay.player.run import Job, run
 from recorder.replay.prepare import Preparation, Prepared
 from recorder.replay.refused import Refused
 from recorder.replay.settings import FileSettings
+from recorder.replay.stream import DiskRead
 from recorder.replay.survey import NameUse, Survey
 from tests.recorder.replay import some_results
-from tests.recorder.replay.captures import event, request, response, write
+from tests.recorder.replay.captures import AS_RECORDED, checksums, event, request, response, write
 
 
 @pytest.fixture
@@ -99,6 +100,19 @@ def test_an_address_that_was_dialled_in_the_recording_is_refused_before_it_is_di
         run(job)
     assert not surveyed
     assert run(replace(job, options=Options(onto_recorded=True))) == 0
+
+
+def test_what_the_survey_has_checked_is_not_checked_again_when_it_is_played(
+    tmp_path: Path, surveyed: list[Survey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, computed = Options(), checksums(monkeypatch)
+    frames = [request(10, 1, 0, METADATA, 12, {"topics": None}), response(20, 1, 0, METADATA, 12, {})]
+    job = Job(write(tmp_path, frames, **AS_RECORDED), (("127.0.0.1", 1),), options, Choice(options))
+    assert run(job) == 0
+    assert computed
+    computed.clear()
+    assert sum(not isinstance(step, DiskRead) for step in job.steps()) == 2
+    assert not computed
 
 
 def test_filters_that_leave_nothing_are_refused(job: Job, surveyed: list[Survey]) -> None:
