@@ -216,10 +216,10 @@ async def test_a_large_held_answer_takes_its_share_until_it_is_released(nodes):
     share = share_of(held)
     subject = make_rewriter(exchange(METADATA, 12, frame), nodes, share, LIMIT)
     await fed(subject, memoryview(frame)[:1000], last=False)
-    assert held._held == size
+    assert share.size == size
     share.release()
     share.release()
-    assert held._held == 0
+    assert share.size == 0
 
 
 @pytest.mark.parametrize("size", [50_000, 10**6])
@@ -232,9 +232,9 @@ async def test_a_large_tail_takes_its_share_until_it_is_released(size, nodes):
     subject = make_rewriter(exchange(FETCH, 16, frame), nodes, share, LIMIT)
     for piece in cut(frame[:-1], size):
         await fed(subject, memoryview(piece), last=False)
-    assert held._held == tail > COUNTED_ABOVE
+    assert share.size == tail > COUNTED_ABOVE
     share.release()
-    assert held._held == 0
+    assert share.size == 0
 
 
 async def test_api_versions_is_reduced(nodes, share):
