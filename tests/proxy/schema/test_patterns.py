@@ -1,10 +1,18 @@
 """Tests of the matcher of names and patterns."""
 
+import gc
+import weakref
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.schema.patterns import Patterns, matching_nothing
 from tests.tables import each_row
+
+
+class Name(str):
+    """A name that can be watched."""
+
 
 NAMES = st.text(st.sampled_from("ab1[]*?!:-ü"), min_size=1, max_size=9)
 
@@ -77,15 +85,23 @@ def test_listeners_may_be_spelled_in_every_way_of_an_address(pattern, listener, 
 
 def test_names_that_peers_choose_do_not_fill_the_memory(monkeypatch):
     monkeypatch.setattr("proxy.schema.patterns.MAX_REMEMBERED", 2)
-    chosen = Patterns(("1*",))
-    assert [chosen.matches(str(number)) for number in range(20)] == [str(number)[0] == "1" for number in range(20)]
-    assert len(chosen._cache) == 2
+    chosen, alive = Patterns(("1*",)), weakref.WeakSet[Name]()
+    for number in range(20):
+        name = Name(number)
+        alive.add(name)
+        assert chosen.matches(name) is name.startswith("1")
+    del name
+    gc.collect()
+    assert sorted(alive) == ["0", "1"]
 
 
 def test_names_that_are_longer_than_any_are_not_remembered():
-    chosen = Patterns(("1*",))
-    assert chosen.matches("1" * 257)
-    assert chosen._cache == {}
+    chosen, name = Patterns(("1*",)), Name("1" * 257)
+    alive = weakref.ref(name)
+    assert chosen.matches(name)
+    del name
+    gc.collect()
+    assert alive() is None
 
 
 @each_row(

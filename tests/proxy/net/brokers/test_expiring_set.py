@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+
 import trio
 
 from proxy.net.brokers.expiring_set import ExpiringSet
@@ -33,8 +35,13 @@ async def test_a_discarded_item_is_gone(autojump_clock):
 
 
 async def test_expired_items_take_no_memory(autojump_clock):
-    found: ExpiringSet[int] = ExpiringSet(5)
-    for number in range(20):
-        found.add(number)
+    class Item: ...
+
+    found, alive = ExpiringSet[Item](5), weakref.WeakSet[Item]()
+    for _ in range(20):
+        item = Item()
+        found.add(item)
+        alive.add(item)
         await trio.sleep(1)
-    assert len(found._added) <= 5
+    assert item in found
+    assert len(alive) <= 5
