@@ -115,6 +115,19 @@ def test_what_the_survey_has_checked_is_not_checked_again_when_it_is_played(
     assert not computed
 
 
+def test_a_capture_with_a_damaged_frame_is_refused_before_the_target_is_asked(
+    tmp_path: Path, surveyed: list[Survey]
+) -> None:
+    options, stored = Options(), AS_RECORDED | {"compression": "none", "write_statistics": ["mono_ns"]}
+    frames = [request(ns, 1, ns, METADATA, 12, {"topics": [{"name": "a-topic"}]}) for ns in range(2)]
+    job = Job(write(tmp_path, frames, **stored), (("127.0.0.1", 1),), options, Choice(options))
+    (file,) = (tmp_path / "frames").rglob("*.parquet")
+    file.write_bytes(file.read_bytes().replace(b"a-topic", b"b-topic"))
+    with pytest.raises(Refused, match="a page whose checksum is wrong"):
+        run(job)
+    assert not surveyed
+
+
 def test_filters_that_leave_nothing_are_refused(job: Job, surveyed: list[Survey]) -> None:
     with pytest.raises(Refused, match="has no request that the filters let through"):
         run(replace(job, choice=Choice(job.options, filter_of({"client": ["nobody"]}))))
