@@ -71,7 +71,7 @@ def facts(
         "versions": lambda: _versions(tables.clients),
         "clients": lambda: _clients(tables.clients),
         "topics": lambda: _topics(tables),
-        "deliveries": lambda: delivery(delivered(tables.checked_batches), line).topics,
+        "deliveries": lambda: delivery(delivered(tables.all_batches), line).topics,
         "groups": lambda: groups(tables.of_groups(line.bin_ns), line).groups,
         "nodes": lambda: partitions(within, tables.changes).nodes,
     }
@@ -127,7 +127,7 @@ def _versions(clients: DataFrame) -> tuple[VersionFacts, ...]:
 
 def _topics(tables: Tables) -> Table[TopicFacts]:
     """Returns how each topic is written, the most batches first."""
-    sent = tables.checked_batches.filter((F.col(SIDE) == REQUEST) & F.col("topic").isNotNull() & ~F.col("is_control"))
+    sent = tables.all_batches.filter((F.col(SIDE) == REQUEST) & F.col("topic").isNotNull() & ~F.col("is_control"))
     is_idempotent = F.col("producer_id").isNotNull() & F.col("base_sequence").isNotNull()
     batches = sent.groupBy("topic").agg(
         F.count("*").alias("batches"),

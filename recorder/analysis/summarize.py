@@ -72,7 +72,7 @@ QUESTIONS: Mapping[str, Callable[[SectionInput], Any]] = {
     "traffic": lambda of: traffic(of.tables.kept, of.line),
     "connections": lambda of: connections(of.captured, of.tables.kept, of.line),
     "events": lambda of: events(of.captured),
-    "delivery": lambda of: delivery(delivered(of.tables.checked_batches), of.line),
+    "delivery": lambda of: delivery(delivered(of.tables.all_batches), of.line),
     "groups": lambda of: groups(of.tables.of_groups(of.line.bin_ns), of.line),
     "metadata": lambda of: metadata(of.tables.changes, of.line),
 }

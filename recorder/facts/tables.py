@@ -32,7 +32,7 @@ from recorder.facts.topics import PARTITION_APIS, contents, places
 from recorder.facts.transactions import TRANSACTION_FACTS
 
 # of all tables together
-NUMBER = 1
+NUMBER = 2
 
 _FRAME_FACTS = (
     Column("error_code", "smallint", "the first code other than 0 of an answer; null: none, or unknown"),
