@@ -35,7 +35,7 @@ from recorder.analysis.report import missing
 from recorder.analysis.report_decoders import OF_FINDINGS
 from recorder.analysis.summary.bounds import Table, Timeline
 from recorder.analysis.summary.sections.findings import Findings
-from recorder.analysis.table_cache import TableCache
+from recorder.analysis.table_cache import Deferred, TableCache
 from recorder.analysis.tables.deliveries import delivered
 from recorder.analysis.tables.errors import errors
 from recorder.capture import frames as c
@@ -55,8 +55,9 @@ def facts(
     say: Callable[[str], None] = lambda step: None,
 ) -> Facts:
     """Returns the capture's side. `folder`: its shown name; `own`: thresholds by rule; `say`: called at each step."""
-    within = replace(captured, cache=TableCache(), together=OF_FINDINGS)
-    within = replace(within, events=within.once("events", lambda: captured.events))
+    keeping = replace(captured, cache=TableCache(), together=OF_FINDINGS)
+    kept_events = Deferred(lambda: keeping.once("events", lambda: captured.events))
+    within = replace(keeping, events_read=kept_events)
     say(f"looking at the time that {folder} spans")
     held = _held(within, folder)
     if not held.frames:

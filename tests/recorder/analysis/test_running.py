@@ -20,7 +20,8 @@ from pyspark.sql.types import TimestampType
 
 from recorder.analysis import job, running
 from recorder.analysis.bodies import Captured
-from recorder.analysis.running import Place, _answer, ask, in_utc
+from recorder.analysis.place import Place
+from recorder.analysis.running import _answer, ask, in_utc
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import load
 from recorder.analysis.tables.answers import answers

@@ -33,7 +33,9 @@ def test_one_of_sixteen_plain_batches_is_compressed_as_a_sample() -> None:
     chosen = [one for one in plain if int.from_bytes(one[17:21]) % SAMPLED == 0]
     rows = own(BATCHES, fetched(*plain))
     sampled = [(row["sampled_bytes"], row["folded_bytes"]) for row in rows if "sampled_bytes" in row]
-    assert sampled == [(len(one), len(zlib.compress(one, 1))) for one in chosen]
+    assert [size for size, _ in sampled] == [len(one) for one in chosen]
+    # with another window zlib ends its blocks elsewhere
+    assert all(abs(folded - len(zlib.compress(one, 1))) <= 4 for (_, folded), one in zip(sampled, chosen, strict=True))
     assert 10 < len(sampled) < 50
     folded = own(BATCHES, fetched(*(made(number, Compression.GZIP) for number in range(100))))
     assert not any("sampled_bytes" in row for row in folded)
