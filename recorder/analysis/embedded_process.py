@@ -21,8 +21,24 @@ _ENDS_WITHIN = 10
 # What Sail's own Python imports for the first function of Python that it runs, and what our functions need: the process
 # imports these while it waits for its first question.
 _NEEDED = ("pandas", "pyspark.worker", "recorder.analysis.bodies")
+
 # bytes of the longest name that a Unix socket may have, less some
 _LONGEST_NAME = 100
+
+
+def _settings() -> dict[str, str]:
+    """Sail's settings as variables, which a user's own override."""
+    return {
+        # a capture that this engine is asked about is small: its plans take longer than its rows, so no table is split
+        "SAIL_EXECUTION__DEFAULT_PARALLELISM": "1",
+        # the tables that it keeps for a session
+        "SAIL_PARQUET__COMPRESSION": "uncompressed",
+        # beyond half of this machine's memory a question spills, or fails
+        "SAIL_RUNTIME__MEMORY_POOL__TYPE": "greedy",
+        "SAIL_RUNTIME__MEMORY_POOL__GREEDY__MAX_SIZE": str(
+            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+        ),
+    }
 
 
 class NotStarted(Exception):
@@ -45,7 +61,7 @@ class EngineProcess:
                 stdout=subprocess.PIPE,
                 stderr=output,
                 # what it spills goes with the folder
-                env={"RUST_LOG": "off", **os.environ, "TMPDIR": str(self.folder)},
+                env={"RUST_LOG": "off", **_settings(), **os.environ, "TMPDIR": str(self.folder)},
                 # a terminal's Ctrl-C ends a question, and not the engine
                 process_group=0,
             )

@@ -29,11 +29,14 @@ OWN, SHARED = "own", "shared"
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1
 _CHUNK = 1 << 18
+# linux/prctl.h
+_DISABLE_HUGE_PAGES = 41
 
 
 def main(place: str, needed: Sequence[str]) -> None:
     """Serves until standard input ends. `place`: where the Unix socket will be; `needed`: modules to import."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _use_small_pages()
     network = SHARED
     if can_leave_network():
         _leave_network()
@@ -57,6 +60,14 @@ def main(place: str, needed: Sequence[str]) -> None:
     shutil.rmtree(Path(place).parent, ignore_errors=True)
     # without the interpreter's own end: threads of Sail may run Python then, which aborts the process
     os._exit(0)
+
+
+def _use_small_pages() -> None:
+    """Keeps the kernel from clearing two megabytes for each small block of memory that a thread of Sail asks for first:
+    that took a tenth of a report's processor time.
+    """
+    with suppress(AttributeError):
+        ctypes.CDLL(None).prctl(_DISABLE_HUGE_PAGES, 1, 0, 0, 0)
 
 
 def _import(modules: Sequence[str]) -> None:

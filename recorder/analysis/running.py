@@ -48,6 +48,8 @@ _NO_MASTER = "All masters are unresponsive"
 _NO_TABLE = re.compile(r"The table or view (`.+`) cannot be found|Table or view not found: (\S+)")
 # the embedded engine lists all signs that it knows
 _EXPECTED = re.compile(r" expected '.*")
+# the embedded engine's message about its memory
+_NO_MEMORY = "Failed to allocate additional"
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 Answer = TypeVar("Answer")
 
@@ -243,6 +245,10 @@ def as_click_errors(log: Path | None, *, is_embedded: bool = False) -> Iterator[
     except NoMatch as error:
         raise click.UsageError(str(error)) from error
     except (AnalysisException, ParseException) as error:
+        # Sail takes that for a fault of the question
+        if _NO_MEMORY in str(error):
+            lack = "the embedded engine would need more memory than it may take; right would be --engine spark"
+            raise click.ClickException(lack) from error
         raise click.UsageError(_question(error)) from error
     except (PySparkException, Py4JError) as error:
         engine = "the embedded engine" if is_embedded else "Spark"
