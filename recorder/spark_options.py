@@ -163,8 +163,9 @@ class Where(NamedTuple):
 _HERE = "local[*]"
 # set by `spark-submit`
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-# Bytes of frames up to which the embedded engine answers sooner than Spark: it decodes bodies on one core.
-SMALL = 64_000_000
+# Bytes of Parquet of frames up to which the embedded engine answers sooner than Spark, with as much memory
+# (docs/performance.md).
+SMALL = 800_000_000
 
 _ENGINE = click.option(
     "--engine",
