@@ -45,7 +45,8 @@ from recorder.terminal import cell, console, say
 
 if TYPE_CHECKING:
     from recorder.analysis.group_and_filter import Filters
-    from recorder.analysis.running import Ask, Place
+    from recorder.analysis.place import Place
+    from recorder.analysis.running import Ask
 
 # A window that is chosen by the capture's length; the value is that of `recorder.analysis.group_and_filter.AUTO`.
 AUTO = "auto"

@@ -59,11 +59,15 @@ def groups(folder: str, name: str | None, show: tuple[str, ...], where: Where, f
     """
     if form == "csv" and name is not None and len(show) > 1:
         raise click.UsageError("these are several tables; right would be --show with one of them, or --format json")
-    where.check()
-    from recorder.analysis import looks
 
-    of_group = looks.group(name) if name is not None else {}
-    chosen = [of_group[each] for each in show] if of_group else [looks.groups()]
+    def chosen() -> list[Look]:
+        from recorder.analysis import looks
+
+        if name is None:
+            return [looks.groups()]
+        of_group = looks.group(name)
+        return [of_group[each] for each in show]
+
     _show(folder, chosen, where, Chosen(None, form, False, limit))
 
 
@@ -71,28 +75,36 @@ def groups(folder: str, name: str | None, show: tuple[str, ...], where: Where, f
 @_looking
 def transactions(folder: str, where: Where, form: str | None, limit: int) -> None:
     """The transactions of the capture in FOLDER, by the time when they began: how each ended, and what tells so."""
-    where.check()
-    from recorder.analysis import looks
 
-    _show(folder, [looks.of_transactions()], where, Chosen(None, form, False, limit))
+    def chosen() -> list[Look]:
+        from recorder.analysis import looks
+
+        return [looks.of_transactions()]
+
+    _show(folder, chosen, where, Chosen(None, form, False, limit))
 
 
 @click.command(short_help="Leaders, replicas and nodes that changed.")
 @_looking
 def metadata(folder: str, where: Where, form: str | None, limit: int) -> None:
     """What changed while the capture in FOLDER was recorded: leaders, replicas in sync, addresses of nodes."""
+
+    def chosen() -> list[Look]:
+        from recorder.analysis import looks
+
+        return [looks.moves()]
+
+    _show(folder, chosen, where, Chosen(None, form, False, limit))
+
+
+def _show(folder: str, looks: Callable[[], Sequence[Look]], where: Where, chosen: Chosen) -> None:
+    """Prints tables. `looks`: makes them; it needs pyspark, which is imported while the engine starts."""
     where.check()
-    from recorder.analysis import looks
-
-    _show(folder, [looks.moves()], where, Chosen(None, form, False, limit))
-
-
-def _show(folder: str, looks: Sequence[Look], where: Where, chosen: Chosen) -> None:
+    place, _ = placed(folder, where, chosen)
     from recorder.analysis.running import session_for
 
-    place, _ = placed(folder, where, chosen)
     with session_for([place]) as ask:
-        for look in looks:
+        for look in looks():
             show_table(place, look.rows, look.title, chosen, "", ask, look.what)
     end_answer(place, chosen)
 

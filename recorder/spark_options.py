@@ -34,7 +34,7 @@ from recorder.ready import NoCapture, ready
 from recorder.terminal import cell, console, say
 
 if TYPE_CHECKING:
-    from recorder.analysis.running import Place
+    from recorder.analysis.place import Place
 
 # The shortest and the longest length of time that Spark is asked for: a millisecond, and thirty years.
 _SHORTEST, _LONGEST = 0.001, 1e9
@@ -163,8 +163,9 @@ class Where(NamedTuple):
 _HERE = "local[*]"
 # set by `spark-submit`
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-# Bytes of frames up to which the embedded engine answers sooner than Spark: it decodes bodies on one core.
-SMALL = 64_000_000
+# Bytes of Parquet of frames up to which the embedded engine answers sooner than Spark, with as much memory
+# (docs/performance.md).
+SMALL = 800_000_000
 
 _ENGINE = click.option(
     "--engine",
@@ -237,7 +238,7 @@ def place_of(folder: str, where: Where, *, facts: bool = True) -> tuple[Place, l
 def places_of(folders: Sequence[str], where: Where, *, facts: bool = True) -> list[tuple[Place, list[str]]]:
     """As `place_of`, of several captures that one engine is asked about."""
     check_reached(where.master)
-    from recorder.analysis.running import Place
+    from recorder.analysis.place import Place
 
     found = []
     for folder in map(for_executors, folders):
@@ -245,11 +246,21 @@ def places_of(folders: Sequence[str], where: Where, *, facts: bool = True) -> li
         found.append((Place(folder, where.master, where.conf, _files(folder)), notes))
     places = [place for place, _ in found]
     is_embedded = where.is_embedded(places)
+    if is_embedded:
+        _begin_engine()
     for place in places:
         place.is_embedded = is_embedded
         if facts and not is_url(place.folder):
             place.facts = _facts_of(place)
     return found
+
+
+def _begin_engine() -> None:
+    """Starts the embedded engine for the command's session; ends it with the command if it opens none."""
+    from recorder.analysis import embedded_process
+
+    embedded_process.begin()
+    click.get_current_context().call_on_close(embedded_process.forget)
 
 
 def _facts_of(place: Place) -> dict[str, Mapping[str, str]]:

@@ -255,7 +255,8 @@ def _run(asked: Any, by: tuple[str, ...], master: str, conf: dict[str, str]) -> 
 
 def is_soon_over(asked: Any) -> bool:
     """True for one look at a small capture: it ends before the JVM's second compiler has paid for itself."""
-    from recorder.analysis.running import SMALL_CAPTURE, Place
+    from recorder.analysis.place import Place
+    from recorder.analysis.running import SMALL_CAPTURE
     from recorder.analysis.scan import files_in
 
     if asked.every is not None or is_url(asked.folder):

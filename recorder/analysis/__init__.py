@@ -19,7 +19,9 @@
                 checkpoint: which stream owns a checkpoint
     views       SQL over the tables
     running     runs a question in its own Spark session, and translates errors
-    embedded    opens sessions on the embedded engine; embedded_server: its process
+    embedded    opens sessions on the embedded engine; embedded_process: starts and ends its process, which is
+                embedded_server
+    place       where a capture is, and which engine answers about it, without pyspark
     job         opens Spark sessions; executor_zip: zips the code for executors
     java, master, store    checks that fail sooner and more clearly than Spark would
     screen, output, listing    answers and tables as text

@@ -37,9 +37,10 @@ from recorder.analysis.scan import (
     opened_together,
     plain_rows,
     planned,
+    times_of,
     within,
 )
-from recorder.analysis.table_cache import TableCache
+from recorder.analysis.table_cache import Deferred, TableCache
 from recorder.capture import frames as c
 from recorder.capture.remote import SCHEME
 from recorder.facts.rows import (
@@ -83,9 +84,9 @@ class Facts:
     """
 
     files: Mapping[str, Sequence[str]]
-    frames: DataFrame
+    frames: Deferred
     paths: tuple[str, ...]
-    others: DataFrame | None = None
+    others: Deferred | None = None
     other_paths: tuple[str, ...] = ()
 
 
@@ -93,6 +94,7 @@ class Facts:
 class Captured:
     """A capture in Spark.
 
+    `frames_read`, `events_read`: its own tables (`frames`, `events`), which are read when they are first asked for.
     `paths`: its files of frames, for the worker road; None if only Spark can reach them.
     `since_ns`, `until_ns`: tables have the frames that arrived between these times, both included; to the microsecond,
     as times in tables are.
@@ -102,8 +104,9 @@ class Captured:
     `facts`: what its frames say, as far as it is known without opening them; None: nothing is.
     """
 
-    frames: DataFrame
-    events: DataFrame
+    spark: SparkSession
+    frames_read: Deferred
+    events_read: Deferred
     paths: tuple[str, ...] | None = None
     road: Road = Road.AUTO
     largest: int = LARGEST_BODY
@@ -121,9 +124,14 @@ class Captured:
             object.__setattr__(self, "until_ns", min(self.until_ns // 1000 * 1000 + 999, _LAST_NS))
 
     @property
-    def spark(self) -> SparkSession:
-        """The session of the capture's DataFrames."""
-        return self.frames.sparkSession
+    def frames(self) -> DataFrame:
+        """All frames, whatever time is chosen."""
+        return self.frames_read.table
+
+    @property
+    def events(self) -> DataFrame:
+        """The events."""
+        return self.events_read.table
 
     @property
     def by_workers(self) -> bool:
@@ -144,6 +152,13 @@ class Captured:
         return found if self.until_ns is None else found.filter(F.col(c.AT_NS) <= self.until_ns)
 
     @property
+    def times(self) -> tuple[int, int] | None:
+        """When the first and the last frame arrived, in ns since 1970, if the files tell and no time is chosen."""
+        if self.since_ns is not None or self.until_ns is not None or self.paths is None:
+            return None
+        return times_of(self.paths)
+
+    @property
     def later(self) -> Captured:
         """The same capture without `until_ns`, because a response may arrive after it."""
         return self if self.until_ns is None else replace(self, until_ns=None, together=())
@@ -158,7 +173,7 @@ class Captured:
     def of_facts(self) -> Captured:
         """The part of the capture that has facts."""
         assert self.facts is not None
-        return replace(self, frames=self.facts.frames, paths=self.paths and self.facts.paths)
+        return replace(self, frames_read=self.facts.frames, paths=self.paths and self.facts.paths)
 
     @property
     def without_facts(self) -> Captured | None:
@@ -169,7 +184,7 @@ class Captured:
             return None
         together = tuple(one for one in self.together if stands_on_facts(one))
         paths = self.paths and self.facts.other_paths
-        return replace(self, frames=self.facts.others, paths=paths, facts=None, together=together)
+        return replace(self, frames_read=self.facts.others, paths=paths, facts=None, together=together)
 
     def keeping(self) -> Captured:
         """Returns the capture with a store for tables (`cache`), for a table that reads other tables several times."""

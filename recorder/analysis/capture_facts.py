@@ -35,7 +35,7 @@ from recorder.analysis.report import missing
 from recorder.analysis.report_decoders import OF_FINDINGS
 from recorder.analysis.summary.bounds import Table, Timeline
 from recorder.analysis.summary.sections.findings import Findings
-from recorder.analysis.table_cache import TableCache
+from recorder.analysis.table_cache import Deferred, TableCache
 from recorder.analysis.tables.deliveries import delivered
 from recorder.analysis.tables.errors import errors
 from recorder.capture import frames as c
@@ -55,8 +55,9 @@ def facts(
     say: Callable[[str], None] = lambda step: None,
 ) -> Facts:
     """Returns the capture's side. `folder`: its shown name; `own`: thresholds by rule; `say`: called at each step."""
-    within = replace(captured, cache=TableCache(), together=OF_FINDINGS)
-    within = replace(within, events=within.once("events", lambda: captured.events))
+    keeping = replace(captured, cache=TableCache(), together=OF_FINDINGS)
+    kept_events = Deferred(lambda: keeping.once("events", lambda: captured.events))
+    within = replace(keeping, events_read=kept_events)
     say(f"looking at the time that {folder} spans")
     held = _held(within, folder)
     if not held.frames:
@@ -71,7 +72,7 @@ def facts(
         "versions": lambda: _versions(tables.clients),
         "clients": lambda: _clients(tables.clients),
         "topics": lambda: _topics(tables),
-        "deliveries": lambda: delivery(delivered(tables.checked_batches), line).topics,
+        "deliveries": lambda: delivery(delivered(tables.all_batches), line).topics,
         "groups": lambda: groups(tables.of_groups(line.bin_ns), line).groups,
         "nodes": lambda: partitions(within, tables.changes).nodes,
     }
@@ -127,7 +128,7 @@ def _versions(clients: DataFrame) -> tuple[VersionFacts, ...]:
 
 def _topics(tables: Tables) -> Table[TopicFacts]:
     """Returns how each topic is written, the most batches first."""
-    sent = tables.checked_batches.filter((F.col(SIDE) == REQUEST) & F.col("topic").isNotNull() & ~F.col("is_control"))
+    sent = tables.all_batches.filter((F.col(SIDE) == REQUEST) & F.col("topic").isNotNull() & ~F.col("is_control"))
     is_idempotent = F.col("producer_id").isNotNull() & F.col("base_sequence").isNotNull()
     batches = sent.groupBy("topic").agg(
         F.count("*").alias("batches"),

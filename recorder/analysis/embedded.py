@@ -7,9 +7,7 @@ ask `is_embedded`. Answers are the same as Spark's, which stays what clusters, s
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import tempfile
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -19,13 +17,12 @@ from typing import Any, cast
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
-from recorder.analysis.embedded_server import OWN
+from recorder.analysis import embedded_process
+from recorder.analysis.embedded_process import EngineProcess, NotStarted
 
 # pyspark's functions ask it which client makes expressions
 _CLIENT = "SPARK_CONNECT_MODE_ENABLED"
 _SETTINGS = {"spark.sql.session.timeZone": "UTC"}
-# Seconds that the child gets for its end.
-_ENDS_WITHIN = 10
 # where the running engine keeps tables that it has computed; empty while it doesn't run
 _scratch: list[Path] = []
 _numbers = count()
@@ -37,13 +34,28 @@ def is_embedded() -> bool:
 
 
 def stored(table: DataFrame) -> DataFrame:
-    """Returns the table, computed now and kept in a file, on the embedded engine.
+    """Returns the table, computed now and kept in a file as long as the engine runs."""
+    return _stored(table, _new_place())
 
-    Sail's own checkpoints fail where a plan's types differ from their Parquet in what may be null.
-    """
-    place = (_scratch[-1] / f"table-{next(_numbers)}").as_uri()
-    table.write.parquet(place)
-    return table.sparkSession.read.schema(table.schema).parquet(place)
+
+@contextmanager
+def stored_meanwhile(table: DataFrame) -> Iterator[DataFrame]:
+    """Yields the table, computed now and kept in a file within the block."""
+    place = _new_place()
+    try:
+        yield _stored(table, place)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _new_place() -> Path:
+    return _scratch[-1] / f"table-{next(_numbers)}"
+
+
+def _stored(table: DataFrame, place: Path) -> DataFrame:
+    """Sail's own checkpoints fail where a plan's types differ from their Parquet in what may be null."""
+    table.write.parquet(place.as_uri())
+    return table.sparkSession.read.schema(table.schema).parquet(place.as_uri())
 
 
 @contextmanager
@@ -52,19 +64,17 @@ def session() -> Iterator[SparkSession]:
 
     Errors: PySparkRuntimeError if the engine can't start.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="kafka-wiretap-engine-") as folder,
-        _engine(Path(folder)) as place,
-        _connect_client(),
-    ):
+    with embedded_process.running() as engine, _connect_client():
+        # this import takes longer than the engine's start
         from pyspark.sql.connect.session import SparkSession as Client
 
-        spark = Client.builder.channelBuilder(_channel(place)).create()
+        _check_started(engine)
+        spark = Client.builder.channelBuilder(_channel(engine.socket)).create()
         # an engine that has died does not come back
         spark.client.set_retry_policies([])
         for name, value in _SETTINGS.items():
             spark.conf.set(name, value)
-        _scratch.append(Path(folder))
+        _scratch.append(engine.folder)
         try:
             # pyspark's two sessions have one interface, but no common class
             yield cast(SparkSession, spark)
@@ -73,51 +83,19 @@ def session() -> Iterator[SparkSession]:
             spark.client.close()
 
 
-@contextmanager
-def _engine(folder: Path) -> Iterator[Path]:
-    """Runs the engine's process; yields the Unix socket by which it is reached."""
-    place, log = folder / "engine", folder / "log"
-    with log.open("wb") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "recorder.analysis.embedded_server", place],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            # what it spills goes with the folder
-            env={"RUST_LOG": "off", **os.environ, "TMPDIR": str(folder)},
-            # a terminal's Ctrl-C ends a question, and not the engine
-            process_group=0,
-        )
-    assert child.stdin is not None
-    assert child.stdout is not None
+def _check_started(engine: EngineProcess) -> None:
     try:
-        network = child.stdout.readline().decode().strip()
-        if not network:
-            last = log.read_text(errors="replace").strip().rpartition("\n")[2]
-            raise PySparkRuntimeError(f"it did not start: {last}")
-        if network != OWN:
-            # imported here: a process that plans a data source has no click
-            from recorder.terminal import say
+        is_alone = engine.serves_alone()
+    except NotStarted as error:
+        raise PySparkRuntimeError(f"it did not start: {error}") from error
+    if not is_alone:
+        # imported here: a process that plans a data source has no click
+        from recorder.terminal import say
 
-            say(
-                "other users of this machine can reach the embedded engine: it may have no network of its own", err=True
-            )
-        yield place
-    finally:
-        child.stdin.close()
-        try:
-            child.wait(_ENDS_WITHIN)
-        except BaseException as error:
-            # also a second Ctrl-C: no process is left behind
-            child.kill()
-            child.wait()
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
-        finally:
-            child.stdout.close()
+        say("other users of this machine can reach the embedded engine: it may have no network of its own", err=True)
 
 
-def _channel(place: Path) -> Any:
+def _channel(place: str) -> Any:
     from pyspark.sql.connect.client import ChannelBuilder
 
     class OfSocket(ChannelBuilder):

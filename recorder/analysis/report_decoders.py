@@ -5,9 +5,8 @@ The decoder `answers` is not among them, because exchanges are computed first, o
 
 from __future__ import annotations
 
-from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
 from recorder.analysis.decode.cloudevent_rows import CLOUDEVENTS
-from recorder.facts.batches import PRODUCED_OFFSETS
+from recorder.facts.batches import BATCHES, PRODUCED_OFFSETS
 from recorder.facts.fetch_sessions import FETCH_SIZES
 from recorder.facts.group_joins import JOINS
 from recorder.facts.group_offsets import GROUP_STEPS
@@ -23,7 +22,7 @@ from recorder.facts.transactions import MARKERS, TRANSACTION_ANSWERS, TRANSACTIO
 # Decoders that the rules need.
 OF_FINDINGS: tuple[Decoder, ...] = (
     HEARTBEAT_REQUESTS,
-    CHECKED_BATCHES,
+    BATCHES,
     FETCHED_ENDS,
     FETCH_SIZES,
     GROUP_STEPS,

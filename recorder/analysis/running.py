@@ -6,7 +6,6 @@ left out, and the question is asked again: the caller names such files, and exit
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import signal
@@ -14,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -31,11 +29,12 @@ from proxy.similar import right_would_be
 from recorder.analysis import embedded, job
 from recorder.analysis.bodies import Captured, FactFiles
 from recorder.analysis.group_and_filter import NoMatch
+from recorder.analysis.place import Files, Place
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import SOURCES, captured
 from recorder.analysis.store import StoreGone, check_found
 from recorder.capture.frames import FRAMES_FOLDER
-from recorder.capture.remote import SCHEME, is_url, place_at, reason_of, size_of
+from recorder.capture.remote import SCHEME, is_url, reason_of
 from recorder.terminal import count, measured
 
 # SMALL_CAPTURE: bytes of Parquet up to which the JVM's second compiler does not pay for itself (measured up to 0.8 GB).
@@ -49,38 +48,10 @@ _NO_MASTER = "All masters are unresponsive"
 _NO_TABLE = re.compile(r"The table or view (`.+`) cannot be found|Table or view not found: (\S+)")
 # the embedded engine lists all signs that it knows
 _EXPECTED = re.compile(r" expected '.*")
+# the embedded engine's message about its memory
+_NO_MEMORY = "Failed to allocate additional"
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
-Files = Mapping[str, Sequence[str]]
 Answer = TypeVar("Answer")
-
-
-@dataclass(slots=True)
-class Place:
-    """A capture's location, and where questions about it run: on the embedded engine, or on Spark at `master`.
-
-    `files`: the capture's files by table; None behind a URL.
-    `facts`: the facts of files of frames, as of `sources.captured`; those that can't be read are left out.
-    `broken`: files that could not be read, each with the reason. Questions fill it in.
-    """
-
-    folder: str
-    master: str = "local[*]"
-    conf: Mapping[str, str] = field(default_factory=dict)
-    files: Files | None = None
-    facts: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    broken: dict[str, str] = field(default_factory=dict)
-    is_embedded: bool = False
-
-    @property
-    def size(self) -> float:
-        """The bytes of the files of frames; infinite behind a URL, where they are unknown."""
-        return math.inf if self.files is None else sum(size_of(place_at(file)) for file in self.files[FRAMES_FOLDER])
-
-    def readable(self) -> Files | None:
-        """Returns the files that are not known to be broken; None behind a URL."""
-        if self.files is None:
-            return None
-        return {table: [one for one in names if one not in self.broken] for table, names in self.files.items()}
 
 
 def ask(place: Place, question: Callable[[Captured], Answer]) -> Answer:
@@ -274,6 +245,10 @@ def as_click_errors(log: Path | None, *, is_embedded: bool = False) -> Iterator[
     except NoMatch as error:
         raise click.UsageError(str(error)) from error
     except (AnalysisException, ParseException) as error:
+        # Sail takes that for a fault of the question
+        if _NO_MEMORY in str(error):
+            lack = "the embedded engine would need more memory than it may take; right would be --engine spark"
+            raise click.ClickException(lack) from error
         raise click.UsageError(_question(error)) from error
     except (PySparkException, Py4JError) as error:
         engine = "the embedded engine" if is_embedded else "Spark"

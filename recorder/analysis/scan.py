@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from recorder.analysis.pushed import Condition, all_of, bounds_ns
 from recorder.capture import frames as c
+from recorder.capture import reader
 from recorder.capture.reader import ALL, HEADS, CaptureFile, file_at, files, groups_between, hour_may_hold, row_groups
 from recorder.capture.remote import place_at, size_of
 from recorder.facts.rows import (
@@ -96,6 +97,18 @@ def within(paths: Iterable[str], since_ns: int | None, until_ns: int | None) -> 
         file = file_at(place_at(path))
         if is_within(file, since_ns, until_ns):
             yield path, size_of(file.path)
+
+
+def times_of(paths: Iterable[str]) -> tuple[int, int] | None:
+    """When the first and the last frame of files arrived, in ns since 1970; None if their footers don't tell.
+
+    Errors: DamagedFileError, UnknownFormatError.
+    """
+    known = [reader.times_of(file_at(place_at(path))) for path in paths]
+    found = [bounds for bounds in known if bounds is not None]
+    if not found or len(found) < len(known):
+        return None
+    return min(first for first, _ in found), max(last for _, last in found)
 
 
 def is_within(file: CaptureFile, since_ns: int | None, until_ns: int | None) -> bool:

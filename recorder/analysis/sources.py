@@ -14,6 +14,7 @@ from recorder.analysis.decode.messages import MESSAGES
 from recorder.analysis.decode.record_rows import RECORDS
 from recorder.analysis.embedded import is_embedded
 from recorder.analysis.scan import files_in
+from recorder.analysis.table_cache import Deferred
 from recorder.analysis.tables.batches import in_log
 from recorder.analysis.tables.clients import CLIENTS, CONNECTIONS, clients, connections_with_software
 from recorder.analysis.tables.deliveries import DELIVERIES, deliveries
@@ -118,21 +119,28 @@ def captured(
             found = frames(spark, folder, None if files is None else {FRAMES_FOLDER: some})
         return found.coalesce(1) if is_tiny else found
 
-    if are_read_by_workers and files is not None:
-        happened = events_by_workers(spark, files[EVENTS_FOLDER], is_tiny=is_tiny)
-    else:
-        happened = events(spark, folder, files)
-    happened = happened.coalesce(1) if is_tiny else happened
+    def all_events() -> DataFrame:
+        if are_read_by_workers and files is not None:
+            found = events_by_workers(spark, files[EVENTS_FOLDER], is_tiny=is_tiny)
+        else:
+            found = events(spark, folder, files)
+        return found.coalesce(1) if is_tiny else found
+
+    happened = Deferred(all_events)
     if not told or facts is None:
-        return Captured(frames_of(paths or ()), happened, paths, road, largest, since_ns, until_ns, is_tiny)
-    others = frames_of(untold) if untold else None
+        of_all = Deferred(partial(frames_of, paths or ()))
+        return Captured(spark, of_all, happened, paths, road, largest, since_ns, until_ns, is_tiny)
+    others = Deferred(partial(frames_of, untold)) if untold else None
     by_table: dict[str, list[str]] = {}
     for path in told:
         for table, file in facts[path].items():
             by_table.setdefault(table, []).append(file)
-    known = Facts(by_table, frames_of(told), told, others, untold)
-    every = known.frames if others is None else known.frames.unionByName(others)
-    return Captured(every, happened, paths, road, largest, since_ns, until_ns, is_tiny, facts=known)
+    known = Facts(by_table, Deferred(partial(frames_of, told)), told, others, untold)
+
+    def every() -> DataFrame:
+        return known.frames.table if others is None else known.frames.table.unionByName(others.table)
+
+    return Captured(spark, Deferred(every), happened, paths, road, largest, since_ns, until_ns, is_tiny, facts=known)
 
 
 def load(found: Captured, name: str) -> DataFrame:

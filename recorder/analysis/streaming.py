@@ -27,6 +27,7 @@ from recorder.analysis.questions.windows import (
     in_time,
     latency_in_windows,
 )
+from recorder.analysis.table_cache import Deferred
 from recorder.analysis.tables.exchanges import EXCHANGES, exchanges_of_one_row
 from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
 from recorder.capture import frames as c
@@ -81,7 +82,8 @@ def exchanges_as_they_come(spark: SparkSession, folder: str, columns: Collection
     """Returns these columns of EXCHANGES as a stream over published segments, for exchanges that one row describes."""
     frames = spark.readStream.schema(SCHEMA).options(**CHECKED).option("maxFileAge", MAX_FILE_AGE)
     found = frames.parquet(f"{folder.rstrip('/')}/{c.FRAMES_FOLDER}")
-    return exchanges_of_one_row(Captured(found, spark.createDataFrame([], EVENTS_SCHEMA), road=Road.JVM), columns)
+    nothing = Deferred(lambda: spark.createDataFrame([], EVENTS_SCHEMA))
+    return exchanges_of_one_row(Captured(spark, Deferred(lambda: found), nothing, road=Road.JVM), columns)
 
 
 def run(spark: SparkSession, stream: Streamed, stop: Event | None = None) -> Iterator[Progress]:

@@ -13,6 +13,8 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from pyspark.sql import DataFrame
+
 from recorder.analysis.bodies import Captured
 from recorder.analysis.expressions import ns
 from recorder.analysis.findings.judge import judge
@@ -40,7 +42,7 @@ from recorder.analysis.summary.sections.coverage import Coverage
 from recorder.analysis.summary.sections.findings import Findings
 from recorder.analysis.summary.sections.method import Method, Threshold
 from recorder.analysis.summary.whole import Summary
-from recorder.analysis.table_cache import TableCache
+from recorder.analysis.table_cache import Deferred, TableCache
 from recorder.analysis.tables.deliveries import delivered
 from recorder.capture import frames as c
 from recorder.facts.rows import Decoder
@@ -72,7 +74,7 @@ QUESTIONS: Mapping[str, Callable[[SectionInput], Any]] = {
     "traffic": lambda of: traffic(of.tables.kept, of.line),
     "connections": lambda of: connections(of.captured, of.tables.kept, of.line),
     "events": lambda of: events(of.captured),
-    "delivery": lambda of: delivery(delivered(of.tables.checked_batches), of.line),
+    "delivery": lambda of: delivery(delivered(of.tables.all_batches), of.line),
     "groups": lambda of: groups(of.tables.of_groups(of.line.bin_ns), of.line),
     "metadata": lambda of: metadata(of.tables.changes, of.line),
 }
@@ -128,13 +130,15 @@ def _section(of: SectionInput, name: str, say: Say) -> Any:
 
 def _within(captured: Captured, since_ns: int | None, until_ns: int | None, together: tuple[Decoder, ...]) -> Captured:
     """Returns the capture with the frames and events of this time; the decoders of `together` share one pass."""
-    events = captured.events
-    if since_ns is not None:
-        events = events.filter(ns(c.AT) >= since_ns)
-    if until_ns is not None:
-        events = events.filter(ns(c.AT) < until_ns)
     found = replace(captured, since_ns=since_ns, until_ns=until_ns, cache=TableCache(), together=together)
-    return replace(found, events=found.once("events", lambda: events))
+
+    def events() -> DataFrame:
+        every = captured.events
+        if since_ns is not None:
+            every = every.filter(ns(c.AT) >= since_ns)
+        return every if until_ns is None else every.filter(ns(c.AT) < until_ns)
+
+    return replace(found, events_read=Deferred(lambda: found.once("events", events)))
 
 
 def _method(tables: Tables, began: int, own: Mapping[str, float], options: tuple[str, ...]) -> Method:

@@ -17,18 +17,39 @@ from threading import Lock
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from recorder.analysis.embedded import is_embedded, stored
+from recorder.analysis.embedded import is_embedded, stored, stored_meanwhile
 
 # As compressed bytes. As objects, the rows of a capture of 1 GB fill the JVM's heap: it then collects garbage for a
 # sixth of the time, and moves rows to disk and back for each question.
 _AS_BYTES = StorageLevel.MEMORY_AND_DISK
 
 
+class Deferred:
+    """A table that is made when it is first read, and then kept. It is thread-safe.
+
+    A capture's own tables are: questions about facts don't read them, and the embedded engine computes a table at once.
+    """
+
+    def __init__(self, make: Callable[[], DataFrame]) -> None:
+        self._make = make
+        self._made: DataFrame | None = None
+        self._lock = Lock()
+
+    @property
+    def table(self) -> DataFrame:
+        """The table."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+
 @contextmanager
 def persisted(table: DataFrame) -> Iterator[DataFrame]:
     """Yields the table, which is computed once for all questions within the block."""
     if is_embedded():
-        yield cut(table)
+        with stored_meanwhile(table) as made:
+            yield made
         return
     made = table.persist()
     try:

@@ -226,16 +226,35 @@ def _first_byte(group: Any) -> int:
 
 def first_times(file: CaptureFile) -> list[int]:
     """The smallest `mono_ns` of each row group, by the footer's statistics; without statistics, the smallest int64."""
+    return [-(1 << 63) if known is None else known[0] for known in _bounds(file, c.MONO_NS)]
+
+
+def times_of(file: CaptureFile) -> tuple[int, int] | None:
+    """When a file's first and last frame arrived, in ns since 1970, by the footer's statistics.
+
+    None: it has no frames, or a row group without statistics. Errors: as of `row_groups`.
+    """
+    known = _bounds(file, c.AT_NS)
+    found = [bounds for bounds in known if bounds is not None]
+    if not found or len(found) < len(known):
+        return None
+    return min(first for first, _ in found), max(last for _, last in found)
+
+
+def _bounds(file: CaptureFile, column: str) -> list[tuple[int, int] | None]:
+    """The least and the greatest integer of a column in each row group; None without statistics."""
     with _errors_of(file), opened(file.path) as parquet:
         footer = parquet.metadata
-        return [_first_time(footer.row_group(at)) for at in range(footer.num_row_groups)]
+        return [_bounds_in(footer.row_group(at), column) for at in range(footer.num_row_groups)]
 
 
-def _first_time(group: Any) -> int:
+def _bounds_in(group: Any, name: str) -> tuple[int, int] | None:
     columns = (group.column(at) for at in range(group.num_columns))
-    statistics = next((column.statistics for column in columns if column.path_in_schema == c.MONO_NS), None)
-    known = statistics.min if statistics is not None and statistics.has_min_max else None
-    return known if isinstance(known, int) else -(1 << 63)
+    statistics = next((column.statistics for column in columns if column.path_in_schema == name), None)
+    if statistics is None or not statistics.has_min_max:
+        return None
+    first, last = statistics.min, statistics.max
+    return (first, last) if isinstance(first, int) and isinstance(last, int) else None
 
 
 def last_ns(folder: Place, *, most: int = DEFAULT_BUDGET) -> int:

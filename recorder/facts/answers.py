@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from proxy.wire import apis
+from proxy.wire import apis, keys
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Places, apis_with_errors, error_paths, error_reader, throttle_ms
@@ -72,7 +72,7 @@ def selectors() -> tuple[FrameSelector, ...]:
         versions = tuple(one for one in apis.versions(key) if error_paths(key, one) and (key, one) not in fixed())
         if versions:
             rest.setdefault(versions, []).append(key)
-    kafka = tuple(FrameSelector(RESPONSE, tuple(keys), versions=versions) for versions, keys in rest.items())
+    kafka = tuple(FrameSelector(RESPONSE, tuple(some), versions=versions) for versions, some in rest.items())
     return (*kafka, FrameSelector(RESPONSE, tuple(apis_with_errors(Dialect.KAFKA_07)), Dialect.KAFKA_07.value))
 
 
@@ -86,8 +86,13 @@ def read_answer(frame: Frame, budget: Budget) -> Iterator[Group]:
 
 
 def read_values(frame: Frame, values: Values, found: Iterable[Place]) -> tuple[list[int], str | None, int | None]:
-    """As the row of `read_answer`, of an answer to a Fetch that is opened anyway. Errors: WireError in its batches."""
+    """As the row of `read_answer`, of an answer to Produce or Fetch that is opened anyway.
+
+    Errors: WireError in a Fetch's batches.
+    """
     codes = [code for code in (values.get("error_code"), *(place.code for place in found)) if code]
+    if frame.api_key == keys.PRODUCE:
+        return codes, None, values.get("throttle_time_ms")
     stops = map(_has_more, (place for place in found if place.records))
     wait = shown(stops, bool(codes), any(place.records for place in found))
     return codes, wait.value, values.get("throttle_time_ms")

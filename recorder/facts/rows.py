@@ -258,10 +258,9 @@ def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
         kept: list[tuple[Decoder, Group]] = []
         for decoder, group in _groups(decoders, frame, index.unfold_nothing) if groups is None else groups:
             mine = gathered[decoder.name]
-            mine.add(at, group)
             if key is not None and is_new:
                 kept.append((decoder, group))
-            if mine.is_full:
+            if mine.add(at, group):
                 yield decoder, mine.taken()
         if key is not None and is_new:
             repeats.keep(key, kept)
@@ -333,17 +332,17 @@ class _Gathered:
         self._frames: list[int] = []
         self._size = 0
 
-    @property
-    def is_full(self) -> bool:
-        return len(self.rows) >= MAX_ROWS or self._size >= MAX_BYTES
+    def add(self, frame: int, group: Group) -> bool:
+        """Adds the rows of a group; returns True if they are enough for a batch.
 
-    def add(self, frame: int, group: Group) -> None:
-        """Adds the rows of a group. `frame`: the number of the group's frame in its batch."""
+        `frame`: the number of the group's frame in its batch.
+        """
         if group.rows:
             self.rows += group.rows
             self._groups.append(group)
             self._frames.append(frame)
             self._size += group.size
+        return len(self.rows) >= MAX_ROWS or self._size >= MAX_BYTES
 
     def taken(self) -> Any:
         """Returns the rows so far as an Arrow batch of the table, and forgets them."""

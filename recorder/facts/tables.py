@@ -32,7 +32,7 @@ from recorder.facts.topics import PARTITION_APIS, contents, places
 from recorder.facts.transactions import TRANSACTION_FACTS
 
 # of all tables together
-NUMBER = 1
+NUMBER = 2
 
 _FRAME_FACTS = (
     Column("error_code", "smallint", "the first code other than 0 of an answer; null: none, or unknown"),
@@ -55,6 +55,8 @@ _FRAME_FACTS = (
         "of answers: why `partitions` and `fetch_session` are unknown; `unread` says why the codes are",
     ),
 )
+# the APIs whose answers are read by their values
+_BY_VALUES = (keys.PRODUCE, keys.FETCH)
 _NO_ANSWER = (None,) * 4
 # fetch_epoch to software_version
 _NO_REQUEST = (None,) * 4
@@ -65,8 +67,8 @@ _NO_COUNTS = (None,) * 8
 def _read_frame(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The single row of a frame. Errors: Unreadable."""
     is_kafka = frame.dialect == Dialect.KAFKA
-    if frame.side == RESPONSE and is_kafka and frame.api_key == keys.FETCH and frame.masked_from is None:
-        yield from _read_fetched(frame, budget)
+    if frame.side == RESPONSE and is_kafka and frame.api_key in _BY_VALUES and frame.masked_from is None:
+        yield from _read_opened(frame, budget)
     elif frame.side == RESPONSE:
         answered, unread = _answered(frame, budget)
         counted = None
@@ -84,8 +86,8 @@ def _read_frame(frame: Frame, budget: Budget) -> Iterator[Group]:
         yield Group((), [(*_NO_ANSWER, *_NO_COUNTS, None)])
 
 
-def _read_fetched(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The row of an answer to a Fetch, by its values, which other tables need too."""
+def _read_opened(frame: Frame, budget: Budget) -> Iterator[Group]:
+    """The row of an answer to Produce or Fetch, by its values, which other tables need too."""
     try:
         values, found = contents(frame, budget)
     except Unreadable as error:

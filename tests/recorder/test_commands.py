@@ -17,8 +17,9 @@ from py4j.protocol import Py4JError
 from proxy.wire.error_reader import Unread
 from recorder import analyze, extras, spark_options
 from recorder.analysis.group_and_filter import Filters, Question
+from recorder.analysis.place import Place
 from recorder.analysis.report import Report
-from recorder.analysis.running import Place, as_click_errors, ask
+from recorder.analysis.running import as_click_errors, ask
 from recorder.capture.compactor import Summary
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.merging import CannotMerge, Merged

@@ -99,12 +99,13 @@ def _chunks(buf: Buffer, batch: Batch, options: _Options) -> Iterator[list[Raw]]
 
 def verify(buf: Buffer, batch: Batch) -> None:
     """Checks the batch's checksum. Errors: Malformed, with the batch's offset."""
-    with naming(NAME, batch.magic):
-        if batch.magic < 2:
+    if batch.magic < 2:
+        with naming(NAME, batch.magic):
             message_set.check_crc32(buf, batch)
-            return
-        found = crc32c(memoryview(buf)[batch.start + BATCH_CRC_FROM : batch.end])
-        if found != batch.crc:
+        return
+    found = crc32c(memoryview(buf)[batch.start + BATCH_CRC_FROM : batch.end])
+    if found != batch.crc:
+        with naming(NAME, batch.magic):
             raise Malformed(f"CRC-32C {found:08x}, the batch says {batch.crc:08x}", offset=batch.start)
 
 

@@ -1,7 +1,6 @@
 """Turns bodies into the rows that hold keys and values, without Spark: all of it is tested without a JVM.
 
     packed            rows of several tables in one DataFrame
-    checked_batches   headers of batches with checksums and a trial compression, for findings
     record_rows       the records of batches
     cloudevents       the CloudEvent in a record, by the Kafka binding; cloudevent_rows: its rows
     messages          any frame as JSON

@@ -1,8 +1,9 @@
 """Counts cases for rules. Most measure a share of cases (errors of all answers) or a rate (connections a second).
 
-Both count by subject and window. A window's evidence is its worst case, by `worst`, or else its first one. Further
-facts of a window are aggregates beside the cases (`more`): a second aggregation, joined to the first, would read and
-shuffle the same rows once more.
+Both count by subject and window. A window's evidence is its worst case, by `worst`, or else its first one; of several
+such cases the one with the highest numbers, so that every engine names the same. Further facts of a window are
+aggregates beside the cases (`more`): a second aggregation, joined to the first, would read and shuffle the same rows
+once more.
 """
 
 from __future__ import annotations
@@ -68,13 +69,15 @@ def tallied(
     """
     yes = F.lit(True) if is_case is None else F.coalesce(is_case, F.lit(False))
     at_ns = ns(at)
-    order = F.when(yes, -at_ns if worst is None else worst.cast("double"))
+    shown = evidence(rows, at_ns)
+    rank = -at_ns if worst is None else worst.cast("double")
+    order = F.when(yes & rank.isNotNull(), F.struct(rank, shown))
     return rows.groupBy(*keys, WINDOW).agg(
         F.count_if(yes).alias(CASES),
         F.count("*").alias(OF),
         F.min(F.when(yes, at_ns)).alias(FROM_NS),
         F.max(F.when(yes, at_ns)).alias(TO_NS),
-        F.max_by(evidence(rows, at_ns), order).alias(EVIDENCE),
+        F.max_by(shown, order).alias(EVIDENCE),
         *concerned(rows, yes),
         *(column.alias(name) for name, column in (more or {}).items()),
     )

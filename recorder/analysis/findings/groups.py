@@ -166,7 +166,8 @@ def _of_lag(found: DataFrame, tables: Tables, words: Words) -> DataFrame:
     """Makes a rule's rows of windows of a group and topic. The evidence is the group's last commit that counts."""
     counts = tables.group_events.filter((F.col("step") == g.COMMIT) & F.col(COUNTS_FROM).isNotNull())
     at_ns = ns(c.AT)
-    last = counts.groupBy(*_TOPIC).agg(F.max_by(evidence(counts, at_ns), at_ns).alias(EVIDENCE))
+    shown = evidence(counts, at_ns)
+    last = counts.groupBy(*_TOPIC).agg(F.max_by(shown, F.struct(at_ns, shown)).alias(EVIDENCE))
     end_ns = ns(WINDOW_END)
     times = {FROM_NS: end_ns, TO_NS: end_ns, CASES: F.lit(1), OF: F.lit(None)}
     subject = F.concat("group_id", F.lit(" on "), F.col("topic"))

@@ -112,7 +112,7 @@ def _refused(tables: Tables) -> DataFrame:
 def _partly_seen(tables: Tables) -> DataFrame:
     """Producers whose connection or session has a gap, or that sent unreadable Produce requests."""
     gaps = tables.captured.events.filter(F.col(c.KIND) == c.EVENT_GAP).select(*_CONNECTION)
-    unread = tables.checked_batches.filter((F.col(SIDE) == REQUEST) & F.col(UNREAD).isNotNull()).select(*_CONNECTION)
+    unread = tables.all_batches.filter((F.col(SIDE) == REQUEST) & F.col(UNREAD).isNotNull()).select(*_CONNECTION)
     lost = gaps.union(unread).distinct().withColumnsRenamed({c.SESSION: "_session", c.CONNECTION: "_connection"})
     is_here = (F.col(c.SESSION) == F.col("_session")) & (
         F.col("_connection").isNull() | (F.col(c.CONNECTION) == F.col("_connection"))

@@ -121,12 +121,13 @@ def short_lived_producers(tables: Tables) -> DataFrame:
     own = Window.partitionBy(*_CONNECTION, c.API_KEY).orderBy(c.EXCHANGE)
     begins = is_produce & (F.row_number().over(own) == 1)
     found = inside(every.withColumn("_begins", begins))
+    shown = evidence(found, ns(c.AT))
     summed = found.groupBy(FAMILY, WINDOW).agg(
         F.count_if(is_produce).alias("_produced"),
         F.greatest(F.count_if(~is_produce & _is_not_refused()), F.count_if("_begins")).alias(CASES),
         F.min(ns(c.AT)).alias(FROM_NS),
         F.max(ns(c.AT)).alias(TO_NS),
-        F.min_by(evidence(found, ns(c.AT)), F.col(c.AT)).alias(EVIDENCE),
+        F.min_by(shown, F.struct(c.AT, shown)).alias(EVIDENCE),
         *concerned(found, F.lit(True)),
     )
     cases = summed.filter((F.col("_produced") > 0) & (F.col(CASES) >= _NEW_PRODUCERS * F.col("_produced")))

@@ -12,10 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured, rows
-from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
 from recorder.analysis.findings.windows import Windows
 from recorder.analysis.questions.sections.groups import GroupTables
-from recorder.analysis.tables.batches import with_offsets
+from recorder.analysis.tables.batches import batches
 from recorder.analysis.tables.clients import HOST, clients, host
 from recorder.analysis.tables.errors import errors
 from recorder.analysis.tables.exchanges import doubtful, exchanges
@@ -165,15 +164,13 @@ class Tables:
     @cached_property
     def batches(self) -> DataFrame:
         """The record batches, with WINDOW, IS_EDGE, HOST, PEER, FAMILY and CLUSTER_ID; topics by their names."""
-        batches = self.checked_batches.filter(F.col("topic").isNotNull() & F.col("bytes").isNotNull())
-        return self.of_bodies(batches)
+        found = self.all_batches.filter(F.col("topic").isNotNull() & F.col("bytes").isNotNull())
+        return self.of_bodies(found)
 
     @cached_property
-    def checked_batches(self) -> DataFrame:
+    def all_batches(self) -> DataFrame:
         """The record batches with the offsets that they got, and frames whose batches could not be read."""
-        return self.captured.once(
-            "checked batches", lambda: with_offsets(named(self.captured, CHECKED_BATCHES), self.captured)
-        )
+        return self.captured.once("batches in logs", lambda: batches(self.captured, offsets=True))
 
     @cached_property
     def cluster_ids(self) -> DataFrame:

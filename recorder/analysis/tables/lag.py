@@ -101,8 +101,8 @@ def window_ns(first_ns: int, last_ns: int) -> int:
 
 
 def span(captured: Captured) -> Span:
-    """The capture's end and windows. Runs a Spark job."""
-    first, last = captured.chosen.agg(F.min(c.AT_NS), F.max(c.AT_NS)).collect()[0]
+    """The capture's end and windows. Runs a Spark job if the files don't tell their times."""
+    first, last = captured.times or captured.chosen.agg(F.min(c.AT_NS), F.max(c.AT_NS)).collect()[0]
     return Span(last or 0, window_ns(first or 0, last or 0))
 
 

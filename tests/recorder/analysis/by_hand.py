@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.findings.tables import KEPT_COLUMNS, Tables, with_peers
+from recorder.analysis.table_cache import Deferred
 from recorder.analysis.tables.exchanges import EXCHANGES
 from recorder.analysis.tables.frames import EVENTS_SCHEMA, SCHEMA
 from recorder.facts.schema import Table, arrow_type
@@ -90,7 +91,8 @@ def table_of(spark: SparkSession, declared: Table, rows: list[Row]) -> DataFrame
 def _captured(spark: SparkSession, events: list[Row]) -> Captured:
     names = [column.split()[0] for column in EVENTS_SCHEMA.split(", ")]
     rows = [tuple(event.get(name) for name in names) for event in events]
-    return Captured(spark.createDataFrame([], SCHEMA), spark.createDataFrame(rows, EVENTS_SCHEMA))
+    frames = Deferred(lambda: spark.createDataFrame([], SCHEMA))
+    return Captured(spark, frames, Deferred(lambda: spark.createDataFrame(rows, EVENTS_SCHEMA)))
 
 
 def _exchanges(spark: SparkSession, rows: list[Row]) -> DataFrame:

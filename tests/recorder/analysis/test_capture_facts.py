@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from recorder.analysis.capture_facts import _clients, _errors, _topics, _versions, facts
 from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, TopicFacts, VersionFacts
-from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
+from recorder.facts.batches import BATCHES
 from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 from tests.recorder.analysis.by_hand import EXCHANGE, NOON, table_of
 
@@ -81,7 +81,7 @@ def test_a_topics_batches_tell_how_it_is_written(tables: Build, spark: SparkSess
     partitions = [written, written, written | {"acks": 1}, written | {"bytes": None}, written | {"api": "Fetch"}]
     made = tables(
         [EXCHANGE | {"at": NOON}],
-        checked_batches=table_of(spark, CHECKED_BATCHES.table, batches),
+        all_batches=table_of(spark, BATCHES.table, batches),
         partitions=table_of(spark, TOPIC_PARTITIONS.table, partitions),
     )
     assert _topics(made).rows == (

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,11 +19,12 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from recorder.analysis import embedded
+from recorder.analysis import embedded, embedded_process
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import SOURCES, captured, load
 from recorder.analysis.summarize import summary
 from recorder.analysis.summary.sections.method import Method
+from recorder.analysis.table_cache import persisted
 from recorder.analysis.views import answer, is_for_spark
 from tests.recorder.analysis.conftest import write_frames
 from tests.recorder.analysis.test_views import QUERIES, STATEMENTS
@@ -38,6 +40,11 @@ def engine() -> Iterator[tuple[SparkSession, psutil.Process]]:
     with embedded.session() as session:
         (child,) = (one for one in psutil.Process().children() if one.pid not in before)
         yield session, child
+
+
+def folder_of(child: psutil.Process) -> Path:
+    """The folder of an engine's process: its arguments name a socket there."""
+    return next(Path(one).parent for one in child.cmdline() if one.endswith("/engine"))
 
 
 def answers(session: SparkSession, folder: str) -> tuple[dict[str, Any], Any]:
@@ -71,7 +78,7 @@ def test_the_engine_ends_with_its_session_and_leaves_no_file() -> None:
     with engine() as (session, child):
         # a question that is answered before its Python workers are through
         assert session.range(10**6).mapInArrow(lambda batches: batches, "id bigint").limit(2).count() == 2
-        (folder,) = Path(child.cmdline()[-1]).parents[:1]
+        folder = folder_of(child)
         assert folder.stat().st_mode & 0o077 == 0
     assert not child.is_running()
     assert not folder.exists()
@@ -91,10 +98,42 @@ def test_the_engine_and_its_files_go_with_a_killed_parent() -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
-        folder = Path(child.cmdline()[-1]).parent
+        folder = folder_of(child)
         os.kill(parent.pid, signal.SIGKILL)
     child.wait(60)
     assert not folder.exists()
+
+
+def test_an_engine_that_was_begun_serves_the_next_session_or_ends_with_its_command() -> None:
+    def children() -> set[int]:
+        return {one.pid for one in psutil.Process().children()}
+
+    before = children()
+    embedded_process.begin()
+    embedded_process.begin()
+    (begun,) = children() - before
+    with embedded.session() as session:
+        assert children() - before == {begun}
+        assert session.range(3).count() == 3
+    embedded_process.begin()
+    embedded_process.forget()
+    assert children() == before
+
+
+def test_the_engine_starts_below_a_folder_with_a_long_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = tmp_path / ("a" * 120)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with embedded.session() as session:
+        assert session.range(3).count() == 3
+
+
+def test_a_table_that_is_kept_for_a_block_leaves_no_file_behind_it() -> None:
+    with engine() as (session, child):
+        with persisted(session.range(3)) as table:
+            assert table.count() == 3
+            assert [*folder_of(child).glob("table-*")]
+        assert not [*folder_of(child).glob("table-*")]
 
 
 def test_the_engine_leaves_the_network_of_the_machine() -> None:

@@ -21,7 +21,7 @@ from recorder.analysis.from_facts import stands_on_facts
 from recorder.analysis.report_decoders import OF_REPORT
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import SOURCES, captured
-from recorder.analysis.table_cache import TableCache
+from recorder.analysis.table_cache import Deferred, TableCache
 from recorder.analysis.tables.answers import answers
 from recorder.capture import frames as c
 from recorder.capture.fact_maker import make_missing
@@ -172,3 +172,15 @@ def test_no_body_is_opened_for_what_facts_tell(engine: SparkSession, tmp_path: P
         for file in (folder / "frames").rglob("*.parquet"):
             file.write_bytes(b"")
         assert [len(rows(fresh_rows(with_facts, one))) for one in (BATCHES, FETCH_REQUESTS)] > [0, 0]
+
+
+@pytest.mark.real
+@ON_BOTH
+def test_heads_of_frames_are_not_read_for_groups(engine: SparkSession, mixture: Path) -> None:
+    def read() -> DataFrame:
+        raise AssertionError("nothing of this stands in heads alone")
+
+    with both_ways(engine, mixture) as (with_facts, _):
+        blind = replace(with_facts, frames_read=Deferred(read), events_read=Deferred(read))
+        assert rows(SOURCES["rebalances"].make(blind)) == rows(SOURCES["rebalances"].make(with_facts))
+        assert rows(SOURCES["lag"].make(blind)) == rows(SOURCES["lag"].make(with_facts))

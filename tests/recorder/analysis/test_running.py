@@ -20,7 +20,8 @@ from pyspark.sql.types import TimestampType
 
 from recorder.analysis import job, running
 from recorder.analysis.bodies import Captured
-from recorder.analysis.running import Place, _answer, ask, in_utc
+from recorder.analysis.place import Place
+from recorder.analysis.running import _answer, ask, in_utc
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import load
 from recorder.analysis.tables.answers import answers
@@ -143,3 +144,16 @@ def test_where_facts_go_while_they_are_read_frames_are_opened(tmp_path: Path, is
     assert told == sum(row["kind"] == "response" and row["exchange"] is not None for row in frame_rows(folder))
     assert place.facts == {}
     assert place.broken == {}
+
+
+@pytest.mark.real
+def test_a_question_that_takes_too_much_memory_fails_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked() -> None:
+        with running.opened_embedded() as session:
+            first, second = (session.range(10**6).selectExpr("id", f"cast(id as string) as {one}") for one in "ab")
+            first.join(second, "id").count()
+
+    monkeypatch.setenv("SAIL_RUNTIME__MEMORY_POOL__GREEDY__MAX_SIZE", str(4 << 20))
+    with pytest.raises(click.ClickException, match="more memory than it may take") as failed:
+        asked()
+    assert not isinstance(failed.value, click.UsageError)

@@ -170,3 +170,15 @@ def test_a_row_group_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest.Monke
     assert sum(len(table) for table in tables) == len(traffic.expected(talk))
     assert tables[0].schema.names == list(reader.ALL)
     assert c.FRAME not in next(iter(reader.row_groups(file, reader.HEADS))).schema.names
+
+
+@pytest.mark.real
+def test_a_files_footer_tells_when_its_first_and_last_frame_arrived(talks: list[Talk], tmp_path: Path) -> None:
+    for file in reader.files(tmp_path):
+        times = pq.read_table(file.path, columns=["at_ns"])["at_ns"]
+        assert reader.times_of(file) == (pc.min(times).as_py(), pc.max(times).as_py())
+        table = pq.ParquetFile(file.path).read()
+        pq.write_table(table, file.path, write_statistics=False)
+        assert reader.times_of(file) is None
+        pq.write_table(table.slice(0, 0), file.path)
+        assert reader.times_of(file) is None

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from proxy.wire import records
 from proxy.wire.budget import Budget
 from recorder.analysis.decode import packed
-from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
 from recorder.analysis.report_decoders import OF_REPORT
 from recorder.capture.frames import frames_schema
 from recorder.facts import frame
+from recorder.facts.batches import BATCHES
 from recorder.facts.frame import Frame, Unreadable, opened
 from recorder.facts.rows import DecoderIndex, decoded_together
 from tests.recorder.facts.frames import request, response, rows
@@ -92,7 +92,7 @@ def test_a_frame_is_opened_once_for_all_decoders(monkeypatch: pytest.MonkeyPatch
         return once(*told)
 
     monkeypatch.setattr(frame, "_opened", noted)
-    assert {name for name, found in together([PRODUCED, FETCHED]).items() if found} > {CHECKED_BATCHES.name}
+    assert {name for name, found in together([PRODUCED, FETCHED]).items() if found} > {BATCHES.name}
     assert opened == [PRODUCED["frame"], FETCHED["frame"]]
 
 

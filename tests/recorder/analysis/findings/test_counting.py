@@ -31,3 +31,14 @@ def test_further_aggregates_are_of_all_rows_and_not_of_cases_alone(rows: DataFra
 def test_a_subject_without_cases_is_not_counted(rows: DataFrame) -> None:
     found = counted(rows, ["who"], F.col("is_bad"), more={"largest": F.max("size")}).collect()
     assert [(row["who"], row["largest"]) for row in found] == [("a", 9)]
+
+
+@pytest.mark.parametrize("connections", [(1, 2), (2, 1)])
+def test_of_cases_that_are_equally_bad_the_one_with_the_highest_numbers_is_shown(
+    spark: SparkSession, connections: tuple[int, int]
+) -> None:
+    found = spark.createDataFrame([("a", 1, one) for one in connections], "who string, window bigint, connection int")
+    placed = found.withColumns({"session": F.lit("s"), "at": F.timestamp_micros(F.lit(0))})
+    for worst in (None, F.lit(7)):
+        (row,) = tallied(placed.coalesce(1), ["who"], worst=worst).collect()
+        assert row["evidence"]["connection"] == 2

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis.decode.checked_batches import CHECKED_BATCHES
 from recorder.analysis.findings.judge import judge
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.findings.windows import Windows
 from recorder.analysis.summary.sections.findings import Finding
+from recorder.facts.batches import BATCHES
 from recorder.facts.topic_partitions import TOPIC_PARTITIONS
 from tests.recorder.analysis.by_hand import EVENT, EXCHANGE, NOON, Row, each_second, life, table_of
 
@@ -148,7 +148,7 @@ def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
         for one, outcome in outcomes.items()
         for at in (10, 20, 30)
     ]
-    batches = table_of(spark, CHECKED_BATCHES.table, scenario())
+    batches = table_of(spark, BATCHES.table, scenario())
     gap = EVENT | {"kind": "gap", "connection": 8, "at": NOON, "cause": "queue_full"}
     late = EXCHANGE | {"connection": 4, "exchange": 10, "at": NOON, "answered_at": NOON + timedelta(seconds=2)}
     gone = EVENT | {"kind": "half_closed", "connection": 4, "at": NOON + timedelta(seconds=1)}
@@ -160,7 +160,7 @@ def found(tables: Any, spark: SparkSession) -> dict[str, list[Finding]]:
         for first, lasted in ((1000, 0.9), (2000, 0.9), (3000, 90))
         for event in life(first + number, number, lasted)
     ]
-    made = tables([*each_second(1), *asked, late], [gap, gone, *lives], checked_batches=batches, partitions=partitions)
+    made = tables([*each_second(1), *asked, late], [gap, gone, *lives], all_batches=batches, partitions=partitions)
     made.windows = Windows({"s": (start, start + 60 * SECOND)})
     judged = judge(made, [rule for rule in RULES if rule.name in NAMES])
     assert not judged.unjudged.rows
@@ -200,7 +200,7 @@ def test_large_compressible_topics_are_found_and_small_or_random_ones_are_not(fo
 def test_a_topic_that_is_all_there_is_but_hardly_anything_needs_no_codec(tables: Any, spark: SparkSession) -> None:
     """Like the topics of consumers' tests: 236 bytes a batch, a kilobyte a second."""
     rows = minute(sent, 4, topic="small", codec="none", bytes=236, sampled_bytes=236, folded_bytes=110)
-    made = tables(each_second(1), checked_batches=table_of(spark, CHECKED_BATCHES.table, [*rows]))
+    made = tables(each_second(1), all_batches=table_of(spark, BATCHES.table, [*rows]))
     (rule,) = (rule for rule in RULES if rule.name == "uncompressed")
     assert judge(made, [rule]).quiet == ("uncompressed",)
 

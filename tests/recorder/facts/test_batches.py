@@ -7,8 +7,7 @@ from typing import Any
 
 from proxy.wire import records
 from proxy.wire.records import Compression
-from recorder.analysis.decode.checked_batches import CHECKED_BATCHES, SAMPLED
-from recorder.facts.batches import BATCHES
+from recorder.facts.batches import BATCHES, SAMPLED
 from tests.recorder.facts.frames import own, response
 
 
@@ -25,23 +24,18 @@ def test_a_damaged_batch_is_shown_apart_from_those_around_it() -> None:
     damaged = bytearray(made(1))
     damaged[-1] ^= 1
     old = records.write_message_set([records.Record(3, value=b"v")], magic=1)
-    rows = own(CHECKED_BATCHES, fetched(made(0), bytes(damaged), made(2)), fetched(old))
+    rows = own(BATCHES, fetched(made(0), bytes(damaged), made(2)), fetched(old))
     assert [row["is_intact"] for row in rows] == [True, False, True, True]
-
-
-def test_a_row_begins_as_that_of_the_same_batch_in_batches() -> None:
-    frame = fetched(made(0), made(1, Compression.GZIP))
-    checked = {"crc", "is_intact", "sampled_bytes", "folded_bytes"}
-    rows = [{name: row[name] for name in row if name not in checked} for row in own(CHECKED_BATCHES, frame)]
-    assert rows == own(BATCHES, frame)
 
 
 def test_one_of_sixteen_plain_batches_is_compressed_as_a_sample() -> None:
     plain = [made(number) for number in range(400)]
     chosen = [one for one in plain if int.from_bytes(one[17:21]) % SAMPLED == 0]
-    rows = own(CHECKED_BATCHES, fetched(*plain))
+    rows = own(BATCHES, fetched(*plain))
     sampled = [(row["sampled_bytes"], row["folded_bytes"]) for row in rows if "sampled_bytes" in row]
-    assert sampled == [(len(one), len(zlib.compress(one, 1))) for one in chosen]
+    assert [size for size, _ in sampled] == [len(one) for one in chosen]
+    # with another window zlib ends its blocks elsewhere
+    assert all(abs(folded - len(zlib.compress(one, 1))) <= 4 for (_, folded), one in zip(sampled, chosen, strict=True))
     assert 10 < len(sampled) < 50
-    folded = own(CHECKED_BATCHES, fetched(*(made(number, Compression.GZIP) for number in range(100))))
+    folded = own(BATCHES, fetched(*(made(number, Compression.GZIP) for number in range(100))))
     assert not any("sampled_bytes" in row for row in folded)
