@@ -33,6 +33,7 @@ from proxy.command_line import ending_signals
 from proxy.files import Folder
 from proxy.terminal import echo
 from proxy.user_folders import state_folder
+from recorder.analysis.running import EngineGone
 from recorder.analysis.sources import SOURCES
 from recorder.analysis.views import split
 from recorder.terminal import duration, say
@@ -109,7 +110,7 @@ class Shell:
 def run(answer: Answer, tell: Tell, *, is_embedded: bool) -> None:
     """Runs a shell until its input ends, or it is told to quit.
 
-    Errors: ClickException of a statement that fails, if no terminal types them.
+    Errors: EngineGone; ClickException of a statement that fails, if no terminal types them.
     """
     shell = Shell(answer, tell)
     if not sys.stdin.isatty():
@@ -124,8 +125,10 @@ def run(answer: Answer, tell: Tell, *, is_embedded: bool) -> None:
         for text in typed():
             try:
                 shell.take(text)
+            except EngineGone:
+                raise
             except click.ClickException as error:
-                error.show()
+                say(f"Error: {error.format_message()}", err=True)
             except KeyboardInterrupt as error:
                 if isinstance(error, Ended):
                     raise

@@ -50,8 +50,20 @@ _NO_TABLE = re.compile(r"The table or view (`.+`) cannot be found|Table or view 
 # the embedded engine lists all signs that it knows
 _EXPECTED = re.compile(r" expected '.*")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+# what gRPC says if nobody answers at the embedded engine's socket, or if nobody does any more
+_UNAVAILABLE = "StatusCode.UNAVAILABLE"
 Files = Mapping[str, Sequence[str]]
 Answer = TypeVar("Answer")
+
+
+class EngineGone(click.ClickException):
+    """The embedded engine's process has ended, and takes no further questions."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the embedded engine has ended: the machine may lack memory, or the question may be nested too deep; "
+            "--engine spark may answer it"
+        )
 
 
 @dataclass(slots=True)
@@ -276,6 +288,8 @@ def as_click_errors(log: Path | None, *, is_embedded: bool = False) -> Iterator[
     except (AnalysisException, ParseException) as error:
         raise click.UsageError(_question(error)) from error
     except (PySparkException, Py4JError) as error:
+        if is_embedded and _UNAVAILABLE in str(error):
+            raise EngineGone from error
         engine = "the embedded engine" if is_embedded else "Spark"
         more = "; --engine spark may know more" if is_embedded else f" (its log: {log})" if log else ""
         raise click.ClickException(f"{engine} failed: {_reason(error)}{more}") from error
