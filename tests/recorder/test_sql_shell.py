@@ -147,11 +147,33 @@ def test_a_pipe_holds_statements_and_words_of_the_shell(
     assert capsys.readouterr().out.splitlines() == ["tables", "describe exchanges"]
 
 
+def test_a_statement_of_many_lines_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    is_complete = sql_shell.is_complete
+
+    def noted(text: str) -> bool:
+        looked_at.append(text)
+        return is_complete(text)
+
+    monkeypatch.setattr(sql_shell, "is_complete", noted)
+    lines = ["select * from values\n", *["(1),\n"] * 500, "(2);\n", "tables\n"]
+    whole = "".join(lines[:-1])
+    assert [*sql_shell.held(lines)] == [whole, "tables\n", ""]
+    assert sum(map(len, looked_at)) < 2 * len(whole)
+
+
 def test_in_a_pipe_nothing_behind_a_failure_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = Answers("select 1")
     with pytest.raises(click.UsageError, match="select 1 fails"):
         run("select 1; select 2;", answer, monkeypatch)
     assert answer.asked == ["select 1"]
+
+
+def test_without_standard_input_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Answers()
+    monkeypatch.setattr("sys.stdin", None)
+    sql_shell.run(answer, tell, is_embedded=True)
+    assert answer.asked == []
 
 
 @each_row("word", ["quit", "exit", "\\q", "QUIT;"])

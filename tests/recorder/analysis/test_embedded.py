@@ -79,6 +79,17 @@ def test_the_engine_ends_with_its_session_and_leaves_no_file() -> None:
     assert not embedded.is_embedded()
 
 
+def test_the_engine_is_reached_in_a_temporary_folder_of_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path.parent.parent / "a b%20#?é"
+    odd.mkdir(exist_ok=True)
+    monkeypatch.setattr("tempfile.tempdir", str(odd))
+    with embedded.session() as session:
+        assert session.range(3).count() == 3
+    odd.rmdir()
+
+
 def test_the_engine_and_its_files_go_with_a_killed_parent() -> None:
     program = "\n".join(
         [
