@@ -94,9 +94,10 @@ def test_a_table_without_rows_has_no_file(whole: Path) -> None:
     assert not all(rows.values())
 
 
-def test_facts_that_are_there_are_not_made_again(whole: Path) -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_facts_that_are_there_are_not_made_again(whole: Path, processes: int) -> None:
     before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
-    assert make_missing(whole) == []
+    assert make_missing(whole, processes=processes) == []
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()} == before
 
 
