@@ -239,7 +239,7 @@ def _shell(folder: str, where: Where, chosen: Chosen) -> None:
         raise click.UsageError("--out goes with a query: each of a shell's would replace the one before")
     where.check()
     from recorder import sql_shell
-    from recorder.analysis.running import session_for
+    from recorder.analysis.running import as_click_errors, session_for
     from recorder.analysis.views import answer
 
     place, notes = placed(folder, where, chosen)
@@ -249,7 +249,9 @@ def _shell(folder: str, where: Where, chosen: Chosen) -> None:
 
         def shown(query: str) -> None:
             _check_query(query, where)
-            show_table(place, partial(answer, query=query), "", chosen, ask=ask)
+            # a statement that fails does not end the shell
+            with as_click_errors(None, is_embedded=place.is_embedded):
+                show_table(place, partial(answer, query=query), "", chosen, ask=ask)
 
         sql_shell.run(shown, _told, is_embedded=place.is_embedded)
     end_answer(place, chosen)

@@ -1,8 +1,8 @@
 """The facts that a question's tables stand on: those beside a capture's frames, or in the user's cache folder.
 
 A reader makes the facts that are missing, before the first table that needs them: beside the frames, if the capture is
-this user's and can be written; else in the cache. Nothing is written into another user's capture, and its facts are not
-read either: they may say what its frames don't.
+this user's and can be written; else in the cache. Nothing is written into another user's capture or cache, and facts
+there are not read either: they may say what the frames don't.
 
     ~/.cache/kafka-wiretap/facts/<name>/facts/<table>/…    as in a capture; the name is made of the capture's path
 
@@ -66,14 +66,20 @@ def facts_at_hand(folder: Path, *, with_cache: bool = True) -> AtHand:
 
 def _places(folder: Path, with_cache: bool) -> tuple[list[Path], Path | None]:
     """The folders in which facts are looked for, and the one in which they are made; None: nowhere."""
-    from recorder.capture.fact_files import FACTS_FOLDER
-
-    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
-    kept = [cache_folder() / FACTS_FOLDER / name] if with_cache else []
+    kept = _in_cache(folder) if with_cache else []
     beside = [folder] if is_ours(folder) else []
     with Folder.at(folder) as capture:
         into = [*(beside if capture.is_writable else ()), *kept]
     return [*beside, *kept], into[0] if into else None
+
+
+def _in_cache(folder: Path) -> list[Path]:
+    """The capture's folder in the cache; none if the cache is another user's, as it may be under sudo."""
+    from recorder.capture.fact_files import FACTS_FOLDER
+
+    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
+    every = (cache_folder(), cache_folder() / FACTS_FOLDER, cache_folder() / FACTS_FOLDER / name)
+    return [every[-1]] if all(is_ours(one) for one in every if one.exists()) else []
 
 
 def _at_hand(folder: Path, places: list[Path], into: Path | None) -> AtHand:

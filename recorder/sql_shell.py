@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 from prompt_toolkit import PromptSession
@@ -33,6 +33,7 @@ from proxy.command_line import ending_signals
 from proxy.files import Folder
 from proxy.terminal import echo
 from proxy.user_folders import state_folder
+from recorder.analysis.running import EngineGone
 from recorder.analysis.sources import SOURCES
 from recorder.analysis.views import split
 from recorder.terminal import duration, say
@@ -109,11 +110,13 @@ class Shell:
 def run(answer: Answer, tell: Tell, *, is_embedded: bool) -> None:
     """Runs a shell until its input ends, or it is told to quit.
 
-    Errors: ClickException of a statement that fails, if no terminal types them.
+    Errors: EngineGone; ClickException of a statement that fails, if no terminal types them.
     """
     shell = Shell(answer, tell)
-    if not sys.stdin.isatty():
-        for text in held(sys.stdin):
+    # a service may have none
+    given: TextIO | None = sys.stdin
+    if given is None or not given.isatty():
+        for text in held(given or ()):
             shell.take(text)
             if shell.is_ended:
                 return
@@ -124,8 +127,10 @@ def run(answer: Answer, tell: Tell, *, is_embedded: bool) -> None:
         for text in typed():
             try:
                 shell.take(text)
+            except EngineGone:
+                raise
             except click.ClickException as error:
-                error.show()
+                say(f"Error: {error.format_message()}", err=True)
             except KeyboardInterrupt as error:
                 if isinstance(error, Ended):
                     raise
@@ -138,8 +143,10 @@ def held(lines: Iterable[str]) -> Iterator[str]:
     """What standard input holds, as `typed`. The last statement may lack its semicolon."""
     text = ""
     for line in lines:
+        may_end = not text or ";" in line
         text += line
-        if is_complete(text):
+        # a statement of many lines is not looked at with each of them
+        if may_end and is_complete(text):
             yield text
             text = ""
     yield text

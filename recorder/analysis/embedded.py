@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
@@ -102,7 +103,8 @@ def _channel(place: str) -> Any:
         """Reaches the engine by its Unix socket."""
 
         def toChannel(self) -> Any:  # noqa: N802 - pyspark's name
-            return self._insecure_channel(f"unix:{place}")
+            # a URI: the path of a user's temporary folder may have blanks and signs
+            return self._insecure_channel(f"unix:{quote(str(place))}")
 
     found = OfSocket()
     # by itself gRPC names the socket, in letters that no host's name has

@@ -51,7 +51,19 @@ _EXPECTED = re.compile(r" expected '.*")
 # the embedded engine's message about its memory
 _NO_MEMORY = "Failed to allocate additional"
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+# what gRPC says if nobody answers at the embedded engine's socket, or if nobody does any more
+_UNAVAILABLE = "StatusCode.UNAVAILABLE"
 Answer = TypeVar("Answer")
+
+
+class EngineGone(click.ClickException):
+    """The embedded engine's process has ended, and takes no further questions."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the embedded engine has ended: the machine may lack memory, or the question may be nested too deep; "
+            "--engine spark may answer it"
+        )
 
 
 def ask(place: Place, question: Callable[[Captured], Answer]) -> Answer:
@@ -251,6 +263,8 @@ def as_click_errors(log: Path | None, *, is_embedded: bool = False) -> Iterator[
             raise click.ClickException(lack) from error
         raise click.UsageError(_question(error)) from error
     except (PySparkException, Py4JError) as error:
+        if is_embedded and _UNAVAILABLE in str(error):
+            raise EngineGone from error
         engine = "the embedded engine" if is_embedded else "Spark"
         more = "; --engine spark may know more" if is_embedded else f" (its log: {log})" if log else ""
         raise click.ClickException(f"{engine} failed: {_reason(error)}{more}") from error

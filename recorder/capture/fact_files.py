@@ -5,10 +5,11 @@
                                                    and digest, and the rows, size and digest of each table's file
 
 Facts can be made anew from the frames at any time, so nothing is lost with them. A marker is renamed into place after
-all files that it tells of; before the files are made anew it is removed. So facts count once they are whole, through
-any crash. A table without rows has no file. Facts don't count either if their number is another, if a file of theirs
-has gone or has another size, or if the frames' file has changed. Who reads facts also looks at their digests
-(`checked`): not every engine checks Parquet's checksums.
+all files that it tells of; before the files are made anew, one that counts for nothing takes its place. So facts count
+once they are whole, through any crash, and what a crash leaves is found by the hours in the marker. A table without
+rows has no file. Facts don't count either if their number is another, if a file of theirs has gone or has another size,
+or if the frames' file has changed. Who reads facts also looks at their digests (`checked`): not every engine checks
+Parquet's checksums.
 
 Usually the facts' folder is in the capture. A reader may keep it elsewhere, as `facts` in a folder of its own.
 
@@ -41,6 +42,8 @@ from recorder.facts.tables import NUMBER, TABLES
 FACTS_FOLDER, DONE_FOLDER = "facts", "_done"
 # far more than a marker takes
 _MAX_MARKER = 1 << 20
+# the number of a marker whose facts are yet to be made
+_UNMADE = -1
 _HASHED_BYTES = 1 << 20
 _HOUR = re.compile(rf"{c.DATE}=\d{{4}}-\d\d-\d\d/{c.HOUR}=\d\d")
 
@@ -136,7 +139,7 @@ def state_of(folder: Path, stem: Stem, *, checked: bool = False) -> State:
 
 def _state(facts: Folder, stem: Stem, marker: Marker, made_ns: int) -> State:
     if marker.number != NUMBER:
-        return State.OTHER_NUMBER
+        return State.MISSING if marker.number == _UNMADE else State.OTHER_NUMBER
     for file in stem.files:
         hour = marker.hours.get(hour_key(file))
         if hour is None or not _is_of(hour, Path(str(file.path)), made_ns):
@@ -206,13 +209,13 @@ def digest_of(path: Path) -> str:
 
 
 def forget(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep) -> None:
-    """Removes a stem's marker, and then the files of facts, also the hidden ones that a crash has left.
+    """Makes a stem's marker count for nothing, and removes the files of facts, also hidden ones that a crash has left.
 
     Errors: OSError.
     """
-    before_step("remove marker")
-    done.remove(stem.name)
-    done.sync()
+    before_step("void marker")
+    hours = {hour_key(file): HourFacts(0, "", {}) for file in stem.files}
+    done.replace(stem.name, encode(Marker(_UNMADE, hours)), mode=0o666)
     with Folder.at(folder) as capture, capture.folder(FACTS_FOLDER) as facts:
         for file in stem.files:
             for table, hour in _table_hours(facts, hour_key(file)):
@@ -224,17 +227,21 @@ def forget(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep) -> N
 def forget_gone(folder: Path, done: Folder, stems: Iterable[Stem]) -> None:
     """Removes the facts of frames that have gone, as after merging. `stems`: those of all files of frames.
 
-    Files of facts without a marker stay: a marker names the hours. Errors: OSError.
+    Files of facts without a marker stay: a marker names the hours. The caller has locked `done`. Errors: OSError.
     """
     present = {hour_key(file) + file.path.name for stem in stems for file in stem.files}
     with Folder.at(folder) as capture, capture.folder(FACTS_FOLDER) as facts:
         for name in done.names():
-            marker = None if name.startswith(".") else read_marker(done, name)
-            gone = [hour for hour in marker.hours if f"{hour}{name}.parquet" not in present] if marker else []
-            if marker and len(gone) == len(marker.hours):
+            if name.startswith("."):
+                # a marker that was never renamed
                 done.remove(name)
+                continue
+            marker = read_marker(done, name)
+            gone = [hour for hour in marker.hours if f"{hour}{name}.parquet" not in present] if marker else []
             for hour in gone:
                 _remove_hour(facts, hour, f"{name}.parquet")
+            if marker and len(gone) == len(marker.hours):
+                done.remove(name)
 
 
 def _remove_hour(facts: Folder, hour: str, name: str) -> None:
@@ -242,6 +249,7 @@ def _remove_hour(facts: Folder, hour: str, name: str) -> None:
     if _HOUR.fullmatch(hour):
         for _, opened in _table_hours(facts, hour):
             opened.remove(name)
+            opened.remove(hidden(name))
 
 
 def publish_facts(

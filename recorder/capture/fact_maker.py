@@ -247,7 +247,11 @@ def make_missing(
             raise Busy(f"another process makes facts of {folder}")
         forget_gone(place, done, stems(folder))
         todo = [stem for stem, _ in missing(folder, place, checked=checked) if stem.name not in leave_out]
-        outcomes = _one_by_one(place, done, todo, say) if processes == 1 else _by_children(place, todo, say, processes)
+        outcomes = (
+            _one_by_one(place, done, todo, say)
+            if processes == 1 or not todo
+            else _by_children(place, todo, say, processes)
+        )
         for stem, outcome in outcomes:
             if isinstance(outcome, Made):
                 say(MADE, stem.name, outcome)

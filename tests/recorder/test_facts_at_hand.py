@@ -34,8 +34,15 @@ def folder(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 @pytest.fixture
 def of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(Folder, "owner", os.geteuid() + 1)
+    all_but_the_cache_are_anothers(monkeypatch)
     return folder
+
+
+def all_but_the_cache_are_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def owner(folder: Folder) -> int:
+        return os.geteuid() + (not folder.path.is_relative_to(user_folders.cache_folder()))
+
+    monkeypatch.setattr(Folder, "owner", property(owner))
 
 
 def cache_folder() -> Path:
@@ -72,8 +79,19 @@ def test_nothing_is_written_into_another_users_capture(of_another_user: Path) ->
 
 def test_another_users_facts_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_missing(folder)
-    monkeypatch.setattr(Folder, "owner", os.geteuid() + 1)
+    all_but_the_cache_are_anothers(monkeypatch)
     assert below(folder, cache_folder())
+
+
+def test_another_users_cache_is_neither_read_nor_written(
+    of_another_user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts_at_hand(of_another_user)
+    monkeypatch.setattr(Folder, "owner", os.geteuid() + 1)
+    assert facts_at_hand(of_another_user).files == {}
+    shutil.rmtree(cache_folder())
+    assert facts_at_hand(of_another_user).files == {}
+    assert not cache_folder().exists()
 
 
 def test_a_capture_that_can_not_be_written_keeps_its_facts_and_gets_the_others_in_the_cache(

@@ -17,8 +17,10 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from recorder import sql_shell
+from recorder.analysis.running import EngineGone
 from recorder.analysis.sources import SOURCES
 from recorder.analysis.views import split
+from tests.hostile_text import TEXT, WORD, obeyed
 from tests.tables import each_row
 
 
@@ -145,11 +147,33 @@ def test_a_pipe_holds_statements_and_words_of_the_shell(
     assert capsys.readouterr().out.splitlines() == ["tables", "describe exchanges"]
 
 
+def test_a_statement_of_many_lines_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    is_complete = sql_shell.is_complete
+
+    def noted(text: str) -> bool:
+        looked_at.append(text)
+        return is_complete(text)
+
+    monkeypatch.setattr(sql_shell, "is_complete", noted)
+    lines = ["select * from values\n", *["(1),\n"] * 500, "(2);\n", "tables\n"]
+    whole = "".join(lines[:-1])
+    assert [*sql_shell.held(lines)] == [whole, "tables\n", ""]
+    assert sum(map(len, looked_at)) < 2 * len(whole)
+
+
 def test_in_a_pipe_nothing_behind_a_failure_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = Answers("select 1")
     with pytest.raises(click.UsageError, match="select 1 fails"):
         run("select 1; select 2;", answer, monkeypatch)
     assert answer.asked == ["select 1"]
+
+
+def test_without_standard_input_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Answers()
+    monkeypatch.setattr("sys.stdin", None)
+    sql_shell.run(answer, tell, is_embedded=True)
+    assert answer.asked == []
 
 
 @each_row("word", ["quit", "exit", "\\q", "QUIT;"])
@@ -184,6 +208,33 @@ def test_on_a_terminal_a_failure_or_ctrl_c_ends_a_question_and_not_the_shell(
     assert "interrupted" in said.err
     assert said.err.count("answered in ") == 1
     assert "timing is on" in said.out
+
+
+def test_what_an_error_quotes_of_a_capture_gives_a_terminal_no_orders(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(_statement: str) -> None:
+        raise click.ClickException(f"can't cast {TEXT}")
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    with keys(f"select 1;\r{END}"):
+        sql_shell.run(answer, tell, is_embedded=True)
+    said = capsys.readouterr().err
+    assert WORD in said
+    assert obeyed(said) == []
+
+
+def test_an_engine_that_is_gone_ends_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(statement: str) -> None:
+        asked.append(statement)
+        raise EngineGone
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    with keys(f"select 1;\rselect 2;\r{END}"), pytest.raises(EngineGone, match="has ended"):
+        sql_shell.run(answer, tell, is_embedded=True)
+    assert asked == ["select 1"]
 
 
 def test_another_signal_ends_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,13 +149,17 @@ def _unread_by_head(largest: int) -> Column:
 
 def _codes() -> Column:
     two = _hex(F.col(_CODE_AT), 2)
-    number = F.conv(two, 16, 10).cast("int")
-    signed = F.when(number > 0x7FFF, number - 0x10000).otherwise(number)
-    return F.when(two == "0000", F.array().cast(_CODES)).otherwise(F.array(signed.cast("smallint")))
+    return F.when(two == "0000", F.array().cast(_CODES)).otherwise(F.array(_signed(two, 16).cast("smallint")))
 
 
 def _throttle() -> Column:
-    return F.conv(_hex(F.col(_THROTTLE), 4), 16, 10).cast("int")
+    return _signed(_hex(F.col(_THROTTLE), 4), 32).cast("int")
+
+
+def _signed(digits: Column, bits: int) -> Column:
+    """The number in two's complement that these hexadecimal digits are."""
+    number = F.conv(digits, 16, 10).cast("bigint")
+    return F.when(number >= 1 << bits - 1, number - (1 << bits)).otherwise(number)
 
 
 def _hex(at: Column, length: int) -> Column:

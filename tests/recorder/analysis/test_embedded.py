@@ -16,10 +16,11 @@ from typing import Any
 import click
 import psutil
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from recorder.analysis import embedded, embedded_process
+from recorder.analysis.running import EngineGone, as_click_errors
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import SOURCES, captured, load
 from recorder.analysis.summarize import summary
@@ -83,6 +84,17 @@ def test_the_engine_ends_with_its_session_and_leaves_no_file() -> None:
     assert not child.is_running()
     assert not folder.exists()
     assert not embedded.is_embedded()
+
+
+def test_the_engine_is_reached_in_a_temporary_folder_of_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path.parent.parent / "a b%20#?é"
+    odd.mkdir(exist_ok=True)
+    monkeypatch.setattr("tempfile.tempdir", str(odd))
+    with embedded.session() as session:
+        assert session.range(3).count() == 3
+    odd.rmdir()
 
 
 def test_the_engine_and_its_files_go_with_a_killed_parent() -> None:
@@ -161,5 +173,29 @@ def test_a_question_fails_at_once_when_the_engine_dies() -> None:
         child.kill()
         child.wait(60)
         # with its own policy, the client would ask again for ten minutes
-        with pytest.raises(PySparkException):
+        with pytest.raises(EngineGone), as_click_errors(None, is_embedded=True):
             session.range(1).count()
+
+
+@pytest.mark.timeout(120)
+def test_on_a_terminal_a_statement_that_fails_does_not_end_the_shell(
+    tmp_path: Path, rows: list[dict[str, Any]]
+) -> None:
+    write_frames(tmp_path, rows, 100)
+    command = [sys.executable, "-c", "from proxy.cli import main; main()", "sql", str(tmp_path), "--engine", "embedded"]
+    master, slave = os.openpty()
+    environment = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state"), "TERM": "dumb", "COLUMNS": "200"}
+    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment) as shell:
+        os.close(slave)
+        steps = {b"sql> ": b"select nope from exchanges;\r", b"Error: ": b"select 6 * 7 as answer;\r", b"42": b"quit\r"}
+        for mark, typed in steps.items():
+            _read_up_to(master, mark)
+            os.write(master, typed)
+        assert shell.wait() == 0
+        os.close(master)
+
+
+def _read_up_to(terminal: int, mark: bytes) -> None:
+    told = b""
+    while mark not in told:
+        told += os.read(terminal, 1 << 16)

@@ -13,9 +13,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from proxy.files import Folder
 from recorder.capture import fact_files, reader
 from recorder.capture.fact_files import Stem, open_facts, state_of, stems
 from recorder.capture.fact_maker import Busy, fact_rows, make, make_missing, missing
+from recorder.capture.storage import TableFile
 from recorder.facts.tables import TABLES
 from tests.recorder.capture.recorded import two_sessions
 
@@ -92,9 +94,10 @@ def test_a_table_without_rows_has_no_file(whole: Path) -> None:
     assert not all(rows.values())
 
 
-def test_facts_that_are_there_are_not_made_again(whole: Path) -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_facts_that_are_there_are_not_made_again(whole: Path, processes: int) -> None:
     before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
-    assert make_missing(whole) == []
+    assert make_missing(whole, processes=processes) == []
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()} == before
 
 
@@ -239,6 +242,36 @@ def test_facts_of_frames_that_have_gone_are_removed(whole: Path) -> None:
     assert not [path for path in (whole / "facts").rglob(f"{gone.name}*") if path.is_file()]
     assert facts(whole) == of_frames(whole)
     assert {state_of(whole, stem) for stem in others} == {fact_files.State.CURRENT}
+
+
+def close_only(file: TableFile, discard: Callable[[TableFile], None] = TableFile.discard) -> None:
+    """Stands for `TableFile.discard` of a process that is killed: the file stays."""
+    with pytest.MonkeyPatch.context() as killed:
+        killed.setattr(Folder, "remove", lambda *_: None)
+        discard(file)
+
+
+@pytest.mark.real
+def test_what_a_crash_leaves_goes_with_its_frames(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TableFile, "discard", close_only)
+    gone, *_ = stems(whole)
+    frames = {path: path.read_bytes() for path in (Path(str(file.path)) for file in gone.files)}
+    for last in range(0, len(steps_of(whole)), 4):
+        steps = iter(range(last))
+
+        def crash(_step: str, steps: Iterator[int] = steps) -> None:
+            if next(steps, None) is None:
+                raise Killed
+
+        for path, content in frames.items():
+            path.write_bytes(content)
+        with closing(open_facts(whole)) as done, pytest.raises(Killed):
+            make(whole, done, gone, crash)
+        (whole / "facts" / "_done" / f".{gone.name}").write_bytes(b"{")
+        for path in frames:
+            path.unlink()
+        assert make_missing(whole) == []
+        assert not [path for path in (whole / "facts").rglob(f"*{gone.name}*") if path.is_file()], last
 
 
 def test_a_marker_can_not_name_files_elsewhere(whole: Path) -> None:
