@@ -148,10 +148,17 @@ PATTERN = ReadBy("REGEX", _regex, "'EUR|USD'")
 COLUMNS = ("id", *FIELDS)
 
 
-def filters(*, kinds: bool = False, lists: bool = True) -> Callable[[Command], Command]:
+FOLLOW = click.option(
+    *("-f", "--follow"),
+    is_flag=True,
+    help="Show what is recorded from now on, as it comes, until Ctrl-C; with --last N, the last N before it.",
+)
+
+
+def filters(*, kinds: bool = False, lists: bool = True, follows: bool = False) -> Callable[[Command], Command]:
     """The filters of a list, as an argument and as flags, and its form.
 
-    `kinds`: with the kinds of frames. `lists`: with orders and columns.
+    `kinds`: with the kinds of frames. `lists`: with orders and columns. `follows`: with --follow.
     """
     orders = [
         click.option("--slowest", type=COUNT, help="Show the N of the greatest latency."),
@@ -208,6 +215,7 @@ def filters(*, kinds: bool = False, lists: bool = True) -> Callable[[Command], C
         click.option("--all-errors", "errors", flag_value=ALL, help="Only what holds any error."),
         click.option("--limit", type=COUNT, help="Show the first N."),
         click.option("--last", type=COUNT, help="Show the last N."),
+        *([FOLLOW] if follows else []),
         *(orders if lists else []),
         click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
         click.option("--csv", "as_csv", is_flag=True, help="As CSV, with a header."),

@@ -21,17 +21,18 @@ _SHOWN = 80
 _NS_PER_MS = 1_000_000
 
 
-def record_lines(record: LogRecord, width: int | None) -> Iterator[str]:
-    """A record as lines for people."""
+def record_lines(record: LogRecord, width: int | None, *, is_whole: bool = True) -> Iterator[str]:
+    """A record as lines for people. `is_whole`: False if more may come to be known of it, which is not missed then."""
     offset = "offset unknown" if record.offset is None else f"offset {record.offset}"
     place = f"{printable(record.topic)}-{record.partition} {offset}"
     facts = [place, f"key {_cut(record.key)}", f"value {_cut(record.value)}"]
     facts += [f"header {printable(name)}={_cut(value)}" for name, value in record.headers]
     yield from folded(", ".join(facts), width)
-    yield from folded(INDENT + _produced(record.produced), width)
+    if is_whole or record.produced:
+        yield from folded(INDENT + _produced(record.produced), width)
     for one in record.fetched:
         yield from folded(INDENT + _fetched(one), width)
-    if not record.fetched:
+    if is_whole and not record.fetched:
         untold = record.offset is None
         why = "its fetches are unknown: no answer told its offset" if untold else "no fetch of it was recorded"
         yield from folded(INDENT + why, width)

@@ -12,6 +12,7 @@ Filters are texts in the filter language (`recorder.query`).
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,17 +42,11 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 
-class Passed(Generic[Item]):
-    """What passes a filter, one by one, once."""
+class Judged:
+    """What a filter tells of what it passes."""
 
-    def __init__(self, items: Iterator[Item], judge: Judge) -> None:
-        self._items, self._judge = items, judge
-
-    def __iter__(self) -> Iterator[Item]:
-        return self._items
-
-    def __next__(self) -> Item:
-        return next(self._items)
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
 
     @property
     def unsure(self) -> Unsure:
@@ -72,6 +67,20 @@ class Passed(Generic[Item]):
         `columns`: names of fields; those of elements must have been asked for.
         """
         return self._judge.values(item, columns) if isinstance(item, Pair) else self._judge.frame_values(item, columns)
+
+
+class Passed(Judged, Generic[Item]):
+    """What passes a filter, one by one, once."""
+
+    def __init__(self, items: Iterator[Item], judge: Judge) -> None:
+        super().__init__(judge)
+        self._items = items
+
+    def __iter__(self) -> Iterator[Item]:
+        return self._items
+
+    def __next__(self) -> Item:
+        return next(self._items)
 
 
 class Capture:
@@ -124,7 +133,7 @@ class Capture:
             columns: fields of elements whose `values` the caller wants, besides those of the filter.
         Errors: FilterError, OverBudget, DamagedFileError, UnknownFormatError.
         """
-        wanted, found = self._judge(where, columns)
+        wanted, found = self.judge(where, columns)
         return Passed(passing.frames(self.folder, found, wanted, bodies=bodies, most=self.budget), found)
 
     def exchanges(
@@ -137,7 +146,7 @@ class Capture:
             with_normal: a filter that exchanges pass which only an error that is a normal step keeps from passing.
         Errors: as of `rows`.
         """
-        wanted, found = self._judge(where, columns, with_normal)
+        wanted, found = self.judge(where, columns, with_normal)
         return Passed(passing.exchanges(self.folder, found, wanted, most=self.budget), found)
 
     def records(self, where: str | Filter = "", *, grep: re.Pattern[str] | None = None) -> Passed[LogRecord]:
@@ -148,7 +157,7 @@ class Capture:
         """
         from recorder.reading.records import log_records, matching
 
-        wanted, found = self._judge(where)
+        wanted, found = self.judge(where)
         matches = None if grep is None else matching(grep)
         return Passed(log_records(self.folder, wanted, found.unsure, matches=matches, most=self.budget), found)
 
@@ -168,11 +177,20 @@ class Capture:
         """When the last frame arrived, in ns since 1970; 0 if there is none. Errors: as of `rows`."""
         return last_ns(self.folder, most=self.budget)
 
-    def _judge(
+    def judge(
         self, where: str | Filter, columns: Collection[str] = (), with_normal: Node | None = None
     ) -> tuple[Node, Judge]:
+        """A filter's tree, and what applies it. Arguments, errors: as of `exchanges`."""
         wanted = self.filter(where)
         return wanted.node, judge(self.folder, wanted, frozenset(columns), most=self.budget, with_normal=with_normal)
+
+
+class GrowingCapture(Capture):
+    """A capture that is followed while it is recorded: its last frame is always of now."""
+
+    def last_ns(self) -> int:
+        """The time, in ns since 1970."""
+        return time.time_ns()
 
 
 def open(folder: str | Path, *, budget: int = DEFAULT_BUDGET) -> Capture:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -104,8 +104,14 @@ _Client = tuple[str, str | None, str | None, str | None, int]
 Who = tuple[str | None, str | None, str]
 
 
-class _Log:
-    """The records that were found so far."""
+class Records:
+    """The records that were found so far.
+
+    Args:
+        known: what other frames tell. unsure: counts exchanges of which nobody can tell.
+        matches: what a record must meet besides the filter.
+        most: the limit in bytes of memory for the records, and for what is read of a frame.
+    """
 
     def __init__(self, node: Node, known: Told, matches: Matches | None, unsure: Unsure, most: int) -> None:
         self._told, self._matches, self._unsure, self._most = known, matches, unsure, most
@@ -244,6 +250,20 @@ class _Log:
         groups = {group for (group, _), partitions in held.items() if not spelled.isdisjoint(partitions)}
         return groups.pop() if len(groups) == 1 else None
 
+    def learn_members(self, folder: Place) -> None:
+        """Takes the members of groups from a capture's files. Errors: those of `rows`."""
+        every = rows(folder, rows_of_records(_ASSIGNING), bodies=all_bodies, most=self._most)
+        for pair in pairs(every, most=self._most, read=self.read):
+            self.add(pair)
+
+    def taken(self) -> list[LogRecord]:
+        """The records that pass; forgets all."""
+        found = [*self.passing()]
+        self._records.clear()
+        self._passing.clear()
+        self._size = 0
+        return found
+
     def passing(self) -> Iterator[LogRecord]:
         """The records that pass, in the order of topic, partition and offset; those without an offset last."""
         found = [self._records[key] for key in self._passing]
@@ -257,17 +277,19 @@ def log_records(
     """The records that a filter passes where they were produced, or where they were fetched.
 
     Args:
-        unsure: counts exchanges of which nobody can tell.
-        matches: what a record must meet besides the filter.
-        most: the limit in bytes of memory for the records, and for what is read.
+        unsure, matches, most: as of `Records`.
     Errors: OverBudget; the errors of `rows`.
     """
-    log = _Log(node, told(folder, topics=True, software=False, most=most), matches, unsure, most)
-    is_asked = ds.field(c.API_KEY).isin([keys.PRODUCE, *_FETCHES, *_ASSIGNING]) & (ds.field(c.DIALECT) == c.KAFKA)
-    every = rows(folder, Rows(is_asked), bodies=all_bodies, most=most)
+    log = Records(node, told(folder, topics=True, software=False, most=most), matches, unsure, most)
+    every = rows(folder, rows_of_records(), bodies=all_bodies, most=most)
     for pair in pairs(every, most=most, read=log.read):
         log.add(pair)
     yield from log.passing()
+
+
+def rows_of_records(api_keys: Sequence[int] = (keys.PRODUCE, *_FETCHES, *_ASSIGNING)) -> Rows:
+    """The frames that carry records, and those that tell the members of groups; or those of some APIs."""
+    return Rows(ds.field(c.API_KEY).isin([*api_keys]) & (ds.field(c.DIALECT) == c.KAFKA))
 
 
 def matching(grep: re.Pattern[str]) -> Matches:
