@@ -3,6 +3,7 @@
     options.py     the options of the commands
     picking.py     which items of a list are shown, and in which order
     following.py   lists that follow a capture
+    latency.py     percentiles of latency by API
     groups.py      exchanges counted by topic, client, error
     summary.py     counts and sums of a whole capture
     masked.py      the reasons why frames are masked

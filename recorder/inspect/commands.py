@@ -410,6 +410,44 @@ _grouping(
 )
 
 
+@inspect.command(short_help="Show latency percentiles by API, and by client, node or topic.")
+@CAPTURE
+@filters(lists=False)
+@click.option("--by", type=click.Choice(["client", "node", "topic"]), help="A line for each of these, too.")
+def latency(folder: Path, as_json: bool, as_csv: bool, budget: int, by: str | None, **given: Any) -> None:
+    """Show how long answers took, by API: count, p50, p95, p99 and the longest.
+
+    Long polls that may have waited on purpose have lines of their own, marked "wait" ("includes_wait" if their answer
+    does not tell). Their latency says nothing of the broker's speed. Exchanges without an answer have none.
+
+    \b
+    kafka-wiretap inspect latency capture --api Produce --by client
+    """
+    from recorder.inspect import chosen_columns
+    from recorder.inspect import latency as module
+    from recorder.inspect.picking import picking
+
+    capture = _opened(folder, budget)
+    wanted = _filter(capture, given)
+    limits = picking(**given)
+    passed = capture.exchanges(wanted, columns=("topic",) if by == "topic" else ())
+    lines = module.latency(passed, by, passed.head, passed.elements, most=budget)
+    found = limits.picked(lines, lambda line, name: None, most=budget)
+    nothing = partial(_none, "answered exchange", folder, wanted, limits.limit, budget)
+    with _telling_unsure("exchange", wanted, passed):
+        if as_json:
+            _list(map(json.dumps, found), nothing)
+        elif as_csv:
+            names = module.columns(by)
+            rows = (chosen_columns.csv_line([line[name] for name in names]) for line in found)
+            _list(rows, nothing, chosen_columns.csv_line(names))
+        elif shown := [*found]:
+            screen = console()
+            screen.print(module.as_table(shown, by, screen.width))
+        else:
+            _note(nothing())
+
+
 def _fields(columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in columns if name in FIELDS)
 
