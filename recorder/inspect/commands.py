@@ -17,17 +17,18 @@ from click.shell_completion import CompletionItem
 from proxy.command_line import width
 from proxy.option_types import COUNT
 from proxy.similar import LIKELY, nearest
-from proxy.terminal import echo
+from proxy.terminal import echo, printable
 from proxy.tools.commands import RECORDS_HELP
 from proxy.tools.output import Incomplete, budget_option, end, print_json, print_lines
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
+from recorder.capture.remote import Place, reason_of
 from recorder.filters import nothing_passes
 from recorder.inspect.options import CAPTURE, PATTERN, READING_HELP, Shown, filters, shown_id
 from recorder.query.fields import ALL, FAULTS, FIELDS, OF_ELEMENTS
 from recorder.query.syntax import EVERYTHING
-from recorder.ready import NoCapture, check_encodes, check_is_capture, ready
+from recorder.ready import NoCapture, check_encodes, check_is_capture, ready_at
 from recorder.terminal import console, count, say
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class WithDefault(click.Group):
             raise Incomplete(str(error)) from error
         except (c.UnknownFormatError, c.DamagedFileError) as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            # a store has no numbers for its errors
+            raise click.ClickException(f"the store can't be read: {printable(reason_of(error))}") from error
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names of commands, and folders; a shell completes folders only if no name fits."""
@@ -83,9 +89,9 @@ class WrongFilter(click.UsageError):
         click.echo(self.pointed, file=file, err=True)
 
 
-def _made_ready(folder: Path) -> Path:
+def _made_ready(folder: Place) -> Place:
     """Makes a capture ready to be read, prints the notes on it, and returns its folder."""
-    for note in ready(folder):
+    for note in ready_at(folder):
         _note(note)
     return folder
 
@@ -94,12 +100,14 @@ def _note(text: str) -> None:
     say(f"note: {text}", err=True)
 
 
-def _opened(folder: Path, budget: int, *, follow: bool = False) -> Capture:
+def _opened(folder: Place, budget: int, *, follow: bool = False) -> Capture:
     """The capture, ready to be read; prints the notes on it. A capture that is followed is left as it is."""
     from recorder.reading.capture import Capture, GrowingCapture
 
     if not follow:
         return Capture(_made_ready(folder), [], budget)
+    if not isinstance(folder, Path):
+        raise NoCapture(f"{printable(folder)} is a URL; right with --follow would be a folder of this machine")
     check_encodes(folder)
     check_is_capture(folder)
     return GrowingCapture(folder, [], budget)
@@ -178,11 +186,11 @@ def inspect() -> None:
 @CAPTURE
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 @budget_option(READING_HELP, DEFAULT_BUDGET)
-def summary(folder: Path, as_json: bool, budget: int) -> None:
+def summary(folder: Place, as_json: bool, budget: int) -> None:
     """Show what is in the capture: sessions, connections, frames and bytes by API, gaps."""
     from recorder.inspect import summary as module
 
-    found = module.summarize(folder, ready(folder), most=budget)
+    found = module.summarize(folder, ready_at(folder), most=budget)
     if as_json:
         echo(json.dumps(module.as_json(found)))
         return
@@ -196,7 +204,7 @@ def summary(folder: Path, as_json: bool, budget: int) -> None:
 @CAPTURE
 @filters(kinds=True, follows=True)
 def frames(
-    folder: Path,
+    folder: Place,
     columns: tuple[str, ...] | None,
     as_json: bool,
     as_csv: bool,
@@ -240,7 +248,7 @@ def frames(
 @CAPTURE
 @filters(follows=True)
 def exchanges(
-    folder: Path,
+    folder: Place,
     columns: tuple[str, ...] | None,
     as_json: bool,
     as_csv: bool,
@@ -291,7 +299,7 @@ def exchanges(
 @filters(lists=False, follows=True)
 @click.option("--grep", type=PATTERN, help="Only records whose key, value or headers match this regular expression.")
 def records(
-    folder: Path,
+    folder: Place,
     as_json: bool,
     as_csv: bool,
     budget: int,
@@ -335,7 +343,7 @@ def _grouping(name: str, grouping: str, short_help: str, text: str, *, follows: 
     @inspect.command(name, short_help=short_help, help=text)
     @CAPTURE
     @filters(lists=False, follows=follows)
-    def command(folder: Path, as_json: bool, as_csv: bool, budget: int, follow: bool = False, **given: Any) -> None:
+    def command(folder: Place, as_json: bool, as_csv: bool, budget: int, follow: bool = False, **given: Any) -> None:
         from recorder.inspect import chosen_columns, groups
         from recorder.inspect.following import followed
         from recorder.inspect.layouts import layout
@@ -414,7 +422,7 @@ _grouping(
 @CAPTURE
 @filters(lists=False)
 @click.option("--by", type=click.Choice(["client", "node", "topic"]), help="A line for each of these, too.")
-def latency(folder: Path, as_json: bool, as_csv: bool, budget: int, by: str | None, **given: Any) -> None:
+def latency(folder: Place, as_json: bool, as_csv: bool, budget: int, by: str | None, **given: Any) -> None:
     """Show how long answers took, by API: count, p50, p95, p99 and the longest.
 
     Long polls that may have waited on purpose have lines of their own, marked "wait" ("includes_wait" if their answer
@@ -488,7 +496,7 @@ def _note_unsure(what: str, wanted: Filter, unsure: Unsure) -> None:
 @click.option("--bytes", "most", type=COUNT, help="Show at most this many bytes of a value.")
 @click.option("--records", type=COUNT, default=10, show_default=True, help=RECORDS_HELP)
 @budget_option("The most memory for all that is shown: decompressed, decoded and printed.")
-def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, records: int, budget: int) -> None:
+def show(folder: Place, ids: tuple[Shown, ...], kind: str, most: int | None, records: int, budget: int) -> None:
     """Show connections (4), exchanges (4/e8: exchange 8 of connection 4) and frames (4/17: frame 17 of connection 4).
     If the capture has several sessions, put SESSION/ in front.
 
@@ -518,7 +526,7 @@ def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, reco
     end(form.budget)
 
 
-def _none(what: str, folder: Path, wanted: Filter, limit: int | None, budget: int) -> str:
+def _none(what: str, folder: Place, wanted: Filter, limit: int | None, budget: int) -> str:
     """The note if nothing is listed. `what`: the singular of what is listed."""
     from recorder.inspect.summary import held
 

@@ -34,7 +34,7 @@ from recorder.reading import passing
 from recorder.reading.exchanges import Pair
 from recorder.reading.passing import Judge, Unsure, judge
 from recorder.reading.rows import Choice, none
-from recorder.ready import ready
+from recorder.ready import ready_at
 
 if TYPE_CHECKING:
     from recorder.reading.records import LogRecord
@@ -106,23 +106,32 @@ class Capture:
     def facts(self, table: str) -> Any:
         """A table of the facts that the capture keeps (docs/tables.md), as a `pyarrow.dataset.Dataset`.
 
-        It has the rows that `kafka-wiretap facts` has made so far, and that belong to the capture's frames. Errors:
-        KeyError for another name; NotImplementedError for a capture in a bucket.
+        It has the rows that `kafka-wiretap facts` has made so far, and that belong to the capture's frames. Those of a
+        capture in a bucket are copied or made, and kept on this machine as long as the process lives; a note says so.
+        Errors: KeyError for another name.
         """
-        if isinstance(self.folder, S3Path):
-            raise NotImplementedError(f"facts are read from a folder on this machine, which {self.folder} is not")
         import pyarrow as pa
 
         from recorder.facts.schema import arrow_type
 
         columns = {one.name: one.table.columns for one in TABLES}[table]
         schema = pa.schema([(column.name, arrow_type(column.kind)) for column in columns])
-        return self._dataset(_facts_files(self.folder, table), schema)
+        return self._dataset(self._facts_files(table), schema)
+
+    def _facts_files(self, table: str) -> list[Place]:
+        """A table's files of the facts that count."""
+        if isinstance(self.folder, S3Path):
+            from recorder.facts_at_hand import facts_at_hand
+
+            found = facts_at_hand(self.folder)
+            self.notes += [found.made] if found.made else []
+            return [Path(tables[table]) for tables in found.files.values() if table in tables]
+        return _facts_files(self.folder, table)
 
     def _dataset(self, paths: list[Place], schema: Any) -> Any:
         import pyarrow.dataset as ds
 
-        system = file_system_of(self.folder)[0]
+        system = file_system_of(paths[0] if paths else self.folder)[0]
         return ds.dataset([file_system_of(path)[1] for path in paths], schema, "parquet", system)
 
     def rows(self, where: str | Filter = "", *, bodies: Choice = none, columns: Collection[str] = ()) -> Passed[Row]:
@@ -199,12 +208,10 @@ def open(folder: str | Path, *, budget: int = DEFAULT_BUDGET) -> Capture:
     `budget`: as of `Capture`. Errors: NoCapture, in a sentence.
     """
     place = place_at(folder) if isinstance(folder, str) else folder
-    return Capture(place, [] if isinstance(place, S3Path) else ready(place), budget)
+    return Capture(place, ready_at(place), budget)
 
 
-def _facts_files(folder: Place, table: str) -> list[Place]:
-    """A table's files of the facts that count."""
-    assert isinstance(folder, Path)
+def _facts_files(folder: Path, table: str) -> list[Place]:
     current = (stem for stem in stems(folder) if state_of(folder, stem) is State.CURRENT)
     paths = (folder / FACTS_FOLDER / table / hour_key(file) / file.path.name for stem in current for file in stem.files)
     return [path for path in paths if path.exists()]
