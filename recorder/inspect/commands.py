@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from proxy.command_line import width
+from proxy.command_line import text, width
 from proxy.option_types import COUNT
 from proxy.similar import LIKELY, nearest
 from proxy.terminal import echo, printable
@@ -24,6 +24,7 @@ from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture.remote import Place, reason_of
+from recorder.extras import check
 from recorder.filters import nothing_passes
 from recorder.inspect.options import CAPTURE, PATTERN, READING_HELP, Shown, filters, shown_id
 from recorder.query.fields import ALL, FAULTS, FIELDS, OF_ELEMENTS
@@ -33,11 +34,14 @@ from recorder.terminal import console, count, say
 
 if TYPE_CHECKING:
     from recorder.inspect.picking import Picking
+    from recorder.inspect.record_lines import Decode
     from recorder.query.language import FilterError
     from recorder.query.shorthand import Filter
     from recorder.reading.capture import Capture, Judged, Passed
     from recorder.reading.following import Followed, Follower
     from recorder.reading.passing import Unsure
+    from recorder.reading.records import Text
+    from recorder.reading.schemas import Schemas
 
 # The most bytes that `show` shows by default: of a value, and of a frame in a hex dump.
 SHOWN_BYTES, SHOWN_DUMP = 32, 4096
@@ -298,6 +302,13 @@ def exchanges(
 @CAPTURE
 @filters(lists=False, follows=True)
 @click.option("--grep", type=PATTERN, help="Only records whose key, value or headers match this regular expression.")
+@click.option(
+    "--schema-registry",
+    "registry",
+    type=text,
+    metavar="URL|FOLDER",
+    help="Decode what names a schema of this registry, or of this folder's files ID.avsc, ID.json, ID.proto.",
+)
 def records(
     folder: Place,
     as_json: bool,
@@ -305,6 +316,7 @@ def records(
     budget: int,
     follow: bool,
     grep: re.Pattern[str] | None,
+    registry: str | None,
     **given: Any,
 ) -> None:
     """List the records of logs in the order of topic, partition and offset: who produced each, and who fetched it.
@@ -320,21 +332,40 @@ def records(
     """
     from recorder.inspect import chosen_columns, record_lines
     from recorder.inspect.picking import picking
+    from recorder.reading.elements import shown
 
     capture = _opened(folder, budget, follow=follow)
     wanted = _filter(capture, given)
     limits = picking(**given, follow=follow)
-    passed = _source(capture, limits, follow=follow).records(wanted, grep=grep)
+    decode: Decode = record_lines.as_it_is
+    as_text: Text = shown
+    if registry is not None:
+        schemas = _schemas(registry)
+        decode, as_text = schemas.value, schemas.text
+    passed = _source(capture, limits, follow=follow).records(wanted, grep=grep, text=as_text)
     found = _picked(passed, limits, lambda record, name: None, budget)
     nothing = partial(_none, "record", folder, wanted, limits.limit, budget)
     with _telling_unsure("exchange", wanted, passed):
         if as_json:
-            _list(map(record_lines.record_json, found), nothing)
+            _list((record_lines.record_json(record, decode) for record in found), nothing)
         elif as_csv:
-            _list(map(record_lines.record_csv, found), nothing, chosen_columns.csv_line(record_lines.COLUMNS))
+            lines = (record_lines.record_csv(record, decode) for record in found)
+            _list(lines, nothing, chosen_columns.csv_line(record_lines.COLUMNS))
         else:
-            every = (record_lines.record_lines(record, width(), is_whole=not follow) for record in found)
+            every = (record_lines.record_lines(record, width(), decode, is_whole=not follow) for record in found)
             _list((line for lines in every for line in lines), nothing)
+
+
+def _schemas(place: str) -> Schemas:
+    """The schemas of `--schema-registry`. Errors: UsageError, MissingPackages."""
+    check("schemas")
+    from recorder.reading.schemas import schemas_at
+
+    try:
+        return schemas_at(place)
+    except ValueError as error:
+        right = "right would be http://HOST:8081 or a folder with files such as 7.avsc"
+        raise click.UsageError(f"--schema-registry {error}; {right}") from None
 
 
 def _grouping(name: str, grouping: str, short_help: str, text: str, *, follows: bool = False) -> None:

@@ -31,13 +31,14 @@ from recorder.query.language import parse
 from recorder.query.shorthand import Filter
 from recorder.query.syntax import EVERYTHING, Node, resolved
 from recorder.reading import passing
+from recorder.reading.elements import shown
 from recorder.reading.exchanges import Pair
 from recorder.reading.passing import Judge, Unsure, judge
 from recorder.reading.rows import Choice, none
 from recorder.ready import ready_at
 
 if TYPE_CHECKING:
-    from recorder.reading.records import LogRecord
+    from recorder.reading.records import LogRecord, Text
 
 Item = TypeVar("Item")
 
@@ -158,17 +159,25 @@ class Capture:
         wanted, found = self.judge(where, columns, with_normal)
         return Passed(passing.exchanges(self.folder, found, wanted, most=self.budget), found)
 
-    def records(self, where: str | Filter = "", *, grep: re.Pattern[str] | None = None) -> Passed[LogRecord]:
+    def records(
+        self, where: str | Filter = "", *, grep: re.Pattern[str] | None = None, text: Text = shown
+    ) -> Passed[LogRecord]:
         """Records of the logs in the order of topic, partition and offset: who produced each, who fetched it.
 
         A record passes where it was produced, or where it was fetched. The records that pass are kept until all of the
-        capture was read. `grep`: what its key, value or a header must match besides. Errors: as of `rows`.
+        capture was read.
+
+        Args:
+            grep: what its key, value or a header must match besides.
+            text: what makes texts of keys and values, such as `schemas.schemas_at(…).text`.
+        Errors: as of `rows`.
         """
         from recorder.reading.records import log_records, matching
 
         wanted, found = self.judge(where)
-        matches = None if grep is None else matching(grep)
-        return Passed(log_records(self.folder, wanted, found.unsure, matches=matches, most=self.budget), found)
+        matches = None if grep is None else matching(grep, text)
+        every = log_records(self.folder, wanted, found.unsure, matches=matches, most=self.budget, text=text)
+        return Passed(every, found)
 
     def values(self, row: Row) -> dict[str, Any]:
         """The decoded values of a frame that has its bytes. Errors: Unreadable."""

@@ -28,10 +28,11 @@ from recorder.query.columns import Rows, between, rows_of_exchanges, rows_of_fra
 from recorder.query.shorthand import Filter
 from recorder.query.syntax import Node
 from recorder.reading.capture import Capture, Judged
+from recorder.reading.elements import shown
 from recorder.reading.exchanges import ROW_SIZE, Pair, Pairing
 from recorder.reading.heads import asked_at
 from recorder.reading.passing import Judge, bodies_of_exchanges, bodies_of_frames, was_asked_within
-from recorder.reading.records import LogRecord, Records, matching, rows_of_records
+from recorder.reading.records import LogRecord, Records, Text, matching, rows_of_records
 from recorder.reading.rows import ORDER, Choice, all_bodies, none, rows_of, rows_of_tables
 from recorder.reading.told import Told, has_body, learn, rows_that_tell
 
@@ -318,12 +319,15 @@ class Follower:
 
         return self._followed(judge, rows_of_exchanges(node), bodies_of_exchanges(judge), take)
 
-    def records(self, where: Filter, *, grep: re.Pattern[str] | None = None) -> Followed[LogRecord]:
-        """Records when they are produced, and when they are fetched: each time by itself. `grep`: as of `Capture`."""
-        matches = None if grep is None else matching(grep)
+    def records(self, where: Filter, *, grep: re.Pattern[str] | None = None, text: Text = shown) -> Followed[LogRecord]:
+        """Records when they are produced, and when they are fetched: each time by itself.
+
+        Arguments: as of `Capture.records`.
+        """
+        matches = None if grep is None else matching(grep, text)
         node, judge = self._capture.judge(where, frozenset({"topic"}))
         budget = self._capture.budget
-        log = Records(node, judge.told, matches, judge.unsure, budget)
+        log = Records(node, judge.told, matches, judge.unsure, budget, text)
         log.learn_members(self._folder)
         pairing = Ended(Pairing(most=budget, read=log.read))
 
