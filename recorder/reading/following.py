@@ -12,16 +12,22 @@ from __future__ import annotations
 import heapq
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from proxy.terminal import printable
+from proxy.wire.budget import Allowance
+from proxy.wire.errors import OverBudget, in_bytes
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.log_tail import LogTail, Portion
-from recorder.capture.reader import CaptureFile, Row, files, last_ns, listed
+from recorder.capture.reader import READING, CaptureFile, Row, files, last_ns, listed, row_groups
 from recorder.capture.session import sessions
 from recorder.capture.spool import UnknownSpoolError
 from recorder.query.columns import Rows, between, rows_of_exchanges, rows_of_frames
@@ -73,8 +79,8 @@ class Following:
     """Reads what comes into a capture.
 
     Args:
-        with_all: read all earlier frames first, too; otherwise only those of each session's last published segment,
-            because requests among them may still be answered.
+        with_all: return all earlier frames first, too; otherwise, of the newest segments, only the requests that may
+            still be answered.
         most: the limit in bytes of memory for the rows that wait.
         say: gets sentences on what is missing or late.
     Resource handling: `close` closes all files.
@@ -82,6 +88,9 @@ class Following:
 
     def __init__(self, folder: Path, wanted: Wanted, *, with_all: bool, most: int, say: Say) -> None:
         self._folder, self._wanted, self._most, self._say = folder, wanted, most, say
+        self._with_all = with_all
+        # by session, and by connection and exchange: earlier requests without an answer so far
+        self._asked: defaultdict[str, dict[tuple[int, int], Row]] = defaultdict(dict)
         self._tails: dict[str, LogTail] = {}
         # by session: the last segment whose published files are not wanted any more
         self._done: dict[str, float] = {}
@@ -124,10 +133,12 @@ class Following:
         """
         if not self._folder.is_dir():
             raise CaptureGone(f"{printable(self._folder)} has gone")
-        if not self._looks:
+        if self._looks:
+            self._open_tails()
+        elif self._with_all:
             yield from ((row, False) for row in self._of_files(self._old_files))
         else:
-            self._open_tails()
+            self._note_asked_in_files()
         if self._looks and not self._looks % _LOOKS_PER_LISTING and (self._is_unreadable or not self._tails):
             yield from self._published_news()
         self._looks += 1
@@ -179,14 +190,44 @@ class Following:
         if portion.files:
             yield from self._released(_BEHIND_ALL)
             yield from ((row, portion.is_new) for row in self._of_files(portion.files))
-        for row in self._of_tables(portion.tables):
-            self._keep(tuple(row[name] for name in ORDER), row, is_new=portion.is_new)
-            self._size += len(row[c.FRAME] or b"")
+        if portion.is_new or self._with_all:
+            self._keep_rows(self._asked.pop(session, {}).values(), is_new=False)
+            self._keep_rows(self._of_tables(portion.tables), is_new=portion.is_new)
+        else:
+            self._learn_from(portion.tables)
+            self._note_asked(session, portion.tables)
         for table in portion.tables:
             self._read_until[session] = max(self._reached(session), table[c.AT_NS][-1].as_py())
         for connection in portion.closed:
             place = self._reached(session), session, connection, _BEHIND_ALL
             self._keep(place, Closed(session, connection), is_new=portion.is_new)
+
+    def _note_asked_in_files(self) -> None:
+        """Notes the unanswered requests of the last published segments."""
+        for file in self._old_files:
+            for table in row_groups(file, allowance=Allowance(READING, self._most)):
+                self._note_asked(file.session, [table])
+
+    def _note_asked(self, session: str, tables: Iterable[Any]) -> None:
+        """Notes requests that are not answered in these tables or in later ones. All other rows are passed over."""
+        asked = self._asked[session]
+        for table in tables:
+            exchanges = [*zip(table[c.CONNECTION].to_pylist(), table[c.EXCHANGE].to_pylist(), strict=True)]
+            is_answer = pc.equal(table[c.KIND], c.RESPONSE).to_pylist()
+            answered = {one for one, is_one in zip(exchanges, is_answer, strict=True) if is_one}
+            for one in answered & asked.keys():
+                del asked[one]
+            is_left = pa.array([one not in answered for one in exchanges])
+            left = table.filter(pc.and_(is_left, pc.fill_null(table[c.AWAITS], False)))
+            for row in rows_of_tables([left], self._wanted.rows, self._wanted.bodies):
+                asked[row[c.CONNECTION], row[c.EXCHANGE]] = row
+            if len(asked) * ROW_SIZE > self._most:
+                raise OverBudget(f"keeping requests without an answer makes more than {in_bytes(self._most)}")
+
+    def _keep_rows(self, found: Iterable[Row], *, is_new: bool) -> None:
+        for row in found:
+            self._keep(tuple(row[name] for name in ORDER), row, is_new=is_new)
+            self._size += len(row[c.FRAME] or b"")
 
     def _keep(self, place: tuple[Any, ...], item: Row | Closed, *, is_new: bool) -> None:
         self._number += 1
@@ -211,13 +252,14 @@ class Following:
             self._say(f"{error}: frames that were published with it are missing")
 
     def _of_tables(self, tables: list[Any]) -> Iterator[Row]:
-        if not tables:
-            return
-        wanted = self._wanted
-        if wanted.telling is not None:
-            for row in rows_of_tables(tables, wanted.telling, has_body):
-                learn(wanted.told, row, self._most)
-        yield from rows_of_tables(tables, wanted.rows, wanted.bodies)
+        self._learn_from(tables)
+        if tables:
+            yield from rows_of_tables(tables, self._wanted.rows, self._wanted.bodies)
+
+    def _learn_from(self, tables: list[Any]) -> None:
+        if tables and self._wanted.telling is not None:
+            for row in rows_of_tables(tables, self._wanted.telling, has_body):
+                learn(self._wanted.told, row, self._most)
 
     # sessions
 
