@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import select
 import sys
 import time
@@ -61,4 +63,4 @@ def _check_output() -> None:
     # errors are reported unasked
     poll.register(output, 0)
     if any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
-        raise BrokenPipeError
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

@@ -11,6 +11,7 @@ Avro schemas whose data could be endless are not used (`avro_limits`).
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -99,7 +100,8 @@ def schemas_at(place: str) -> Schemas:
     """The schemas of a registry (http://, https://) or of a folder. Errors: ValueError."""
     if place.startswith(("http://", "https://")):
         return Schemas(Registry(place))
-    if "://" in place or not Path(place).is_dir():
+    # unlike `Path.is_dir`, this takes any text
+    if "://" in place or not os.path.isdir(place):
         raise ValueError("is neither the URL of a schema registry nor a folder")
     return Schemas(FolderSource(Path(place)))
 
