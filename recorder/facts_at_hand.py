@@ -6,6 +6,8 @@ there are not read either: they may say what the frames don't.
 
     ~/.cache/kafka-wiretap/facts/<name>/facts/<table>/…    as in a capture; the name is made of the capture's path
 
+Behind a URL they are kept in a temporary folder, as long as the process lives: copied, if the bucket has some, or made.
+
 Facts count only for the frames that they were made of (`fact_files`), so it does not matter what the path held before.
 The cache is bounded: captures that were not asked for the longest leave first. Facts that can't be made or kept cost
 only time: tables are made of frames then.
@@ -13,22 +15,27 @@ only time: tables are made of frames then.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.files import Folder
 from proxy.terminal import printable
 from proxy.user_folders import cache_folder
+from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.terminal import console, count
 
 if TYPE_CHECKING:
     from recorder.capture.fact_files import Stem
+    from recorder.capture.remote import Place, S3Path
 
 # bytes of all captures' facts in the cache
 CACHE_BYTES = 4 << 30
@@ -51,17 +58,77 @@ def is_ours(folder: Path) -> bool:
         return capture.owner == os.geteuid()
 
 
-def facts_at_hand(folder: Path, *, with_cache: bool = True) -> AtHand:
-    """The facts of a capture in a folder of this machine; makes those that are missing.
+def facts_at_hand(folder: Place, *, with_cache: bool = True) -> AtHand:
+    """The facts of a capture; makes those that are missing.
+
+    Those of a capture in a bucket are on this machine as long as this process lives: copied from the bucket if it has
+    them, else made.
 
     `with_cache`: whether they may be in the cache folder; else only in the capture.
     """
+    from recorder.capture.remote import S3Path
+
     try:
+        if isinstance(folder, S3Path):
+            kept = _kept_of(str(folder))
+            _copy(folder, kept)
+            return _at_hand(folder, [kept], kept)
         places, into = _places(folder, with_cache)
         return _at_hand(folder, places, into)
     except (OSError, DamagedFileError, UnknownFormatError):
         # the frames' reader says what is wrong with the capture
         return AtHand({})
+
+
+@cache
+def _kept_of(url: str) -> Path:
+    """The folder of the facts of a capture in a bucket; it goes with this process."""
+    kept = TemporaryDirectory(prefix="kafka-wiretap-facts-")
+    atexit.register(kept.cleanup)
+    return Path(kept.name)
+
+
+def _copy(capture: S3Path, kept: Path) -> None:
+    """Copies facts that a bucket has and that are not here yet. They are checked where they are copied to.
+
+    Errors: as of `reader.files`. What can't be read is left out.
+    """
+    from recorder.capture.fact_files import DONE_FOLDER, FACTS_FOLDER, stems
+
+    left = CACHE_BYTES
+    for stem in stems(capture):
+        marker = kept / FACTS_FOLDER / DONE_FOLDER / stem.name
+        if not marker.exists():
+            with suppress(OSError, InvalidEntryError):
+                left -= _copy_stem(capture / FACTS_FOLDER, kept / FACTS_FOLDER, stem, left)
+
+
+def _copy_stem(facts: S3Path, into: Path, stem: Stem, most: int) -> int:
+    """Copies a stem's facts, if they are of this version and have at most `most` bytes; returns how many there were.
+
+    Errors: OSError; InvalidEntryError for what is no marker.
+    """
+    from recorder.capture.fact_files import DONE_FOLDER, MAX_MARKER, fact_paths_of, marker_in
+    from recorder.capture.remote import size_of
+    from recorder.facts.tables import NUMBER
+
+    marked = facts / DONE_FOLDER / stem.name
+    if size_of(marked) > MAX_MARKER:
+        return 0
+    with marked.open() as file:
+        text = file.read()
+    marker = marker_in(text)
+    wanted = [path for each in stem.files for path in fact_paths_of(each, marker)]
+    size = sum(size_of(facts / path) for path in wanted)
+    if marker.number != NUMBER or size > most:
+        return 0
+    for path in wanted:
+        (into / path).parent.mkdir(parents=True, exist_ok=True)
+        with (facts / path).open() as source, (into / path).open("wb") as target:
+            shutil.copyfileobj(source, target)
+    (into / DONE_FOLDER).mkdir(parents=True, exist_ok=True)
+    (into / DONE_FOLDER / stem.name).write_bytes(text)
+    return size
 
 
 def _places(folder: Path, with_cache: bool) -> tuple[list[Path], Path | None]:
@@ -75,14 +142,12 @@ def _places(folder: Path, with_cache: bool) -> tuple[list[Path], Path | None]:
 
 def _in_cache(folder: Path) -> list[Path]:
     """The capture's folder in the cache; none if the cache is another user's, as it may be under sudo."""
-    from recorder.capture.fact_files import FACTS_FOLDER
-
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
-    every = (cache_folder(), cache_folder() / FACTS_FOLDER, cache_folder() / FACTS_FOLDER / name)
+    every = (cache_folder(), _cache(), _cache() / name)
     return [every[-1]] if all(is_ours(one) for one in every if one.exists()) else []
 
 
-def _at_hand(folder: Path, places: list[Path], into: Path | None) -> AtHand:
+def _at_hand(folder: Place, places: list[Path], into: Path | None) -> AtHand:
     """The facts in `places`; makes those that are missing. Errors: as of `fact_maker.missing`."""
     from recorder.capture.fact_files import fact_paths, stems
 
@@ -102,13 +167,14 @@ def _at_hand(folder: Path, places: list[Path], into: Path | None) -> AtHand:
     return AtHand(files, made)
 
 
-def _make(folder: Path, kept: list[str], lacking: list[Stem], into: Path) -> str | None:
+def _make(folder: Place, kept: list[str], lacking: list[Stem], into: Path) -> str | None:
     """Makes the facts of these files; returns the line that says so. Errors: as of `fact_maker.missing`."""
     from recorder.capture.fact_maker import Busy, Made, make_missing
+    from recorder.capture.remote import size_of
 
     if not lacking:
         return None
-    size = sum(Path(str(file.path)).stat().st_size for stem in lacking for file in stem.files)
+    size = sum(size_of(file.path) for stem in lacking for file in stem.files)
     made = 0
     if into != folder:
         into.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -124,9 +190,17 @@ def _make(folder: Path, kept: list[str], lacking: list[Stem], into: Path) -> str
         with suppress(Busy):
             processes = 1 if size <= SMALL else cores()
             make_missing(folder, leave_out=kept, say=say, processes=processes, into=into, checked=True)
-    if into != folder:
+    if into.parent == _cache():
         _bound_cache(into)
-    return f"made the facts of {count(made, 'file')} of frames, in {printable(into / 'facts')}" if made else None
+    where = f"in {printable(into / 'facts')}" if isinstance(folder, Path) else "for as long as this process runs"
+    return f"made the facts of {count(made, 'file')} of frames, {where}" if made else None
+
+
+def _cache() -> Path:
+    """The folder of all captures' facts among the user's caches."""
+    from recorder.capture.fact_files import FACTS_FOLDER
+
+    return cache_folder() / FACTS_FOLDER
 
 
 def cores() -> int:

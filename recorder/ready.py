@@ -26,6 +26,7 @@ from recorder.capture.frames import (
     format_of,
     newer_format_message,
 )
+from recorder.capture.remote import Place, reason_of
 from recorder.capture.session import SPOOL_FOLDER, is_live, links, open_session, sessions
 from recorder.terminal import console, size
 
@@ -49,6 +50,27 @@ def ready(folder: Path) -> list[str]:
         return _made_ready(folder)
     except OSError as error:
         raise NoCapture(f"{printable(folder)} can't be read: {error.strerror or error}") from error
+
+
+# behind a URL there is no log
+URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
+
+
+def ready_at(place: Place) -> list[str]:
+    """As `ready`, also for a capture in a bucket, which must have frames."""
+    if isinstance(place, Path):
+        return ready(place)
+    from recorder.capture.reader import files
+
+    try:
+        found = files(place)
+    except UnknownFormatError as error:
+        raise NoCapture(f"{printable(place)} can't be read: {printable(error)}") from error
+    except OSError as error:
+        raise NoCapture(f"{printable(place)} can't be read: {printable(reason_of(error))}") from error
+    if not found:
+        raise NoCapture(f"{printable(place)} holds no frames: right would be s3://BUCKET/FOLDER with a frames folder")
+    return [URL_NOTE]
 
 
 def _made_ready(folder: Path) -> list[str]:

@@ -30,7 +30,7 @@ from recorder import extras
 from recorder.analysis import master as masters
 from recorder.capture.frames import FRAMES_FOLDER, DamagedFileError, UnknownFormatError
 from recorder.capture.remote import SCHEME, is_url, reason_of
-from recorder.ready import NoCapture, ready
+from recorder.ready import URL_NOTE, NoCapture, ready
 from recorder.terminal import cell, console, say
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ _SHORTEST, _LONGEST = 0.001, 1e9
 # The formats of tables that Spark writes.
 FORMATS = ("parquet", "csv", "json")
 _FOR_PROGRAMS = ("json", "csv")
-# The note on a capture behind a URL: only Spark can list its files.
-_URL_NOTE = "not looked for behind a URL: what a log holds that is not compacted yet"
 # The masters that Spark takes; Spark itself would complain only after its start.
 _MASTER = re.compile(r"local(\[(0*[1-9]\d*|\*)(,\d+)?\]|-cluster\[\d+,\d+,\d+\])?$|(spark|k8s)://|yarn$")
 
@@ -242,7 +240,7 @@ def places_of(folders: Sequence[str], where: Where, *, facts: bool = True) -> li
 
     found = []
     for folder in map(for_executors, folders):
-        notes = ready(Path(folder)) if not is_url(folder) else [_URL_NOTE]
+        notes = ready(Path(folder)) if not is_url(folder) else [URL_NOTE]
         found.append((Place(folder, where.master, where.conf, _files(folder)), notes))
     places = [place for place, _ in found]
     is_embedded = where.is_embedded(places)

@@ -44,6 +44,7 @@
     for readers
     frames           the columns' names and types, the format's number, the upgrade steps
     reader           frames and events read out of a capture
+    log_tail         the end of a session's log, while a proxy writes it
     row_group, pages, body_stream  one row group of an untrusted file, within an allowance of memory
     remote           files of a capture in an S3 bucket
     merging          many small files made into few large ones, in another folder

@@ -36,12 +36,13 @@ from recorder.capture import frames as c
 from recorder.capture.entry_json import InvalidEntryError, decode_checked
 from recorder.capture.partitions import hidden, hour_folders
 from recorder.capture.reader import CaptureFile, files
+from recorder.capture.remote import Place, S3Path, size_of
 from recorder.capture.storage import BeforeStep, TableFile, publish
 from recorder.facts.tables import NUMBER, TABLES
 
 FACTS_FOLDER, DONE_FOLDER = "facts", "_done"
 # far more than a marker takes
-_MAX_MARKER = 1 << 20
+MAX_MARKER = 1 << 20
 # the number of a marker whose facts are yet to be made
 _UNMADE = -1
 _HASHED_BYTES = 1 << 20
@@ -91,7 +92,7 @@ class Stem(NamedTuple):
     files: tuple[CaptureFile, ...]
 
 
-def stems(folder: Path) -> list[Stem]:
+def stems(folder: Place) -> list[Stem]:
     """The files of frames by name, in the order of the log. Errors: as of `reader.files`."""
     by_name = defaultdict[str, list[CaptureFile]](list)
     for file in files(folder):
@@ -113,9 +114,14 @@ def open_facts(folder: Path) -> Folder:
 def read_marker(done: Folder, stem: str) -> Marker | None:
     """What a marker tells; None if there is none, or if it is no marker. Errors: OSError."""
     try:
-        return decode_checked(_MARKERS, done.read(stem, _MAX_MARKER))  # type: ignore[no-any-return]
+        return marker_in(done.read(stem, MAX_MARKER))
     except (FileNotFoundError, InvalidEntryError):
         return None
+
+
+def marker_in(data: bytes) -> Marker:
+    """What a marker's bytes tell. Errors: InvalidEntryError."""
+    return decode_checked(_MARKERS, data)  # type: ignore[no-any-return]
 
 
 def state_of(folder: Path, stem: Stem, *, checked: bool = False) -> State:
@@ -142,15 +148,20 @@ def _state(facts: Folder, stem: Stem, marker: Marker, made_ns: int) -> State:
         return State.MISSING if marker.number == _UNMADE else State.OTHER_NUMBER
     for file in stem.files:
         hour = marker.hours.get(hour_key(file))
-        if hour is None or not _is_of(hour, Path(str(file.path)), made_ns):
+        if hour is None or not _is_of(hour, file.path, made_ns):
             return State.OTHER_FRAMES
         if {name: table.bytes for name, table in hour.tables.items()} != _sizes(facts, file):
             return State.DAMAGED
     return State.CURRENT
 
 
-def _is_of(hour: HourFacts, path: Path, made_ns: int) -> bool:
-    """True if the frames' file is that of the facts. Its bytes are only read if it is newer than the marker."""
+def _is_of(hour: HourFacts, path: Place, made_ns: int) -> bool:
+    """True if the frames' file is that of the facts. Its bytes are only read if it is newer than the marker.
+
+    In a bucket a file's time is that of its upload, so its size alone is looked at.
+    """
+    if isinstance(path, S3Path):
+        return size_of(path) == hour.size
     found = path.stat()
     return found.st_size == hour.size and (found.st_mtime_ns < made_ns or digest_of(path) == hour.digest)
 
@@ -165,8 +176,20 @@ def _are_as_made(folder: Path, stem: Stem, marker: Marker) -> bool:
 
 def _paths(folder: Path, file: CaptureFile, marker: Marker) -> dict[str, Path]:
     """The files of the facts of a file of frames, by table."""
-    key = hour_key(file)
-    return {table: folder / FACTS_FOLDER / table / key / file.path.name for table in marker.hours[key].tables}
+    named = zip(marker.hours[hour_key(file)].tables, fact_paths_of(file, marker), strict=True)
+    return {table: folder / FACTS_FOLDER / path for table, path in named}
+
+
+def fact_paths_of(file: CaptureFile, marker: Marker) -> list[str]:
+    """The files of the facts of a file of frames, in the folder of facts; none if the marker does not know the file.
+
+    Errors: InvalidEntryError for a marker that names no table of facts.
+    """
+    hour = marker.hours.get(hour_key(file))
+    tables = hour.tables if hour else {}
+    if not {table.name for table in TABLES} >= tables.keys():
+        raise InvalidEntryError("a marker names other tables than those of facts")
+    return [f"{table}/{hour_key(file)}/{file.path.name}" for table in tables]
 
 
 def fact_paths(folder: Path, stem: Stem) -> dict[str, dict[str, str]]:
@@ -199,7 +222,7 @@ def _table_hours(facts: Folder, key: str) -> Iterator[tuple[str, Folder]]:
             yield table.name, opened
 
 
-def digest_of(path: Path) -> str:
+def digest_of(path: Place) -> str:
     """The digest of a file. Errors: OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:

@@ -51,6 +51,7 @@ from recorder.capture.fact_files import (
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.partitions import hidden
 from recorder.capture.reader import CaptureFile, row_count, row_groups
+from recorder.capture.remote import Place, size_of
 from recorder.capture.storage import BeforeStep, TableFile, ignore_step
 from recorder.facts.rows import KIND, LARGEST_BODY, Decoder, DecoderIndex, decoded_together, unopened
 from recorder.facts.schema import arrow_type
@@ -87,12 +88,19 @@ class Failure(NamedTuple):
     reason: str
 
 
-def missing(folder: Path, into: Path | None = None, *, checked: bool = False) -> Iterator[tuple[Stem, State]]:
+def missing(folder: Place, into: Path | None = None, *, checked: bool = False) -> Iterator[tuple[Stem, State]]:
     """The stems whose facts are to be made, and why. Args: as of `make_missing`. Errors: as of `reader.files`."""
     for stem in stems(folder):
-        state = state_of(into or folder, stem, checked=checked)
+        state = state_of(_place(folder, into), stem, checked=checked)
         if state is not State.CURRENT:
             yield stem, state
+
+
+def _place(folder: Place, into: Path | None) -> Path:
+    """The folder whose `facts` are meant."""
+    place = into or folder
+    assert isinstance(place, Path)
+    return place
 
 
 def make(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep = ignore_step) -> Made:
@@ -106,7 +114,7 @@ def make(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep = ignor
     hours: dict[str, HourFacts] = {}
     try:
         for file in stem.files:
-            digest, size = digest_of(Path(str(file.path))), Path(str(file.path)).stat().st_size
+            digest, size = digest_of(file.path), size_of(file.path)
             of_hour = _facts_of(folder, file, made, before_step)
             tables = {one.table: TableFacts(one.rows, one.size, one.digest) for one in of_hour}
             hours[hour_key(file)] = HourFacts(size, digest, tables)
@@ -222,7 +230,7 @@ class Busy(Exception):
 
 
 def make_missing(
-    folder: Path,
+    folder: Place,
     *,
     leave_out: Sequence[str] = (),
     say: Callable[[str, str, Any], None] = lambda *_: None,
@@ -234,14 +242,14 @@ def make_missing(
 
     Args:
         folder: the capture.
-        into: the folder whose `facts` they become; None: the capture itself.
+        into: the folder whose `facts` they become; None: the capture itself, which then is a folder.
         checked: whether the bytes of facts that are there are looked at, too.
         say: called with (BEGUN, stem, None), (MADE, stem, Made) and (FAILED, stem, reason).
         processes: 1: this process makes them. More: so many children, whose memory is bounded.
     Errors: Busy; as of `reader.files`; OSError for a folder that can't be written.
     """
     failures: list[Failure] = []
-    place = into or folder
+    place = _place(folder, into)
     with closing(open_facts(place)) as done:
         if not done.lock():
             raise Busy(f"another process makes facts of {folder}")

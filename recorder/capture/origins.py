@@ -19,6 +19,7 @@ from recorder.capture import frames as c
 from recorder.capture.frames import Origin
 from recorder.capture.partitions import range_name
 from recorder.capture.reader import files, row_groups
+from recorder.capture.remote import Place
 from recorder.capture.storage import TableFile, ignore_step, publish
 
 # a file is written when so many rows wait, or after so many seconds
@@ -102,7 +103,7 @@ class Origins:
             raise
 
 
-def origin_of(folder: Path, session: str, connection: int, exchange: int, *, most: int) -> Origin | None:
+def origin_of(folder: Place, session: str, connection: int, exchange: int, *, most: int) -> Origin | None:
     """The origin of an exchange; None if the exchange has none, or the capture is not that of a replay.
 
     `most`: bytes of memory that the rows of one file may take. Errors: as of `reader.row_groups`.

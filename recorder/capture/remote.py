@@ -41,6 +41,7 @@ class S3Path:
         return f"{SCHEME}{self.key}"
 
     def __truediv__(self, name: str) -> S3Path:
+        """What has this name, or this path, in the folder."""
         return S3Path(self.key / name)
 
     @property

@@ -5,39 +5,48 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from proxy.command_line import width
+from proxy.command_line import text, width
 from proxy.option_types import COUNT
 from proxy.similar import LIKELY, nearest
-from proxy.terminal import echo
+from proxy.terminal import echo, printable
 from proxy.tools.commands import RECORDS_HELP
 from proxy.tools.output import Incomplete, budget_option, end, print_json, print_lines
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
+from recorder.capture.remote import Place, reason_of
+from recorder.extras import check
 from recorder.filters import nothing_passes
 from recorder.inspect.options import CAPTURE, PATTERN, READING_HELP, Shown, filters, shown_id
 from recorder.query.fields import ALL, FAULTS, FIELDS, OF_ELEMENTS
 from recorder.query.syntax import EVERYTHING
-from recorder.ready import NoCapture, ready
+from recorder.ready import NoCapture, check_encodes, check_is_capture, ready_at
 from recorder.terminal import console, count, say
 
 if TYPE_CHECKING:
+    from recorder.inspect.picking import Picking
+    from recorder.inspect.record_lines import Decode
     from recorder.query.language import FilterError
     from recorder.query.shorthand import Filter
-    from recorder.reading.capture import Capture
+    from recorder.reading.capture import Capture, Judged, Passed
+    from recorder.reading.following import Followed, Follower
     from recorder.reading.passing import Unsure
+    from recorder.reading.records import Text
+    from recorder.reading.schemas import Schemas
 
 # The most bytes that `show` shows by default: of a value, and of a frame in a hex dump.
 SHOWN_BYTES, SHOWN_DUMP = 32, 4096
 ERROR_FIELD = "error"
+Item = TypeVar("Item")
 
 
 class WithDefault(click.Group):
@@ -60,6 +69,11 @@ class WithDefault(click.Group):
             raise Incomplete(str(error)) from error
         except (c.UnknownFormatError, c.DamagedFileError) as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            # a store has no numbers for its errors
+            raise click.ClickException(f"the store can't be read: {printable(reason_of(error))}") from error
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names of commands, and folders; a shell completes folders only if no name fits."""
@@ -79,9 +93,9 @@ class WrongFilter(click.UsageError):
         click.echo(self.pointed, file=file, err=True)
 
 
-def _made_ready(folder: Path) -> Path:
+def _made_ready(folder: Place) -> Place:
     """Makes a capture ready to be read, prints the notes on it, and returns its folder."""
-    for note in ready(folder):
+    for note in ready_at(folder):
         _note(note)
     return folder
 
@@ -90,11 +104,52 @@ def _note(text: str) -> None:
     say(f"note: {text}", err=True)
 
 
-def _opened(folder: Path, budget: int) -> Capture:
-    """The capture, ready to be read; prints the notes on it."""
-    from recorder.reading.capture import Capture
+def _opened(folder: Place, budget: int, *, follow: bool = False) -> Capture:
+    """The capture, ready to be read; prints the notes on it. A capture that is followed is left as it is."""
+    from recorder.reading.capture import Capture, GrowingCapture
 
-    return Capture(_made_ready(folder), [], budget)
+    if not follow:
+        return Capture(_made_ready(folder), [], budget)
+    if not isinstance(folder, Path):
+        raise NoCapture(f"{printable(folder)} is a URL; right with --follow would be a folder of this machine")
+    check_encodes(folder)
+    check_is_capture(folder)
+    return GrowingCapture(folder, [], budget)
+
+
+def _source(capture: Capture, limits: Picking, *, follow: bool) -> Capture | Follower:
+    """What a list asks: the capture, or what comes into it."""
+    if not follow:
+        return capture
+    from recorder.reading.following import Follower
+
+    return Follower(capture, with_all=limits.from_end, say=_note)
+
+
+def _picked(
+    passed: Passed[Item] | Followed[Item], limits: Picking, value: Callable[[Item, str], Any], budget: int
+) -> Iterator[Item]:
+    """The items that a list shows. `value`: of a field, for the list's order."""
+    from recorder.inspect.following import followed
+    from recorder.reading.capture import Passed
+
+    if isinstance(passed, Passed):
+        return limits.picked(passed, value, most=budget)
+    return followed(passed, limits, lambda item: (item,))
+
+
+@contextmanager
+def _telling_unsure(what: str, wanted: Filter, passed: Judged) -> Iterator[None]:
+    """Says behind a list how many of those that it lacks may meet the filter, also if Ctrl-C has ended it.
+
+    `what`: the singular of what is listed.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        _note_unsure(what, wanted, passed.unsure)
+        raise
+    _note_unsure(what, wanted, passed.unsure)
 
 
 def _filter(capture: Capture, given: dict[str, Any]) -> Filter:
@@ -135,11 +190,11 @@ def inspect() -> None:
 @CAPTURE
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 @budget_option(READING_HELP, DEFAULT_BUDGET)
-def summary(folder: Path, as_json: bool, budget: int) -> None:
+def summary(folder: Place, as_json: bool, budget: int) -> None:
     """Show what is in the capture: sessions, connections, frames and bytes by API, gaps."""
     from recorder.inspect import summary as module
 
-    found = module.summarize(folder, ready(folder), most=budget)
+    found = module.summarize(folder, ready_at(folder), most=budget)
     if as_json:
         echo(json.dumps(module.as_json(found)))
         return
@@ -151,9 +206,15 @@ def summary(folder: Path, as_json: bool, budget: int) -> None:
 
 @inspect.command(short_help="List frames, one a line.")
 @CAPTURE
-@filters(kinds=True)
+@filters(kinds=True, follows=True)
 def frames(
-    folder: Path, columns: tuple[str, ...] | None, as_json: bool, as_csv: bool, budget: int, **given: Any
+    folder: Place,
+    columns: tuple[str, ...] | None,
+    as_json: bool,
+    as_csv: bool,
+    budget: int,
+    follow: bool,
+    **given: Any,
 ) -> None:
     """List frames in the order of their arrival. `show` takes the id. `->` marks frames from the client.
 
@@ -166,30 +227,38 @@ def frames(
     from recorder.reading.heads import of_frame
     from recorder.reading.rows import none, of_responses
 
-    capture = _opened(folder, budget)
+    capture = _opened(folder, budget, follow=follow)
     wanted = _filter(capture, given)
-    limits = picking(**given)
+    limits = picking(**given, follow=follow)
     usual = columns is None and not as_csv
     asked = columns or FRAME_COLUMNS
-    passed = capture.rows(wanted, bodies=of_responses if usual else none, columns=() if usual else _fields(asked))
-    found = limits.picked(passed, lambda row, name: of_frame(row).get(name), most=budget)
+    passed = _source(capture, limits, follow=follow).rows(
+        wanted, bodies=of_responses if usual else none, columns=() if usual else _fields(asked)
+    )
+    found = _picked(passed, limits, lambda row, name: of_frame(row).get(name), budget)
     nothing = partial(_none, "frame", folder, wanted, limits.limit, budget)
-    if not usual:
-        every = ({"id": lines.frame_id(row)} | passed.values(row, _fields(asked)) for row in found)
-        _list_columns(every, asked, nothing, as_json=as_json, as_csv=as_csv)
-    elif as_json:
-        _list((lines.frame_json(row, budget) for row in found), nothing)
-    else:
-        chosen = layout(lines.FRAME_LAYOUTS, lines.FRAME_TITLES, width())
-        _list(chosen.lines(lines.frame_cells(row, budget) for row in found), nothing, chosen.header)
-    _note_unsure("frame", wanted, passed.unsure)
+    with _telling_unsure("frame", wanted, passed):
+        if not usual:
+            every = ({"id": lines.frame_id(row)} | passed.values(row, _fields(asked)) for row in found)
+            _list_columns(every, asked, nothing, as_json=as_json, as_csv=as_csv)
+        elif as_json:
+            _list((lines.frame_json(row, budget) for row in found), nothing)
+        else:
+            chosen = layout(lines.FRAME_LAYOUTS, lines.FRAME_TITLES, width())
+            _list(chosen.lines(lines.frame_cells(row, budget) for row in found), nothing, chosen.header)
 
 
 @inspect.command(short_help="List requests with their responses, one exchange a line.")
 @CAPTURE
-@filters(kinds=False)
+@filters(follows=True)
 def exchanges(
-    folder: Path, columns: tuple[str, ...] | None, as_json: bool, as_csv: bool, budget: int, **given: Any
+    folder: Place,
+    columns: tuple[str, ...] | None,
+    as_json: bool,
+    as_csv: bool,
+    budget: int,
+    follow: bool,
+    **given: Any,
 ) -> None:
     """List requests with their responses in the order in which they ended. Requests without an answer come last.
 
@@ -205,38 +274,57 @@ def exchanges(
     from recorder.inspect.picking import picking
     from recorder.reading.heads import of_exchange
 
-    capture = _opened(folder, budget)
+    capture = _opened(folder, budget, follow=follow)
     with_normal = None
     if given["errors"] == FAULTS:
         with_normal = _filter(capture, {**given, "errors": ALL}).node
     wanted = _filter(capture, given)
-    limits = picking(**given)
+    limits = picking(**given, follow=follow)
     usual = columns is None and not as_csv
     asked = columns or EXCHANGE_COLUMNS
-    passed = capture.exchanges(wanted, columns=() if usual else _fields(asked), with_normal=with_normal)
-    found = limits.picked(passed, lambda pair, name: of_exchange(pair).get(name), most=budget)
+    passed = _source(capture, limits, follow=follow).exchanges(
+        wanted, columns=() if usual else _fields(asked), with_normal=with_normal
+    )
+    found = _picked(passed, limits, lambda pair, name: of_exchange(pair).get(name), budget)
     nothing = partial(_none, "exchange", folder, wanted, limits.limit, budget)
-    if not usual:
-        every = ({"id": lines.exchange_id(pair.head)} | passed.values(pair, _fields(asked)) for pair in found)
-        _list_columns(every, asked, nothing, as_json=as_json, as_csv=as_csv)
-    elif as_json:
-        _list((json.dumps(lines.exchange_json(pair)) for pair in found), nothing)
-    else:
-        chosen = layout(lines.EXCHANGE_LAYOUTS, lines.EXCHANGE_TITLES, width())
-        _list(chosen.lines(map(lines.exchange_cells, found)), nothing, chosen.header)
-    _note_unsure("exchange", wanted, passed.unsure)
+    with _telling_unsure("exchange", wanted, passed):
+        if not usual:
+            every = ({"id": lines.exchange_id(pair.head)} | passed.values(pair, _fields(asked)) for pair in found)
+            _list_columns(every, asked, nothing, as_json=as_json, as_csv=as_csv)
+        elif as_json:
+            _list((json.dumps(lines.exchange_json(pair)) for pair in found), nothing)
+        else:
+            chosen = layout(lines.EXCHANGE_LAYOUTS, lines.EXCHANGE_TITLES, width())
+            _list(chosen.lines(map(lines.exchange_cells, found)), nothing, chosen.header)
 
 
 @inspect.command(short_help="List records of logs: who produced each and when, who fetched it.")
 @CAPTURE
-@filters(lists=False)
+@filters(lists=False, follows=True)
 @click.option("--grep", type=PATTERN, help="Only records whose key, value or headers match this regular expression.")
-def records(folder: Path, as_json: bool, as_csv: bool, budget: int, grep: re.Pattern[str] | None, **given: Any) -> None:
+@click.option(
+    "--schema-registry",
+    "registry",
+    type=text,
+    metavar="URL|FOLDER",
+    help="Decode what names a schema of this registry, or of this folder's files ID.avsc, ID.json, ID.proto.",
+)
+def records(
+    folder: Place,
+    as_json: bool,
+    as_csv: bool,
+    budget: int,
+    follow: bool,
+    grep: re.Pattern[str] | None,
+    registry: str | None,
+    **given: Any,
+) -> None:
     """List the records of logs in the order of topic, partition and offset: who produced each, and who fetched it.
 
     A filter passes a record if it passes where the record was produced, or where it was fetched. The group of a fetch
     is known if a member with that client id and host held the partition then. Records are kept until all of the
-    capture was read, so ask for a topic, or for a key.
+    capture was read, so ask for a topic, or for a key. With --follow, a record is shown when it is produced and again
+    when it is fetched.
 
     \b
     kafka-wiretap inspect records capture --topic orders --key 4711
@@ -244,55 +332,86 @@ def records(folder: Path, as_json: bool, as_csv: bool, budget: int, grep: re.Pat
     """
     from recorder.inspect import chosen_columns, record_lines
     from recorder.inspect.picking import picking
+    from recorder.reading.elements import shown
 
-    capture = _opened(folder, budget)
+    capture = _opened(folder, budget, follow=follow)
     wanted = _filter(capture, given)
-    limits = picking(**given)
-    passed = capture.records(wanted, grep=grep)
-    found = limits.picked(passed, lambda record, name: None, most=budget)
+    limits = picking(**given, follow=follow)
+    decode: Decode = record_lines.as_it_is
+    as_text: Text = shown
+    if registry is not None:
+        schemas = _schemas(registry)
+        decode, as_text = schemas.value, schemas.text
+    passed = _source(capture, limits, follow=follow).records(wanted, grep=grep, text=as_text)
+    found = _picked(passed, limits, lambda record, name: None, budget)
     nothing = partial(_none, "record", folder, wanted, limits.limit, budget)
-    if as_json:
-        _list(map(record_lines.record_json, found), nothing)
-    elif as_csv:
-        _list(map(record_lines.record_csv, found), nothing, chosen_columns.csv_line(record_lines.COLUMNS))
-    else:
-        every = (record_lines.record_lines(record, width()) for record in found)
-        _list((line for lines in every for line in lines), nothing)
-    _note_unsure("exchange", wanted, passed.unsure)
+    with _telling_unsure("exchange", wanted, passed):
+        if as_json:
+            _list((record_lines.record_json(record, decode) for record in found), nothing)
+        elif as_csv:
+            lines = (record_lines.record_csv(record, decode) for record in found)
+            _list(lines, nothing, chosen_columns.csv_line(record_lines.COLUMNS))
+        else:
+            every = (record_lines.record_lines(record, width(), decode, is_whole=not follow) for record in found)
+            _list((line for lines in every for line in lines), nothing)
 
 
-def _grouping(name: str, grouping: str, short_help: str, text: str) -> None:
-    """Adds a command that counts exchanges. `grouping`: the name of its Grouping."""
+def _schemas(place: str) -> Schemas:
+    """The schemas of `--schema-registry`. Errors: UsageError, MissingPackages."""
+    check("schemas")
+    from recorder.reading.schemas import schemas_at
+
+    try:
+        return schemas_at(place)
+    except ValueError as error:
+        right = "right would be http://HOST:8081 or a folder with files such as 7.avsc"
+        raise click.UsageError(f"--schema-registry {error}; {right}") from None
+
+
+def _grouping(name: str, grouping: str, short_help: str, text: str, *, follows: bool = False) -> None:
+    """Adds a command that counts exchanges. `grouping`: the name of its Grouping. `follows`: with --follow."""
 
     @inspect.command(name, short_help=short_help, help=text)
     @CAPTURE
-    @filters(lists=False)
-    def command(folder: Path, as_json: bool, as_csv: bool, budget: int, **given: Any) -> None:
+    @filters(lists=False, follows=follows)
+    def command(folder: Place, as_json: bool, as_csv: bool, budget: int, follow: bool = False, **given: Any) -> None:
         from recorder.inspect import chosen_columns, groups
+        from recorder.inspect.following import followed
+        from recorder.inspect.layouts import layout
         from recorder.inspect.picking import picking
         from recorder.query.syntax import together
+        from recorder.reading.capture import Passed
 
         asked: groups.Grouping = getattr(groups, grouping)
-        capture = _opened(folder, budget)
+        capture = _opened(folder, budget, follow=follow)
         wanted = _filter(capture, given)
-        limits = picking(**given)
+        limits = picking(**given, follow=follow)
         only = EVERYTHING if ERROR_FIELD in wanted.names and ERROR_FIELD in asked.by else asked.only
-        passed = capture.exchanges(replace(wanted, node=together(wanted.node, only)), columns=asked.fields)
-        lines = groups.grouped(asked, passed, passed.head, passed.elements, most=budget)
-        found = limits.picked(lines, lambda line, name: None, most=budget)
+        passed = _source(capture, limits, follow=follow).exchanges(
+            replace(wanted, node=together(wanted.node, only)), columns=asked.fields
+        )
+        count_up = partial(groups.grouped, asked, head=passed.head, elements=passed.elements, most=budget)
+        found: Iterator[dict[str, Any]]
+        if isinstance(passed, Passed):
+            found = limits.picked(count_up(passed), lambda line, name: None, most=budget)
+        else:
+            found = followed(passed, limits, lambda pair: count_up([pair]))
         nothing = partial(_none, asked.what, folder, wanted, limits.limit, budget)
         names = (*asked.by, *asked.counted)
-        if as_json:
-            _list((json.dumps({name: line.get(name) for name in names}) for line in found), nothing)
-        elif as_csv:
-            rows = (chosen_columns.csv_line(groups.plain_cells(asked, line)) for line in found)
-            _list(rows, nothing, chosen_columns.csv_line(names))
-        elif shown := [*found]:
-            screen = console()
-            screen.print(groups.as_table(asked, shown, screen.width))
-        else:
-            _note(nothing())
-        _note_unsure("exchange", wanted, passed.unsure)
+        with _telling_unsure("exchange", wanted, passed):
+            if as_json:
+                _list((json.dumps({name: line.get(name) for name in names}) for line in found), nothing)
+            elif as_csv:
+                rows = (chosen_columns.csv_line(groups.plain_cells(asked, line)) for line in found)
+                _list(rows, nothing, chosen_columns.csv_line(names))
+            elif follow:
+                chosen = layout(groups.ERROR_LAYOUTS, groups.ERROR_TITLES, width())
+                _list(chosen.lines(map(groups.cells, found)), nothing, chosen.header)
+            elif shown := [*found]:
+                screen = console()
+                screen.print(groups.as_table(asked, shown, screen.width))
+            else:
+                _note(nothing())
 
 
 _grouping(
@@ -319,14 +438,53 @@ _grouping(
     "errors",
     "ERRORS",
     "Count errors by API, client, topic and partition.",
-    """Count errors by name, API, client, topic, partition and group.
+    """Count errors by name, API, client, topic, partition and group. With --follow: each exchange's as it ends.
 
     Normal steps of the protocol are left out, unless the filter names errors: --all-errors.
 
     \b
     kafka-wiretap inspect errors capture --client my-app
     """,
+    follows=True,
 )
+
+
+@inspect.command(short_help="Show latency percentiles by API, and by client, node or topic.")
+@CAPTURE
+@filters(lists=False)
+@click.option("--by", type=click.Choice(["client", "node", "topic"]), help="A line for each of these, too.")
+def latency(folder: Place, as_json: bool, as_csv: bool, budget: int, by: str | None, **given: Any) -> None:
+    """Show how long answers took, by API: count, p50, p95, p99 and the longest.
+
+    Long polls that may have waited on purpose have lines of their own, marked "wait" ("includes_wait" if their answer
+    does not tell). Their latency says nothing of the broker's speed. Exchanges without an answer have none.
+
+    \b
+    kafka-wiretap inspect latency capture --api Produce --by client
+    """
+    from recorder.inspect import chosen_columns
+    from recorder.inspect import latency as module
+    from recorder.inspect.picking import picking
+
+    capture = _opened(folder, budget)
+    wanted = _filter(capture, given)
+    limits = picking(**given)
+    passed = capture.exchanges(wanted, columns=("topic",) if by == "topic" else ())
+    lines = module.latency(passed, by, passed.head, passed.elements, most=budget)
+    found = limits.picked(lines, lambda line, name: None, most=budget)
+    nothing = partial(_none, "answered exchange", folder, wanted, limits.limit, budget)
+    with _telling_unsure("exchange", wanted, passed):
+        if as_json:
+            _list(map(json.dumps, found), nothing)
+        elif as_csv:
+            names = module.columns(by)
+            rows = (chosen_columns.csv_line([line[name] for name in names]) for line in found)
+            _list(rows, nothing, chosen_columns.csv_line(names))
+        elif shown := [*found]:
+            screen = console()
+            screen.print(module.as_table(shown, by, screen.width))
+        else:
+            _note(nothing())
 
 
 def _fields(columns: Iterable[str]) -> tuple[str, ...]:
@@ -369,7 +527,7 @@ def _note_unsure(what: str, wanted: Filter, unsure: Unsure) -> None:
 @click.option("--bytes", "most", type=COUNT, help="Show at most this many bytes of a value.")
 @click.option("--records", type=COUNT, default=10, show_default=True, help=RECORDS_HELP)
 @budget_option("The most memory for all that is shown: decompressed, decoded and printed.")
-def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, records: int, budget: int) -> None:
+def show(folder: Place, ids: tuple[Shown, ...], kind: str, most: int | None, records: int, budget: int) -> None:
     """Show connections (4), exchanges (4/e8: exchange 8 of connection 4) and frames (4/17: frame 17 of connection 4).
     If the capture has several sessions, put SESSION/ in front.
 
@@ -399,7 +557,7 @@ def show(folder: Path, ids: tuple[Shown, ...], kind: str, most: int | None, reco
     end(form.budget)
 
 
-def _none(what: str, folder: Path, wanted: Filter, limit: int | None, budget: int) -> str:
+def _none(what: str, folder: Place, wanted: Filter, limit: int | None, budget: int) -> str:
     """The note if nothing is listed. `what`: the singular of what is listed."""
     from recorder.inspect.summary import held
 

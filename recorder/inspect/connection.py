@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from proxy.terminal import printable
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from recorder.capture import frames as c
 from recorder.capture.reader import READING, Row, files, row_groups
+from recorder.capture.remote import Place
 from recorder.inspect.details import detail
 from recorder.inspect.lines import api_name, error_counts, moment
 from recorder.query.columns import Rows
@@ -76,7 +76,7 @@ class Connection:
         return known | ({"principal": names[-1]} if names else {})
 
 
-def connections(folder: Path, wanted: Rows, *, most: int = DEFAULT_BUDGET) -> list[Connection]:
+def connections(folder: Place, wanted: Rows, *, most: int = DEFAULT_BUDGET) -> list[Connection]:
     """The connections that `wanted` selects and that have frames or events, ordered by session.
 
     `most`: the limit in bytes of memory for each of these: rows of files, connections, the error codes of a response.
@@ -124,7 +124,7 @@ def _count(connection: Connection, row: Row) -> None:
     connection.last_ns = at_ns if connection.last_ns is None else max(connection.last_ns, at_ns)
 
 
-def _events(folder: Path, wanted: Rows, allowance: Allowance) -> list[Row]:
+def _events(folder: Place, wanted: Rows, allowance: Allowance) -> list[Row]:
     found: list[Row] = []
     for file in files(folder, c.EVENTS_FOLDER):
         for group in row_groups(file, _EVENTS, where=wanted.expression, allowance=Allowance(READING, allowance.size)):

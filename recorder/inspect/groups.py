@@ -17,6 +17,7 @@ from proxy.wire.errors import OverBudget, in_bytes
 from proxy.wire.normal_errors import is_normal
 from proxy.wire.releases import FLOORS_OF, versions_in
 from recorder.capture import frames as c
+from recorder.inspect.layouts import Cells, Layouts
 from recorder.inspect.lines import moment
 from recorder.query.evaluation import Element
 from recorder.query.syntax import EVERYTHING, Node, condition
@@ -206,6 +207,23 @@ def as_table(grouping: Grouping, lines: list[dict[str, Any]], width: int) -> Ren
     ]
     cells = [[_cell(name, line.get(name)) for name in names] for line in lines]
     return fitted(grouping.title, columns, cells, width)
+
+
+def cells(line: Mapping[str, Any]) -> Cells:
+    """A line of ERRORS of a single exchange, under ERROR_TITLES."""
+    place = None if line["topic"] is None else f"{line['topic']}-{line['partition']}"
+    times = f"{line['error']} x{line['times']}" if line["times"] > 1 else line["error"]
+    about = (times, place, line["group"] and f"group {line['group']}")
+    columns = {"time": line["first"], "api": line["api"] or "", "client": line["client_id"] or ""}
+    return Cells(columns, ", ".join(filter(None, about)))
+
+
+ERROR_TITLES = {"time": "time (UTC)", "api": "api", "client": "client id", "rest": "error, partition, group"}
+ERROR_LAYOUTS: Layouts = (
+    (100, "time:26 api:24 client:20"),
+    (80, "time:12 api:18 client:16"),
+    (0, "time:12 api:14"),
+)
 
 
 def _is_number(name: str) -> bool:

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with, text
-from proxy.option_types import COUNT, FOLDER, LARGEST_NUMBER, NUMBER, ReadBy
+from proxy.option_types import COUNT, FOLDER, LARGEST_NUMBER, NUMBER, ReadBy, Type
 from proxy.similar import LIKELY, nearest
 from proxy.tools import names
 from proxy.tools.arguments import named
@@ -22,6 +22,7 @@ from proxy.tools.output import budget_option
 from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
+from recorder.capture.remote import SCHEME, Place, is_url, place_at
 from recorder.capture.session import is_name
 from recorder.filters import SINCE, UNTIL
 from recorder.query.fields import ALL, FAULTS, FIELDS, Level
@@ -30,7 +31,28 @@ from recorder.query.values import api as read_api
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 READING_HELP = "The most memory for what is read and counted, and for one frame's error codes."
-CAPTURE = click.argument("folder", type=FOLDER, metavar="FOLDER")
+
+
+class CaptureType(Type):
+    """Where a capture is: a folder of this machine, or s3://BUCKET/FOLDER."""
+
+    name = "folder"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        """The place. Errors: BadParameter for another URL, or for a file."""
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]
+        if is_url(value) and not value.startswith(SCHEME):
+            self.fail(f"{value!r} is no capture's URL; right would be s3://BUCKET/FOLDER", param, ctx)
+        place = place_at(value)
+        return FOLDER.convert(value, param, ctx) if isinstance(place, Path) else place
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Folders."""
+        return FOLDER.shell_complete(ctx, param, incomplete)
+
+
+CAPTURE = click.argument("folder", type=CaptureType(), metavar="FOLDER")
 # The forms of an id, the longest first. A part of digits alone can be a session's name only in an id of three parts.
 _IDS = (
     re.compile(r"(?P<session>[^/]+)/(?P<connection>[0-9]+)/(?P<exchange>e?)(?P<number>[0-9]+)"),
@@ -148,10 +170,17 @@ PATTERN = ReadBy("REGEX", _regex, "'EUR|USD'")
 COLUMNS = ("id", *FIELDS)
 
 
-def filters(*, kinds: bool = False, lists: bool = True) -> Callable[[Command], Command]:
+FOLLOW = click.option(
+    *("-f", "--follow"),
+    is_flag=True,
+    help="Show what is recorded from now on, as it comes, until Ctrl-C; with --last N, the last N before it.",
+)
+
+
+def filters(*, kinds: bool = False, lists: bool = True, follows: bool = False) -> Callable[[Command], Command]:
     """The filters of a list, as an argument and as flags, and its form.
 
-    `kinds`: with the kinds of frames. `lists`: with orders and columns.
+    `kinds`: with the kinds of frames. `lists`: with orders and columns. `follows`: with --follow.
     """
     orders = [
         click.option("--slowest", type=COUNT, help="Show the N of the greatest latency."),
@@ -208,6 +237,7 @@ def filters(*, kinds: bool = False, lists: bool = True) -> Callable[[Command], C
         click.option("--all-errors", "errors", flag_value=ALL, help="Only what holds any error."),
         click.option("--limit", type=COUNT, help="Show the first N."),
         click.option("--last", type=COUNT, help="Show the last N."),
+        *([FOLLOW] if follows else []),
         *(orders if lists else []),
         click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
         click.option("--csv", "as_csv", is_flag=True, help="As CSV, with a header."),

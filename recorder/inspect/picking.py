@@ -83,6 +83,7 @@ def picking(
     sort: str | None = None,
     slowest: int | None = None,
     largest: int | None = None,
+    follow: bool = False,
 ) -> Picking:
     """What the flags of a command ask for. Errors: click.UsageError for flags that contradict each other."""
     orders = {"--sort": sort, "--slowest": slowest, "--largest": largest, "--last": last}
@@ -90,6 +91,8 @@ def picking(
     given += ["--limit"] if limit is not None and given and given != ["--sort"] else []
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} ask for different lists: right would be one of them")
+    if follow and given and given != ["--last"]:
+        raise click.UsageError(f"{given[0]} orders a whole list, which has no end with --follow: right is one of both")
     for flag, number in (("slowest", slowest), ("largest", largest)):
         if number is not None:
             return Picking(_BY[flag], descending=True, limit=number)

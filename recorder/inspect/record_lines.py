@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from proxy.command_line import INDENT, folded
@@ -13,25 +13,43 @@ from recorder.inspect.chosen_columns import csv_line
 from recorder.inspect.lines import moment
 from recorder.reading.elements import shown
 from recorder.reading.records import Fetched, LogRecord, Produced
+from recorder.reading.schemas import Value
 
 _PLACE = ("cluster", "topic", "partition", "offset")
 COLUMNS = (*_PLACE, "timestamp", "key", "value", "produced", "produced_by", "error", "fetched_by")
 # letters of a key or a value that a list shows
 _SHOWN = 80
+Decode = Callable[[bytes | None], Value]
 _NS_PER_MS = 1_000_000
 
 
-def record_lines(record: LogRecord, width: int | None) -> Iterator[str]:
-    """A record as lines for people."""
+def as_it_is(data: bytes | None) -> Value:
+    """A key or a value without a schema."""
+    return Value(shown(data))
+
+
+def record_lines(
+    record: LogRecord, width: int | None, decode: Decode = as_it_is, *, is_whole: bool = True
+) -> Iterator[str]:
+    """A record as lines for people.
+
+    `decode`: what makes texts of its key and its value. `is_whole`: False if more may come to be known of it, which is
+    not missed then.
+    """
     offset = "offset unknown" if record.offset is None else f"offset {record.offset}"
     place = f"{printable(record.topic)}-{record.partition} {offset}"
-    facts = [place, f"key {_cut(record.key)}", f"value {_cut(record.value)}"]
-    facts += [f"header {printable(name)}={_cut(value)}" for name, value in record.headers]
+    key, value = decode(record.key), decode(record.value)
+    facts = [place, f"key {_cut(key.text, record.key)}", f"value {_cut(value.text, record.value)}"]
+    facts += [f"header {printable(name)}={_cut(shown(data), data)}" for name, data in record.headers]
     yield from folded(", ".join(facts), width)
-    yield from folded(INDENT + _produced(record.produced), width)
+    for name, each in (("key", key), ("value", value)):
+        if each.why:
+            yield from folded(f"{INDENT}{name} not decoded: {printable(each.why)}", width)
+    if is_whole or record.produced:
+        yield from folded(INDENT + _produced(record.produced), width)
     for one in record.fetched:
         yield from folded(INDENT + _fetched(one), width)
-    if not record.fetched:
+    if is_whole and not record.fetched:
         untold = record.offset is None
         why = "its fetches are unknown: no answer told its offset" if untold else "no fetch of it was recorded"
         yield from folded(INDENT + why, width)
@@ -56,21 +74,22 @@ def _who(found: Produced | Fetched) -> str:
     return f"{named} ({printable(found.client or '')}{logged_in}), {exchange}"
 
 
-def _cut(data: bytes | None) -> str:
-    text = shown(data)
+def _cut(text: str | None, data: bytes | None) -> str:
     if text is None:
         return "null"
     return printable(text) if len(text) <= _SHOWN else f"{printable(text[:_SHOWN])}... ({len(data or b'')} bytes)"
 
 
-def record_json(record: LogRecord) -> str:
-    """A record as a line of JSON. What is unknown is null."""
+def record_json(record: LogRecord, decode: Decode = as_it_is) -> str:
+    """A record as a line of JSON. What is unknown is null. `decode`: as of `record_lines`."""
+    texts = {"key": decode(record.key), "value": decode(record.value)}
+    undecoded = {name: each.why for name, each in texts.items() if each.why}
     return json.dumps(
         {
             **_place(record),
             "timestamp": _time(record),
-            "key": shown(record.key),
-            "value": shown(record.value),
+            **{name: each.text for name, each in texts.items()},
+            **({"undecoded": undecoded} if undecoded else {}),
             "headers": [{"name": name, "value": shown(value)} for name, value in record.headers],
             "produced": record.produced and _as_json(record.produced),
             "fetched": [_as_json(each) for each in record.fetched],
@@ -78,12 +97,13 @@ def record_json(record: LogRecord) -> str:
     )
 
 
-def record_csv(record: LogRecord) -> str:
-    """A record as a line of CSV, under COLUMNS."""
+def record_csv(record: LogRecord, decode: Decode = as_it_is) -> str:
+    """A record as a line of CSV, under COLUMNS. `decode`: as of `record_lines`."""
     made = record.produced
     readers = dict.fromkeys(f"{each.client_id or each.client} ({each.group or '?'})" for each in record.fetched)
     by = (moment(made.at_ns), made.client_id or made.client, _error(made)) if made else (None,) * 3
-    cells = (*_place(record).values(), _time(record), shown(record.key), shown(record.value), *by, ", ".join(readers))
+    texts = decode(record.key).text, decode(record.value).text
+    cells = (*_place(record).values(), _time(record), *texts, *by, ", ".join(readers))
     return csv_line(cells)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from proxy.terminal import printable
@@ -19,6 +18,7 @@ from recorder.capture import frames as c
 from recorder.capture.origins import origin_of
 from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
+from recorder.capture.remote import Place
 from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.inspect import connection
 from recorder.inspect.body import body, needs_request
@@ -74,7 +74,7 @@ class Form(NamedTuple):
         return row_errors(row, budget=Budget(self.budget.size))
 
 
-def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
+def shown(folder: Place, asked: Shown, form: Form) -> Iterator[str] | Tree:
     """The connection, exchange or frame of an id: as lines of text, or as a tree for JSON.
 
     Errors: LookupError, with a sentence, if no session or several have that id; the errors of `rows`.
@@ -104,7 +104,7 @@ def shown(folder: Path, asked: Shown, form: Form) -> Iterator[str] | Tree:
     return exchange_json(pair) | ({ORIGIN: origin} if origin else {}) | frames
 
 
-def _origin(folder: Path, row: Row, form: Form) -> str | None:
+def _origin(folder: Place, row: Row, form: Form) -> str | None:
     """The id of the recorded exchange that this frame of a replay repeats; None in other captures."""
     if row[c.EXCHANGE] is None or row[c.CONNECTION] is None:
         return None
@@ -113,7 +113,9 @@ def _origin(folder: Path, row: Row, form: Form) -> str | None:
     return f"{found.session}/{found.connection}/e{found.exchange}" if found else None
 
 
-def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path, what: str) -> Iterator[dict[str, Any]]:
+def _of_one_session(
+    found: Iterable[dict[str, Any]], asked: Shown, folder: Place, what: str
+) -> Iterator[dict[str, Any]]:
     """The rows of the first session. They are not kept, as they may be many and large.
 
     The errors of `_check_one` are raised at the end.
@@ -128,7 +130,7 @@ def _of_one_session(found: Iterable[dict[str, Any]], asked: Shown, folder: Path,
     _check_one([*sessions], asked, folder, what)
 
 
-def _check_one(sessions: Sequence[str], asked: Shown, folder: Path, what: str) -> None:
+def _check_one(sessions: Sequence[str], asked: Shown, folder: Place, what: str) -> None:
     """Raises LookupError unless there is exactly one session."""
     if not sessions:
         raise LookupError(f"no {what} {printable(asked)} in {printable(folder)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from rich.console import RenderableType
 from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.errors import OverBudget, in_bytes
 from recorder.capture import frames as c
+from recorder.capture.remote import Place
 from recorder.filters import Held
 from recorder.inspect.lines import moment
 from recorder.inspect.losses import Losses
@@ -109,7 +109,7 @@ class Summary:
         session.connections.add(row[c.CONNECTION])
 
 
-def summarize(folder: Path, notes: Iterable[str] = (), *, most: int = DEFAULT_BUDGET) -> Summary:
+def summarize(folder: Place, notes: Iterable[str] = (), *, most: int = DEFAULT_BUDGET) -> Summary:
     """Counts everything in the capture.
 
     `notes`: sentences on frames that are not in its files. `most`: the limit in bytes of memory for a file, and for the
@@ -125,7 +125,7 @@ def summarize(folder: Path, notes: Iterable[str] = (), *, most: int = DEFAULT_BU
     return found
 
 
-def held(folder: Path, *, most: int = DEFAULT_BUDGET) -> Held | None:
+def held(folder: Place, *, most: int = DEFAULT_BUDGET) -> Held | None:
     """What the capture holds: its times and APIs; None if a file can't be read. `most`: as of `summarize`."""
     found = Summary(most=most)
     try:

@@ -8,6 +8,10 @@
     told         what other frames tell: names of topics, clients' software
     passing      frames and exchanges that pass a filter; counts those of which nobody can tell
     records      each record of a log: who produced it and when, who fetched it
+    schemas      keys and values that name a schema of a registry, decoded
+    schema_sources  a registry, or a folder, with schemas
+    avro_limits  which Avro schemas are safe to decode foreign data with
+    following    frames, exchanges and records as they are recorded
 
 Everything here streams: it takes the memory of a file, not of a capture, within a budget.
 """

@@ -12,6 +12,7 @@ Filters are texts in the filter language (`recorder.query`).
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,28 +31,23 @@ from recorder.query.language import parse
 from recorder.query.shorthand import Filter
 from recorder.query.syntax import EVERYTHING, Node, resolved
 from recorder.reading import passing
+from recorder.reading.elements import shown
 from recorder.reading.exchanges import Pair
 from recorder.reading.passing import Judge, Unsure, judge
 from recorder.reading.rows import Choice, none
-from recorder.ready import ready
+from recorder.ready import ready_at
 
 if TYPE_CHECKING:
-    from recorder.reading.records import LogRecord
+    from recorder.reading.records import LogRecord, Text
 
 Item = TypeVar("Item")
 
 
-class Passed(Generic[Item]):
-    """What passes a filter, one by one, once."""
+class Judged:
+    """What a filter tells of what it passes."""
 
-    def __init__(self, items: Iterator[Item], judge: Judge) -> None:
-        self._items, self._judge = items, judge
-
-    def __iter__(self) -> Iterator[Item]:
-        return self._items
-
-    def __next__(self) -> Item:
-        return next(self._items)
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
 
     @property
     def unsure(self) -> Unsure:
@@ -72,6 +68,20 @@ class Passed(Generic[Item]):
         `columns`: names of fields; those of elements must have been asked for.
         """
         return self._judge.values(item, columns) if isinstance(item, Pair) else self._judge.frame_values(item, columns)
+
+
+class Passed(Judged, Generic[Item]):
+    """What passes a filter, one by one, once."""
+
+    def __init__(self, items: Iterator[Item], judge: Judge) -> None:
+        super().__init__(judge)
+        self._items = items
+
+    def __iter__(self) -> Iterator[Item]:
+        return self._items
+
+    def __next__(self) -> Item:
+        return next(self._items)
 
 
 class Capture:
@@ -97,23 +107,32 @@ class Capture:
     def facts(self, table: str) -> Any:
         """A table of the facts that the capture keeps (docs/tables.md), as a `pyarrow.dataset.Dataset`.
 
-        It has the rows that `kafka-wiretap facts` has made so far, and that belong to the capture's frames. Errors:
-        KeyError for another name; NotImplementedError for a capture in a bucket.
+        It has the rows that `kafka-wiretap facts` has made so far, and that belong to the capture's frames. Those of a
+        capture in a bucket are copied or made, and kept on this machine as long as the process lives; a note says so.
+        Errors: KeyError for another name.
         """
-        if isinstance(self.folder, S3Path):
-            raise NotImplementedError(f"facts are read from a folder on this machine, which {self.folder} is not")
         import pyarrow as pa
 
         from recorder.facts.schema import arrow_type
 
         columns = {one.name: one.table.columns for one in TABLES}[table]
         schema = pa.schema([(column.name, arrow_type(column.kind)) for column in columns])
-        return self._dataset(_facts_files(self.folder, table), schema)
+        return self._dataset(self._facts_files(table), schema)
+
+    def _facts_files(self, table: str) -> list[Place]:
+        """A table's files of the facts that count."""
+        if isinstance(self.folder, S3Path):
+            from recorder.facts_at_hand import facts_at_hand
+
+            found = facts_at_hand(self.folder)
+            self.notes += [found.made] if found.made else []
+            return [Path(tables[table]) for tables in found.files.values() if table in tables]
+        return _facts_files(self.folder, table)
 
     def _dataset(self, paths: list[Place], schema: Any) -> Any:
         import pyarrow.dataset as ds
 
-        system = file_system_of(self.folder)[0]
+        system = file_system_of(paths[0] if paths else self.folder)[0]
         return ds.dataset([file_system_of(path)[1] for path in paths], schema, "parquet", system)
 
     def rows(self, where: str | Filter = "", *, bodies: Choice = none, columns: Collection[str] = ()) -> Passed[Row]:
@@ -124,7 +143,7 @@ class Capture:
             columns: fields of elements whose `values` the caller wants, besides those of the filter.
         Errors: FilterError, OverBudget, DamagedFileError, UnknownFormatError.
         """
-        wanted, found = self._judge(where, columns)
+        wanted, found = self.judge(where, columns)
         return Passed(passing.frames(self.folder, found, wanted, bodies=bodies, most=self.budget), found)
 
     def exchanges(
@@ -137,20 +156,28 @@ class Capture:
             with_normal: a filter that exchanges pass which only an error that is a normal step keeps from passing.
         Errors: as of `rows`.
         """
-        wanted, found = self._judge(where, columns, with_normal)
+        wanted, found = self.judge(where, columns, with_normal)
         return Passed(passing.exchanges(self.folder, found, wanted, most=self.budget), found)
 
-    def records(self, where: str | Filter = "", *, grep: re.Pattern[str] | None = None) -> Passed[LogRecord]:
+    def records(
+        self, where: str | Filter = "", *, grep: re.Pattern[str] | None = None, text: Text = shown
+    ) -> Passed[LogRecord]:
         """Records of the logs in the order of topic, partition and offset: who produced each, who fetched it.
 
         A record passes where it was produced, or where it was fetched. The records that pass are kept until all of the
-        capture was read. `grep`: what its key, value or a header must match besides. Errors: as of `rows`.
+        capture was read.
+
+        Args:
+            grep: what its key, value or a header must match besides.
+            text: what makes texts of keys and values, such as `schemas.schemas_at(…).text`.
+        Errors: as of `rows`.
         """
         from recorder.reading.records import log_records, matching
 
-        wanted, found = self._judge(where)
-        matches = None if grep is None else matching(grep)
-        return Passed(log_records(self.folder, wanted, found.unsure, matches=matches, most=self.budget), found)
+        wanted, found = self.judge(where)
+        matches = None if grep is None else matching(grep, text)
+        every = log_records(self.folder, wanted, found.unsure, matches=matches, most=self.budget, text=text)
+        return Passed(every, found)
 
     def values(self, row: Row) -> dict[str, Any]:
         """The decoded values of a frame that has its bytes. Errors: Unreadable."""
@@ -168,11 +195,20 @@ class Capture:
         """When the last frame arrived, in ns since 1970; 0 if there is none. Errors: as of `rows`."""
         return last_ns(self.folder, most=self.budget)
 
-    def _judge(
+    def judge(
         self, where: str | Filter, columns: Collection[str] = (), with_normal: Node | None = None
     ) -> tuple[Node, Judge]:
+        """A filter's tree, and what applies it. Arguments, errors: as of `exchanges`."""
         wanted = self.filter(where)
         return wanted.node, judge(self.folder, wanted, frozenset(columns), most=self.budget, with_normal=with_normal)
+
+
+class GrowingCapture(Capture):
+    """A capture that is followed while it is recorded: its last frame is always of now."""
+
+    def last_ns(self) -> int:
+        """The time, in ns since 1970."""
+        return time.time_ns()
 
 
 def open(folder: str | Path, *, budget: int = DEFAULT_BUDGET) -> Capture:
@@ -181,12 +217,10 @@ def open(folder: str | Path, *, budget: int = DEFAULT_BUDGET) -> Capture:
     `budget`: as of `Capture`. Errors: NoCapture, in a sentence.
     """
     place = place_at(folder) if isinstance(folder, str) else folder
-    return Capture(place, [] if isinstance(place, S3Path) else ready(place), budget)
+    return Capture(place, ready_at(place), budget)
 
 
-def _facts_files(folder: Place, table: str) -> list[Place]:
-    """A table's files of the facts that count."""
-    assert isinstance(folder, Path)
+def _facts_files(folder: Path, table: str) -> list[Place]:
     current = (stem for stem in stems(folder) if state_of(folder, stem) is State.CURRENT)
     paths = (folder / FACTS_FOLDER / table / hour_key(file) / file.path.name for stem in current for file in stem.files)
     return [path for path in paths if path.exists()]

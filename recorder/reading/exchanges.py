@@ -55,6 +55,59 @@ class Pair:
         return Outcome.ANSWERED if self.request else Outcome.REQUEST_LOST
 
 
+class Pairing:
+    """Pairs rows as they come; keeps those whose other half has not come.
+
+    Args:
+        most: the limit in bytes of memory for the error codes of a response, and for all unpaired rows.
+        with_bodies: keep the bodies in the rows of a pair.
+        read: makes the `asked` and `told` of a pair, of rows that still have their bodies, and of a response's errors.
+    """
+
+    def __init__(
+        self,
+        *,
+        most: int = DEFAULT_BUDGET,
+        with_bodies: bool = False,
+        read: Read = lambda row, reading: None,
+    ) -> None:
+        self._most, self._with_bodies, self._read = most, with_bodies, read
+        self._waiting: dict[tuple[str, int, int], Pair] = {}
+        # lines of memory that the waiting rows take, as many as they have elements
+        self._lines = 0
+
+    def take(self, row: Row) -> Pair | None:
+        """Takes the next row in the order of arrival; returns the exchange that ends with it. Errors: OverBudget."""
+        if row[c.EXCHANGE] is None:
+            return None
+        key = row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE]
+        other, half = self._waiting.pop(key, None), _half(row, self._most, self._with_bodies, self._read)
+        if other is not None:
+            self._lines -= _lines(other)
+            return _joined(half, other)
+        if row[c.KIND] == c.REQUEST and row[c.AWAITS] is False:
+            return half
+        self._waiting[key] = half
+        self._lines += _lines(half)
+        if self._lines * ROW_SIZE > self._most:
+            raise OverBudget(f"keeping exchanges that have no end makes more than {in_bytes(self._most)}")
+        return None
+
+    def rest(
+        self, session: str | None = None, connection: int | None = None, exchange: int | None = None
+    ) -> Iterator[Pair]:
+        """The exchanges whose other half has not come, which are not waited for any more.
+
+        Those of all sessions, of a session, of one of its connections, or a single one.
+        """
+        asked = session, connection, exchange
+        wanted = [key for key in self._waiting if all(one in (None, own) for one, own in zip(asked, key, strict=True))]
+        for key in wanted:
+            half = self._waiting.pop(key)
+            self._lines -= _lines(half)
+            yield half
+
+
 def pairs(
     rows: Iterable[Row],
     *,
@@ -66,30 +119,12 @@ def pairs(
 
     Args:
         rows: with the bodies of responses, and of requests that are long polls (`LONG_POLLS`).
-        most: the limit in bytes of memory for the error codes of a response, and for all unpaired rows.
-        with_bodies: keep the bodies in the rows of a pair.
-        read: makes the `asked` and `told` of a pair, of rows that still have their bodies, and of a response's errors.
+        most, with_bodies, read: as of `Pairing`.
     Errors: OverBudget; the errors of `rows`.
     """
-    waiting: dict[tuple[str, int, int], Pair] = {}
-    # lines of memory that the waiting rows take, as many as they have elements
-    lines = 0
-    for row in rows:
-        if row[c.EXCHANGE] is None:
-            continue
-        key = row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE]
-        other, half = waiting.pop(key, None), _half(row, most, with_bodies, read)
-        if other is not None:
-            lines -= _lines(other)
-            yield _joined(half, other)
-        elif row[c.KIND] == c.REQUEST and row[c.AWAITS] is False:
-            yield half
-        else:
-            waiting[key] = half
-            lines += _lines(half)
-            if lines * ROW_SIZE > most:
-                raise OverBudget(f"keeping exchanges that have no end makes more than {in_bytes(most)}")
-    yield from waiting.values()
+    pairing = Pairing(most=most, with_bodies=with_bodies, read=read)
+    yield from filter(None, map(pairing.take, rows))
+    yield from pairing.rest()
 
 
 def _lines(half: Pair) -> int:

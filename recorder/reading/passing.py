@@ -57,7 +57,7 @@ class Judge:
     """Applies a filter.
 
     Args:
-        told: what other frames tell.
+        told: what other frames tell; it may grow.
         columns: fields that are wanted of each subject, besides those of the filter.
         with_normal: the filter that subjects pass which only an error that is a normal step keeps from passing.
     """
@@ -71,7 +71,7 @@ class Judge:
         most: int = DEFAULT_BUDGET,
         with_normal: Node | None = None,
     ) -> None:
-        self._told, self._most = told, most
+        self.told, self._most = told, most
         self._names = names(node) | columns
         self._is_everything = node == EVERYTHING
         self._passes, self._of_element = predicate(node), element_predicate(node)
@@ -81,7 +81,8 @@ class Judge:
         self._needs_sides = bool(self.of_elements) and not self.by_codes
         # elements are wanted even where the heads decide
         self._shows_elements = bool(columns & OF_ELEMENTS)
-        self._needs_software = bool(self._names & {"software", "software_version"})
+        self.needs_topics = "topic" in self._names
+        self.needs_software = bool(self._names & {"software", "software_version"})
         self.unsure = Unsure()
 
     def needs_body(self, row: Row) -> bool:
@@ -156,7 +157,7 @@ class Judge:
     ) -> Sequence[Element]:
         if self.by_codes:
             return _codes(reading)
-        return joined(request, response, self._told) if self._needs_sides else ()
+        return joined(request, response, self.told) if self._needs_sides else ()
 
     def _why(self, reading: ResponseErrors | None, request: Side | None, response: Side | None) -> str:
         if self.by_codes:
@@ -178,8 +179,8 @@ class Judge:
         return found is True
 
     def _with_software(self, head: Head) -> Head:
-        if self._needs_software:
-            found = self._told.software.get((head[c.SESSION], head[c.CONNECTION]), (None, None))
+        if self.needs_software:
+            found = self.told.software.get((head[c.SESSION], head[c.CONNECTION]), (None, None))
             head["software"], head["software_version"] = found
         return head
 
@@ -230,12 +231,27 @@ def frames(
     Errors: as of `rows`.
     """
 
+    for row in rows(folder, rows_of_frames(node), bodies=bodies_of_frames(judge, bodies), most=most):
+        if judge.passes_frame(row):
+            yield row
+
+
+def bodies_of_frames(judge: Judge, bodies: Choice = none) -> Choice:
+    """Selects the bodies that the judge of frames needs, and `bodies`."""
+
     def needed(row: Row) -> bool:
         return bodies(row) or judge.frame_needs_body(row) or (judge.by_codes and of_responses(row))
 
-    for row in rows(folder, rows_of_frames(node), bodies=needed, most=most):
-        if judge.passes_frame(row):
-            yield row
+    return needed
+
+
+def bodies_of_exchanges(judge: Judge) -> Choice:
+    """Selects the bodies that pairing and the judge of exchanges need."""
+
+    def needed(row: Row) -> bool:
+        return of_exchanges(row) or judge.needs_body(row)
+
+    return needed
 
 
 def exchanges(
@@ -248,17 +264,15 @@ def exchanges(
     wanted = rows_of_exchanges(node)
     since_ns, until_ns = between(node)
 
-    def needed(row: Row) -> bool:
-        return with_bodies or of_exchanges(row) or judge.needs_body(row)
-
-    found = rows(folder, wanted, bodies=all_bodies if with_bodies else needed, most=most)
-    in_time = (row for row in found if _was_asked_within(row, since_ns, until_ns))
+    needed = all_bodies if with_bodies else bodies_of_exchanges(judge)
+    found = rows(folder, wanted, bodies=needed, most=most)
+    in_time = (row for row in found if was_asked_within(row, since_ns, until_ns))
     for pair in pairs(in_time, most=most, with_bodies=with_bodies, read=judge.side):
         if judge.passes(pair):
             yield pair
 
 
-def _was_asked_within(row: Row, since_ns: int | None, until_ns: int | None) -> bool:
+def was_asked_within(row: Row, since_ns: int | None, until_ns: int | None) -> bool:
     """False for a response to a request that is not wanted: no request of its exchange will be among the rows."""
     if row[c.KIND] != c.RESPONSE:
         return True

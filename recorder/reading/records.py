@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -46,6 +46,8 @@ _ASSIGNING = (keys.SYNC_GROUP, keys.LEAVE_GROUP, keys.CONSUMER_GROUP_HEARTBEAT, 
 _OWN = frozenset({"topic", "partition", "offset", "key", "value", "timestamp"})
 _NS = 1_000_000
 Matches = Callable[[records.Record], bool]
+# makes a text of a record's bytes
+Text = Callable[[bytes | None], str | None]
 
 
 class Produced(NamedTuple):
@@ -104,10 +106,20 @@ _Client = tuple[str, str | None, str | None, str | None, int]
 Who = tuple[str | None, str | None, str]
 
 
-class _Log:
-    """The records that were found so far."""
+class Records:
+    """The records that were found so far.
 
-    def __init__(self, node: Node, known: Told, matches: Matches | None, unsure: Unsure, most: int) -> None:
+    Args:
+        known: what other frames tell. unsure: counts exchanges of which nobody can tell.
+        matches: what a record must meet besides the filter.
+        most: the limit in bytes of memory for the records, and for what is read of a frame.
+        text: what makes texts of keys and values, for the filter.
+    """
+
+    def __init__(
+        self, node: Node, known: Told, matches: Matches | None, unsure: Unsure, most: int, text: Text = shown
+    ) -> None:
+        self._text = text
         self._told, self._matches, self._unsure, self._most = known, matches, unsure, most
         own = together(*(part for part in required(node) if names(part) <= _OWN))
         self._is_own, self._passes = predicate(own), predicate(node)
@@ -142,7 +154,7 @@ class _Log:
             try:
                 for batch in batches:
                     for record in () if batch.control else records.read_batch(place.records, batch, budget=budget):
-                        if self._is_wanted(_of_record(element, record, frame.side), record):
+                        if self._is_wanted(_of_record(element, record, frame.side, self._text), record):
                             taken.append((number, record))
                         number += 1
             except WireError as broken:
@@ -184,7 +196,10 @@ class _Log:
             error = result.code if result else None
             for number, record in found:
                 offset = base + number if base >= 0 else None
-                element = _of_record(self._element(place), record, REQUEST) | {"offset": offset, "error": error}
+                element = _of_record(self._element(place), record, REQUEST, self._text) | {
+                    "offset": offset,
+                    "error": error,
+                }
                 if offset is None and error is None and pair.response is not None:
                     element["offset"] = element["error"] = UNKNOWN
                 kept = self._kept(head, element, record, offset)
@@ -200,7 +215,7 @@ class _Log:
             for _, record in found:
                 # a broker sends whole batches, which may begin before what was asked for
                 if record.offset >= begins.get(place.named, -1):
-                    whole = _of_record(element, record, "response") | {"group": group, "error": place.code}
+                    whole = _of_record(element, record, "response", self._text) | {"group": group, "error": place.code}
                     self._kept(head, whole, record, record.offset).fetched.append(Fetched(*_client(pair), group))
                     self._pay(ROW_SIZE // 10)
 
@@ -244,6 +259,20 @@ class _Log:
         groups = {group for (group, _), partitions in held.items() if not spelled.isdisjoint(partitions)}
         return groups.pop() if len(groups) == 1 else None
 
+    def learn_members(self, folder: Place) -> None:
+        """Takes the members of groups from a capture's files. Errors: those of `rows`."""
+        every = rows(folder, rows_of_records(_ASSIGNING), bodies=all_bodies, most=self._most)
+        for pair in pairs(every, most=self._most, read=self.read):
+            self.add(pair)
+
+    def taken(self) -> list[LogRecord]:
+        """The records that pass; forgets all."""
+        found = [*self.passing()]
+        self._records.clear()
+        self._passing.clear()
+        self._size = 0
+        return found
+
     def passing(self) -> Iterator[LogRecord]:
         """The records that pass, in the order of topic, partition and offset; those without an offset last."""
         found = [self._records[key] for key in self._passing]
@@ -252,31 +281,39 @@ class _Log:
 
 
 def log_records(
-    folder: Place, node: Node, unsure: Unsure, *, matches: Matches | None = None, most: int = DEFAULT_BUDGET
+    folder: Place,
+    node: Node,
+    unsure: Unsure,
+    *,
+    matches: Matches | None = None,
+    most: int = DEFAULT_BUDGET,
+    text: Text = shown,
 ) -> Iterator[LogRecord]:
     """The records that a filter passes where they were produced, or where they were fetched.
 
     Args:
-        unsure: counts exchanges of which nobody can tell.
-        matches: what a record must meet besides the filter.
-        most: the limit in bytes of memory for the records, and for what is read.
+        unsure, matches, most, text: as of `Records`.
     Errors: OverBudget; the errors of `rows`.
     """
-    log = _Log(node, told(folder, topics=True, software=False, most=most), matches, unsure, most)
-    is_asked = ds.field(c.API_KEY).isin([keys.PRODUCE, *_FETCHES, *_ASSIGNING]) & (ds.field(c.DIALECT) == c.KAFKA)
-    every = rows(folder, Rows(is_asked), bodies=all_bodies, most=most)
+    log = Records(node, told(folder, topics=True, software=False, most=most), matches, unsure, most, text)
+    every = rows(folder, rows_of_records(), bodies=all_bodies, most=most)
     for pair in pairs(every, most=most, read=log.read):
         log.add(pair)
     yield from log.passing()
 
 
-def matching(grep: re.Pattern[str]) -> Matches:
-    """True for records whose key, value or headers match a regular expression somewhere."""
+def rows_of_records(api_keys: Sequence[int] = (keys.PRODUCE, *_FETCHES, *_ASSIGNING)) -> Rows:
+    """The frames that carry records, and those that tell the members of groups; or those of some APIs."""
+    return Rows(ds.field(c.API_KEY).isin([*api_keys]) & (ds.field(c.DIALECT) == c.KAFKA))
+
+
+def matching(grep: re.Pattern[str], text: Text = shown) -> Matches:
+    """True for records whose key, value or headers match a regular expression somewhere. `text`: as of `Records`."""
 
     def matches(record: records.Record) -> bool:
-        texts = (record.key, record.value, *(value for _, value in record.headers))
-        every = (*(shown(each) for each in texts if each is not None), *(name for name, _ in record.headers))
-        return any(text is not None and grep.search(text) for text in every)
+        texts = (text(record.key), text(record.value), *(shown(value) for _, value in record.headers))
+        every = (*texts, *(name for name, _ in record.headers))
+        return any(each is not None and grep.search(each) for each in every)
 
     return matches
 
@@ -285,10 +322,10 @@ def _steps(found: Any) -> Iterator[GroupRow]:
     return (GroupRow(*row[: len(GroupRow._fields)]) for row in found)
 
 
-def _of_record(element: dict[str, Any], record: records.Record, side: str) -> dict[str, Any]:
+def _of_record(element: dict[str, Any], record: records.Record, side: str, text: Text) -> dict[str, Any]:
     return element | {
-        "key": shown(record.key),
-        "value": shown(record.value),
+        "key": text(record.key),
+        "value": text(record.value),
         "timestamp": record.timestamp * _NS if record.timestamp >= 0 else None,
         # only the answer tells where a produced record stands
         "offset": UNKNOWN if side == REQUEST else record.offset,

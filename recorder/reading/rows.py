@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from operator import itemgetter
 from typing import Any
@@ -25,7 +25,8 @@ from recorder.query.columns import Rows, rows_of_ids
 
 # Rows that become Python values at a time: enough for speed, few enough for large bodies.
 _AT_ONCE = 256
-_ORDER = (c.AT_NS, c.SESSION, c.CONNECTION, c.SEQUENCE)
+# the columns that the order of arrival is by
+ORDER = (c.AT_NS, c.SESSION, c.CONNECTION, c.SEQUENCE)
 _COLUMNS = [*HEADS, GROUP, ROW]
 # returns True for frames whose bodies are wanted
 Choice = Callable[[Row], bool]
@@ -59,8 +60,15 @@ def rows(folder: Place, wanted: Rows, *, bodies: Choice = none, most: int = DEFA
         most: the limit in bytes of memory for the heads and bodies of all open sessions together.
     Errors: OverBudget, DamagedFileError, UnknownFormatError.
     """
+    return rows_of(files(folder), wanted, bodies=bodies, most=most)
+
+
+def rows_of(
+    found: Iterable[CaptureFile], wanted: Rows, *, bodies: Choice = none, most: int = DEFAULT_BUDGET
+) -> Iterator[Row]:
+    """As `rows`, of these files alone. Those of a session come in the order of its log."""
     sessions: dict[str, list[CaptureFile]] = defaultdict(list)
-    for file in files(folder):
+    for file in found:
         if wanted.in_hour(file.hour_ns):
             sessions[file.session].append(file)
     allowance = Allowance(READING, most)
@@ -92,7 +100,7 @@ def _head(stream: Iterator[Row], number: int) -> list[tuple[tuple[Any, ...], int
     `number` is unique, so that rows are never compared.
     """
     row = next(stream, None)
-    return [] if row is None else [(tuple(row[name] for name in _ORDER), number, row, stream)]
+    return [] if row is None else [(tuple(row[name] for name in ORDER), number, row, stream)]
 
 
 def request_of(folder: Place, response: Row, *, most: int = DEFAULT_BUDGET) -> Row | None:
@@ -117,10 +125,23 @@ def _session(found: Sequence[CaptureFile], wanted: Rows, bodies: Choice, allowan
         groups = list(row_groups(file, _COLUMNS, where=wanted.expression, allowance=allowance))
         taken = left - allowance.left
         if groups:
-            table = pa.concat_tables(groups).sort_by([(name, "ascending") for name in _ORDER])
+            table = _in_order(groups)
             with closing(Bodies(file, allowance)) as opened:
                 yield from _with_bodies(opened, table, bodies)
         allowance.give_back(taken)
+
+
+def rows_of_tables(tables: Sequence[Any], wanted: Rows, bodies: Choice) -> Iterator[Row]:
+    """The wanted frames of tables that hold their bytes, in the order of arrival. `bodies`: as of `rows`."""
+    expression = wanted.expression
+    table = _in_order([each if expression is None else each.filter(expression) for each in tables])
+    for row, body in zip(table.drop_columns([c.FRAME]).to_pylist(), table[c.FRAME], strict=True):
+        row[c.FRAME] = body.as_py() if bodies(row) else None
+        yield row
+
+
+def _in_order(tables: Sequence[Any]) -> Any:
+    return pa.concat_tables(tables).sort_by([(name, "ascending") for name in ORDER])
 
 
 def _with_bodies(found: Bodies, table: Any, bodies: Choice) -> Iterator[Row]:

@@ -5,6 +5,7 @@ A topic's id never changes its name, so a later answer also serves earlier frame
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from proxy.wire import keys
@@ -32,38 +33,47 @@ class Told:
     software: dict[tuple[str, int], tuple[str | None, str | None]] = field(default_factory=dict)
 
 
-def told(folder: Place, *, topics: bool, software: bool, most: int = DEFAULT_BUDGET) -> Told:
-    """What the frames of a capture tell. Errors: OverBudget, and those of `rows`."""
+def rows_that_tell(*, topics: bool, software: bool) -> Rows:
+    """The frames that tell names of topics, or software."""
     import pyarrow.dataset as ds
 
     naming = [key for selector in ANSWERED_NAMES.selectors for key in selector.api_keys or ()] if topics else []
     wanted = (ds.field(c.KIND) == c.RESPONSE) & ds.field(c.API_KEY).isin(naming)
     if software:
         wanted |= (ds.field(c.KIND) == c.REQUEST) & (ds.field(c.API_KEY) == keys.API_VERSIONS)
+    return Rows(wanted & (ds.field(c.DIALECT) == c.KAFKA))
+
+
+def told(folder: Place, *, topics: bool, software: bool, most: int = DEFAULT_BUDGET) -> Told:
+    """What the frames of a capture tell. Errors: OverBudget, and those of `rows`."""
     found = Told()
-    for row in rows(folder, Rows(wanted & (ds.field(c.DIALECT) == c.KAFKA)), bodies=_has_body, most=most):
-        _add(found, row, most)
-        if (len(found.topics) + len(found.software)) * _NAME_SIZE > most:
-            raise OverBudget(f"keeping names makes more than {in_bytes(most)}")
+    for row in rows(folder, rows_that_tell(topics=topics, software=software), bodies=has_body, most=most):
+        learn(found, row, most)
     return found
 
 
-def _has_body(row: Row) -> bool:
+def has_body(row: Row) -> bool:
+    """Selects the bodies that the capture has whole."""
     return not row[c.OMITTED]
 
 
-def _add(found: Told, row: Row, most: int) -> None:
+def learn(found: Told, row: Row, most: int) -> None:
+    """Adds what a frame tells; its row holds its bytes. Errors: OverBudget."""
     if row[c.FRAME] is None:
         return
-    frame, budget = frame_of(row), Budget(most)
-    try:
-        if row[c.KIND] == RESPONSE:
-            for group in read_names(frame, budget):
-                found.topics.update({topic_id: name for name, topic_id in group.rows if name})
-        else:
-            values = opened(frame, budget)
-            # a client asks again in version 0, without a name, if the broker is too old for its first question
-            if name := values.get("client_software_name"):
-                found.software[row[c.SESSION], row[c.CONNECTION]] = name, values.get("client_software_version") or None
-    except Unreadable:
+    with suppress(Unreadable):
+        _add(found, row, Budget(most))
+    if (len(found.topics) + len(found.software)) * _NAME_SIZE > most:
+        raise OverBudget(f"keeping names makes more than {in_bytes(most)}")
+
+
+def _add(found: Told, row: Row, budget: Budget) -> None:
+    frame = frame_of(row)
+    if row[c.KIND] == RESPONSE:
+        for group in read_names(frame, budget):
+            found.topics.update({topic_id: name for name, topic_id in group.rows if name})
         return
+    values = opened(frame, budget)
+    # a client asks again in version 0, without a name, if the broker is too old for its first question
+    if name := values.get("client_software_name"):
+        found.software[row[c.SESSION], row[c.CONNECTION]] = name, values.get("client_software_version") or None

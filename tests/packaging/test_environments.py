@@ -64,6 +64,8 @@ COMMANDS = (
     ("inspect frames capture --limit 3", ""),
     ("inspect exchanges capture 'size > 1' -o id,topic,error", ""),
     ("inspect records capture", ""),
+    ("inspect records capture --schema-registry .", "schemas"),
+    ("inspect latency capture", ""),
     ("inspect topics capture", ""),
     ("inspect clients capture", ""),
     ("inspect show capture 1/0", ""),
@@ -101,6 +103,7 @@ PLAIN = ""
 ENVIRONMENTS = {
     "analysis": {"analysis"},
     "report": {"report"},
+    "schemas": {"schemas"},
     "telemetry": {"telemetry"},
     "export": {"analysis", "export"},
     "demo": {"analysis", "report", "demo"},

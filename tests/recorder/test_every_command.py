@@ -54,6 +54,7 @@ NEEDED: dict[str, list[str]] = {
     "inspect errors": ["CAPTURE"],
     "inspect exchanges": ["CAPTURE"],
     "inspect frames": ["CAPTURE"],
+    "inspect latency": ["CAPTURE"],
     "inspect records": ["CAPTURE"],
     "inspect show": ["CAPTURE", "1/0"],
     "inspect summary": ["CAPTURE"],

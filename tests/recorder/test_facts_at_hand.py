@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import recorder
 from proxy import user_folders
 from proxy.files import Folder
 from recorder import facts_at_hand as at_hand
 from recorder.capture import reader
 from recorder.capture.fact_maker import make_missing
 from recorder.facts_at_hand import facts_at_hand
+from recorder.reading.capture import Capture
 from tests.recorder.capture.recorded import two_sessions
+from tests.s3 import Store, store
 
 
 @pytest.fixture(scope="module")
@@ -173,3 +178,68 @@ def test_a_cache_that_can_not_be_made_costs_no_answer(
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert facts_at_hand(of_another_user).files == {}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Store]:
+    with store() as opened:
+        yield opened
+
+
+@pytest.fixture
+def s3(served: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    for name, value in served.environment.items():
+        monkeypatch.setenv(name, value)
+    return served
+
+
+def rows_of(opened: Capture, table: str) -> list[dict[str, Any]]:
+    return opened.facts(table).to_table().to_pylist()  # type: ignore[no-any-return]
+
+
+def put_facts(s3: Store, capture: Path, bucket: str) -> None:
+    """Copies the markers, which `put` leaves out."""
+    for marker in (capture / "facts" / "_done").iterdir():
+        with s3.system().open_output_stream(f"{bucket}/kept/facts/_done/{marker.name}") as target:
+            target.write(marker.read_bytes())
+
+
+@pytest.mark.real
+def test_facts_of_a_bucket_are_made_and_kept_for_this_process_if_it_has_none(s3: Store, folder: Path) -> None:
+    there = recorder.open(s3.put(folder, "without-facts"))
+    before = [*there.notes]
+    found = rows_of(there, "partitions")
+    said = [*before, "made the facts of 3 files of frames, for as long as this process runs"]
+    assert there.notes == said
+    # they are made once
+    assert rows_of(there, "partitions") == found
+    assert there.notes == said
+    facts_at_hand(folder)
+    assert found == rows_of(recorder.open(folder), "partitions")
+    assert len(found) > 0
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("what", ["whole", "damaged", "of other frames", "no marker", "other tables"])
+def test_facts_in_a_bucket_are_read_if_they_match(s3: Store, folder: Path, what: str) -> None:
+    facts_at_hand(folder)
+    expected = rows_of(recorder.open(folder), "partitions")
+    (first, *_) = sorted((folder / "facts" / "partitions").rglob("*.parquet"))
+    if what == "damaged":
+        first.write_bytes(first.read_bytes()[:-1] + b"x")
+    for marker in (folder / "facts" / "_done").iterdir():
+        told = marker.read_bytes()
+        if what == "of other frames":
+            marker.write_bytes(told.replace(b'"size":', b'"size":1'))
+        elif what == "no marker":
+            marker.write_bytes(b"{}")
+        elif what == "other tables":
+            marker.write_bytes(told.replace(b'"partitions":', b'"../../partitions":'))
+    bucket = f"facts-{what.replace(' ', '-')}"
+    url = s3.put(folder, bucket)
+    put_facts(s3, folder, bucket)
+    there = recorder.open(url)
+    before = [*there.notes]
+    assert rows_of(there, "partitions") == expected
+    made = [note for note in there.notes if note not in before]
+    assert bool(made) == (what != "whole")

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from proxy.wire import kafka07, records
 from proxy.wire.keys import API_VERSIONS, OFFSET_COMMIT
+from recorder import extras
 from recorder.inspect.commands import inspect
 from recorder.inspect.masked import LOGINS, SETTINGS
 
@@ -507,3 +508,57 @@ def test_a_regular_expression_that_is_none_is_refused(folder: Path) -> None:
     result = run("records", folder, "--grep", "(")
     assert result.exit_code == 2
     assert "is no regular expression" in result.stderr
+
+
+@pytest.fixture
+def with_schemas(folder: Path, written: Callable[..., None], make_request: Make, make_response: Make) -> Path:
+    """The capture with records that name schemas, and a folder with one of these schemas in it."""
+    (folder / "schemas").mkdir()
+    schema = '{"type": "record", "name": "Order", "fields": [{"name": "note", "type": "string"}]}'
+    (folder / "schemas" / "7.avsc").write_text(schema)
+    values = [b"\0\0\0\0\7\x0ahe\x1b[m", b"\0\0\0\0\7\x0ahello", b"\0\0\0\0\x08hello", b"\0\0\0\0\7\x0ahel"]
+    batch = records.write_batch([records.Record(at, 1_000, b"k", value) for at, value in enumerate(values)])
+    asked = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [{"index": 0, "records": batch}]}]}
+    told = {"responses": [{"name": "orders", "partition_responses": [{"index": 0, "base_offset": 0}]}]}
+    rows = [make_request(8, 4, 0, 0, 9, values=asked), make_response(8.5, 4, 1, 0, 9, values=told)]
+    written(folder, "frames", rows, first=2)
+    return folder
+
+
+def test_records_that_name_a_schema_are_decoded(with_schemas: Path) -> None:
+    asked = ("records", with_schemas, "--topic", "orders", "--schema-registry", with_schemas / "schemas")
+    found = objects(*asked)
+    assert [one["value"] for one in found] == [
+        r'{"note": "he\u001b[m"}',
+        '{"note": "hello"}',
+        "\0\0\0\0\x08hello",
+        "\0\0\0\0\7\nhel",
+    ]
+    missing = {"value": "schema 8: no file 8.avsc, 8.json or 8.proto"}
+    broken = {"value": "schema 7: its data don't fit it (EOFError)"}
+    assert [one.get("undecoded") for one in found] == [None, None, missing, broken]
+    text = "\n".join(lines(*asked))
+    assert "\x1b" not in text
+    assert "    value not decoded: schema 8: no file 8.avsc, 8.json or 8.proto\n" in text
+    # filters see what is shown
+    assert [one["offset"] for one in objects(*asked, 'value ~ "*note*hello*"')] == [1]
+    assert [one["offset"] for one in objects(*asked, "--grep", 'note": "hel')] == [1]
+    assert 'value "{""note"": ""hello""}"' not in text
+    assert '"{""note"": ""hello""}"' in lines(*asked, "--csv")[2]
+
+
+def test_what_is_no_schema_registry_is_one_line(folder: Path) -> None:
+    found = run("records", folder, "--schema-registry", "ftp://host")
+    assert found.exit_code == 2
+    assert found.stderr.splitlines()[-1] == (
+        "Error: --schema-registry is neither the URL of a schema registry nor a folder; "
+        "right would be http://HOST:8081 or a folder with files such as 7.avsc"
+    )
+
+
+def test_what_decodes_by_schemas_is_an_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extras.MODULES, "schemas", ("fastavro_is_not_here",))
+    found = run("records", folder, "--schema-registry", folder)
+    assert found.exit_code == 2
+    assert found.stderr.startswith("Error: not installed: fastavro_is_not_here; in the project's folder, ")
+    assert "-m pip install '.[schemas]'" in found.stderr

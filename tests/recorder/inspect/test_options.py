@@ -71,7 +71,7 @@ def test_a_shell_that_completes_opens_no_capture(folder: Path, monkeypatch: pyte
     def opened(folder: Path) -> list[str]:
         raise AssertionError
 
-    monkeypatch.setattr("recorder.inspect.commands.ready", opened)
+    monkeypatch.setattr("recorder.inspect.commands.ready_at", opened)
     assert completed("inspect", "frames", str(folder), "--api", "Fetc")
     assert completed("inspect", "show", str(folder), "--format", "") == ["text", "json", "hex"]
 
