@@ -66,7 +66,7 @@ def facts_at_hand(folder: Path, *, with_cache: bool = True) -> AtHand:
 
 def _places(folder: Path, with_cache: bool) -> tuple[list[Path], Path | None]:
     """The folders in which facts are looked for, and the one in which they are made; None: nowhere."""
-    from recorder.capture.fact_files import FACTS_FOLDER
+    from recorder.capture.partitions import FACTS_FOLDER
 
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
     kept = [cache_folder() / FACTS_FOLDER / name] if with_cache else []
