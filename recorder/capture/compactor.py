@@ -118,6 +118,9 @@ def compact_session(
             before_step(name)
 
         compaction = Compaction(folder, opened, before_step=step, idle=idle, facts_failed=facts_failed, keeper=keeper)
+        if keeper is not None:
+            # a full volume may have room only once something has gone
+            keeper.look()
         try:
             finished = compaction.run()
         finally:

@@ -42,6 +42,8 @@ MARGIN = 0.01
 # seconds between two looks at the volume, and between two looks at what other sessions declare
 LOOK_SECONDS = 0.5
 DECLARED_SECONDS = 30.0
+# looks while a session fills all the room that there is
+LOOKS = 8
 # seconds before each try of a reader to hold removals back
 _PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0)
 
@@ -233,9 +235,13 @@ def _is_locked(descriptor: int, kind: int) -> bool:
 
 
 class RoomWatch:
-    """Tells whether a session may write into its folder: not while less is free than the highest floor.
+    """Tells how much a session may write into its folder: until no more than the highest floor is free.
 
     Not thread-safe: the thread that writes the log asks.
+
+    Attributes:
+        free: bytes free on the volume, as of the last look.
+        room: how many of them are above the floor. Once there were none: above the floor and MARGIN.
     """
 
     def __init__(
@@ -248,23 +254,29 @@ class RoomWatch:
         self._folder, self._clock, self._volume = folder, clock, volume or size_and_free
         self._floor = 0
         self._next_look = self._next_read = 0.0
+        # bytes written before the next look
+        self._next_written = 0
+        self.free = self.room = 0
         self.is_low = False
-        # bytes, as of the last look
-        self.free = 0
 
-    def look(self) -> bool:
-        """True if the answer has changed. Looks no more often than every LOOK_SECONDS. Errors: OSError."""
+    def look(self, written: int = 0) -> bool:
+        """True if it has looked: LOOK_SECONDS after the last time, or once a part of the room may have been taken.
+
+        `written`: the bytes that the caller has written so far. Errors: OSError.
+        """
         now = self._clock()
-        if now < self._next_look:
+        if now < self._next_look and written < self._next_written:
             return False
         self._next_look = now + LOOK_SECONDS
         size, self.free = self._volume(self._folder)
         if now >= self._next_read:
             self._next_read = now + DECLARED_SECONDS
             self._floor = self._read_floor(size)
-        was_low = self.is_low
-        self.is_low = self.free < self._floor + (int(size * MARGIN) if was_low else 0)
-        return self.is_low != was_low
+        self.room = max(self.free - self._floor - (int(size * MARGIN) if self.is_low else 0), 0)
+        # without a floor the disk itself says when it is full
+        self.is_low = bool(self._floor) and not self.room
+        self._next_written = written + max(self.room // LOOKS, 1)
+        return True
 
     def _read_floor(self, size: int) -> int:
         try:

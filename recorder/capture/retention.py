@@ -44,8 +44,8 @@ from recorder.capture.keep import (
 from recorder.capture.partitions import COMPACTED_TABLES, DONE_FOLDER, FACTS_FOLDER, hours, read_range_name
 from recorder.capture.session import SPOOL_FOLDER, sessions
 
-# between two rounds of the compactor
-ROUND_SECONDS = 10.0
+# between two rounds of the compactor, and between two looks at what is free
+ROUND_SECONDS, LOOK_SECONDS = 10.0, 0.5
 # how long commands that read the capture can delay a removal
 WAIT_SECONDS = 3600.0
 # a listing of a folder that changed less than this before may lack a file of the same moment
@@ -172,8 +172,14 @@ class Remover:
         self._folder, self._keeps = folder, keeps
         self._now_ns, self._clock, self._volume, self._before_step = now_ns, clock, volume, before_step
         self._delayed_since: float | None = None
+        # bytes free on the volume below which something is to go, as of the last round
+        self._enough = 0
         # folder of an hour -> when it last changed, and its files
         self._listed: dict[tuple[str, str, str], tuple[int, list[HeldFile]]] = {}
+
+    def is_low(self) -> bool:
+        """True if less is free than should be, by the floors that the last round has read. Errors: OSError."""
+        return self._volume(self._folder)[1] < self._enough
 
     def round(self, *, dry: bool = False) -> Round | None:
         """Removes what is due; None if another process does. `dry`: removes nothing.
@@ -193,7 +199,8 @@ class Remover:
         size = _size_of(capture, held)
         volume, free = self._volume(self._folder)
         floor = highest_floor(declared, volume)
-        room = Room(size, free, floor + int(volume * MARGIN) if floor else 0)
+        self._enough = floor + int(volume * MARGIN) if floor else 0
+        room = Room(size, free, self._enough)
         going = list(due(units_of(held, declared), room, self._now_ns(), removed_so_far(self._folder).going))
         of_others = frozenset(file.session for files in held.values() for file in files if not file.is_own)
         if dry or not going:
@@ -339,7 +346,7 @@ def _end_of(date: str, hour: str) -> int:
 
 
 class Keeper:
-    """A compactor's part in the retention: looks every ROUND_SECONDS, and remembers what went until it is an event.
+    """A compactor's part in the retention: looks now and then, and remembers what went until it is an event.
 
     `say`: called with a line on each round that removed something, or could not.
 
@@ -351,18 +358,21 @@ class Keeper:
     def __init__(self, folder: Path, say: Callable[[str], None], remover: Remover | None = None) -> None:
         self._say = say
         self._remover = remover or Remover(folder)
-        self._next = 0.0
+        self._next_look = self._next_round = 0.0
         self._told = ""
         self._news: list[tuple[Unit, Reason]] = []
         self.size = self.files = self.bytes = 0
 
     def look(self) -> None:
-        """Does a round if it is time. Never raises OSError: what can't be removed now is tried again."""
+        """Does a round if it is time, or if little is free. What can't be removed now is said, and tried again."""
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next_look:
             return
-        self._next = now + ROUND_SECONDS
+        self._next_look = now + LOOK_SECONDS
         try:
+            if now < self._next_round and not self._remover.is_low():
+                return
+            self._next_round = now + ROUND_SECONDS
             done = self._remover.round()
         except OSError as error:
             self._say_once(f"nothing is removed: {error}")

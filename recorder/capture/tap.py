@@ -414,7 +414,8 @@ class Tap:
     def _go_on_in_gap(self, recorder: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
         gap.count_ended(step.finished, step.one_way)
         self._dropped += size
-        has_room = not self._writer.ended and not self._room.is_low and self._queue_size <= self.settings.queue // 2
+        enough = min(self.settings.queue, self._limit) // 2
+        has_room = not self._writer.ended and not self._room.is_low and self._queue_size <= enough
         if step.cause is None and has_room:
             state = recorder.conversation.boundary_state()
             if state is not None:
@@ -456,13 +457,15 @@ class Tap:
         self._unlogged.clear()
 
     def _look_at_room(self) -> None:
-        """Stops the recording, or lets it go on, by what is free on the volume. Called by the writer's thread."""
-        if not self._room.look():
+        """Lets no more wait than there is room for on the volume. Called by the writer's thread."""
+        was_low = self._room.is_low
+        if not self._room.look(self._writer.written_bytes):
             return
         is_low = self._room.is_low
-        self._limit = NO_ROOM if is_low else self._usual_limit
-        state = "recording has stopped" if is_low else "recording goes on"
-        log(WARNING, state, folder=self._folder.path, reason="capture.keep.free", free=self._room.free)
+        self._limit = NO_ROOM if is_low else min(self._usual_limit, self._room.room)
+        if is_low != was_low:
+            state = "recording has stopped" if is_low else "recording goes on"
+            log(WARNING, state, folder=self._folder.path, reason="capture.keep.free", free=self._room.free)
 
     @property
     def _is_overfull(self) -> bool:
@@ -471,7 +474,7 @@ class Tap:
 
     @property
     def _gap_reason(self) -> str:
-        return c.GAP_KEEP if self._room.is_low else c.GAP_FULL
+        return c.GAP_KEEP if self._limit < self._usual_limit else c.GAP_FULL
 
     @property
     def _queue_size(self) -> int:

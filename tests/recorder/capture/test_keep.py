@@ -19,6 +19,7 @@ from recorder.capture.keep import (
     FLOOR,
     KEEP_FOLDER,
     LOOK_SECONDS,
+    LOOKS,
     Floor,
     Removed,
     RoomWatch,
@@ -72,22 +73,32 @@ class Volume:
         return self.now
 
 
-def test_recording_stops_below_the_floor_and_begins_again_a_hundredth_above_it(tmp_path: Path) -> None:
+def test_recording_stops_at_the_floor_and_begins_again_a_hundredth_above_it(tmp_path: Path) -> None:
     declared(tmp_path, "s", "10%")
     volume = Volume()
     room = RoomWatch(tmp_path, clock=volume.clock, volume=volume)
     seen = []
-    for volume.free in (1000, 100, 99, 100, 109, 110, 100):
+    for volume.free in (1000, 101, 100, 99, 101, 110, 111, 100):
         volume.now += LOOK_SECONDS
-        seen.append((room.look(), room.is_low))
-    assert [is_low for _, is_low in seen] == [False, False, True, True, True, False, False]
-    assert [has_changed for has_changed, _ in seen] == [False, False, True, False, False, True, False]
+        assert room.look()
+        seen.append(room.room)
+        assert room.is_low == (not room.room)
+    assert seen == [900, 1, 0, 0, 0, 0, 1, 0]
+
+
+def test_without_a_floor_there_is_always_room(tmp_path: Path) -> None:
+    declared(tmp_path, "s", "0%")
+    volume = Volume()
+    volume.free = 0
+    room = RoomWatch(tmp_path, clock=volume.clock, volume=volume)
+    room.look()
+    assert not room.is_low
 
 
 def test_the_highest_floor_of_all_sessions_binds(tmp_path: Path) -> None:
     declared(tmp_path, "low", "5%")
     volume = Volume()
-    volume.free = 100
+    volume.free = 101
     room = RoomWatch(tmp_path, clock=volume.clock, volume=volume)
     room.look()
     assert not room.is_low
@@ -97,13 +108,16 @@ def test_the_highest_floor_of_all_sessions_binds(tmp_path: Path) -> None:
     assert room.is_low
 
 
-def test_between_two_looks_the_volume_is_not_asked(tmp_path: Path) -> None:
+def test_between_two_looks_the_volume_is_asked_only_once_much_was_written(tmp_path: Path) -> None:
+    declared(tmp_path, "s", "20%")
     volume = Volume()
     room = RoomWatch(tmp_path, clock=volume.clock, volume=volume)
-    room.look()
+    room.look(5000)
     volume.free, volume.now = 0, LOOK_SECONDS / 2
-    assert not room.look()
+    assert not room.look(5000 + 800 // LOOKS - 1)
     assert room.free == 1000
+    assert room.look(5000 + 800 // LOOKS)
+    assert room.is_low
 
 
 def test_what_cannot_be_read_declares_nothing(tmp_path: Path) -> None:

@@ -211,14 +211,15 @@ class Volume:
     """The volume of all captures, with as much room as a test wants."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.free = 1000
-        monkeypatch.setattr("recorder.capture.keep.size_and_free", lambda _: (1000, self.free))
+        # far above what a test's traffic takes
+        self.free = 100 << 20
+        monkeypatch.setattr("recorder.capture.keep.size_and_free", lambda _: (100 << 20, self.free))
         monkeypatch.setattr("recorder.capture.keep.LOOK_SECONDS", 0)
 
     def has(self, tap: Tap, free: int) -> None:
         """Changes what is free; returns once the tap has seen it."""
         self.free = free
-        is_low = 1.0 if free < 50 else 0.0
+        is_low = 1.0 if free < 50 << 20 else 0.0
         while tap.counters()["stopped"] != is_low:
             # the idle writer looks at the volume
             tap.flush()
@@ -234,13 +235,13 @@ def test_on_a_full_volume_recording_stops_with_a_gap_that_says_so_and_begins_aga
         traffic.cut(rng, traffic.talk(rng, number, 60, (keys.METADATA, keys.PRODUCE)), 400) for number in (1, 2)
     )
     volume = Volume(monkeypatch)
-    tap = tap_of(when_full=when_full, keep_free=FLOOR.read("5%"))
+    tap = tap_of(when_full=when_full, keep_free=FLOOR.read("50%"))
     player = Player(tap)
     player.open(talk)
     third = len(talk.chunks) // 3
     for number, chunk in enumerate(talk.chunks):
         if number == third:
-            volume.has(tap, 49)
+            volume.has(tap, 49 << 20)
             before = tap.counters()["recorded_bytes"]
         if number == 2 * third:
             # a connection that comes and goes meanwhile has no row at all
@@ -250,7 +251,7 @@ def test_on_a_full_volume_recording_stops_with_a_gap_that_says_so_and_begins_aga
             player.close(2)
             assert not tap.must_wait
             assert tap.counters()["recorded_bytes"] == before
-            volume.has(tap, 60)
+            volume.has(tap, 60 << 20)
         player.play(1, chunk)
     player.close(1)
     assert tap.counters()["failed"] == 0
