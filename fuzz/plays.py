@@ -30,6 +30,7 @@ from proxy.net.limits.held_bytes import HeldBytes
 from proxy.observer import OpenedConnection
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
+from recorder.capture.keep import RoomWatch
 from recorder.capture.lag import ArrivalTimes
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap
@@ -259,7 +260,7 @@ _SETTINGS = {
 async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     settings, script = _SETTINGS[options.hide_unknown], Script(deque(chunks), drain_after=options.drained_after)
     pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MAX_HELD, 30)
-    tap = Tap(Folder(Path(), -1), RecordSettings(queue=1 << 40), pages, None)  # type: ignore[arg-type]
+    tap = Tap(Folder(Path(), -1), RecordSettings(queue=1 << 40), pages, None, RoomWatch(Path()))  # type: ignore[arg-type]
     turn = SHORT_TURN if options.short_turns else FRAMES_PER_TURN
     conversation = Conversation(_ROUTES[options.is_old], settings.limits, max_frames=turn)
     context = ClusterContext(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]

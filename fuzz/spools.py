@@ -35,6 +35,7 @@ from recorder.capture import reader, spool
 from recorder.capture.assembly import Assembly
 from recorder.capture.compactor import compact_session
 from recorder.capture.inventory import Inventory
+from recorder.capture.keep import RoomWatch
 from recorder.capture.progress import STATE_MAGIC, state_name
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.segments import segment_name
@@ -220,7 +221,7 @@ def _recorded(options: Options, chunks: Sequence[Chunk], *, gap: bool, bodies: b
     """The log of a conversation; a new segment begins with each chunk, and the limit strikes for a while."""
     pages = Pages()
     settings = RecordSettings(queue=1 << 40, bodies=FULL if bodies else HEAD)
-    tap = Tap(Folder(Path(SESSION), -1), settings, pages, None)  # type: ignore[arg-type]
+    tap = Tap(Folder(Path(SESSION), -1), settings, pages, None, RoomWatch(Path()))  # type: ignore[arg-type]
     conversation = Conversation(routes(Dialect.KAFKA_07 if options.is_old else Dialect.KAFKA))
     tap.opened(OpenedConnection(1, 1, "here", "client", 2, "broker", False, "main", None), conversation)
     for number, (direction, chunk) in enumerate(chunks):

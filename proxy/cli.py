@@ -55,6 +55,7 @@ LAZY_COMMANDS = {
     "spark-package": ("recorder.commands", "Write what spark-submit takes to run the analysis on a cluster."),
     "sql": ("recorder.commands", "Ask a capture in SQL, on Spark: its tables are views."),
     "stream": ("recorder.commands", "Write a capture's latency and errors by window, while it is recorded."),
+    "prune": ("recorder.commands", "Remove the oldest hours of a capture."),
     "replay": ("recorder.commands", "Play a capture against another cluster, and compare the answers."),
     "report": ("recorder.commands", "Write a capture's report: what is wrong, and how it went, as one page."),
     "wire": ("proxy.tools.commands", "Kafka's protocol: list its messages, show one, decode a frame, name an error."),

@@ -88,6 +88,11 @@ class Folder:
         return os.fstat(self._descriptor).st_uid
 
     @property
+    def changed_ns(self) -> int:
+        """When an entry was added, renamed or removed last, in ns since 1970."""
+        return os.fstat(self._descriptor).st_mtime_ns
+
+    @property
     def is_writable(self) -> bool:
         """True if this process may create and remove entries in the folder."""
         return os.access(".", os.W_OK | os.X_OK, dir_fd=self._descriptor, effective_ids=True)

@@ -93,7 +93,8 @@ def _copy(capture: S3Path, kept: Path) -> None:
 
     Errors: as of `reader.files`. What can't be read is left out.
     """
-    from recorder.capture.fact_files import DONE_FOLDER, FACTS_FOLDER, stems
+    from recorder.capture.fact_files import stems
+    from recorder.capture.partitions import DONE_FOLDER, FACTS_FOLDER
 
     left = CACHE_BYTES
     for stem in stems(capture):
@@ -108,7 +109,8 @@ def _copy_stem(facts: S3Path, into: Path, stem: Stem, most: int) -> int:
 
     Errors: OSError; InvalidEntryError for what is no marker.
     """
-    from recorder.capture.fact_files import DONE_FOLDER, MAX_MARKER, fact_paths_of, marker_in
+    from recorder.capture.fact_files import MAX_MARKER, fact_paths_of, marker_in
+    from recorder.capture.partitions import DONE_FOLDER
     from recorder.capture.remote import size_of
     from recorder.facts.tables import NUMBER
 
@@ -198,7 +200,7 @@ def _make(folder: Place, kept: list[str], lacking: list[Stem], into: Path) -> st
 
 def _cache() -> Path:
     """The folder of all captures' facts among the user's caches."""
-    from recorder.capture.fact_files import FACTS_FOLDER
+    from recorder.capture.partitions import FACTS_FOLDER
 
     return cache_folder() / FACTS_FOLDER
 

@@ -7,6 +7,7 @@ Strange files (links, FIFOs, other Parquet) are refused here, before Spark or an
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,10 @@ from recorder.capture.frames import (
     format_of,
     newer_format_message,
 )
+from recorder.capture.keep import begin_reading, removed_so_far
 from recorder.capture.remote import Place, reason_of
 from recorder.capture.session import SPOOL_FOLDER, is_live, links, open_session, sessions
-from recorder.terminal import console, size
+from recorder.terminal import console, count, size
 
 if TYPE_CHECKING:
     from recorder.capture.compactor import Summary
@@ -78,7 +80,9 @@ def _made_ready(folder: Path) -> list[str]:
     if not folder.exists():
         raise NoCapture(f"{printable(folder)} does not exist")
     check_is_capture(folder)
+    begin_reading(folder)
     notes, recorded = _compacted(folder)
+    notes += _removed(folder)
     files = _files(folder)
     # in other Parquet, missing columns would be read as null, and the capture would seem empty
     if files and files[0].stat().st_size and not _is_ours(files[0]):
@@ -90,6 +94,17 @@ def _made_ready(folder: Path) -> list[str]:
         why = f" ({notes[0]})" if notes else ""
         raise NoCapture(f"the capture in {printable(folder)} holds no frames{yet}{why}")
     return notes
+
+
+def _removed(folder: Path) -> list[str]:
+    """A line on what was removed of the capture, if anything was."""
+    found = removed_so_far(folder)
+    if not found.files:
+        return []
+    begins = datetime.fromtimestamp(found.whole_from_ns // 10**9, UTC)
+    why = ", ".join(f"keep.{reason}: {size(freed)}" for reason, freed in sorted(found.bytes.items()))
+    gone = f"{count(found.files, 'older file')} {'was' if found.files == 1 else 'were'} removed ({why})"
+    return [f"{gone}: the capture is whole from {begins:%Y-%m-%d %H:%M:%S} UTC on"]
 
 
 def check_is_capture(folder: Path) -> None:

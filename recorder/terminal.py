@@ -163,15 +163,22 @@ Cell = str | Text
 def fitted(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Group:
     """A table of at most `width` letters; columns left out are named below it. `title`: printable, never markup.
 
+    Where there is no room, columns without a value in any row go first. They are not named: nothing is missing.
     The title and the note below may be wider than a narrow table.
     """
     shown = list(range(len(columns)))
     cells = [[_cell(value, column.style) for value, column in zip(row, columns, strict=True)] for row in rows]
     longest = {at: max([len(columns[at].title), *(row[at].cell_len for row in cells)]) for at in shown}
+    blank = [at for at in shown if columns[at].rank and cells and not any(row[at].cell_len for row in cells)]
+    for at in sorted(blank, key=lambda at: -columns[at].rank):
+        if _total(longest) > width:
+            shown.remove(at)
+            del longest[at]
+    named = [*shown]
     while _total(_capped(columns, longest, 0)) > width and (rank := max(columns[at].rank for at in shown)):
         shown.remove(max(at for at in shown if columns[at].rank == rank))
         longest = {at: longest[at] for at in shown}
-    left_out = [f"{column.title}{column.remark}" for at, column in enumerate(columns) if at not in shown]
+    left_out = [f"{columns[at].title}{columns[at].remark}" for at in named if at not in shown]
     table = Table(header_style="dim", box=None, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     widths = _widths(columns, longest, width)

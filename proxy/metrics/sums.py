@@ -13,9 +13,9 @@ from proxy.conversation.exchange import Cause, OpaqueReason
 from proxy.metrics.traffic import ApiRow, Traffic
 
 # the recorder's numbers that are states: they end with their process. All others are counts
-STATES = frozenset({"queue_bytes", "spool_bytes", "failed", "lag_bytes", "lag_seconds"})
+STATES = frozenset({"queue_bytes", "spool_bytes", "failed", "stopped", "folder_bytes", "lag_bytes", "lag_seconds"})
 # states that are not added up: the total is the largest
-WORST = frozenset({"failed", "lag_seconds"})
+WORST = frozenset({"failed", "stopped", "folder_bytes", "lag_seconds"})
 
 Numbers = dict[str, Any]
 

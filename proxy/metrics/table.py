@@ -102,6 +102,10 @@ GAPS = _counter("recorder_gaps_total", "", "Stretches of traffic that were not r
 QUEUE = _gauge("recorder_queue_bytes", "", "Bytes in memory that wait to be written to the log.")
 SPOOL = _gauge("recorder_spool_bytes", "", "Bytes of log on disk.")
 FAILED = _gauge("recorder_failed", "", "1 while nothing can be recorded (disk full, not writable, hanging), else 0.")
+STOPPED = _gauge("recorder_stopped", "", "1 while nothing is recorded because the volume is too full, else 0.")
+FOLDER = _gauge("recorder_folder_bytes", "", "Bytes of the capture's whole folder: frames, events, facts and log.")
+REMOVED_FILES = _counter("recorder_removed_files_total", "", "Files removed because `capture.keep` keeps no more.")
+REMOVED_BYTES = _counter("recorder_removed_bytes_total", "", "Bytes of files removed for that reason.")
 COMPACTED_FRAMES = _counter("recorder_compacted_frames_total", "", "Frames written to Parquet.")
 COMPACTED_BYTES = _counter("recorder_compacted_bytes_total", "", "Bytes of frames written to Parquet, uncompressed.")
 LAG_BYTES = _gauge("recorder_lag_bytes", "", "Bytes of log that the compactor has not yet read.")
@@ -126,6 +130,10 @@ RECORDER_COUNTERS = {
     "queue_bytes": QUEUE,
     "spool_bytes": SPOOL,
     "failed": FAILED,
+    "stopped": STOPPED,
+    "folder_bytes": FOLDER,
+    "removed_files": REMOVED_FILES,
+    "removed_bytes": REMOVED_BYTES,
     "compacted_frames": COMPACTED_FRAMES,
     "compacted_bytes": COMPACTED_BYTES,
     "lag_bytes": LAG_BYTES,

@@ -22,6 +22,7 @@ from proxy.schema.kinds import shown
 from proxy.schema.patterns import NOT, Patterns
 from proxy.settings.reader import EffectiveValue, Section, SettingsReader
 from proxy.settings.sources import Source, environment_source, file_source, flag_source
+from proxy.units import written_size
 from proxy.wire.dialects import Dialect
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     capture = _capture(reader, source)
     tls = [(CLUSTERS, name, TLS) for name in source.clusters]
     reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])
-    reader.report(*_wrong_selection(source, capture.valid if capture is not None else {}))
+    if capture is not None:
+        reader.report(*_wrong_selection(source, capture.valid), *_wrong_keep(capture.valid))
     return _Sections({**values, "log": log}, tls_sides, clusters, capture)
 
 
@@ -217,6 +219,28 @@ def _wrong_selection(source: Source, capture: Mapping[str, Any]) -> Iterator[Fau
                 (Setting(key, of_cluster=False), f" has {shown(pattern)}, which is no cluster of these"),
                 Setting(key, names[:1], of_cluster=False),
             )
+
+
+def _wrong_keep(capture: Mapping[str, Any]) -> Iterator[Fault]:
+    """A fault for a floor that the volume does not have, and for bounds that no compactor keeps."""
+    from recorder.capture.keep import volume_size
+
+    folder, floor = capture.get("folder"), capture.get("keep_free")
+    if folder is not None and floor is not None and floor.size:
+        size = volume_size(folder)
+        if size is not None and floor.size >= size:
+            named = Setting("capture.keep.free", str(floor), of_cluster=False)
+            yield Fault(
+                (named, f" is more than the whole volume of {folder}, {written_size(size)}"),
+                Setting("capture.keep.free", "10%", of_cluster=False),
+            )
+    bounds = [name for name in ("keep_age", "keep_size") if capture.get(name) is not None]
+    if bounds and capture.get("compactor") is False:
+        key = f"capture.{bounds[0].replace('_', '.')}"
+        yield Fault(
+            (Setting(key, of_cluster=False), " removes nothing without a compactor"),
+            Setting("capture.compactor", "true", of_cluster=False),
+        )
 
 
 def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:

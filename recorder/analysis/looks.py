@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from proxy.terminal import printable
 from recorder.analysis.bodies import Captured
 from recorder.analysis.sources import load
+from recorder.analysis.tables.errors import looked_up
 from recorder.facts import group_rows as g
 
 # the steps of a member that a group's timeline shows
@@ -28,7 +29,7 @@ class Look(NamedTuple):
 
 
 def groups() -> Look:
-    """A row for each group."""
+    """A row for each group. `members`: those of the last generation that have not left since."""
     return Look("Groups", "group", _groups)
 
 
@@ -55,10 +56,12 @@ def moves() -> Look:
 def _groups(found: Captured) -> DataFrame:
     rebalances, lag = load(found, "rebalances"), _last_lag(load(found, "lag"))
     key = ["cluster", "group_id"]
+    left = load(found, "group_events").filter((F.col("step") == g.LEAVE) & (F.col("error_code") == 0))
+    leaves = left.select(*key, "member_id", "at")
     formed = rebalances.groupBy(*key).agg(
         F.max_by("protocol", "from_at").alias("protocol"),
         F.max("generation").alias("generation"),
-        F.max_by(F.size("members"), "from_at").alias("members"),
+        F.max_by("members", "from_at").alias("members"),
         F.count("*").alias("rebalances"),
         F.max("from_at").alias("last_rebalance"),
         F.max_by("cause", "from_at").alias("cause"),
@@ -66,7 +69,21 @@ def _groups(found: Captured) -> DataFrame:
     behind = lag.groupBy(*key).agg(
         F.count("*").alias("partitions"), F.sum("lag").alias("lag"), F.max("lag_ms").alias("lag_ms")
     )
-    return formed.join(behind, key, "full_outer").orderBy(F.desc_nulls_last("lag"), "group_id")
+    # nobody tells the last member's leaving: no generation follows it
+    gone = (
+        formed.join(leaves, key)
+        .filter((F.col("at") > F.col("last_rebalance")) & F.array_contains("members", F.col("member_id")))
+        .groupBy(*key)
+        .agg(F.count_distinct("member_id").alias("gone"))
+    )
+    present = F.size("members") - F.coalesce("gone", F.lit(0))
+    return (
+        formed.join(gone, key, "left")
+        .withColumn("members", F.when(F.col("members").isNotNull(), present))
+        .drop("gone")
+        .join(behind, key, "full_outer")
+        .orderBy(F.desc_nulls_last("lag"), "group_id")
+    )
 
 
 def _rebalances(found: Captured, name: str) -> DataFrame:
@@ -88,8 +105,9 @@ def _rebalances(found: Captured, name: str) -> DataFrame:
 
 def _steps(found: Captured, name: str) -> DataFrame:
     rows = load(found, "group_events").filter((F.col("group_id") == name) & F.col("step").isin(*_STEPS))
-    shown = ("at", "step", "client_id", "member_id", "generation", "is_leader", "assignment", "reason", "error_code")
-    return rows.orderBy("at", "connection", "sequence").select(*shown)
+    shown = ("at", "step", "client_id", "member_id", "generation", "is_leader", "assignment", "reason")
+    error = F.when(F.col("error_code") != 0, looked_up()[0]).alias("error")
+    return rows.orderBy("at", "connection", "sequence").select(*shown, error)
 
 
 def _lag(found: Captured, name: str) -> DataFrame:

@@ -28,6 +28,7 @@ from recorder.capture.lock import WRITER_LOCK, Lock, take_writer_lock
 from recorder.capture.progress import Progress, segments_with_state, state_name, write_progress
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.resuming import Resuming
+from recorder.capture.retention import Keeper
 from recorder.capture.segments import SegmentReader, segment_name, segments
 from recorder.capture.spool import DamagedSegmentError
 from recorder.capture.status import Status, write_status
@@ -46,8 +47,8 @@ class Compaction:
         before_step: called before each step, with the step's name.
         idle: called when the log of a live session has been read to its end: waits, or uses the time to compact a
             session that an earlier proxy has left. None: don't wait.
-
         facts_failed: the number of files whose facts could not be made, for the status.
+        keeper: what was removed of the capture, for events and the status.
 
     Attributes:
         frames, bytes: the number of frames in published rows, and their bytes.
@@ -62,6 +63,7 @@ class Compaction:
         before_step: BeforeStep = ignore_step,
         idle: Callable[[], None] | None = None,
         facts_failed: Callable[[], int] = int,
+        keeper: Keeper | None = None,
     ) -> None:
         self.folder = folder
         self.name = session.path.name
@@ -72,6 +74,7 @@ class Compaction:
         self._before_step = before_step
         self._idle = idle
         self._facts_failed = facts_failed
+        self._keeper = keeper
         self._assembly = Assembly()
         # readable segments that are lost, because the compaction resumes with the state of a later segment
         self._unread_segments: list[int] = []
@@ -140,6 +143,7 @@ class Compaction:
         assembly, head = self._assembly, reader.head
         assembly.begin_range(files, head.clock_ns)
         assembly.begin_segment(head.mono_ns)
+        self._add_removals()
         self._add_losses_before(before)
         if head.number != before.segment + 1:
             size = None if before.log_bytes is None else max(head.log_bytes - before.log_bytes, 0)
@@ -216,6 +220,7 @@ class Compaction:
         segment = unread[-1] if unread else before.segment + 1
         files = RangeFiles(self.folder, self.name, segment, before.cluster)
         self._assembly.begin_range(files, self._assembly.clock_offset_ns or self._session_began_ns())
+        self._add_removals()
         self._add_losses_before(before)
         if unread:
             whole = len(unread) == segment - before.segment
@@ -241,6 +246,12 @@ class Compaction:
                 self._session.remove(state_name(number))
 
     # losses
+
+    def _add_removals(self) -> None:
+        """Adds what was removed of the capture since the last range."""
+        for unit, reason in self._keeper.take_news() if self._keeper else ():
+            mono_ns = self._assembly.last_mono_ns
+            self._assembly.events.removed(mono_ns, reason.value, len(unit.files), unit.size, unit.until_ns)
 
     def _add_unread_bytes(self, reader: SegmentReader, segment: int, *, is_last: bool) -> int | None:
         """Adds a segment's unreadable bytes to the losses. Returns where in the log it ends; None: unknown."""
@@ -312,5 +323,8 @@ class Compaction:
             position=self._position,
             at_ns=time.monotonic_ns(),
             facts_failed=self._facts_failed(),
+            folder_bytes=self._keeper.size if self._keeper else 0,
+            removed_files=self._keeper.files if self._keeper else 0,
+            removed_bytes=self._keeper.bytes if self._keeper else 0,
         )
         write_status(self._session, status)

@@ -30,6 +30,7 @@ from recorder.capture.compaction import Compaction
 from recorder.capture.fact_child import FactChild
 from recorder.capture.lock import Lock, take_compactor_lock
 from recorder.capture.progress import check_states
+from recorder.capture.retention import Keeper
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.session import FolderError
 from recorder.capture.spool import DamagedSegmentError, UnknownSpoolError
@@ -87,6 +88,7 @@ def compact_session(
     idle: Callable[[], None] | None = None,
     say: Callable[[str], None] = ignore_step,
     facts_failed: Callable[[], int] = int,
+    keeper: Keeper | None = None,
 ) -> Compacted:
     """Compacts one session. `say`: called with words on how far it is. For the other functions see `Compaction`.
 
@@ -110,10 +112,15 @@ def compact_session(
             return Compacted(None if session in sessions.sessions(folder) else True)
 
         def step(name: str) -> None:
+            if keeper is not None:
+                keeper.look()
             say(f"{compaction.frames} frames done, {len(segments(opened))} files of log left")
             before_step(name)
 
-        compaction = Compaction(folder, opened, before_step=step, idle=idle, facts_failed=facts_failed)
+        compaction = Compaction(folder, opened, before_step=step, idle=idle, facts_failed=facts_failed, keeper=keeper)
+        if keeper is not None:
+            # a full volume may have room only once something has gone
+            keeper.look()
         try:
             finished = compaction.run()
         finally:
@@ -195,8 +202,10 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})"
 
 
-def idle_for(folder: Path, session: str, facts: FactChild | None = None) -> Callable[[], None]:
-    """The `idle` function of a `Compaction`: compacts what an earlier proxy left, looks after facts, or waits."""
+def idle_for(
+    folder: Path, session: str, facts: FactChild | None = None, keeper: Keeper | None = None
+) -> Callable[[], None]:
+    """The `idle` function of a `Compaction`: compacts what an earlier proxy left, makes facts, removes, or waits."""
     leftovers = [name for name in sessions.sessions(folder) if name != session]
 
     def idle() -> None:
@@ -205,6 +214,8 @@ def idle_for(folder: Path, session: str, facts: FactChild | None = None) -> Call
             return
         if facts is not None:
             facts.idle()
+        if keeper is not None:
+            keeper.look()
         time.sleep(IDLE_SECONDS)
 
     return idle
@@ -246,7 +257,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
     facts = FactChild(options.folder, _print_line) if options.facts else None
-    idle = idle_for(options.folder, options.session, facts) if options.follow else None
+    keeper = Keeper(options.folder, _print_line) if options.follow else None
+    idle = idle_for(options.folder, options.session, facts, keeper) if options.follow else None
     try:
         done = compact_session(
             options.folder,
@@ -254,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             before_step=facts.step if facts else ignore_step,
             idle=idle,
             facts_failed=lambda: facts.failed if facts else 0,
+            keeper=keeper,
         )
     except (OSError, UnknownSpoolError) as error:
         _print_line(str(error))

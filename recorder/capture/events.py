@@ -120,6 +120,10 @@ class Events:
         """Adds the loss of a part of the log, named in `detail`. The connections' own gaps count the lost frames."""
         self._add(c.EVENT_GAP, None, mono_ns, detail, cause=c.GAP_DAMAGE)
 
+    def removed(self, mono_ns: int, reason: str, files: int, size: int, until_ns: int) -> None:
+        """Adds a removal of older files. `until_ns`: when their hour ended, in ns since 1970."""
+        self._add(c.EVENT_REMOVED, None, mono_ns, {"files": files, "until_ns": until_ns}, cause=reason, size=size)
+
     def clock(self, mono_ns: int, moved_ns: int) -> None:
         """Adds a step of the wall clock by `moved_ns`."""
         self._add(c.EVENT_CLOCK, None, mono_ns, {"moved_ns": moved_ns})

@@ -34,13 +34,12 @@ from msgspec.json import Decoder, encode
 from proxy.files import Folder
 from recorder.capture import frames as c
 from recorder.capture.entry_json import InvalidEntryError, decode_checked
-from recorder.capture.partitions import hidden, hour_folders
+from recorder.capture.partitions import DONE_FOLDER, FACTS_FOLDER, hidden, hour_folders
 from recorder.capture.reader import CaptureFile, files
 from recorder.capture.remote import Place, S3Path, size_of
 from recorder.capture.storage import BeforeStep, TableFile, publish
 from recorder.facts.tables import NUMBER, TABLES
 
-FACTS_FOLDER, DONE_FOLDER = "facts", "_done"
 # far more than a marker takes
 MAX_MARKER = 1 << 20
 # the number of a marker whose facts are yet to be made

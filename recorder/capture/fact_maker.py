@@ -34,7 +34,6 @@ from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture.fact_child import BEGUN, FAILED, MADE
 from recorder.capture.fact_files import (
-    FACTS_FOLDER,
     HourFacts,
     State,
     Stem,
@@ -49,7 +48,7 @@ from recorder.capture.fact_files import (
     stems,
 )
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
-from recorder.capture.partitions import hidden
+from recorder.capture.partitions import FACTS_FOLDER, hidden
 from recorder.capture.reader import CaptureFile, row_count, row_groups
 from recorder.capture.remote import Place, size_of
 from recorder.capture.storage import BeforeStep, TableFile, ignore_step

@@ -69,6 +69,7 @@ ORIGIN_EXCHANGE = "origin_exchange"
 GAP_FULL = "queue_full"
 GAP_FAULT = "recorder_fault"
 GAP_DAMAGE = "spool_damaged"
+GAP_KEEP = "keep"
 
 # the largest count of frames or bytes in a log entry and in an event's detail: sums of them are still an int64
 MAX_COUNTED = 1 << 56
@@ -106,6 +107,7 @@ EVENT_GAP = "gap"
 EVENT_CLOCK = "clock"
 EVENT_NODE = "node"
 EVENT_CLUSTER = "cluster"
+EVENT_REMOVED = "removed"
 
 # keys of the detail of EVENT_CLUSTER, each with a list: the cluster's id (ids, if another cluster took its place), and
 # the addresses of its brokers and of the recording's listeners, as named and as resolved

@@ -25,6 +25,8 @@ SHORTEST_STEP_NS = 250_000_000
 MAX_STEPS = 2_048
 # how long `StatusReader.newest` waits for the status file: a disk that hangs must not delay the metrics page
 READ_SECONDS = 0.25
+# fields of a status that count what one compactor did
+_OF_A_COMPACTOR = ("facts_failed", "removed_files", "removed_bytes")
 
 
 class UnreadEntries(NamedTuple):
@@ -141,21 +143,22 @@ class CompactorMetrics:
         self._ended_ns = -1
         # the greatest counts so far: a restarted compactor counts frames again that were not published
         self._frames = self._bytes = 0
-        # of the compactors that have ended, and of all so far
-        self._facts_before = self._facts_failed = 0
+        # counts that begin anew with each compactor: of those that have ended, and of all so far
+        self._before, self._so_far = dict.fromkeys(_OF_A_COMPACTOR, 0), dict.fromkeys(_OF_A_COMPACTOR, 0)
 
     def compactor_ended(self) -> None:
         """Notes a restart. The position of the compactor that has ended no longer counts."""
         self._ended_ns = self._clock()
         self._restarts += 1
-        self._facts_before = self._facts_failed
+        self._before = dict(self._so_far)
 
     def counters(self) -> Mapping[str, float]:
         """The metrics by the names of the metrics' table. Called in any thread."""
         status = self._status_reader.newest()
         self._frames, self._bytes = max(self._frames, status.frames), max(self._bytes, status.bytes)
         if status.at_ns > self._ended_ns:
-            self._facts_failed = max(self._facts_failed, self._facts_before + status.facts_failed)
+            for name in _OF_A_COMPACTOR:
+                self._so_far[name] = max(self._so_far[name], self._before[name] + getattr(status, name))
         position = status.position if status.at_ns > self._ended_ns else 0
         unread = self._arrival_times.unread(status.segment, position)
         lag_ns = 0 if unread.since_ns is None else max(self._clock() - unread.since_ns, 0)
@@ -165,5 +168,6 @@ class CompactorMetrics:
             "lag_bytes": unread.size,
             "lag_seconds": lag_ns / 1e9,
             "compactor_restarts": self._restarts,
-            "facts_failed": self._facts_failed,
+            "folder_bytes": status.folder_bytes,
+            **self._so_far,
         }

@@ -20,6 +20,8 @@ from recorder.capture.segments import NUMBER
 
 # the tables that the compactor writes
 COMPACTED_TABLES = (c.FRAMES_FOLDER, c.EVENTS_FOLDER)
+# the folder of the tables of facts, and in it that of their markers
+FACTS_FOLDER, DONE_FOLDER = "facts", "_done"
 
 
 def hour_folders(hour: int) -> tuple[str, str]:
@@ -68,11 +70,29 @@ def hidden(name: str) -> str:
     return "." + name
 
 
+_RANGE_NAME = re.compile(rf"(\.?)([^.].*)-({NUMBER})-({NUMBER})\.parquet")
+
+
+class RangeName(NamedTuple):
+    """What the name of a session's file says: its session, its first and last segment, and whether it is hidden."""
+
+    session: str
+    first: int
+    last: int
+    is_hidden: bool
+
+
+def read_range_name(name: str) -> RangeName | None:
+    """What a file's name says; None if it is no name of `range_name`, hidden or not."""
+    found = _RANGE_NAME.fullmatch(name)
+    return None if found is None else RangeName(found[2], int(found[3]), int(found[4]), bool(found[1]))
+
+
 def files_of(capture: Folder, session: str, table_names: Iterable[str] = COMPACTED_TABLES) -> Iterator[SessionFile]:
     """The files of a session's rows, in all partitions of these tables, recognised by their names."""
-    ours = re.compile(rf"(\.?){re.escape(session)}-{NUMBER}-({NUMBER})\.parquet")
     for table_name in table_names:
         for *_, hour in hours(capture, table_name):
             for name in hour.names():
-                if found := ours.fullmatch(name):
-                    yield SessionFile(table_name, hour, name, int(found[2]), bool(found[1]))
+                found = read_range_name(name)
+                if found is not None and found.session == session:
+                    yield SessionFile(table_name, hour, name, found.last, found.is_hidden)

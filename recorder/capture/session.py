@@ -35,10 +35,10 @@ from proxy.schema.keys import Key, wrong_values
 from proxy.schema.kinds import FOLDER, LIMIT, SWITCH, at_least, choice
 from proxy.units import GIB, MIB
 from recorder.capture import lock as locks
+from recorder.capture.keep import KeepSettings
 from recorder.capture.lock import COMPACTOR_LOCK, WRITER_LOCK, Lock
 from recorder.capture.partitions import COMPACTED_TABLES, files_of
 from recorder.capture.segments import NUMBER
-from recorder.capture.selection import SelectionSettings
 from recorder.capture.status import STATUS_FILE
 
 SPOOL_FOLDER = "_spool"
@@ -64,7 +64,7 @@ class WhenFull(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordSettings(SelectionSettings):
+class RecordSettings(KeepSettings):
     """How to record. Sizes are in bytes. `cluster`: the cluster of all rows whose connection names none."""
 
     cluster: str | None = None

@@ -20,6 +20,8 @@ class Status:
         frames, bytes: the rows of the session so far, and their bytes.
         segment, position: the segment that is being read, and the offset up to which it has been read.
         facts_failed: the number of files of frames whose facts could not be made.
+        folder_bytes: the size of the capture's whole folder; 0: not known yet.
+        removed_files, removed_bytes: what this compactor has removed of the capture (`retention`).
         at_ns: the time of this status, by the monotonic clock, which all processes of a machine share.
     """
 
@@ -29,6 +31,9 @@ class Status:
     position: int = 0
     at_ns: int = 0
     facts_failed: int = 0
+    folder_bytes: int = 0
+    removed_files: int = 0
+    removed_bytes: int = 0
 
 
 def write_status(session: Folder, status: Status) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from logging import ERROR, WARNING
@@ -29,6 +30,7 @@ from recorder.capture import session as sessions
 from recorder.capture.connection_recorder import ConnectionRecorder
 from recorder.capture.frame_filter import FrameFilter, Omission, UnrecordedConnection
 from recorder.capture.gap import Gap
+from recorder.capture.keep import RoomWatch, declare
 from recorder.capture.lag import CompactorMetrics
 from recorder.capture.lock import Lock
 from recorder.capture.selection import UNMATCHED_SECONDS, MatchWatch, Selection
@@ -59,7 +61,7 @@ NO_ROOM = -1
 class Tap:
     """One session's observer; see `proxy.observer.Observer` for what each call means."""
 
-    def __init__(self, session: Folder, settings: RecordSettings, writer: Writer, lock: Lock) -> None:
+    def __init__(self, session: Folder, settings: RecordSettings, writer: Writer, lock: Lock, room: RoomWatch) -> None:
         self.session = session.path.name
         self._folder = session
         self._compactor_metrics = CompactorMetrics(session, writer.log.arrival_times)
@@ -80,15 +82,18 @@ class Tap:
         self._recorded_whole: set[int] = set()
         self._match_watch = MatchWatch()
         writer.when_idle = self._watch_selection
+        # looks at the volume in the writer's thread, and stops the recording while there is no room
+        self._room = room
+        writer.when_due = self._look_at_room
         # the size of everything queued so far; `Writer.written` is the part of it that has left the queue
         self._queued = 0
         self._waits = settings.when_full is WhenFull.WAIT
-        self._limit = sys.maxsize if self._waits else settings.queue
+        self._limit = self._usual_limit = sys.maxsize if self._waits else settings.queue
         self._control_limit = settings.queue + MAX_CONTROL_WAITING
         self._dropped = 0
         self._gaps = 0
-        # connections that were opened and closed without an entry in the log
-        self._unlogged = {"connections": 0, "frames": 0, "bytes": 0}
+        # connections that were opened and closed without an entry in the log, by the reason
+        self._unlogged = defaultdict[str, Counter[str]](Counter)
         # cluster -> the entries on it, as long as none of its connections is recorded
         self._of_unselected: dict[str, list[tuple[EntryKind, bytes]]] = {}
         self._closed = False
@@ -138,8 +143,8 @@ class Tap:
         )
         recorder.cluster_and_listener, recorder.checkpoint_segment = (facts.cluster, facts.listener), self._seen_segment
         self._apply_selection(recorder)
-        if self._queue_size > self._control_limit:
-            self._break_off(recorder, c.GAP_FULL, facts.at_ns)
+        if self._is_overfull:
+            self._break_off(recorder, self._gap_reason, facts.at_ns)
         else:
             self._put_opened(recorder)
 
@@ -167,7 +172,7 @@ class Tap:
         if recorder is None:
             del self._unrecorded[connection]
             return
-        if recorder.unwritten_opened is not None and self._queue_size > self._control_limit:
+        if recorder.unwritten_opened is not None and self._is_overfull:
             self._count_unlogged(recorder)
             return
         self._put_opened(recorder)
@@ -286,6 +291,7 @@ class Tap:
             "queue_bytes": self._queue_size,
             "spool_bytes": self._writer.log.spool_bytes,
             "failed": float(self._writer.failed or self._writer.hangs),
+            "stopped": float(self._room.is_low),
             **self._compactor_metrics.counters(),
         }
 
@@ -381,7 +387,7 @@ class Tap:
         ends = [*recorder.drop_kept_back()]
         ends[direction] = min(ends[direction], offset)
         self._begin_gap(
-            recorder, Gap(recorder.conversation, (ends[0], ends[1]), c.GAP_FULL, at_ns, recorder.counted_exchange)
+            recorder, Gap(recorder.conversation, (ends[0], ends[1]), self._gap_reason, at_ns, recorder.counted_exchange)
         )
         assert recorder.gap is not None
         recorder.gap.count_ended(step.finished, step.one_way)
@@ -408,7 +414,8 @@ class Tap:
     def _go_on_in_gap(self, recorder: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
         gap.count_ended(step.finished, step.one_way)
         self._dropped += size
-        has_room = not self._writer.ended and self._queue_size <= self.settings.queue // 2
+        enough = min(self.settings.queue, self._limit) // 2
+        has_room = not self._writer.ended and not self._room.is_low and self._queue_size <= enough
         if step.cause is None and has_room:
             state = recorder.conversation.boundary_state()
             if state is not None:
@@ -440,15 +447,34 @@ class Tap:
         self._put((int(EntryKind.GAP), 0, recorder.connection, 0, gap.at_ns, fields, ()))
 
     def _count_unlogged(self, recorder: ConnectionRecorder) -> None:
-        self._unlogged["connections"] += 1
-        self._unlogged["frames"] += recorder.conversation.sequence
-        self._unlogged["bytes"] += sum(recorder.conversation.offsets)
+        conversation = recorder.conversation
+        sizes = {"connections": 1, "frames": conversation.sequence, "bytes": sum(conversation.offsets)}
+        self._unlogged[self._gap_reason].update(sizes)
 
     def _put_unlogged(self, at_ns: int) -> None:
-        if self._unlogged["connections"]:
-            fields = _json({"reason": c.GAP_FULL} | self._unlogged)
-            self._put((int(EntryKind.GAP), 0, NO_CONNECTION, 0, at_ns, fields, ()))
-            self._unlogged = dict.fromkeys(self._unlogged, 0)
+        for reason, counts in self._unlogged.items():
+            self._put((int(EntryKind.GAP), 0, NO_CONNECTION, 0, at_ns, _json({"reason": reason} | counts), ()))
+        self._unlogged.clear()
+
+    def _look_at_room(self) -> None:
+        """Lets no more wait than there is room for on the volume. Called by the writer's thread."""
+        was_low = self._room.is_low
+        if not self._room.look(self._writer.written_bytes):
+            return
+        is_low = self._room.is_low
+        self._limit = NO_ROOM if is_low else min(self._usual_limit, self._room.room)
+        if is_low != was_low:
+            state = "recording has stopped" if is_low else "recording goes on"
+            log(WARNING, state, folder=self._folder.path, reason="capture.keep.free", free=self._room.free)
+
+    @property
+    def _is_overfull(self) -> bool:
+        """True if not even openings of connections may be queued."""
+        return self._room.is_low or self._queue_size > self._control_limit
+
+    @property
+    def _gap_reason(self) -> str:
+        return c.GAP_KEEP if self._limit < self._usual_limit else c.GAP_FULL
 
     @property
     def _queue_size(self) -> int:
@@ -500,13 +526,16 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
     session = session or sessions.new_session()
     try:
         opened, lock = sessions.begin(folder, session)
+        declare(folder, session, settings)
+        room = RoomWatch(folder)
+        room.look()
         writer = Writer(Log(opened, settings))
         writer.start()
     except FolderError:
         raise
     except OSError as error:
         raise FolderError(f"the capture folder {folder} can't be written: {error.strerror or error}") from error
-    return Tap(opened, settings, writer, lock)
+    return Tap(opened, settings, writer, lock, room)
 
 
 def compactor_command(folder: Path, session: str, *, facts: bool = False) -> list[str]:

@@ -294,6 +294,8 @@ class Writer:
         self.log = log
         # called by the idle thread every IDLE_SECONDS
         self.when_idle: Callable[[], None] = lambda: None
+        # called by the thread after each write, and every IDLE_SECONDS
+        self.when_due: Callable[[], None] = lambda: None
         self.queue: list[Item] = []
         self.segment = log.segment
         self.idle = False
@@ -451,6 +453,7 @@ class Writer:
         now = time.monotonic()
         self.log.roll_if_due(now)
         self.segment = self.log.segment
+        self.when_due()
         return now
 
     def _notify(self) -> None:

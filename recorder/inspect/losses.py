@@ -1,7 +1,8 @@
 """The losses of a capture, counted without Spark while files are read. (`analysis.questions.losses` counts with Spark.)
 
 No event counts the frames that the settings left out. Their number is the closing event's count of frames, minus the
-connection's rows and the frames of its gaps. It is unknown for connections with a gap of unknown size.
+connection's rows and the frames of its gaps. It is unknown for connections with a gap of unknown size, and for those
+without an opening: their beginning was removed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Losses:
     died: list[str] = field(default_factory=list)
     cut_frames: int = 0
     cut_bytes: int = 0
-    # connections with a closing event
+    # connections with an opening event, with a closing event
+    _opened: set[Connection] = field(default_factory=set)
     _closed: set[Connection] = field(default_factory=set)
     # connections with a gap of unknown size
     _unknown: set[Connection] = field(default_factory=set)
@@ -54,6 +56,8 @@ class Losses:
         for event in events:
             if event[c.KIND] == c.EVENT_GAP:
                 self._add_gap(event)
+            elif event[c.KIND] == c.EVENT_OPENED:
+                self._opened.add((event[c.SESSION], event[c.CONNECTION]))
             elif event[c.KIND] == c.EVENT_CLOSED:
                 self._closed.add((event[c.SESSION], event[c.CONNECTION]))
                 self._uncounted[event[c.SESSION], event[c.CONNECTION]] += event[c.FRAMES] or 0
@@ -87,7 +91,7 @@ class Losses:
     @property
     def missing(self) -> Missing:
         """The sums as a value."""
-        known = self._closed - self._unknown
+        known = (self._closed & self._opened) - self._unknown
         left_out = sum(max(number, 0) for key, number in self._uncounted.items() if key in known)
         return Missing(
             [

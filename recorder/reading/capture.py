@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from recorder.capture import frames as c
-from recorder.capture.fact_files import FACTS_FOLDER, State, hour_key, state_of, stems
+from recorder.capture.fact_files import State, hour_key, state_of, stems
+from recorder.capture.partitions import FACTS_FOLDER
 from recorder.capture.reader import Row, files, last_ns
 from recorder.capture.remote import Place, S3Path, file_system_of, place_at
 from recorder.facts.frame import opened

@@ -18,6 +18,8 @@ KINDS = {metric.name: metric.kind for metric in METRICS}
 CASES = {
     "disk full": ("KafkaWiretapNotRecording", "recorder_failed", "0 0 1x20", 10),
     "disk full for a moment": ("KafkaWiretapNotRecording", "recorder_failed", "0 0 1 0x20", None),
+    "volume full": ("KafkaWiretapVolumeFull", "recorder_stopped", "0 0 1x20", 10),
+    "volume full for a moment": ("KafkaWiretapVolumeFull", "recorder_stopped", "0 1 0x20", None),
     "dropped": ("KafkaWiretapDropping", "recorder_dropped_bytes_total", "0 0+1000x20", 10),
     "nothing dropped": ("KafkaWiretapDropping", "recorder_dropped_bytes_total", "5000x20", None),
     "compactor dead": ("KafkaWiretapCompactorBehind", "recorder_lag_seconds", "0+60x20", 15),

@@ -6,7 +6,10 @@ space. The gaps count the missing frames exactly, all other frames are captured 
 
 from __future__ import annotations
 
+import json
 import resource
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +20,8 @@ import pytest
 
 from recorder.capture import session as sessions
 from tests.brokers.waiting import wait_for
-from tests.faults.live import PATIENCE, LiveProxy, Load, broker, mixed, stopped_behind
+from tests.faults.live import PATIENCE, ROOT, LiveProxy, Load, broker, mixed, stopped_behind
+from tests.faults.small_volume import FLOOR_PERCENT, VOLUME
 from tests.recorder.capture.looks import event_rows, frame_rows
 
 pytestmark = pytest.mark.real
@@ -87,3 +91,25 @@ def test_traffic_waits_for_a_full_disk_where_nothing_may_be_missing(tmp_path: Pa
         assert proxy.not_ready() == ""
     assert event_rows(folder, "gap") == []
     assert Counter(row["kind"] for row in frame_rows(folder)) == {"request": answered, "response": answered}
+
+
+def test_a_small_volume_is_never_filled_and_keeps_the_newest_traffic(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    inside = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-m", "tests.faults.small_volume"]
+    done = subprocess.run([*inside, volume], capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["answered"] == seen["sent"]
+    assert seen["ready"]
+    assert seen["failed"] == 0
+    # what is in memory is still written once recording has stopped
+    assert seen["least_free"] > VOLUME * FLOOR_PERCENT // 100 // 2
+    assert seen["removed"][0] > 0
+    assert seen["removed"][1:] == ["free"]
+    assert seen["removals"] > 0
+    assert seen["rows"] == seen["all_rows"]
+    assert seen["rows"] + seen["gaps"] < 2 * seen["answered"]
+    # a busy machine's compactor may be late, too
+    assert {*seen["causes"]} <= {"keep", "queue_full"}
+    assert seen["left_out"] == 0

@@ -47,6 +47,7 @@ NEEDED: dict[str, list[str]] = {
     "encodings": ["CAPTURE"],
     "export": ["CAPTURE", "--cloudevents", "findings", "--bootstrap", "127.0.0.1:1"],
     "facts": ["CAPTURE"],
+    "prune": ["CAPTURE", "--keep-age", "99d"],
     "inspect clients": ["CAPTURE"],
     "inspect metadata": ["CAPTURE"],
     "inspect transactions": ["CAPTURE"],

@@ -153,6 +153,16 @@ def test_the_widest_names_give_room_first() -> None:
     assert paper.getvalue().splitlines()[2].startswith("short name a name of many")
 
 
+@pytest.mark.parametrize(("width", "head"), [(20, "name number"), (40, "name principal number")])
+def test_a_column_without_a_value_gives_room_first_and_is_not_missed(width: int, head: str) -> None:
+    columns = [Column("name"), Column("principal", rank=1), Column("number", is_number=True, rank=2)]
+    paper = StringIO()
+    Console(file=paper, width=width).print(fitted("title", columns, [["shop", "", "3"]], width))
+    lines = paper.getvalue().splitlines()
+    assert lines[1].rstrip() == head
+    assert len(lines) == 3
+
+
 def test_a_line_on_standard_error_is_broken_only_if_that_is_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

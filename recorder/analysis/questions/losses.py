@@ -1,7 +1,8 @@
 """Counts what a capture lacks: gaps, left-out frames, sessions that died. (`recorder.inspect.losses` needs no Spark.)
 
 No event counts the frames that the settings left out. Their number is the closing event's count of frames, less the
-connection's rows and gaps. It is unknown for connections with a gap of unknown size.
+connection's rows and gaps. It is unknown for connections with a gap of unknown size, and for those without an opening:
+their beginning was removed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.capture import frames as c
-from recorder.capture.frames import EVENT_CLOSED, EVENT_GAP, EVENT_SESSION, MAX_COUNTED
+from recorder.capture.frames import EVENT_CLOSED, EVENT_GAP, EVENT_OPENED, EVENT_SESSION, MAX_COUNTED
 from recorder.capture.outcome import DIED
 
 # the JSON in a gap's event
@@ -67,13 +68,15 @@ def left_out(frames: DataFrame, events: DataFrame) -> DataFrame:
     rows = frames.groupBy(*_CONNECTION).agg(
         F.count("*").alias("rows"), F.count_if(cut > 0).alias("cut_frames"), _sum(cut).alias("cut_bytes")
     )
-    lost = events.filter(F.col(c.KIND).isin(EVENT_CLOSED, EVENT_GAP) & F.col(c.CONNECTION).isNotNull())
+    lost = events.filter(F.col(c.KIND).isin(EVENT_OPENED, EVENT_CLOSED, EVENT_GAP) & F.col(c.CONNECTION).isNotNull())
     counted = lost.groupBy(*_CONNECTION).agg(
         _sum(F.when(F.col(c.KIND) == EVENT_CLOSED, _counted(c.FRAMES))).alias("came"),
         _sum(F.when(F.col(c.KIND) == EVENT_GAP, _counted(c.FRAMES))).alias("lost"),
         F.count_if((F.col(c.KIND) == EVENT_GAP) & F.col(c.FRAMES).isNull()).alias("unknown"),
+        F.count_if(F.col(c.KIND) == EVENT_OPENED).alias("openings"),
     )
-    beyond = F.when(F.col("unknown") == 0, F.col("came") - F.coalesce("rows", F.lit(0)) - F.col("lost"))
+    is_known = (F.col("unknown") == 0) & (F.col("openings") > 0)
+    beyond = F.when(is_known, F.col("came") - F.coalesce("rows", F.lit(0)) - F.col("lost"))
     return rows.join(counted, _CONNECTION, "full_outer").agg(
         _sum(F.greatest(beyond, F.lit(0))).alias(c.FRAMES),
         *(_sum(name).alias(name) for name in ("cut_frames", "cut_bytes")),

@@ -29,6 +29,7 @@ from proxy.schema.keys import KeyedField, keys_of
 from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.load import LoadedSettings, load
 from proxy.settings.sources import SourceKind, variable_of
+from recorder.capture.keep import Floor
 from recorder.capture.session import CaptureSettings, WhenFull
 from tests.tables import each_row
 
@@ -68,8 +69,11 @@ spool = "5MiB"
 when_full = "wait"
 segment = "6MiB"
 segment_age = "7s"
-compactor = false
+compactor = true
 facts = false
+keep.age = "7d"
+keep.size = "9GiB"
+keep.free = "7%"
 bodies = "4KiB"
 only.apis = ["Produce"]
 only.clusters = ["m*"]
@@ -184,8 +188,11 @@ def test_a_file_says_everything(tmp_path):
         when_full=WhenFull.WAIT,
         segment=6 << 20,
         segment_seconds=7,
-        compactor=False,
+        compactor=True,
         facts=False,
+        keep_age=7 * 86400,
+        keep_size=9 << 30,
+        keep_free=Floor(share=0.07),
         bodies=4096,
         apis=("Produce",),
         clusters=("m*",),

@@ -57,6 +57,32 @@ def test_a_group_is_shown_with_its_last_rebalance_and_its_last_lag(shown: Any) -
     assert (second["cause"], second["last_rebalance"].replace(tzinfo=None)) == ("left", at(9).replace(tzinfo=None))
 
 
+def test_who_left_after_the_last_rebalance_is_no_member_any_more(shown: Any) -> None:
+    leave: Row = {"session": "s", "connection": 1, "sequence": 1, "cluster": "c", "group_id": "g", "step": "leave"}
+    leave |= {"error_code": 0}
+    tables = {
+        "rebalances": [rebalance("g", 1, 1, "joined", "a", "b"), rebalance("g", 2, 9, "joined", "a", "b", "c")],
+        "group_events": [
+            leave | {"member_id": "a", "at": at(10)},
+            leave | {"member_id": "a", "at": at(11)},
+            # before the rebalance; refused; another group's
+            leave | {"member_id": "b", "at": at(5)},
+            leave | {"member_id": "b", "at": at(12), "error_code": 25},
+            leave | {"member_id": "c", "at": at(12), "group_id": "h"},
+        ],
+    }
+    (row,) = shown(looks.groups(), tables)
+    assert row["members"] == 2
+
+
+def test_a_steps_error_is_named(shown: Any) -> None:
+    step: Row = {"session": "s", "connection": 1, "group_id": "g", "step": "sync", "member_id": "m", "at": at(1)}
+    tables: Tables = {
+        "group_events": [step | {"sequence": 1, "error_code": 27}, step | {"sequence": 2, "error_code": 0}]
+    }
+    assert [row["error"] for row in shown(looks.group("g")["steps"], tables)] == ["REBALANCE_IN_PROGRESS", None]
+
+
 def test_groups_of_one_name_on_two_clusters_stay_apart(shown: Any) -> None:
     tables = {"lag": [lag("g", 0, 60, 1, "c"), lag("g", 0, 60, 2, "d")]}
     assert [(row["cluster"], row["lag"]) for row in shown(looks.groups(), tables)] == [("d", 2), ("c", 1)]

@@ -10,6 +10,7 @@ from proxy.conversation.exchange import Direction
 from proxy.files import Folder
 from proxy.wire import keys
 from recorder.capture.entry_json import decoded
+from recorder.capture.keep import RoomWatch
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import CONNECTION, KIND, Entry, EntryKind
 from recorder.capture.tap import Tap
@@ -26,7 +27,7 @@ def checkpoints(pages: Pages) -> list[int]:
 def paged(**settings: object) -> tuple[Tap, Pages]:
     pages = Pages()
     made = RecordSettings(queue=1 << 40, **settings)  # type: ignore[arg-type]
-    return Tap(Folder(Path("s"), -1), made, pages, None), pages  # type: ignore[arg-type]
+    return Tap(Folder(Path("s"), -1), made, pages, None, RoomWatch(Path())), pages  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bodies", ["full", "head"])

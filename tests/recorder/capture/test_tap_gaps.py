@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from proxy.wire import keys
 from proxy.wire.catalog import Search
 from recorder.capture import redaction
 from recorder.capture.compactor import compact
+from recorder.capture.keep import FLOOR
+from recorder.capture.session import WhenFull
 from recorder.capture.tap import Tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.bad_disk import play_on_a_bad_disk, stall
@@ -202,3 +205,60 @@ def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
     rows, gaps = lost_and_kept(tmp_path, talk)
     assert [gap["cause"] for gap in gaps] == ["recorder_fault"]
     assert len(rows) + gaps[0]["frames"] == len(traffic.expected(talk))
+
+
+class Volume:
+    """The volume of all captures, with as much room as a test wants."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # far above what a test's traffic takes
+        self.free = 100 << 20
+        monkeypatch.setattr("recorder.capture.keep.size_and_free", lambda _: (100 << 20, self.free))
+        monkeypatch.setattr("recorder.capture.keep.LOOK_SECONDS", 0)
+
+    def has(self, tap: Tap, free: int) -> None:
+        """Changes what is free; returns once the tap has seen it."""
+        self.free = free
+        is_low = 1.0 if free < 50 << 20 else 0.0
+        while tap.counters()["stopped"] != is_low:
+            # the idle writer looks at the volume
+            tap.flush()
+            time.sleep(0)
+
+
+@pytest.mark.parametrize("when_full", list(WhenFull))
+def test_on_a_full_volume_recording_stops_with_a_gap_that_says_so_and_begins_again(
+    when_full: WhenFull, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(3)
+    talk, unseen = (
+        traffic.cut(rng, traffic.talk(rng, number, 60, (keys.METADATA, keys.PRODUCE)), 400) for number in (1, 2)
+    )
+    volume = Volume(monkeypatch)
+    tap = tap_of(when_full=when_full, keep_free=FLOOR.read("50%"))
+    player = Player(tap)
+    player.open(talk)
+    third = len(talk.chunks) // 3
+    for number, chunk in enumerate(talk.chunks):
+        if number == third:
+            volume.has(tap, 49 << 20)
+            before = tap.counters()["recorded_bytes"]
+        if number == 2 * third:
+            # a connection that comes and goes meanwhile has no row at all
+            player.open(unseen)
+            for lost in unseen.chunks:
+                player.play(2, lost)
+            player.close(2)
+            assert not tap.must_wait
+            assert tap.counters()["recorded_bytes"] == before
+            volume.has(tap, 60 << 20)
+        player.play(1, chunk)
+    player.close(1)
+    assert tap.counters()["failed"] == 0
+    tap.close()
+    compact(tmp_path)
+    rows, gaps = lost_and_kept(tmp_path, talk)
+    assert {gap["cause"] for gap in event_rows(tmp_path, "gap")} == {"keep"}
+    assert len(rows) + sum(gap["frames"] for gap in gaps) == len(traffic.expected(talk))
+    (whole,) = [gap for gap in event_rows(tmp_path, "gap") if gap["connection"] is None]
+    assert (json.loads(whole["detail"]), whole["frames"]) == ({"connections": 1}, len(traffic.expected(unseen)))

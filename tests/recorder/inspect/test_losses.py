@@ -54,10 +54,17 @@ def test_omitted_frames_are_unknown_of_a_connection_with_a_gap_of_unknown_size()
     losses = Losses()
     for connection in (1, 2):
         losses.add_frames("s", connection, 5)
-        losses.add_events([event("closed", connection=connection, frames=20)])
+        losses.add_events([event("opened", connection=connection), event("closed", connection=connection, frames=20)])
     losses.add_events([event("gap", connection=1, cause="spool_damaged", detail='{"lost": {}}')])
     losses.add_events([event("gap", connection=None, cause="spool_damaged", detail='{"state": 1}')])
     assert losses.missing.left_out == 15
+
+
+def test_omitted_frames_are_unknown_of_a_connection_whose_beginning_was_removed() -> None:
+    losses = Losses()
+    losses.add_frames("s", 1, 5)
+    losses.add_events([event("closed", connection=1, frames=20)])
+    assert losses.missing == Missing()
 
 
 def test_gaps_of_a_cause_are_added_up_with_those_of_unknown_size() -> None:

@@ -1,0 +1,300 @@
+"""How much of a capture is kept: the settings of `capture.keep`, and the file in which each session declares its own.
+
+    FOLDER/_keep/<session>.keep     what the session's settings keep; stays as long as files of the session do
+                 removed.json       what was removed so far, by `retention`
+                 readers.lock       held, shared, by the commands that read the capture
+
+The tap asks `RoomWatch` whether the volume has room for more. Commands `begin_reading`, so that removals wait for them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Struct
+from msgspec.json import Decoder, encode
+from msgspec.structs import replace
+
+from proxy.files import Folder
+from proxy.schema.errors import InvalidValue
+from proxy.schema.keys import Key
+from proxy.schema.kinds import LIMIT, SIZE, TIMEOUT, Kind, Toml
+from recorder.capture.entry_json import InvalidEntryError, decode_checked
+from recorder.capture.selection import SelectionSettings
+
+KEEP_FOLDER = "_keep"
+READERS_LOCK, REMOVED_FILE = "readers.lock", "removed.json"
+_SUFFIX = ".keep"
+# far more than a declaration takes
+_MAX_DECLARATION = _MAX_REMOVED = 4096
+# a floor is a part of the volume, in percent, or a number of bytes
+_PERCENT = re.compile(r"\s*([0-9]{1,2}(?:\.[0-9]+)?)\s*%\s*")
+# where recording has stopped, it begins again at this part of the volume above the floor, where removal also ends
+MARGIN = 0.01
+# seconds between two looks at the volume, and between two looks at what other sessions declare
+LOOK_SECONDS = 0.5
+DECLARED_SECONDS = 30.0
+# looks while a session fills all the room that there is
+LOOKS = 8
+# seconds before each try of a reader to hold removals back
+_PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0)
+
+
+class Floor(Struct, frozen=True):
+    """The space on the volume that stays free: a share of the volume (0 to 1), or bytes."""
+
+    share: float = 0.0
+    size: int = 0
+
+    def of(self, volume: int) -> int:
+        """The floor in bytes, for a volume of so many bytes."""
+        return max(int(self.share * volume), self.size)
+
+    def __str__(self) -> str:
+        return str(_written_floor(self))
+
+
+# so that a recorder never fills a disk that others use, too
+DEFAULT_FLOOR = Floor(share=0.05)
+
+
+def _floor(raw: Any) -> Floor:
+    percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
+    if percent is not None:
+        return Floor(share=float(percent[1]) / 100)
+    try:
+        return Floor(size=SIZE.read(raw))
+    except InvalidValue as error:
+        raise InvalidValue('is neither a part of the volume such as "5%" nor a size') from error
+
+
+def _written_floor(floor: Floor) -> Toml:
+    return f"{floor.share * 100:g}%" if floor.share else SIZE.written(floor.size)
+
+
+FLOOR = Kind('a part of the volume such as "5%", or a size', _floor, _written_floor, "FLOOR")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepSettings(SelectionSettings):
+    """The settings that bound the capture. Times are in seconds, sizes in bytes; None: no bound."""
+
+    keep_age: Annotated[
+        float | None,
+        Key(TIMEOUT, "keep.age", "Remove what is older, whole hours at a time.", "7d", unset="for ever"),
+    ] = None
+    keep_size: Annotated[
+        int | None,
+        Key(
+            LIMIT,
+            "keep.size",
+            "Remove the oldest hours once the folder is larger: frames, events, facts and log together.",
+            "200GiB",
+            unset="no bound",
+        ),
+    ] = None
+    keep_free: Annotated[
+        Floor,
+        Key(
+            FLOOR,
+            "keep.free",
+            "Free space that the volume keeps: the oldest hours go, and where nothing may go, recording stops. "
+            "`0` for none.",
+            "10%",
+        ),
+    ] = DEFAULT_FLOOR
+
+
+class Declared(Struct, frozen=True):
+    """What a session's settings keep; see KeepSettings."""
+
+    age: float | None = None
+    size: int | None = None
+    free: Floor = Floor()
+
+
+_DECLARATIONS = Decoder(Declared)
+
+
+def declare(folder: Path, session: str, settings: KeepSettings) -> None:
+    """Writes what a session keeps. Errors: OSError."""
+    declared = Declared(settings.keep_age, settings.keep_size, settings.keep_free)
+    with Folder.at(folder) as capture, capture.make_folder(KEEP_FOLDER) as keep:
+        keep.replace(session + _SUFFIX, encode(declared), sync=False)
+
+
+def declarations(keep: Folder) -> Iterator[tuple[str, Declared]]:
+    """The sessions of this user that declare what they keep. Unreadable declarations count as none. Errors: OSError."""
+    for name in keep.names():
+        session = name.removesuffix(_SUFFIX)
+        status = keep.stat(name)
+        if session == name or status is None or status.st_uid != os.geteuid():
+            continue
+        with suppress(InvalidEntryError, FileNotFoundError):
+            yield session, decode_checked(_DECLARATIONS, keep.read(name, _MAX_DECLARATION))
+
+
+def forget(keep: Folder, session: str) -> None:
+    """Removes a session's declaration. Errors: OSError."""
+    keep.remove(session + _SUFFIX)
+
+
+def highest_floor(declared: Mapping[str, Declared], volume: int) -> int:
+    """The highest floor of all, in bytes: it binds every session on the volume."""
+    return max((one.free.of(volume) for one in declared.values()), default=0)
+
+
+class Removed(Struct, frozen=True):
+    """What was removed of a capture so far.
+
+    Attributes:
+        files, bytes: how many files, and how many bytes by reason.
+        whole_from_ns: from when on nothing was removed, in ns since 1970.
+        going: what is being removed now (`Unit.key`), and why; a crash may have left a part of it.
+    """
+
+    files: int = 0
+    bytes: dict[str, int] = {}
+    whole_from_ns: int = 0
+    going: tuple[str, str] | None = None
+
+
+_REMOVED = Decoder(Removed)
+
+
+def removed_so_far(folder: Path) -> Removed:
+    """What was removed of a capture; nothing if that can't be read."""
+    with suppress(OSError), Folder.at(folder) as capture, capture.folder(KEEP_FOLDER) as keep:
+        return _removed(keep)
+    return Removed()
+
+
+@contextmanager
+def removing(keep: Folder, key: str, reason: str, files: int, size: int, until_ns: int) -> Iterator[None]:
+    """Counts files that are removed within the block, unless a crash cut their removal off: then they were counted.
+
+    `key`: of the unit; `until_ns`: the time of the newest row in it. Errors: OSError.
+    """
+    before = _removed(keep)
+    if before.going != (key, reason):
+        sizes = before.bytes | {reason: before.bytes.get(reason, 0) + size}
+        before = Removed(before.files + files, sizes, max(before.whole_from_ns, until_ns), (key, reason))
+        keep.replace(REMOVED_FILE, encode(before), mode=0o666)
+    yield
+    keep.replace(REMOVED_FILE, encode(replace(before, going=None)), mode=0o666)
+
+
+def _removed(keep: Folder) -> Removed:
+    with suppress(FileNotFoundError, InvalidEntryError):
+        found: Removed = decode_checked(_REMOVED, keep.read(REMOVED_FILE, _MAX_REMOVED))
+        return found
+    return Removed()
+
+
+@contextmanager
+def without_readers(keep: Folder) -> Iterator[bool]:
+    """Within the block no command begins to read. The value is False if one reads already. Errors: OSError."""
+    descriptor = keep.open(READERS_LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
+    try:
+        yield _is_locked(descriptor, fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
+
+
+def begin_reading(folder: Path) -> None:
+    """Holds removals back until this process ends. Does nothing if the capture has no retention, or no lock is free.
+
+    A removal takes a moment, for which this function waits.
+    """
+    with suppress(OSError), Folder.at(folder) as capture, capture.folder(KEEP_FOLDER) as keep:
+        descriptor = keep.open(READERS_LOCK)
+        for pause in _PAUSES:
+            time.sleep(pause)
+            if _is_locked(descriptor, fcntl.LOCK_SH):
+                return
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int, kind: int) -> bool:
+    """True if the lock was taken; also if the file system has none."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+class RoomWatch:
+    """Tells how much a session may write into its folder: until no more than the highest floor is free.
+
+    Not thread-safe: the thread that writes the log asks.
+
+    Attributes:
+        free: bytes free on the volume, as of the last look.
+        room: how many of them are above the floor. Once there were none: above the floor and MARGIN.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        volume: Callable[[Path], tuple[int, int]] | None = None,
+    ) -> None:
+        self._folder, self._clock, self._volume = folder, clock, volume or size_and_free
+        self._floor = 0
+        self._next_look = self._next_read = 0.0
+        # bytes written before the next look
+        self._next_written = 0
+        self.free = self.room = 0
+        self.is_low = False
+
+    def look(self, written: int = 0) -> bool:
+        """True if it has looked: LOOK_SECONDS after the last time, or once a part of the room may have been taken.
+
+        `written`: the bytes that the caller has written so far. Errors: OSError.
+        """
+        now = self._clock()
+        if now < self._next_look and written < self._next_written:
+            return False
+        self._next_look = now + LOOK_SECONDS
+        size, self.free = self._volume(self._folder)
+        if now >= self._next_read:
+            self._next_read = now + DECLARED_SECONDS
+            self._floor = self._read_floor(size)
+        self.room = max(self.free - self._floor - (int(size * MARGIN) if self.is_low else 0), 0)
+        # without a floor the disk itself says when it is full
+        self.is_low = bool(self._floor) and not self.room
+        self._next_written = written + max(self.room // LOOKS, 1)
+        return True
+
+    def _read_floor(self, size: int) -> int:
+        try:
+            with Folder.at(self._folder) as capture, capture.folder(KEEP_FOLDER) as keep:
+                return highest_floor(dict(declarations(keep)), size)
+        except FileNotFoundError:
+            return 0
+
+
+def size_and_free(folder: Path) -> tuple[int, int]:
+    """The bytes of a folder's volume, and how many of them this user may still write. Errors: OSError."""
+    found = os.statvfs(folder)
+    return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+
+def volume_size(folder: Path) -> int | None:
+    """The bytes of the volume that holds a folder, or will once it is made; None if nobody can tell."""
+    with suppress(OSError):
+        existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+        return size_and_free(existing)[0]
+    return None

@@ -1,0 +1,406 @@
+"""Removes the oldest hours of a capture that `capture.keep` no longer keeps: frames, events, facts, origins together.
+
+    reason   an hour goes when                                                              a reader may delay it
+    age      it ended longer ago than its sessions keep                                     for WAIT_SECONDS
+    size     the folder is larger than its sessions keep                                    for WAIT_SECONDS
+    free     less than the highest floor of all sessions, and MARGIN, is free on the volume not at all
+
+Each session declares what it keeps (`keep`); files of sessions that declare nothing stay, and so do another user's. An
+hour goes as a whole, and is kept as long as the session that keeps it longest. Of the newest hour, in which sessions
+still write, the oldest segments go one by one: an hour may be larger than what is kept.
+
+Events go before frames: a connection without its opening is one whose beginning is not there, so a crash in between
+makes no count wrong. Facts go last, and the markers by which they count first. What was removed is counted in
+`removed.json` before it goes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from proxy.files import Folder
+from proxy.wire.errors import in_bytes
+from recorder.capture import frames as c
+from recorder.capture.keep import (
+    KEEP_FOLDER,
+    MARGIN,
+    Declared,
+    declarations,
+    forget,
+    highest_floor,
+    removed_so_far,
+    removing,
+    size_and_free,
+    without_readers,
+)
+from recorder.capture.partitions import COMPACTED_TABLES, DONE_FOLDER, FACTS_FOLDER, hours, read_range_name
+from recorder.capture.session import SPOOL_FOLDER, sessions
+
+# between two rounds of the compactor, and between two looks at what is free
+ROUND_SECONDS, LOOK_SECONDS = 10.0, 0.5
+# how long commands that read the capture can delay a removal
+WAIT_SECONDS = 3600.0
+# a listing of a folder that changed less than this before may lack a file of the same moment
+_SETTLED_NS = 2 * 10**9
+# removed in this order, before the facts
+_TABLES = (c.EVENTS_FOLDER, c.FRAMES_FOLDER, c.ORIGINS_FOLDER)
+assert {*COMPACTED_TABLES} <= {*_TABLES}
+
+
+class Reason(StrEnum):
+    """Why something is removed."""
+
+    AGE = "age"
+    SIZE = "size"
+    FREE = "free"
+
+
+class HeldFile(NamedTuple):
+    """A file of a session's rows. `first`: its first segment; `is_own`: it is this user's."""
+
+    table: str
+    name: str
+    session: str
+    first: int
+    size: int
+    at_ns: int
+    is_own: bool
+
+
+class Unit(NamedTuple):
+    """Files that go together.
+
+    Attributes:
+        key: names them: an hour, or a segment in it.
+        until_ns: when their hour ends, in ns since 1970.
+        files: each with the date and the hour of its folder.
+        keeps: what each of their sessions declares.
+    """
+
+    key: str
+    until_ns: int
+    files: tuple[tuple[str, str, HeldFile], ...]
+    keeps: tuple[Declared, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.size for *_, file in self.files)
+
+    @property
+    def age(self) -> float | None:
+        """The longest time that a session keeps it; None: for ever."""
+        ages = [keep.age for keep in self.keeps]
+        return None if None in ages else max(each for each in ages if each is not None)
+
+    @property
+    def size_limit(self) -> int | None:
+        """The largest folder that its sessions keep; None: no bound."""
+        sizes = [keep.size for keep in self.keeps]
+        return None if None in sizes else max(each for each in sizes if each is not None)
+
+
+class Room(NamedTuple):
+    """Bytes of the capture's folder, bytes free on its volume, and how many of these are enough."""
+
+    size: int
+    free: int
+    enough: int
+
+
+def due(
+    units: Sequence[Unit], room: Room, now_ns: int, begun: tuple[str, str] | None = None
+) -> Iterator[tuple[Unit, Reason]]:
+    """The units that go, oldest first.
+
+    `units`: in the order of their time. `begun`: the key of a unit whose removal a crash cut off, and its reason.
+    """
+    size, free = room.size, room.free
+    for unit in units:
+        if begun is not None and unit.key == begun[0]:
+            reason = Reason(begun[1])
+        elif unit.age is not None and unit.until_ns + unit.age * 1e9 <= now_ns:
+            reason = Reason.AGE
+        elif unit.size_limit is not None and size > unit.size_limit:
+            reason = Reason.SIZE
+        elif free < room.enough:
+            reason = Reason.FREE
+        else:
+            continue
+        size, free = size - unit.size, free + unit.size
+        yield unit, reason
+
+
+class Round(NamedTuple):
+    """The outcome of a round: what went and why; whether readers delay it; files that stay, by another user's session.
+
+    `size`: bytes of the folder afterwards.
+    """
+
+    went: list[tuple[Unit, Reason]]
+    is_delayed: bool
+    of_others: frozenset[str]
+    size: int
+
+
+class Remover:
+    """Looks at a capture now and then, and removes what is due. One process at a time removes.
+
+    Args:
+        folder: the capture.
+        keeps: what all sessions of this user keep, whatever they declare; None: what each declares.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        keeps: Declared | None = None,
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+        clock: Callable[[], float] = time.monotonic,
+        volume: Callable[[Path], tuple[int, int]] = size_and_free,
+        before_step: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        self._folder, self._keeps = folder, keeps
+        self._now_ns, self._clock, self._volume, self._before_step = now_ns, clock, volume, before_step
+        self._delayed_since: float | None = None
+        # bytes free on the volume below which something is to go, as of the last round
+        self._enough = 0
+        # folder of an hour -> when it last changed, and its files
+        self._listed: dict[tuple[str, str, str], tuple[int, list[HeldFile]]] = {}
+
+    def is_low(self) -> bool:
+        """True if less is free than should be, by the floors that the last round has read. Errors: OSError."""
+        return self._volume(self._folder)[1] < self._enough
+
+    def round(self, *, dry: bool = False) -> Round | None:
+        """Removes what is due; None if another process does. `dry`: removes nothing.
+
+        Errors: OSError, StrangeFileError included.
+        """
+        with Folder.at(self._folder) as capture, capture.make_folder(KEEP_FOLDER) as keep:
+            if not keep.lock():
+                return None
+            return self._round(capture, keep, dry)
+
+    def _round(self, capture: Folder, keep: Folder, dry: bool) -> Round:
+        held = self._held(capture)
+        declared = dict(declarations(keep))
+        if self._keeps is not None:
+            declared |= dict.fromkeys({file.session for files in held.values() for file in files}, self._keeps)
+        size = _size_of(capture, held)
+        volume, free = self._volume(self._folder)
+        floor = highest_floor(declared, volume)
+        self._enough = floor + int(volume * MARGIN) if floor else 0
+        room = Room(size, free, self._enough)
+        going = list(due(units_of(held, declared), room, self._now_ns(), removed_so_far(self._folder).going))
+        of_others = frozenset(file.session for files in held.values() for file in files if not file.is_own)
+        if dry or not going:
+            self._delayed_since = None
+            self._forget_sessions(keep, held, declared)
+            return Round(going, False, of_others, size - (sum(unit.size for unit, _ in going) if dry else 0))
+        went, is_delayed = self._remove(capture, keep, going)
+        return Round(went, is_delayed, of_others, size - sum(unit.size for unit, _ in went))
+
+    def _remove(
+        self, capture: Folder, keep: Folder, going: list[tuple[Unit, Reason]]
+    ) -> tuple[list[tuple[Unit, Reason]], bool]:
+        went = []
+        with without_readers(keep) as are_none:
+            may_wait = not are_none and not self._has_waited()
+            for unit, reason in going:
+                if may_wait and reason is not Reason.FREE:
+                    continue
+                self._before_step("count")
+                newest_ns = max(file.at_ns for *_, file in unit.files)
+                until_ns = min(newest_ns, unit.until_ns)
+                with removing(keep, unit.key, reason, len(unit.files), unit.size, until_ns):
+                    self._remove_files(capture, unit)
+                went.append((unit, reason))
+        is_delayed = len(went) < len(going)
+        if not is_delayed:
+            self._delayed_since = None
+        return went, is_delayed
+
+    def _has_waited(self) -> bool:
+        if self._delayed_since is None:
+            self._delayed_since = self._clock()
+        return self._clock() - self._delayed_since >= WAIT_SECONDS
+
+    def _remove_files(self, capture: Folder, unit: Unit) -> None:
+        with _opened(capture, FACTS_FOLDER, DONE_FOLDER) as done:
+            if done is not None:
+                for marker in sorted({Path(file.name).stem for *_, file in unit.files}):
+                    self._before_step(f"remove marker {marker}")
+                    done.remove(marker)
+        for date, hour, file in sorted(unit.files, key=lambda one: _rank(one[2].table)):
+            self._before_step(f"remove {file.table} {file.name}")
+            with _opened(capture, *file.table.split("/"), f"{c.DATE}={date}", f"{c.HOUR}={hour}") as opened:
+                if opened is not None:
+                    opened.remove(file.name)
+
+    def _forget_sessions(
+        self, keep: Folder, held: Mapping[tuple[str, str], list[HeldFile]], declared: Mapping[str, Declared]
+    ) -> None:
+        """Forgets what sessions declared of which nothing is left."""
+        present = {file.session for files in held.values() for file in files} | {*sessions(self._folder)}
+        for session in declared:
+            if session not in present and self._keeps is None:
+                forget(keep, session)
+
+    # what is there
+
+    def _held(self, capture: Folder) -> dict[tuple[str, str], list[HeldFile]]:
+        """The files of all sessions by (date, hour), oldest first."""
+        found = defaultdict[tuple[str, str], list[HeldFile]](list)
+        for table in _TABLES:
+            self._add(found, capture, table, table)
+        with _opened(capture, FACTS_FOLDER) as facts:
+            if facts is not None:
+                for name in filter(facts.is_folder, facts.names()):
+                    self._add(found, facts, name, f"{FACTS_FOLDER}/{name}")
+        return dict(sorted((place, files) for place, files in found.items() if files))
+
+    def _add(self, found: dict[tuple[str, str], list[HeldFile]], around: Folder, name: str, table: str) -> None:
+        for date, hour, opened in hours(around, name):
+            place, changed_ns = (table, date, hour), opened.changed_ns
+            known_ns, files = self._listed.get(place, (0, []))
+            if known_ns != changed_ns:
+                files = [*_listed(table, opened)]
+                if time.time_ns() - changed_ns > _SETTLED_NS:
+                    self._listed[place] = changed_ns, files
+            found[date, hour] += files
+
+
+def _size_of(capture: Folder, held: Mapping[tuple[str, str], list[HeldFile]]) -> int:
+    """Bytes of the whole folder: rows, facts and log."""
+    size = sum(file.size for files in held.values() for file in files)
+    with _opened(capture, SPOOL_FOLDER) as spool:
+        if spool is not None:
+            for session in filter(spool.is_folder, spool.names()):
+                # a session may end meanwhile
+                with suppress(FileNotFoundError), spool.folder(session) as opened:
+                    size += sum(found.st_size for name in opened.names() if (found := opened.stat(name)))
+    return size
+
+
+@contextmanager
+def _opened(folder: Folder, *names: str) -> Iterator[Folder | None]:
+    """The innermost of nested folders, open within the block; None if one is missing. Errors: StrangeFileError."""
+    with ExitStack() as stack:
+        innermost: Folder | None = folder
+        try:
+            for name in names:
+                innermost = stack.enter_context(innermost.folder(name)) if innermost else None
+        except FileNotFoundError:
+            innermost = None
+        yield innermost
+
+
+def _rank(table: str) -> int:
+    return _TABLES.index(table) if table in _TABLES else len(_TABLES)
+
+
+def _listed(table: str, opened: Folder) -> Iterator[HeldFile]:
+    for name in opened.names():
+        said, found = read_range_name(name), opened.stat(name)
+        if said is not None and found is not None and not said.is_hidden:
+            is_own = found.st_uid == os.geteuid()
+            yield HeldFile(table, name, said.session, said.first, found.st_size, found.st_mtime_ns, is_own)
+
+
+def units_of(held: Mapping[tuple[str, str], list[HeldFile]], declared: Mapping[str, Declared]) -> list[Unit]:
+    """What may go, oldest first: whole hours, and the segments of the newest one. `held`: by (date, hour), in order."""
+    found = []
+    newest = max(held, default=None)
+    for place, files in held.items():
+        ours = [file for file in files if file.is_own and file.session in declared]
+        hour = "/".join(place)
+        if place != newest:
+            parts = {hour: ours} if ours else {}
+        else:
+            parts = defaultdict(list)
+            for file in sorted(ours, key=lambda file: file.at_ns):
+                parts[f"{hour}/{file.session}-{file.first}"].append(file)
+        for key, part in parts.items():
+            keeps = tuple(declared[session] for session in sorted({file.session for file in part}))
+            found.append(Unit(key, _end_of(*place), tuple((*place, file) for file in part), keeps))
+    return found
+
+
+def _end_of(date: str, hour: str) -> int:
+    """When an hour ends, in ns since 1970; 0 for folders of no hour, whose files are then the oldest."""
+    try:
+        begins = datetime.fromisoformat(f"{date}T{hour}:00:00").replace(tzinfo=UTC)
+    except ValueError:
+        return 0
+    return int(begins.timestamp()) * 10**9 + c.HOUR_NS
+
+
+class Keeper:
+    """A compactor's part in the retention: looks now and then, and remembers what went until it is an event.
+
+    `say`: called with a line on each round that removed something, or could not.
+
+    Attributes:
+        size: bytes of the capture's folder, as of the last round; 0 before it.
+        files, bytes: what this compactor has removed.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None], remover: Remover | None = None) -> None:
+        self._say = say
+        self._remover = remover or Remover(folder)
+        self._next_look = self._next_round = 0.0
+        self._told = ""
+        self._news: list[tuple[Unit, Reason]] = []
+        self.size = self.files = self.bytes = 0
+
+    def look(self) -> None:
+        """Does a round if it is time, or if little is free. What can't be removed now is said, and tried again."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + LOOK_SECONDS
+        try:
+            if now < self._next_round and not self._remover.is_low():
+                return
+            self._next_round = now + ROUND_SECONDS
+            done = self._remover.round()
+        except OSError as error:
+            self._say_once(f"nothing is removed: {error}")
+            return
+        if done is not None:
+            self._tell(done)
+
+    def take_news(self) -> list[tuple[Unit, Reason]]:
+        """What went since the last call."""
+        news, self._news = self._news, []
+        return news
+
+    def _tell(self, done: Round) -> None:
+        self.size = done.size
+        if done.went:
+            self._news += done.went
+            files, freed = sum(len(unit.files) for unit, _ in done.went), sum(unit.size for unit, _ in done.went)
+            self.files, self.bytes = self.files + files, self.bytes + freed
+            why = ", ".join(sorted({f"keep.{reason}" for _, reason in done.went}))
+            self._say(f"removed {files} files of {in_bytes(freed)}, until {_shown(done.went[-1][0])} ({why})")
+        if done.is_delayed:
+            self._say_once("a command reads the capture, so what is due to be removed waits for it, an hour at most")
+
+    def _say_once(self, line: str) -> None:
+        if line != self._told:
+            self._told = line
+            self._say(line)
+
+
+def _shown(unit: Unit) -> str:
+    return f"{datetime.fromtimestamp(unit.until_ns // 10**9, UTC):%Y-%m-%d %H:%M} UTC"
