@@ -51,7 +51,9 @@ def main(place: str, needed: Sequence[str]) -> None:
     listener.bind(Path(place).name)
     listener.listen()
     Thread(target=_serve, args=(listener, server.listening_address), daemon=True).start()
-    print(network, flush=True)
+    # a parent that was killed meanwhile reads nothing, and leaves the folder to this process
+    with suppress(BrokenPipeError):
+        print(network, flush=True)
     # nobody reads more of this process's output
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     Thread(target=_import, args=(needed,), daemon=True).start()

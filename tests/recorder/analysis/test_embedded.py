@@ -148,6 +148,18 @@ def test_a_table_that_is_kept_for_a_block_leaves_no_file_behind_it() -> None:
         assert not [*folder_of(child).glob("table-*")]
 
 
+def test_an_engine_whose_parent_is_gone_before_it_serves_leaves_no_file(tmp_path: Path) -> None:
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    nobody, output = os.pipe()
+    os.close(nobody)
+    command = [sys.executable, "-P", "-m", "recorder.analysis.embedded_server", str(folder / "engine")]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL)
+    os.close(output)
+    assert done.returncode == 0
+    assert not folder.exists()
+
+
 def test_the_engine_leaves_the_network_of_the_machine() -> None:
     mine = os.readlink("/proc/self/ns/net")
     with engine() as (_, child):
