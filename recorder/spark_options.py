@@ -161,7 +161,7 @@ class Where(NamedTuple):
 _HERE = "local[*]"
 # set by `spark-submit`
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-# Bytes of Parquet of frames up to which the embedded engine answers sooner than Spark, with as much memory
+# Bytes of Parquet of frames up to which the embedded engine answers sooner than Spark, with hardly more memory
 # (docs/performance.md).
 SMALL = 800_000_000
 
