@@ -98,8 +98,9 @@ def _short(value: Any, *, with_day: bool) -> str:
 
 def write(found: DataFrame, place: str, form: str, *, overwrite: bool) -> None:
     """Writes the whole table into a folder (or URL), as "parquet", "csv" or "json"."""
-    writer = found.write.mode("overwrite" if overwrite else "errorifexists").options(**WRITING)
-    writer.format(form).save(place)
+    writer = found.write.options(**WRITING)
+    # by default both engines refuse a place that exists; the embedded one knows no name for that
+    (writer.mode("overwrite") if overwrite else writer).format(form).save(place)
 
 
 def _csv(values: Any) -> str:

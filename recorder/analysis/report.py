@@ -12,7 +12,7 @@ from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.expressions import api
 from recorder.analysis.group_and_filter import AUTO, BY, Question, chosen
-from recorder.analysis.output import WRITING
+from recorder.analysis.output import write
 from recorder.analysis.questions import losses
 from recorder.analysis.questions.coverage import coverage_by_api
 from recorder.analysis.questions.errors import errors_by_api
@@ -130,6 +130,5 @@ def _collected(table: DataFrame, name: str, output: Output | None) -> Rows:
     """Returns the rows of a small table, and writes them to a single file if there is an output."""
     if output is not None:
         table = _ordered(table.coalesce(1)).persist()
-        writer = table.write.mode("overwrite" if output.overwrite else "errorifexists").options(**WRITING)
-        writer.format(output.format).save(f"{output.folder.rstrip('/')}/{name}")
+        write(table, f"{output.folder.rstrip('/')}/{name}", output.format, overwrite=output.overwrite)
     return [row.asDict() for row in table.collect()]

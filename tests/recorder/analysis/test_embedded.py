@@ -16,10 +16,11 @@ from typing import Any
 import click
 import psutil
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from recorder.analysis import embedded, embedded_process
+from recorder.analysis.output import write
 from recorder.analysis.running import EngineGone, as_click_errors
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import SOURCES, captured, load
@@ -146,6 +147,17 @@ def test_a_table_that_is_kept_for_a_block_leaves_no_file_behind_it() -> None:
             assert table.count() == 3
             assert [*folder_of(child).glob("table-*")]
         assert not [*folder_of(child).glob("table-*")]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "json"])
+def test_a_table_is_written_once_unless_it_is_to_be_overwritten(form: str, tmp_path: Path) -> None:
+    place = str(tmp_path / "table")
+    with embedded.session() as spark:
+        for number in (1, 2):
+            write(spark.range(number), place, form, overwrite=number > 1)
+        with pytest.raises(PySparkException):
+            write(spark.range(3), place, form, overwrite=False)
+        assert spark.read.format(form).options(**({"header": True} if form == "csv" else {})).load(place).count() == 2
 
 
 def test_an_engine_whose_parent_is_gone_before_it_serves_leaves_no_file(tmp_path: Path) -> None:
