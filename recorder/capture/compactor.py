@@ -210,7 +210,7 @@ def idle_for(
 
     def idle() -> None:
         if leftovers:
-            _compact_leftover(folder, leftovers.pop(0))
+            _compact_leftover(folder, leftovers.pop(0), keeper)
             return
         if facts is not None:
             facts.idle()
@@ -221,13 +221,16 @@ def idle_for(
     return idle
 
 
-def _compact_leftover(folder: Path, session: str) -> None:
-    """Compacts a session that an earlier proxy left, unless another process does. Never raises."""
+def _compact_leftover(folder: Path, session: str, keeper: Keeper | None) -> None:
+    """Compacts a session that an earlier proxy left, unless another process does. Never raises.
+
+    `keeper`: looks meanwhile; what it removes is told in the session of this compactor.
+    """
     try:
         if sessions.is_live(folder, session):
             # the session of another worker, whose own compactor is about to begin
             return
-        done = compact_session(folder, session)
+        done = compact_session(folder, session, before_step=lambda _: keeper.look() if keeper else None)
     except Exception as error:
         _print_line(f"session {session} is left as it is: {reason(error)}")
     else:

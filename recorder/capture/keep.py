@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -125,9 +126,11 @@ _DECLARATIONS = Decoder(Declared)
 
 
 def declare(folder: Path, session: str, settings: KeepSettings) -> None:
-    """Writes what a session keeps. Errors: OSError."""
+    """Writes what a session keeps, and makes the lock for readers. Errors: OSError."""
     declared = Declared(settings.keep_age, settings.keep_size, settings.keep_free)
     with Folder.at(folder) as capture, capture.make_folder(KEEP_FOLDER) as keep:
+        # readers may not be able to make it: they only read
+        os.close(_open_readers_lock(keep))
         keep.replace(session + _SUFFIX, encode(declared), sync=False)
 
 
@@ -152,6 +155,14 @@ def highest_floor(declared: Mapping[str, Declared], volume: int) -> int:
     return max((one.free.of(volume) for one in declared.values()), default=0)
 
 
+class Reason(StrEnum):
+    """Why something is removed."""
+
+    AGE = "age"
+    SIZE = "size"
+    FREE = "free"
+
+
 class Removed(Struct, frozen=True):
     """What was removed of a capture so far.
 
@@ -162,9 +173,9 @@ class Removed(Struct, frozen=True):
     """
 
     files: int = 0
-    bytes: dict[str, int] = {}
+    bytes: dict[Reason, int] = {}
     whole_from_ns: int = 0
-    going: tuple[str, str] | None = None
+    going: tuple[str, Reason] | None = None
 
 
 _REMOVED = Decoder(Removed)
@@ -178,7 +189,7 @@ def removed_so_far(folder: Path) -> Removed:
 
 
 @contextmanager
-def removing(keep: Folder, key: str, reason: str, files: int, size: int, until_ns: int) -> Iterator[None]:
+def removing(keep: Folder, key: str, reason: Reason, files: int, size: int, until_ns: int) -> Iterator[None]:
     """Counts files that are removed within the block, unless a crash cut their removal off: then they were counted.
 
     `key`: of the unit; `until_ns`: the time of the newest row in it. Errors: OSError.
@@ -202,11 +213,19 @@ def _removed(keep: Folder) -> Removed:
 @contextmanager
 def without_readers(keep: Folder) -> Iterator[bool]:
     """Within the block no command begins to read. The value is False if one reads already. Errors: OSError."""
-    descriptor = keep.open(READERS_LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
+    descriptor = _open_readers_lock(keep)
     try:
         yield _is_locked(descriptor, fcntl.LOCK_EX)
     finally:
         os.close(descriptor)
+
+
+def _open_readers_lock(keep: Folder) -> int:
+    return keep.open(READERS_LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
+
+
+# the locks that this process holds, by device and inode: a process may read a capture many times
+_reading = set[tuple[int, int]]()
 
 
 def begin_reading(folder: Path) -> None:
@@ -216,11 +235,20 @@ def begin_reading(folder: Path) -> None:
     """
     with suppress(OSError), Folder.at(folder) as capture, capture.folder(KEEP_FOLDER) as keep:
         descriptor = keep.open(READERS_LOCK)
-        for pause in _PAUSES:
-            time.sleep(pause)
-            if _is_locked(descriptor, fcntl.LOCK_SH):
-                return
-        os.close(descriptor)
+        found = os.fstat(descriptor)
+        lock = found.st_dev, found.st_ino
+        if lock not in _reading and _is_locked_soon(descriptor):
+            _reading.add(lock)
+        else:
+            os.close(descriptor)
+
+
+def _is_locked_soon(descriptor: int) -> bool:
+    for pause in _PAUSES:
+        time.sleep(pause)
+        if _is_locked(descriptor, fcntl.LOCK_SH):
+            return True
+    return False
 
 
 def _is_locked(descriptor: int, kind: int) -> bool:

@@ -31,19 +31,28 @@ def hour_folders(hour: int) -> tuple[str, str]:
 
 
 def hours(capture: Folder, table_name: str) -> Iterator[tuple[str, str, Folder]]:
-    """The partitions of a table: date, hour, and the folder, which is open until the next partition."""
+    """The partitions of a table: date, hour, and the folder, which is open until the next partition.
+
+    Retention may remove some of them meanwhile.
+    """
     if capture.stat(table_name) is None:
         return
     with capture.folder(table_name) as whole:
-        for date in _partitions(whole, c.DATE):
-            with whole.folder(date) as day:
-                for hour in _partitions(day, c.HOUR):
-                    with day.folder(hour) as opened:
-                        yield date.partition("=")[2], hour.partition("=")[2], opened
+        for date, day in _partitions(whole, c.DATE):
+            for hour, opened in _partitions(day, c.HOUR):
+                yield date, hour, opened
 
 
-def _partitions(folder: Folder, column: str) -> list[str]:
-    return [name for name in folder.names() if name.startswith(f"{column}=")]
+def _partitions(folder: Folder, column: str) -> Iterator[tuple[str, Folder]]:
+    """The values of a column, each with its folder, which is open until the next one."""
+    for name in folder.names():
+        if name.startswith(f"{column}="):
+            try:
+                opened = folder.folder(name)
+            except FileNotFoundError:
+                continue
+            with opened:
+                yield name.partition("=")[2], opened
 
 
 class SessionFile(NamedTuple):

@@ -40,6 +40,8 @@ _FIRST_US, _LAST_US = (
 )
 # two columns that are made on request: the number of a row's row group, and of the row in it, for `Bodies`
 GROUP, ROW = "_group", "_row"
+# what is said of a file that was listed and has gone
+REMOVED_MEANWHILE = "it was removed meanwhile, and asked again the command reads what is left"
 # the activity that an allowance's error names
 READING = "reading"
 # the most row groups that `Bodies` keeps. Frames of APIs that carry records have row groups of their own, so rows in
@@ -321,6 +323,8 @@ def _errors_of(file: CaptureFile) -> Iterator[None]:
         raise UnknownFormatError(f"{file.path}: {error}") from error
     except OverBudget as error:
         raise OverBudget(f"{file.path}: {error.reason}") from error
+    except FileNotFoundError as error:
+        raise DamagedFileError(f"{file.path} can't be read: {REMOVED_MEANWHILE}") from error
     # pyarrow raises UnicodeDecodeError for names in a footer that are not UTF-8
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError, DamagedFileError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else " ".join(str(error).split())

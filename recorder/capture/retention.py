@@ -22,7 +22,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +32,7 @@ from recorder.capture.keep import (
     KEEP_FOLDER,
     MARGIN,
     Declared,
+    Reason,
     declarations,
     forget,
     highest_floor,
@@ -55,14 +55,6 @@ _TABLES = (c.EVENTS_FOLDER, c.FRAMES_FOLDER, c.ORIGINS_FOLDER)
 assert {*COMPACTED_TABLES} <= {*_TABLES}
 
 
-class Reason(StrEnum):
-    """Why something is removed."""
-
-    AGE = "age"
-    SIZE = "size"
-    FREE = "free"
-
-
 class HeldFile(NamedTuple):
     """A file of a session's rows. `first`: its first segment; `is_own`: it is this user's."""
 
@@ -73,6 +65,10 @@ class HeldFile(NamedTuple):
     size: int
     at_ns: int
     is_own: bool
+
+
+# (table, date, hour) -> when the folder last changed, and its files
+_Listed = dict[tuple[str, str, str], tuple[int, list[HeldFile]]]
 
 
 class Unit(NamedTuple):
@@ -117,7 +113,7 @@ class Room(NamedTuple):
 
 
 def due(
-    units: Sequence[Unit], room: Room, now_ns: int, begun: tuple[str, str] | None = None
+    units: Sequence[Unit], room: Room, now_ns: int, begun: tuple[str, Reason] | None = None
 ) -> Iterator[tuple[Unit, Reason]]:
     """The units that go, oldest first.
 
@@ -126,13 +122,14 @@ def due(
     size, free = room.size, room.free
     for unit in units:
         if begun is not None and unit.key == begun[0]:
-            reason = Reason(begun[1])
+            reason = begun[1]
+        elif free < room.enough:
+            # first: this reason alone waits for no reader
+            reason = Reason.FREE
         elif unit.age is not None and unit.until_ns + unit.age * 1e9 <= now_ns:
             reason = Reason.AGE
         elif unit.size_limit is not None and size > unit.size_limit:
             reason = Reason.SIZE
-        elif free < room.enough:
-            reason = Reason.FREE
         else:
             continue
         size, free = size - unit.size, free + unit.size
@@ -140,13 +137,14 @@ def due(
 
 
 class Round(NamedTuple):
-    """The outcome of a round: what went and why; whether readers delay it; files that stay, by another user's session.
+    """The outcome of a round: what went and why; whether readers delay it; the sessions that had files.
 
-    `size`: bytes of the folder afterwards.
+    `of_others`: those of them that stay, because they are another user's. `size`: bytes of the folder afterwards.
     """
 
     went: list[tuple[Unit, Reason]]
     is_delayed: bool
+    present: frozenset[str]
     of_others: frozenset[str]
     size: int
 
@@ -174,8 +172,7 @@ class Remover:
         self._delayed_since: float | None = None
         # bytes free on the volume below which something is to go, as of the last round
         self._enough = 0
-        # folder of an hour -> when it last changed, and its files
-        self._listed: dict[tuple[str, str, str], tuple[int, list[HeldFile]]] = {}
+        self._listed: _Listed = {}
 
     def is_low(self) -> bool:
         """True if less is free than should be, by the floors that the last round has read. Errors: OSError."""
@@ -186,29 +183,45 @@ class Remover:
 
         Errors: OSError, StrangeFileError included.
         """
-        with Folder.at(self._folder) as capture, capture.make_folder(KEEP_FOLDER) as keep:
-            if not keep.lock():
-                return None
-            return self._round(capture, keep, dry)
+        with Folder.at(self._folder) as capture:
+            if dry:
+                # nothing is written, so that a capture of which only reading is allowed can be looked at
+                with _opened(capture, KEEP_FOLDER) as existing:
+                    seen = self._look(capture, dict(declarations(existing)) if existing else {})
+                return seen._replace(size=seen.size - sum(unit.size for unit, _ in seen.went))
+            with capture.make_folder(KEEP_FOLDER) as keep:
+                return self._round(capture, keep) if keep.lock() else None
 
-    def _round(self, capture: Folder, keep: Folder, dry: bool) -> Round:
-        held = self._held(capture)
+    def _round(self, capture: Folder, keep: Folder) -> Round:
         declared = dict(declarations(keep))
+        # asked before files are listed: a session that ends meanwhile has its files then
+        unfinished = {*sessions(self._folder)}
+        seen = self._look(capture, declared)
+        if not seen.went:
+            self._delayed_since = None
+            if self._keeps is None:
+                # what sessions declared of which nothing is left
+                for session in declared.keys() - seen.present - unfinished:
+                    forget(keep, session)
+            return seen
+        went, is_delayed = self._remove(capture, keep, seen.went)
+        return seen._replace(went=went, is_delayed=is_delayed, size=seen.size - sum(unit.size for unit, _ in went))
+
+    def _look(self, capture: Folder, declared: Mapping[str, Declared]) -> Round:
+        """What is due."""
+        held = self._held(capture)
+        present = frozenset(file.session for files in held.values() for file in files)
         if self._keeps is not None:
-            declared |= dict.fromkeys({file.session for files in held.values() for file in files}, self._keeps)
+            declared = dict.fromkeys(present, self._keeps)
         size = _size_of(capture, held)
         volume, free = self._volume(self._folder)
         floor = highest_floor(declared, volume)
         self._enough = floor + int(volume * MARGIN) if floor else 0
         room = Room(size, free, self._enough)
-        going = list(due(units_of(held, declared), room, self._now_ns(), removed_so_far(self._folder).going))
+        now_ns = self._now_ns()
+        going = list(due(units_of(held, declared, now_ns), room, now_ns, removed_so_far(self._folder).going))
         of_others = frozenset(file.session for files in held.values() for file in files if not file.is_own)
-        if dry or not going:
-            self._delayed_since = None
-            self._forget_sessions(keep, held, declared)
-            return Round(going, False, of_others, size - (sum(unit.size for unit, _ in going) if dry else 0))
-        went, is_delayed = self._remove(capture, keep, going)
-        return Round(went, is_delayed, of_others, size - sum(unit.size for unit, _ in went))
+        return Round(going, False, present, of_others, size)
 
     def _remove(
         self, capture: Folder, keep: Folder, going: list[tuple[Unit, Reason]]
@@ -246,37 +259,34 @@ class Remover:
             with _opened(capture, *file.table.split("/"), f"{c.DATE}={date}", f"{c.HOUR}={hour}") as opened:
                 if opened is not None:
                     opened.remove(file.name)
-
-    def _forget_sessions(
-        self, keep: Folder, held: Mapping[tuple[str, str], list[HeldFile]], declared: Mapping[str, Declared]
-    ) -> None:
-        """Forgets what sessions declared of which nothing is left."""
-        present = {file.session for files in held.values() for file in files} | {*sessions(self._folder)}
-        for session in declared:
-            if session not in present and self._keeps is None:
-                forget(keep, session)
+        if unit.until_ns <= self._now_ns():
+            for table, date, hour in sorted({(file.table, date, hour) for date, hour, file in unit.files}):
+                _remove_empty_folders(capture, table, date, hour)
 
     # what is there
 
     def _held(self, capture: Folder) -> dict[tuple[str, str], list[HeldFile]]:
         """The files of all sessions by (date, hour), oldest first."""
         found = defaultdict[tuple[str, str], list[HeldFile]](list)
+        known, self._listed = self._listed, {}
         for table in _TABLES:
-            self._add(found, capture, table, table)
+            self._add(found, known, capture, table, table)
         with _opened(capture, FACTS_FOLDER) as facts:
             if facts is not None:
                 for name in filter(facts.is_folder, facts.names()):
-                    self._add(found, facts, name, f"{FACTS_FOLDER}/{name}")
+                    self._add(found, known, facts, name, f"{FACTS_FOLDER}/{name}")
         return dict(sorted((place, files) for place, files in found.items() if files))
 
-    def _add(self, found: dict[tuple[str, str], list[HeldFile]], around: Folder, name: str, table: str) -> None:
+    def _add(
+        self, found: dict[tuple[str, str], list[HeldFile]], known: _Listed, around: Folder, name: str, table: str
+    ) -> None:
         for date, hour, opened in hours(around, name):
             place, changed_ns = (table, date, hour), opened.changed_ns
-            known_ns, files = self._listed.get(place, (0, []))
+            known_ns, files = known.get(place, (0, []))
             if known_ns != changed_ns:
                 files = [*_listed(table, opened)]
-                if time.time_ns() - changed_ns > _SETTLED_NS:
-                    self._listed[place] = changed_ns, files
+            if time.time_ns() - changed_ns > _SETTLED_NS:
+                self._listed[place] = changed_ns, files
             found[date, hour] += files
 
 
@@ -286,8 +296,8 @@ def _size_of(capture: Folder, held: Mapping[tuple[str, str], list[HeldFile]]) ->
     with _opened(capture, SPOOL_FOLDER) as spool:
         if spool is not None:
             for session in filter(spool.is_folder, spool.names()):
-                # a session may end meanwhile
-                with suppress(FileNotFoundError), spool.folder(session) as opened:
+                # a session may end meanwhile; another user's is closed to others
+                with suppress(FileNotFoundError, PermissionError), spool.folder(session) as opened:
                     size += sum(found.st_size for name in opened.names() if (found := opened.stat(name)))
     return size
 
@@ -305,6 +315,15 @@ def _opened(folder: Folder, *names: str) -> Iterator[Folder | None]:
         yield innermost
 
 
+def _remove_empty_folders(capture: Folder, table: str, date: str, hour: str) -> None:
+    """Removes the folder of an hour, and that of its date, as far as nothing is in them."""
+    day = f"{c.DATE}={date}"
+    for around, name in ([*table.split("/"), day], f"{c.HOUR}={hour}"), (table.split("/"), day):
+        with suppress(OSError), _opened(capture, *around) as opened:
+            if opened is not None:
+                opened.remove_folder(name)
+
+
 def _rank(table: str) -> int:
     return _TABLES.index(table) if table in _TABLES else len(_TABLES)
 
@@ -317,14 +336,19 @@ def _listed(table: str, opened: Folder) -> Iterator[HeldFile]:
             yield HeldFile(table, name, said.session, said.first, found.st_size, found.st_mtime_ns, is_own)
 
 
-def units_of(held: Mapping[tuple[str, str], list[HeldFile]], declared: Mapping[str, Declared]) -> list[Unit]:
-    """What may go, oldest first: whole hours, and the segments of the newest one. `held`: by (date, hour), in order."""
+def units_of(
+    held: Mapping[tuple[str, str], list[HeldFile]], declared: Mapping[str, Declared], now_ns: int
+) -> list[Unit]:
+    """What may go, oldest first: whole hours, and the segments of the newest one. `held`: by (date, hour), in order.
+
+    Once a clock was wrong there are hours still to come: the hour that is now is not the newest then.
+    """
     found = []
     newest = max(held, default=None)
     for place, files in held.items():
         ours = [file for file in files if file.is_own and file.session in declared]
         hour = "/".join(place)
-        if place != newest:
+        if place != newest and _end_of(*place) <= now_ns:
             parts = {hour: ours} if ours else {}
         else:
             parts = defaultdict(list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -21,8 +22,10 @@ from recorder.capture.keep import (
     LOOK_SECONDS,
     LOOKS,
     Floor,
+    Reason,
     Removed,
     RoomWatch,
+    begin_reading,
     declarations,
     declare,
     removed_so_far,
@@ -134,21 +137,37 @@ def test_what_cannot_be_read_declares_nothing(tmp_path: Path) -> None:
 def test_removals_are_counted_by_reason(tmp_path: Path) -> None:
     assert removed_so_far(tmp_path) == Removed()
     with Folder.at(tmp_path) as capture, capture.make_folder(KEEP_FOLDER) as keep:
-        with removing(keep, "1", "age", 2, 100, 5):
+        with removing(keep, "1", Reason.AGE, 2, 100, 5):
             assert removed_so_far(tmp_path).going == ("1", "age")
-        with removing(keep, "2", "size", 1, 10, 9):
+        with removing(keep, "2", Reason.SIZE, 1, 10, 9):
             pass
-        with suppress(InterruptedError), removing(keep, "3", "age", 1, 1, 7):
+        with suppress(InterruptedError), removing(keep, "3", Reason.AGE, 1, 1, 7):
             raise InterruptedError
-        with removing(keep, "3", "age", 1, 1, 7):
+        with removing(keep, "3", Reason.AGE, 1, 1, 7):
             pass
-    assert removed_so_far(tmp_path) == Removed(4, {"age": 101, "size": 10}, 9)
+    assert removed_so_far(tmp_path) == Removed(4, {Reason.AGE: 101, Reason.SIZE: 10}, 9)
+
+
+def test_a_removal_for_an_unknown_reason_counts_as_none(tmp_path: Path) -> None:
+    declared(tmp_path, "s", "10%")
+    (tmp_path / KEEP_FOLDER / "removed.json").write_text('{"files": 3, "going": ["1", "whim"]}')
+    assert removed_so_far(tmp_path) == Removed()
+
+
+def test_who_reads_often_holds_one_lock(tmp_path: Path) -> None:
+    declared(tmp_path, "s", "10%")
+    begin_reading(tmp_path)
+    before = len(os.listdir("/dev/fd"))
+    begin_reading(tmp_path)
+    assert len(os.listdir("/dev/fd")) == before
+    with Folder.at(tmp_path) as capture, capture.folder(KEEP_FOLDER) as keep, without_readers(keep) as are_none:
+        assert not are_none
 
 
 def test_a_reading_command_holds_removals_back_until_it_ends(tmp_path: Path) -> None:
-    with Folder.at(tmp_path) as capture, capture.make_folder(KEEP_FOLDER) as keep:
-        with without_readers(keep) as are_none:
-            assert are_none
+    # the lock is there before the first removal
+    declared(tmp_path, "s", "10%")
+    with Folder.at(tmp_path) as capture, capture.folder(KEEP_FOLDER) as keep:
         with subprocess.Popen(
             [sys.executable, "-c", READS, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as reader:

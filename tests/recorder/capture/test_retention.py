@@ -17,13 +17,23 @@ from hypothesis import strategies as st
 
 from proxy.files import Folder
 from recorder.capture import retention
+from recorder.capture.compactor import idle_for
 from recorder.capture.fact_files import State, state_of, stems
 from recorder.capture.fact_maker import make_missing
 from recorder.capture.frames import HOUR_NS
-from recorder.capture.keep import KEEP_FOLDER, Declared, Floor, Removed, declare, removed_so_far, without_readers
+from recorder.capture.keep import (
+    KEEP_FOLDER,
+    Declared,
+    Floor,
+    Reason,
+    Removed,
+    declare,
+    removed_so_far,
+    without_readers,
+)
 from recorder.capture.partitions import hour_folders, range_name
 from recorder.capture.reader import files
-from recorder.capture.retention import Keeper, Reason, Remover, Room, Round, Unit, due
+from recorder.capture.retention import Keeper, Remover, Room, Round, Unit, due
 from recorder.capture.session import RecordSettings
 from recorder.inspect.summary import summarize
 from tests.recorder.capture.recorded import two_sessions
@@ -79,7 +89,7 @@ def test_hours_older_than_the_age_go_whole(tmp_path: Path) -> None:
     assert [reason for _, reason in done.went] == [Reason.AGE, Reason.AGE]
     for table in TABLES:
         assert left(tmp_path, table) == segments_of("s", 4, 5)
-    assert removed_so_far(tmp_path) == Removed(9, {"age": 900}, (NOW - 3) * HOUR_NS)
+    assert removed_so_far(tmp_path) == Removed(9, {Reason.AGE: 900}, (NOW - 3) * HOUR_NS)
 
 
 def test_an_hour_is_kept_as_long_as_the_session_that_keeps_it_longest(tmp_path: Path) -> None:
@@ -156,13 +166,82 @@ def test_files_of_other_names_stay(tmp_path: Path) -> None:
     assert {path.name for path in hour.iterdir()} == {"notes.txt", ".s-00000002-00000002.parquet", "s-2-2.parquet"}
 
 
+def test_the_folders_of_hours_that_went_go_too(tmp_path: Path) -> None:
+    for hours_ago in (24, 3, 0):
+        write(tmp_path, "s", hours_ago, 1)
+    (tmp_path.joinpath("frames", *hour_folders(NOW - 3)) / "notes.txt").touch()
+    keep(tmp_path, "s", keep_age=HOUR)
+    removed(tmp_path)
+    folders = {Path(*hour_folders(NOW))}
+    assert {path.relative_to(tmp_path / "events") for path in (tmp_path / "events").glob("*/*")} == folders
+    assert {path.relative_to(tmp_path / "facts/partitions") for path in tmp_path.glob("facts/*/*/*")} == folders
+    assert not (tmp_path / "frames" / hour_folders(NOW - 24)[0]).exists()
+    assert (tmp_path.joinpath("frames", *hour_folders(NOW - 3)) / "notes.txt").exists()
+
+
+def test_hours_that_are_still_to_come_make_the_present_one_no_older(tmp_path: Path) -> None:
+    for number in range(1, 4):
+        write(tmp_path, "s", 0, number)
+        for table in TABLES:
+            path = tmp_path.joinpath(table, *hour_folders(NOW), range_name("s", number))
+            os.utime(path, ns=(0, NOW * HOUR_NS + number * 10**9))
+    # a clock was wrong for a while
+    write(tmp_path, "s", -100, 4)
+    keep(tmp_path, "s", keep_size=900)
+    removed(tmp_path)
+    assert left(tmp_path) == segments_of("s", 2, 3, 4)
+
+
+def test_the_closed_log_of_another_user_keeps_nothing_from_going(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "s", 9, 1)
+    keep(tmp_path, "s", keep_age=HOUR)
+    (tmp_path / "_spool" / "theirs").mkdir(parents=True)
+    opened = Folder.folder
+
+    def folder(self: Folder, name: str) -> Folder:
+        if name == "theirs":
+            raise PermissionError(13, "Permission denied")
+        return opened(self, name)
+
+    # root may open any
+    monkeypatch.setattr(Folder, "folder", folder)
+    assert len(removed(tmp_path).went) == 1
+
+
+def test_what_a_session_kept_stays_if_it_ends_while_files_are_listed(tmp_path: Path) -> None:
+    log = tmp_path / "_spool" / "s"
+    log.mkdir(parents=True)
+    keep(tmp_path, "s", keep_age=HOUR)
+
+    def volume(_: Path) -> tuple[int, int]:
+        write(tmp_path, "s", 0, 1)
+        log.rmdir()
+        return VOLUME, VOLUME
+
+    Remover(tmp_path, volume=volume).round()
+    assert (tmp_path / KEEP_FOLDER / "s.keep").exists()
+
+
+def test_while_an_earlier_sessions_log_is_compacted_hours_go(tmp_path: Path) -> None:
+    folder = two_sessions(tmp_path)
+    shutil.rmtree(folder / "frames")
+    write(folder, "s", 9, 1)
+    keep(folder, "s", keep_age=HOUR)
+    (folder / "_spool" / "earlier").mkdir()
+    idle_for(folder, "s", keeper=Keeper(folder, lambda _: None, remover(folder)))()
+    assert left(folder) == set()
+    assert not (folder / "_spool" / "earlier").exists()
+
+
 def test_a_dry_run_says_what_would_go_and_removes_nothing(tmp_path: Path) -> None:
     write(tmp_path, "s", 9, 1)
     done = remover(tmp_path, keeps=Declared(age=HOUR)).round(dry=True)
     assert done is not None
     assert (len(done.went), done.size) == (1, 0)
     assert left(tmp_path) == segments_of("s", 1)
-    assert removed_so_far(tmp_path) == Removed()
+    assert not (tmp_path / KEEP_FOLDER).exists()
 
 
 def test_a_link_in_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
@@ -304,6 +383,14 @@ def test_readers_delay_what_is_too_old_for_an_hour_and_what_fills_the_volume_not
         third = one.round()
         assert third is not None
         assert [reason for _, reason in third.went] == [Reason.AGE]
+
+
+def test_below_the_floor_what_is_too_old_waits_for_no_reader(tmp_path: Path) -> None:
+    write(tmp_path, "s", 9, 1, 10_000)
+    keep(tmp_path, "s", keep_age=HOUR, keep_free=Floor(size=10_000))
+    with Folder.at(tmp_path) as capture, capture.folder(KEEP_FOLDER) as opened, without_readers(opened):
+        assert [reason for _, reason in removed(tmp_path, free=0).went] == [Reason.FREE]
+    assert left(tmp_path) == set()
 
 
 def test_one_process_at_a_time_removes(tmp_path: Path) -> None:
