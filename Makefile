@@ -21,7 +21,7 @@ ARGS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check check-code check-names bench bench-memory bench-replay bench-spark bench-wire fuzz docs
+.PHONY: help setup demo test test-fast test-long check check-code check-names bench bench-facts bench-memory bench-replay bench-spark bench-wire fuzz docs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -70,6 +70,9 @@ bench-wire: setup  ## the wire codec's speed as ratios to kafka-python, kio and 
 
 bench-spark: setup  ## the Spark toolbox against a plain groupBy and kafka-python in mapInPandas, in one run
 	@$(BIN)/python -m bench.spark $(ARGS)
+
+bench-facts: setup  ## what facts cost against compacting, and what they spare `inspect`, in one run (ARGS="--megabytes 1000")
+	@$(BIN)/python -m bench.facts $(ARGS)
 
 fuzz: setup  ## bytes that mean harm against codec, connections and listeners, SECONDS (60) each, guided by coverage
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)

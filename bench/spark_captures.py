@@ -10,24 +10,27 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from proxy.wire import api_name, encode_request, encode_response, keys, records
-from proxy.wire.keys import FETCH, HEARTBEAT, METADATA, OFFSET_COMMIT, PRODUCE
+from proxy.wire.keys import API_VERSIONS, FETCH, HEARTBEAT, METADATA, OFFSET_COMMIT, PRODUCE
 from recorder.capture import frames as c
 from recorder.capture.merging import split_by_records
+from recorder.capture.partitions import range_name
+from recorder.capture.storage import TableFile, ignore_step, publish
 
 # exchanges that are written once and repeated with other numbers
 BLOCK = 12_000
 CONNECTIONS = 50
 BEGAN_NS = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()) * 10**9
+SESSION = "20261121T120000Z-bench"
 HOUR = "frames/date=2026-11-21/hour=12"
-VERSIONS = {HEARTBEAT: 4, PRODUCE: 9, FETCH: 11, METADATA: 9, OFFSET_COMMIT: 8}
+VERSIONS = {API_VERSIONS: 3, HEARTBEAT: 4, PRODUCE: 9, FETCH: 11, METADATA: 9, OFFSET_COMMIT: 8}
 # records in an answer, a batch of 16 KiB as a producer's default fills it
 IN_BATCH, VALUE = 150, 100
 
@@ -43,7 +46,7 @@ def fetched(folder: Path, count: int) -> Path:
     batch = records.write_batch([records.Record(n, 1000 + n, b"key-%03d" % n, bytes(VALUE)) for n in range(IN_BATCH)])
     partition = {"partition_index": 0, "high_watermark": IN_BATCH, "records": batch}
     frame = encode_response(FETCH, VERSIONS[FETCH], 1, {"responses": [{"topic": "bench", "partitions": [partition]}]})
-    block = _table([_row(c.RESPONSE, FETCH, frame, number) for number in range(500)])
+    block = _table([_row(c.RESPONSE, FETCH, frame, number) | {c.CLIENT_ID: "client"} for number in range(500)])
     return _write(folder, (_shifted(block, at * 500) for at in range(-(-count // 500))))
 
 
@@ -62,12 +65,15 @@ def _exchange(number: int) -> Iterator[dict[str, Any]]:
     yield from _pair(key, number, asked[key], told[key])
 
 
-def _pair(key: int, number: int, asked: dict[str, Any], told: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _pair(
+    key: int, number: int, asked: dict[str, Any], told: dict[str, Any], client: str = "client"
+) -> Iterator[dict[str, Any]]:
     """The rows of an exchange."""
-    request = encode_request(key, VERSIONS[key], number, "client", asked)
-    yield _row(c.REQUEST, key, request, number)
-    times = {c.REQUEST_SIZE: len(request), c.LATENCY_NS: 1_000_000 + number * 997 % 9_000_000}
-    yield _row(c.RESPONSE, key, encode_response(key, VERSIONS[key], number, told), number) | times
+    request = encode_request(key, VERSIONS[key], number, client, asked)
+    shared: dict[str, Any] = {c.CLIENT_ID: client}
+    yield _row(c.REQUEST, key, request, number) | shared
+    shared |= {c.REQUEST_SIZE: len(request), c.LATENCY_NS: 1_000_000 + number * 997 % 9_000_000}
+    yield _row(c.RESPONSE, key, encode_response(key, VERSIONS[key], number, told), number) | shared
 
 
 _SMALL = records.write_batch([records.Record(0, 1000, value=bytes(100))])
@@ -76,11 +82,11 @@ _SMALL = records.write_batch([records.Record(0, 1000, value=bytes(100))])
 def _row(kind: str, key: int, frame: bytes, number: int) -> dict[str, Any]:
     is_answer = kind == c.RESPONSE
     at_ns = BEGAN_NS + number * 1000 + is_answer
-    row = {c.SESSION: "20261121T120000Z-bench", c.CLUSTER: "main", c.CONNECTION: number % CONNECTIONS}
+    row = {c.SESSION: SESSION, c.CLUSTER: "main", c.CONNECTION: number % CONNECTIONS}
     row |= {c.SEQUENCE: number // CONNECTIONS * 2 + is_answer, c.EXCHANGE: number // CONNECTIONS, c.DIALECT: c.KAFKA}
     row |= {c.KIND: kind, c.MADE_BY: c.BY_BROKER if is_answer else c.BY_CLIENT, c.AT_NS: at_ns, c.MONO_NS: at_ns}
     row |= {c.NODE: number % 3, c.CLIENT: f"10.0.0.{number % CONNECTIONS}:5000", c.API_KEY: key, c.API: api_name(key)}
-    row |= {c.API_VERSION: VERSIONS[key], c.CLIENT_ID: "client", c.CORRELATION_ID: number, c.FRAME: frame}
+    row |= {c.API_VERSION: VERSIONS[key], c.CORRELATION_ID: number, c.FRAME: frame}
     return row | {c.SIZE: len(frame), c.STORED: len(frame), c.AWAITS: None if is_answer else True, c.AT: at_ns // 1000}
 
 
@@ -100,83 +106,133 @@ def _shifted(block: Any, by: int) -> Any:
 
 
 def _write(folder: Path, tables: Iterable[Any]) -> Path:
-    (folder / HOUR).mkdir(parents=True)
-    file = folder / HOUR / "20261121T120000Z-bench-00000001-00000001.parquet"
-    with pq.ParquetWriter(file, c.frames_schema(), compression="zstd") as writer:
-        for table in tables:
-            # row groups as the compactor makes them
-            for part in split_by_records(table):
-                if len(part):
-                    writer.write_table(part, row_group_size=100_000)
+    folder.mkdir(parents=True, exist_ok=True)
+    hour, name = BEGAN_NS // c.HOUR_NS, range_name(SESSION, 1)
+    file = TableFile(folder, c.FRAMES_FOLDER, hour, name, c.frames_schema())
+    for table in tables:
+        # row groups as the compactor makes them
+        for part in split_by_records(table):
+            if len(part):
+                file.write(part)
+    publish([file], ignore_step)
     return folder
 
 
 # What a connection of the mix does in a turn; most of the bytes are records.
 _TURN = (PRODUCE, PRODUCE, PRODUCE, PRODUCE, FETCH, FETCH, FETCH, FETCH, HEARTBEAT, OFFSET_COMMIT)
-# records of a batch, and bytes of each: with two batches of four exchanges in ten, a kilobyte a frame
-_MIXED_RECORDS, _MIXED_VALUE = 4, 500
-# all exchanges of a mix lie within this time, so that it has sixty windows
+# the exchange of a connection's first turn in which it names its library
+_NAMES_ITSELF = 8
+NOT_LEADER = 6
 
 
-def mixed(folder: Path, megabytes: int) -> Path:
-    """A capture of about so many megabytes of frames. What a connection writes to its partition it reads back."""
+class Mixture(NamedTuple):
+    """What a mix consists of: with two batches of four exchanges in ten, a kilobyte a frame.
+
+    `records`, `value`: records of a batch, and bytes of each. `topics`: connections take turns with them.
+    `refused_every`: one Produce of so many is refused; 0: none.
+    """
+
+    records: int = 4
+    value: int = 500
+    topics: int = 1
+    refused_every: int = 0
+
+
+def mixed(folder: Path, megabytes: int, mixture: Mixture | None = None) -> Path:
+    """A capture of about so many megabytes of frames. What a connection writes to its partition it reads back.
+
+    All exchanges lie within an hour, so that it has sixty windows of a minute.
+    """
+    every = exchanges(megabytes, mixture or Mixture())
+    blocks = iter(lambda: [row for pair in islice(every, BLOCK) for row in pair], [])
+    return _write(folder, map(_table, blocks))
+
+
+def exchanges(megabytes: int, mixture: Mixture) -> Iterator[list[dict[str, Any]]]:
+    """The rows of the exchanges of a mix, in the order of time: of each its request and its answer."""
     count = megabytes * 1000 // 2
-    mix = _Mix(count)
-    blocks = (range(first, min(first + BLOCK, count)) for first in range(0, count, BLOCK))
-    return _write(folder, (_table([row for number in block for row in mix.exchange(number)]) for block in blocks))
+    mix = _Mix(count, mixture)
+    return ([*mix.exchange(number)] for number in range(count))
+
+
+def topic_of(connection: int, topics: int) -> str:
+    """The topic of a connection."""
+    return f"bench-{connection % topics}"
+
+
+def key_of(connection: int, offset: int) -> bytes:
+    """The key of the record at an offset of a connection's partition."""
+    return b"%d-%d" % (connection, offset)
 
 
 class _Mix:
     """The exchanges of a mix, by their numbers."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, mixture: Mixture) -> None:
         self._chance = random.Random(1)
         self._step_ns = c.HOUR_NS // count
+        self._mixture = mixture
+        self._produced_number = 0
         # by connection, the batches that were written in a turn, and are read in it
         self._written: dict[int, list[bytes]] = {number: [] for number in range(CONNECTIONS)}
 
     def exchange(self, number: int) -> Iterator[dict[str, Any]]:
         """The request and its answer."""
         place, connection = number // CONNECTIONS, number % CONNECTIONS
-        key, offset = _TURN[place % len(_TURN)], place // len(_TURN) * 4 * _MIXED_RECORDS
+        key, offset = _TURN[place % len(_TURN)], place // len(_TURN) * 4 * self._mixture.records
+        if place == _NAMES_ITSELF:
+            key = API_VERSIONS
         asked, told = self._bodies(key, connection, offset)
-        for row in _pair(key, number, asked, told):
+        client = f"client-{connection}"
+        for row in _pair(key, number, asked, told, client):
             row[c.AT_NS] = row[c.MONO_NS] = BEGAN_NS + number * self._step_ns + (row[c.KIND] == c.RESPONSE)
             row[c.AT] = row[c.AT_NS] // 1000
             yield row
 
-    def _bodies(self, key: int, partition: int, begin: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _bodies(self, key: int, connection: int, begin: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Request and answer; `begin`: the end of the partition before the turn."""
-        end = begin + 4 * _MIXED_RECORDS
+        end = begin + 4 * self._mixture.records
         match key:
             case keys.PRODUCE:
-                return self._produced(partition, begin)
+                return self._produced(connection, begin)
             case keys.FETCH:
-                return self._fetched(partition, end)
-        member = {"group_id": f"group-{partition}", "member_id": "m"}
+                return self._fetched(connection, end)
+            case keys.API_VERSIONS:
+                return {"client_software_name": "bench", "client_software_version": "1.0"}, {}
+        member = {"group_id": f"group-{connection}", "member_id": "m"}
         if key == keys.HEARTBEAT:
             return member, {}
-        committed = [{"partition_index": partition, "committed_offset": end}]
-        done = {"topics": [{"name": "bench", "partitions": [{"partition_index": partition}]}]}
-        return member | {"topics": [{"name": "bench", "partitions": committed}]}, done
+        topic = topic_of(connection, self._mixture.topics)
+        committed = [{"partition_index": connection, "committed_offset": end}]
+        done = {"topics": [{"name": topic, "partitions": [{"partition_index": connection}]}]}
+        return member | {"topics": [{"name": topic, "partitions": committed}]}, done
 
-    def _produced(self, partition: int, begin: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        written = self._written[partition]
-        batch, base = self._batch(), begin + len(written) * _MIXED_RECORDS
+    def _produced(self, connection: int, begin: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        written, topic = self._written[connection], topic_of(connection, self._mixture.topics)
+        base = begin + len(written) * self._mixture.records
+        batch = self._batch(connection, base)
         written.append(batch)
-        sent, told = [{"index": partition, "records": batch}], [{"index": partition, "base_offset": base}]
-        asked = {"acks": -1, "topic_data": [{"name": "bench", "partition_data": sent}]}
-        return asked, {"responses": [{"name": "bench", "partition_responses": told}]}
+        self._produced_number += 1
+        every = self._mixture.refused_every
+        code = NOT_LEADER if every and self._produced_number % every == 0 else 0
+        sent, told = [{"index": connection, "records": batch}], [{"index": connection, "base_offset": base}]
+        asked = {"acks": -1, "topic_data": [{"name": topic, "partition_data": sent}]}
+        if code:
+            told = [{"index": connection, "base_offset": -1, "error_code": code}]
+        return asked, {"responses": [{"name": topic, "partition_responses": told}]}
 
-    def _fetched(self, partition: int, end: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        written = self._written[partition]
-        base = end - len(written) * _MIXED_RECORDS
+    def _fetched(self, connection: int, end: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        written, topic = self._written[connection], topic_of(connection, self._mixture.topics)
+        base = end - len(written) * self._mixture.records
         batch = records.with_base_offset(written.pop(0), base)
-        held = [{"partition_index": partition, "high_watermark": end, "records": batch}]
-        wanted = [{"topic": "bench", "partitions": [{"partition": partition, "fetch_offset": base}]}]
-        return {"max_wait_ms": 500, "topics": wanted}, {"responses": [{"topic": "bench", "partitions": held}]}
+        held = [{"partition_index": connection, "high_watermark": end, "records": batch}]
+        wanted = [{"topic": topic, "partitions": [{"partition": connection, "fetch_offset": base}]}]
+        return {"max_wait_ms": 500, "topics": wanted}, {"responses": [{"topic": topic, "partitions": held}]}
 
-    def _batch(self) -> bytes:
-        noise = self._chance.randbytes(_MIXED_RECORDS * _MIXED_VALUE)
-        values = (noise[at : at + _MIXED_VALUE] for at in range(0, len(noise), _MIXED_VALUE))
-        return records.write_batch([records.Record(n, 1000 + n, value=value) for n, value in enumerate(values)])
+    def _batch(self, connection: int, base: int) -> bytes:
+        number, size = self._mixture.records, self._mixture.value
+        noise = self._chance.randbytes(number * size)
+        values = (noise[at : at + size] for at in range(0, len(noise), size))
+        return records.write_batch(
+            [records.Record(n, 1000 + n, key_of(connection, base + n), value) for n, value in enumerate(values)]
+        )

@@ -19,7 +19,7 @@ import atexit
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -58,13 +58,18 @@ def is_ours(folder: Path) -> bool:
         return capture.owner == os.geteuid()
 
 
-def facts_at_hand(folder: Place, *, with_cache: bool = True) -> AtHand:
-    """The facts of a capture; makes those that are missing.
+def facts_at_hand(
+    folder: Place, *, with_cache: bool = True, make: bool = True, tables: Collection[str] | None = None
+) -> AtHand:
+    """The facts of a capture.
 
     Those of a capture in a bucket are on this machine as long as this process lives: copied from the bucket if it has
     them, else made.
 
-    `with_cache`: whether they may be in the cache folder; else only in the capture.
+    Args:
+        with_cache: whether they may be in the cache folder; else only in the capture.
+        make: whether those that are missing are made.
+        tables: those that the caller reads; None: all.
     """
     from recorder.capture.remote import S3Path
 
@@ -72,9 +77,9 @@ def facts_at_hand(folder: Place, *, with_cache: bool = True) -> AtHand:
         if isinstance(folder, S3Path):
             kept = _kept_of(str(folder))
             _copy(folder, kept)
-            return _at_hand(folder, [kept], kept)
+            return _at_hand(folder, [kept], kept if make else None, tables)
         places, into = _places(folder, with_cache)
-        return _at_hand(folder, places, into)
+        return _at_hand(folder, places, into if make else None, tables)
     except (OSError, DamagedFileError, UnknownFormatError):
         # the frames' reader says what is wrong with the capture
         return AtHand({})
@@ -149,16 +154,16 @@ def _in_cache(folder: Path) -> list[Path]:
     return [every[-1]] if all(is_ours(one) for one in every if one.exists()) else []
 
 
-def _at_hand(folder: Place, places: list[Path], into: Path | None) -> AtHand:
-    """The facts in `places`; makes those that are missing. Errors: as of `fact_maker.missing`."""
+def _at_hand(folder: Place, places: list[Path], into: Path | None, tables: Collection[str] | None) -> AtHand:
+    """The facts in `places`; makes those that are missing in `into`. Errors: as of `fact_maker.missing`."""
     from recorder.capture.fact_files import fact_paths, stems
 
     every = stems(folder)
-    found = {stem: _place_of(stem, places) for stem in every}
+    found = {stem: _place_of(stem, places, tables) for stem in every}
     lacking = [stem for stem, place in found.items() if place is None]
     made = _make(folder, [stem.name for stem in every if stem not in lacking], lacking, into) if into else None
     if made:
-        found |= {stem: _place_of(stem, places) for stem in lacking}
+        found |= {stem: _place_of(stem, places, tables) for stem in lacking}
     for cached in {place for place in found.values() if place is not None and place != folder}:
         # the cache forgets first what was not used for the longest
         os.utime(cached)
@@ -210,13 +215,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _place_of(stem: Stem, places: list[Path]) -> Path | None:
+def _place_of(stem: Stem, places: list[Path], tables: Collection[str] | None) -> Path | None:
     """The first of these folders in which the stem's facts count, and are as they were made."""
     from recorder.capture.fact_files import State, state_of
 
     for place in places:
         with suppress(OSError):
-            if state_of(place, stem, checked=True) is State.CURRENT:
+            if state_of(place, stem, checked=True, tables=tables) is State.CURRENT:
                 return place
     return None
 

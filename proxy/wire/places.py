@@ -290,6 +290,11 @@ def named(kind: MessageKind, api_key: int, values: Struct, mark: str) -> Iterato
                     yield each
 
 
+def is_marked(kind: MessageKind, api_key: int, mark: str) -> bool:
+    """True if a field of the message has the mark in some version. An unknown API has no fields."""
+    return bool(_paths(kind, api_key, mark))
+
+
 @lru_cache(_CACHE_SIZE)
 def _paths(kind: MessageKind, api_key: int, mark: str) -> tuple[tuple[tuple[str, ...], str], ...]:
     """The fields with a mark, each behind the names that lead to it."""

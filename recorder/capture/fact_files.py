@@ -22,7 +22,7 @@ import hashlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -123,8 +123,11 @@ def marker_in(data: bytes) -> Marker:
     return decode_checked(_MARKERS, data)  # type: ignore[no-any-return]
 
 
-def state_of(folder: Path, stem: Stem, *, checked: bool = False) -> State:
-    """What is there of the facts of a stem's files. `checked`: also by the digests of facts. Errors: OSError."""
+def state_of(folder: Path, stem: Stem, *, checked: bool = False, tables: Collection[str] | None = None) -> State:
+    """What is there of the facts of a stem's files. Errors: OSError.
+
+    `checked`: also by the digests of facts; `tables`: of these tables, None: of all.
+    """
     try:
         with (
             Folder.at(folder) as capture,
@@ -136,7 +139,7 @@ def state_of(folder: Path, stem: Stem, *, checked: bool = False) -> State:
                 return State.DAMAGED if done.stat(stem.name) else State.MISSING
             made_ns = (done.stat(stem.name) or os.stat_result([0] * 10)).st_mtime_ns
             state = _state(facts, stem, marker, made_ns)
-            are_good = state is not State.CURRENT or not checked or _are_as_made(folder, stem, marker)
+            are_good = state is not State.CURRENT or not checked or _are_as_made(folder, stem, marker, tables)
             return state if are_good else State.DAMAGED
     except FileNotFoundError:
         return State.MISSING
@@ -165,11 +168,12 @@ def _is_of(hour: HourFacts, path: Place, made_ns: int) -> bool:
     return found.st_size == hour.size and (found.st_mtime_ns < made_ns or digest_of(path) == hour.digest)
 
 
-def _are_as_made(folder: Path, stem: Stem, marker: Marker) -> bool:
+def _are_as_made(folder: Path, stem: Stem, marker: Marker, tables: Collection[str] | None) -> bool:
     return all(
         digest_of(path) == marker.hours[hour_key(file)].tables[table].digest
         for file in stem.files
         for table, path in _paths(folder, file, marker).items()
+        if tables is None or table in tables
     )
 
 

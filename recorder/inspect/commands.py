@@ -342,6 +342,8 @@ def records(
     if registry is not None:
         schemas = _schemas(registry)
         decode, as_text = schemas.value, schemas.text
+    if not follow:
+        _make_facts(capture, wanted)
     passed = _source(capture, limits, follow=follow).records(wanted, grep=grep, text=as_text)
     found = _picked(passed, limits, lambda record, name: None, budget)
     nothing = partial(_none, "record", folder, wanted, limits.limit, budget)
@@ -387,8 +389,10 @@ def _grouping(name: str, grouping: str, short_help: str, text: str, *, follows: 
         wanted = _filter(capture, given)
         limits = picking(**given, follow=follow)
         only = EVERYTHING if ERROR_FIELD in wanted.names and ERROR_FIELD in asked.by else asked.only
+        if not follow:
+            _make_facts(capture, wanted)
         passed = _source(capture, limits, follow=follow).exchanges(
-            replace(wanted, node=together(wanted.node, only)), columns=asked.fields
+            replace(wanted, node=together(wanted.node, only)), columns=asked.fields, brief=True
         )
         count_up = partial(groups.grouped, asked, head=passed.head, elements=passed.elements, most=budget)
         found: Iterator[dict[str, Any]]
@@ -469,7 +473,8 @@ def latency(folder: Place, as_json: bool, as_csv: bool, budget: int, by: str | N
     capture = _opened(folder, budget)
     wanted = _filter(capture, given)
     limits = picking(**given)
-    passed = capture.exchanges(wanted, columns=("topic",) if by == "topic" else ())
+    _make_facts(capture, wanted)
+    passed = capture.exchanges(wanted, brief=True, columns=("topic",) if by == "topic" else ())
     lines = module.latency(passed, by, passed.head, passed.elements, most=budget)
     found = limits.picked(lines, lambda line, name: None, most=budget)
     nothing = partial(_none, "answered exchange", folder, wanted, limits.limit, budget)
@@ -485,6 +490,14 @@ def latency(folder: Place, as_json: bool, as_csv: bool, budget: int, by: str | N
             screen.print(module.as_table(shown, by, screen.width))
         else:
             _note(nothing())
+
+
+def _make_facts(capture: Capture, wanted: Filter) -> None:
+    """Makes the facts that are missing, for a question about the capture's whole time; says so."""
+    from recorder.query.columns import between
+
+    if between(wanted.node) == (None, None) and (made := capture.make_facts()):
+        _note(made)
 
 
 def _fields(columns: Iterable[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rich.console import RenderableType
@@ -32,12 +33,21 @@ Elements = Callable[[Pair], Iterable[Element]]
 
 
 class Line(dict[str, Any]):
-    """The sums of a group, by column; columns of collected values hold sets."""
+    """The sums of a group, by column. Columns of collected values hold sets, with `collected` values in all."""
+
+    collected = 0
 
     def add(self, **numbers: int | None) -> None:
         """Adds to sums. None: unknown, which counts as nothing."""
         for name, number in numbers.items():
             self[name] = self.get(name, 0) + (number or 0)
+
+    def collect(self, name: str, value: Any) -> None:
+        """Adds to a column of collected values."""
+        values = self.setdefault(name, set())
+        before = len(values)
+        values.add(value)
+        self.collected += len(values) - before
 
     def seen(self, at_ns: int) -> None:
         """Takes a time into `first` and `last`."""
@@ -109,19 +119,24 @@ def _of_clients(pair: Pair, head: Mapping[str, Any], elements: Iterable[Element]
     codes = pair.reading.codes if pair.reading else ()
     faults = sum(not is_normal(head["api_key"], code) for code in codes)
     key, version = head["api_key"], head["version"]
-    taken = versions_in(FLOORS_OF, key) if key is not None and head["dialect"] == c.KAFKA else range(0)
+    taken = _taken(key) if key is not None and head["dialect"] == c.KAFKA else range(0)
     is_below = version is not None and bool(taken) and version < taken.start
 
     def add(line: Line) -> None:
         line.add(exchanges=1, errors=faults, sent=head["sent"], received=head["received"])
-        line.setdefault("connections", set()).add((head["session"], head["connection"]))
-        too_old = line.setdefault("too old", set())
+        line.collect("connections", (head["session"], head["connection"]))
         if is_below:
-            too_old.add(f"{head['api']} {version} (from {taken.start})")
+            line.collect("too old", f"{head['api']} {version} (from {taken.start})")
         line.seen(head["at"])
 
     host = (head["client"][1] or "").rpartition(":")[0]
     yield (head["client_id"], host, head["principal"], head["software"], head["software_version"]), add
+
+
+@cache
+def _taken(api_key: int) -> range:
+    """The versions of an API that Kafka 4.0 takes."""
+    return versions_in(FLOORS_OF, api_key)
 
 
 _APIS_OF_RECORDS = condition("api", "==", *(Api(key, c.KAFKA) for key in (keys.PRODUCE, keys.FETCH, keys.SHARE_FETCH)))
@@ -168,18 +183,16 @@ def grouped(
     collected = 0
     for pair in passed:
         for key, add in grouping.keyed(pair, head(pair), elements(pair)):
-            line = lines.setdefault(key, Line())
-            before = _values_in(line)
+            line = lines.get(key)
+            if line is None:
+                line = lines[key] = Line()
+            before = line.collected
             add(line)
-            collected += _values_in(line) - before
+            collected += line.collected - before
             if (len(lines) + collected) * LINE_SIZE > most:
                 raise OverBudget(f"counting by {', '.join(grouping.by)} makes more than {in_bytes(most)}")
     found = [dict(zip(grouping.by, key, strict=True)) | _told(line) for key, line in lines.items()]
     return sorted(found, key=lambda line: -line[grouping.order])
-
-
-def _values_in(line: Line) -> int:
-    return sum(len(value) for value in line.values() if isinstance(value, set))
 
 
 def _told(line: Line) -> dict[str, Any]:
@@ -188,7 +201,7 @@ def _told(line: Line) -> dict[str, Any]:
         found[name] = moment(found[name])
     if "connections" in found:
         found["connections"] = len(found["connections"])
-        found["too old"] = sorted(found["too old"])
+        found["too old"] = sorted(found.get("too old", ()))
     return found
 
 

@@ -19,6 +19,7 @@ from recorder.capture.reader import Row
 from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.inspect.layouts import Cells, Layouts
 from recorder.reading.exchanges import Pair
+from recorder.reading.known import answered
 from recorder.terminal import count, milliseconds, size
 
 TITLES = {"time": "time (UTC)", "direction": "", "frame": "frame", "exchange": "exchange", "client": "client"}
@@ -80,14 +81,20 @@ def short_exchange_id(row: Row) -> str:
 def frame_cells(row: Row, most: int = DEFAULT_BUDGET) -> Cells:
     """A frame as a line under FRAME_TITLES. A response's row must hold its body if the capture has it.
 
+    A row of which facts tell the errors needs none.
+
     `most`: the limit in bytes of memory for its error codes.
     """
     notes = [row[c.CLIENT_ID] or "", "by proxy" if row[c.MADE_BY] == c.BY_PROXY else ""]
-    reading = row_errors(row, budget=Budget(most)) if row[c.KIND] == c.RESPONSE else None
+    reading = _reading(row, most) if row[c.KIND] == c.RESPONSE else None
     notes += [errors_text(reading, row[c.API_KEY]) if reading else "", row[c.NOTE] or ""]
     notes += ["one-way" if row[c.AWAITS] is False else "", "masked" if row[c.MASKED] else ""]
     cells = _shared_cells(row) | {"frame": short_id(row), "size": size(row[c.SIZE]), "ms": _ms(row[c.LATENCY_NS])}
     return Cells(cells | {"direction": "<-" if row[c.KIND] == c.RESPONSE else "->"}, _joined(notes))
+
+
+def _reading(response: Row, most: int) -> ResponseErrors:
+    return answered(response) or row_errors(response, budget=Budget(most))
 
 
 def exchange_cells(pair: Pair) -> Cells:
@@ -140,7 +147,7 @@ def frame_json(row: Row, most: int = DEFAULT_BUDGET) -> str:
     `most`: as for `frame_cells`.
     """
     facts = {name: value for name, value in row.items() if name not in (c.AT, c.FRAME) and value is not None}
-    errors = errors_json(row_errors(row, budget=Budget(most))) if row[c.KIND] == c.RESPONSE else {}
+    errors = errors_json(_reading(row, most)) if row[c.KIND] == c.RESPONSE else {}
     return json.dumps({"id": frame_id(row), "at": moment(row[c.AT_NS]), **facts, **errors})
 
 

@@ -37,8 +37,6 @@ class PartlyKnown(dict[str, Any]):
 
 Element = Mapping[str, Any]
 UNKNOWN_ELEMENT: Final[Element] = PartlyKnown()
-# of a response that holds no error: nothing else is known
-WITHOUT_ERROR: Final[Element] = PartlyKnown(error=0)
 # of a subject without elements, so that conditions on its head have one to be met by
 NO_ELEMENT: Final[Element] = {}
 Truth = bool | None

@@ -4,6 +4,7 @@
     rows         frames in the order of arrival, read file by file
     exchanges    pairs requests with responses in one pass
     heads        what a filter may ask of a frame's or an exchange's head
+    known        what facts say of frames, so that they need not be opened; which exchanges may pass a filter
     elements     what a frame says of partitions, groups, members, batches, records, for filters
     told         what other frames tell: names of topics, clients' software
     passing      frames and exchanges that pass a filter; counts those of which nobody can tell

@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -23,10 +24,12 @@ from recorder.capture import frames as c
 from recorder.capture.fact_files import State, hour_key, state_of, stems
 from recorder.capture.partitions import FACTS_FOLDER
 from recorder.capture.reader import Row, files, last_ns
-from recorder.capture.remote import Place, S3Path, file_system_of, place_at
+from recorder.capture.remote import Place, S3Path, file_system_of, place_at, size_of
+from recorder.capture.session import is_live, sessions
 from recorder.facts.frame import opened
 from recorder.facts.rows import frame_of
 from recorder.facts.tables import TABLES
+from recorder.facts_at_hand import facts_at_hand
 from recorder.query.evaluation import Element
 from recorder.query.language import parse
 from recorder.query.shorthand import Filter
@@ -34,6 +37,7 @@ from recorder.query.syntax import EVERYTHING, Node, resolved
 from recorder.reading import passing
 from recorder.reading.elements import shown
 from recorder.reading.exchanges import Pair
+from recorder.reading.known import NO_FACTS, TABLES_READ, Known
 from recorder.reading.passing import Judge, Unsure, judge
 from recorder.reading.rows import Choice, none
 from recorder.ready import ready_at
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
     from recorder.reading.records import LogRecord, Text
 
 Item = TypeVar("Item")
+# bytes of frames; fewer are read in so little time that facts spare less than a start of Python takes
+WORTHWHILE = 16 << 20
 
 
 class Judged:
@@ -148,17 +154,25 @@ class Capture:
         return Passed(passing.frames(self.folder, found, wanted, bodies=bodies, most=self.budget), found)
 
     def exchanges(
-        self, where: str | Filter = "", *, columns: Collection[str] = (), with_normal: Node | None = None
+        self,
+        where: str | Filter = "",
+        *,
+        columns: Collection[str] = (),
+        with_normal: Node | None = None,
+        brief: bool = False,
     ) -> Passed[Pair]:
         """Exchanges in the order in which they end; those without an end come last.
 
         Args:
             columns: as of `rows`.
             with_normal: a filter that exchanges pass which only an error that is a normal step keeps from passing.
+            brief: nothing is wanted but fields of filters: rows lack the columns that have none, and `allowed_ms`
+                stays unknown, for which requests of long polls are opened.
         Errors: as of `rows`.
         """
         wanted, found = self.judge(where, columns, with_normal)
-        return Passed(passing.exchanges(self.folder, found, wanted, most=self.budget), found)
+        made = passing.exchanges(self.folder, found, wanted, brief=brief, most=self.budget)
+        return Passed(made, found)
 
     def records(
         self, where: str | Filter = "", *, grep: re.Pattern[str] | None = None, text: Text = shown
@@ -177,12 +191,28 @@ class Capture:
 
         wanted, found = self.judge(where)
         matches = None if grep is None else matching(grep, text)
-        every = log_records(self.folder, wanted, found.unsure, matches=matches, most=self.budget, text=text)
+        every = log_records(
+            self.folder, wanted, found.unsure, matches=matches, known=self._known, most=self.budget, text=text
+        )
         return Passed(every, found)
 
     def values(self, row: Row) -> dict[str, Any]:
         """The decoded values of a frame that has its bytes. Errors: Unreadable."""
         return opened(frame_of(row), Budget(self.budget))
+
+    def make_facts(self) -> str | None:
+        """Makes the facts that are missing, where later questions gain by them: of a finished capture on this machine.
+
+        Returns a line that says what was made. A first question about all of the capture takes little longer by it.
+        Errors: DamagedFileError, UnknownFormatError.
+        """
+        if isinstance(self.folder, S3Path) or any(is_live(self.folder, session) for session in sessions(self.folder)):
+            return None
+        if sum(size_of(file.path) for file in files(self.folder)) < WORTHWHILE:
+            return None
+        found = facts_at_hand(self.folder, tables=TABLES_READ)
+        self._known = Known(found.files, self.budget)
+        return found.made
 
     def filter(self, where: str | Filter) -> Filter:
         """The filter of a text, with its times as ns since 1970. An empty text passes everything.
@@ -201,7 +231,16 @@ class Capture:
     ) -> tuple[Node, Judge]:
         """A filter's tree, and what applies it. Arguments, errors: as of `exchanges`."""
         wanted = self.filter(where)
-        return wanted.node, judge(self.folder, wanted, frozenset(columns), most=self.budget, with_normal=with_normal)
+        made = judge(
+            self.folder, wanted, frozenset(columns), known=self._known, most=self.budget, with_normal=with_normal
+        )
+        return wanted.node, made
+
+    @cached_property
+    def _known(self) -> Known:
+        if isinstance(self.folder, S3Path):
+            return NO_FACTS
+        return Known(facts_at_hand(self.folder, make=False, tables=TABLES_READ).files, self.budget)
 
 
 class GrowingCapture(Capture):

@@ -6,29 +6,30 @@ both sides, joined by key. Each one inherits what is said of the whole: the grou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from proxy.wire import records
+from proxy.wire.apis import known
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
-from proxy.wire.places import WHOLE, errors, named, partitions, topics
+from proxy.wire.places import WHOLE, errors, is_marked, named, partitions, topics
 from recorder.capture import frames as c
 from recorder.capture.reader import Row
-from recorder.facts.frame import RESPONSE, Frame, Unreadable, opened, why
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, Unreadable, opened, why
 from recorder.facts.rows import frame_of
 from recorder.facts.topic_partitions import PARTITION_FACTS, read_facts
 from recorder.facts.topics import PARTITION_APIS, Place, id_text, places
-from recorder.query.evaluation import UNKNOWN, UNKNOWN_ELEMENT, Element
+from recorder.query.evaluation import UNKNOWN, UNKNOWN_ELEMENT, Element, PartlyKnown
 from recorder.query.fields import OF_BATCHES, OF_ELEMENTS, OF_RECORDS, OF_RESPONSES
-from recorder.reading.told import Told
 
 # the reason why a side is unknown whose frame fell into a gap
 LOST = "lost"
 # fields that are columns of the partitions' facts, by the name of the column
-_COLUMNS = {
+FIELD_OF_COLUMN = {
     "topic": "topic",
     "topic_id": "topic_id",
     "partition": "partition",
@@ -43,9 +44,19 @@ _COLUMNS = {
     "transactional_id": "transactional_id",
     "producer_id": "producer_id",
 }
-_AT = [(at, _COLUMNS[column.name]) for at, column in enumerate(PARTITION_FACTS.own) if column.name in _COLUMNS]
+_AT = [
+    (at, FIELD_OF_COLUMN[column.name])
+    for at, column in enumerate(PARTITION_FACTS.own)
+    if column.name in FIELD_OF_COLUMN
+]
 # what names a group, a member, a transaction: marks of fields in messages -> fields of a filter
 _MARKS = {"group_id": "group", "member_id": "member", "transactional_id": "transactional_id"}
+# fields that only those APIs have whose messages have one of the marks
+_NEEDS_MARK = {**{name: (mark,) for mark, name in _MARKS.items()}, "topic": ("topic_name", "topic_id")}
+_NEEDS_MARK |= {"partition": ("partition",)}
+# fields that only PARTITION_APIS have
+_OF_DATA = frozenset({"records", "bytes", "producer_id", "fetch_offset", "base_offset", "committed_offset"})
+_OF_DATA |= {"high_watermark"} | OF_BATCHES | OF_RECORDS
 # fields of a message's body that are said of the whole
 _OF_BODY = {"acks": "acks", "group_instance_id": "instance", "instance_id": "instance"}
 # a topic's, group's or transaction's name (a topic's id as text), and a partition or WHOLE
@@ -53,17 +64,48 @@ Key = tuple[str, int]
 
 
 @dataclass(slots=True)
+class Told:
+    """What other frames of a capture tell (`told`).
+
+    Attributes:
+        topics: topics' names by their ids as Kafka prints them.
+        software: library and version by session and connection.
+    """
+
+    topics: dict[str, str] = field(default_factory=dict)
+    software: dict[tuple[str, int], tuple[str | None, str | None]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Side:
-    """What one frame of an exchange says. `unread`: why it, or the rest of it, is unknown."""
+    """What one frame of an exchange says.
+
+    `unread`: why it, or the rest of it, is unknown. `has_all`: only of elements that it has something is unknown.
+    """
 
     whole: dict[str, Any] = field(default_factory=dict)
     elements: dict[Key, list[dict[str, Any]]] = field(default_factory=dict)
     unread: str | None = None
+    has_all: bool = False
 
     @property
     def number(self) -> int:
         """The number of its elements."""
         return sum(map(len, self.elements.values()))
+
+
+# more than there are versions of APIs
+@lru_cache(4096)
+def unknown_element(dialect: str, api_key: int | None, version: int | None) -> Element:
+    """The element of a frame that can't be read: what no message of its API has is not unknown."""
+    if dialect != c.KAFKA or api_key is None or version is None or not known(api_key, version):
+        return UNKNOWN_ELEMENT
+    lacking = {
+        name
+        for name, marks in _NEEDS_MARK.items()
+        if not any(is_marked(kind, api_key, mark) for kind in (REQUEST, RESPONSE) for mark in marks)
+    }
+    return PartlyKnown(dict.fromkeys(lacking if api_key in PARTITION_APIS else lacking | _OF_DATA))
 
 
 def side_of(row: Row, wanted: frozenset[str], budget: Budget) -> Side:
@@ -119,10 +161,20 @@ def _add(found: Side, key: Key, element: dict[str, Any]) -> None:
 
 def _add_partition_facts(found: Side, frame: Frame, budget: Budget) -> None:
     for group in read_facts(frame, budget):
-        for row in group.rows:
-            element = {name: row[at] for at, name in _AT if row[at] is not None}
-            name = element.get("topic") or element.get("topic_id") or ""
-            _add(found, (name, element.get("partition", WHOLE)), element)
+        _add_partitions(found, [{name: row[at] for at, name in _AT if row[at] is not None} for row in group.rows])
+
+
+def side_of_partitions(partitions: Iterable[dict[str, Any]]) -> Side:
+    """What a frame says of partitions. `partitions`: of each, the fields that have a value."""
+    found = Side()
+    _add_partitions(found, partitions)
+    return found
+
+
+def _add_partitions(found: Side, partitions: Iterable[dict[str, Any]]) -> None:
+    for element in partitions:
+        name = element.get("topic") or element.get("topic_id") or ""
+        _add(found, (name, element.get("partition", WHOLE)), element)
 
 
 def _add_batches(found: Side, frame: Frame, wanted: frozenset[str], budget: Budget) -> None:
@@ -131,8 +183,13 @@ def _add_batches(found: Side, frame: Frame, wanted: frozenset[str], budget: Budg
     _add_partition_facts(facts, frame, budget)
     by_place = {place_key(place): place for place in places(frame, budget) if place.records}
     for key, elements in facts.elements.items():
-        place = by_place.get(key)
-        inner = [] if place is None else [*_inside(place, frame, wanted, budget)]
+        place, inner = by_place.get(key), list[dict[str, Any]]()
+        try:
+            for each in () if place is None else _inside(place, frame, wanted, budget):
+                inner.append(each)
+        except Unreadable as error:
+            found.unread, found.has_all = found.unread or error.reason, True
+            inner.append(dict.fromkeys(OF_BATCHES | OF_RECORDS, UNKNOWN))
         found.elements[key] = [element | each for element in elements for each in inner] or elements
 
 
@@ -205,8 +262,13 @@ def _add_errors(found: Side, codes: Sequence[tuple[tuple[str | bytes, int] | Non
             _add(found, key, {"error": code})
 
 
-def joined(request: Side | None, response: Side | None, told: Told) -> list[Element]:
-    """The elements of an exchange. A side is None if its frame is none of the exchange's."""
+def joined(
+    request: Side | None, response: Side | None, told: Told, unknown: Element = UNKNOWN_ELEMENT
+) -> list[Element]:
+    """The elements of an exchange. A side is None if its frame is none of the exchange's.
+
+    `unknown`: the element that stands for those that can't be read.
+    """
     whole = (request.whole if request else {}) | (response.whole if response else {})
     asked, answered = (side.elements if side else {} for side in (request, response))
     found: list[dict[str, Any]] = []
@@ -215,16 +277,18 @@ def joined(request: Side | None, response: Side | None, told: Told) -> list[Elem
         found += [whole | left | right for left in lefts for right in rights]
     found = found or [whole]
     for element in found:
-        _complete(element, whole, told, response)
-    unread = [side for side in (request, response) if side and side.unread]
-    return [*found, UNKNOWN_ELEMENT] if unread else [*found]
+        _complete(element, whole, told, response, unknown)
+    lacks = [side for side in (request, response) if side and side.unread and not side.has_all]
+    return [*found, unknown] if lacks else [*found]
 
 
-def _complete(element: dict[str, Any], whole: Mapping[str, Any], told: Told, response: Side | None) -> None:
+def _complete(
+    element: dict[str, Any], whole: Mapping[str, Any], told: Told, response: Side | None, unknown: Element
+) -> None:
     if response is not None:
         element["error"] = element.get("error") or whole.get("error", 0)
-        if response.unread:
-            element.update({name: UNKNOWN for name in OF_RESPONSES if not element.get(name)})
+        if response.unread and not response.has_all:
+            element.update({name: unknown.get(name) for name in OF_RESPONSES if not element.get(name)})
     if element.get("topic") is None and element.get("topic_id"):
         element["topic"] = told.topics.get(element["topic_id"], UNKNOWN)
     if "number" in element and element.get("base_offset") is not None:

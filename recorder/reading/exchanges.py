@@ -2,14 +2,14 @@
 
 Only unpaired rows are kept: a request until its response comes, or a response that arrived before its request was
 complete. Rows that are unpaired at the end have no other half in the capture. Each body is read once, as it passes: a
-response's body for its errors and its wait, a request's for the longest wait that it allows. Bodies are kept only if
-the caller wants them.
+response's body for its errors and its wait, unless facts tell them; a request's for the longest wait that it allows.
+Bodies are kept only if the caller wants them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget, in_bytes
@@ -19,14 +19,14 @@ from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
 from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.reading.elements import Side
+from recorder.reading.known import answered
 
 # Memory of a row without its body as a Python value: two dozen columns, half of them texts.
 ROW_SIZE = 3000
 Read = Callable[[Row, ResponseErrors | None], Side | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """An exchange; one of the rows may be missing, not both. `reading`: the response's errors, if there is one."""
 
     request: Row | None
@@ -118,7 +118,8 @@ def pairs(
     """The exchanges of rows, which come in the order of arrival; rows without an exchange are skipped.
 
     Args:
-        rows: with the bodies of responses, and of requests that are long polls (`LONG_POLLS`).
+        rows: with the bodies of responses that facts don't know (`known.answered`). Without the body of a request that
+            is a long poll (`LONG_POLLS`), the wait that it allows is unknown.
         most, with_bodies, read: as of `Pairing`.
     Errors: OverBudget; the errors of `rows`.
     """
@@ -133,11 +134,15 @@ def _lines(half: Pair) -> int:
 
 def _half(row: Row, most: int, with_bodies: bool, read: Read) -> Pair:
     """A pair with one row only."""
+    is_request = row[c.KIND] == c.REQUEST
+    reading = None if is_request else answered(row) or row_errors(row, budget=Budget(most))
+    side = read(row, reading)
     kept = row if with_bodies or row.get(c.FRAME) is None else row | {c.FRAME: None}
-    if row[c.KIND] == c.REQUEST:
-        return Pair(kept, None, allowed_ms=_allowed_ms(row), only_renews=_only_renews(row), asked=read(row, None))
-    reading = row_errors(row, budget=Budget(most))
-    return Pair(None, kept, reading, told=read(row, reading))
+    if is_request:
+        if row.get(c.FRAME) is None:
+            return Pair(kept, None, asked=side)
+        return Pair(kept, None, allowed_ms=_allowed_ms(row), only_renews=_only_renews(row), asked=side)
+    return Pair(None, kept, reading, told=side)
 
 
 def _joined(later: Pair, earlier: Pair) -> Pair:
@@ -152,12 +157,12 @@ def _joined(later: Pair, earlier: Pair) -> Pair:
 
 
 def _allowed_ms(request: Row) -> int | None:
-    body, key = request.get(c.FRAME), request[c.API_KEY]
-    if body is None or request[c.DIALECT] != c.KAFKA or key not in LONG_POLLS:
+    key = request[c.API_KEY]
+    if request[c.DIALECT] != c.KAFKA or key not in LONG_POLLS:
         return None
-    return allowed_ms(body, key, request[c.API_VERSION])
+    return allowed_ms(request[c.FRAME], key, request[c.API_VERSION])
 
 
 def _only_renews(request: Row) -> bool:
-    body, key = request.get(c.FRAME), request[c.API_KEY]
-    return body is not None and request[c.DIALECT] == c.KAFKA and only_renews(body, key, request[c.API_VERSION])
+    is_kafka = request[c.DIALECT] == c.KAFKA
+    return is_kafka and only_renews(request[c.FRAME], request[c.API_KEY], request[c.API_VERSION])

@@ -34,13 +34,13 @@ from recorder.query.columns import Rows, between, rows_of_exchanges, rows_of_fra
 from recorder.query.shorthand import Filter
 from recorder.query.syntax import Node
 from recorder.reading.capture import Capture, Judged
-from recorder.reading.elements import shown
+from recorder.reading.elements import Told, shown
 from recorder.reading.exchanges import ROW_SIZE, Pair, Pairing
 from recorder.reading.heads import asked_at
 from recorder.reading.passing import Judge, bodies_of_exchanges, bodies_of_frames, was_asked_within
 from recorder.reading.records import LogRecord, Records, Text, matching, rows_of_records
 from recorder.reading.rows import ORDER, Choice, all_bodies, none, rows_of, rows_of_tables
-from recorder.reading.told import Told, has_body, learn, rows_that_tell
+from recorder.reading.told import has_body, learn, rows_that_tell
 
 Item = TypeVar("Item")
 # looks from one listing of published files to the next: a large capture has thousands
@@ -350,7 +350,7 @@ class Follower:
         return self._followed(judge, rows_of_frames(node), bodies_of_frames(judge, bodies), take)
 
     def exchanges(
-        self, where: Filter, *, columns: Iterable[str] = (), with_normal: Node | None = None
+        self, where: Filter, *, columns: Iterable[str] = (), with_normal: Node | None = None, brief: bool = False
     ) -> Followed[Pair]:
         """Exchanges as they end. Arguments: as of `Capture.exchanges`."""
         node, judge = self._capture.judge(where, frozenset(columns), with_normal)
@@ -359,7 +359,7 @@ class Follower:
         def take(item: Row | Closed) -> Iterator[Pair]:
             return filter(judge.passes, pairing.take(item))
 
-        return self._followed(judge, rows_of_exchanges(node), bodies_of_exchanges(judge), take)
+        return self._followed(judge, rows_of_exchanges(node), bodies_of_exchanges(judge, brief=brief), take)
 
     def records(self, where: Filter, *, grep: re.Pattern[str] | None = None, text: Text = shown) -> Followed[LogRecord]:
         """Records when they are produced, and when they are fetched: each time by itself.

@@ -27,14 +27,13 @@ def of_exchange(pair: Pair) -> Head:
     request, response = pair.request, pair.response
     received = response[c.SIZE] if response else None
     sent = request[c.SIZE] if request else pair.head.get(c.REQUEST_SIZE)
-    return _shared(pair.head) | {
-        "at": request[c.AT_NS] if request else asked_at(pair.head),
-        "sent": sent,
-        "received": received,
-        "size": (sent or 0) + (received or 0),
-        "outcome": pair.outcome.value,
-        **(_times(response) if response else {}),
-    }
+    head = _shared(pair.head)
+    head["at"] = request[c.AT_NS] if request else asked_at(pair.head)
+    head["sent"], head["received"], head["size"] = sent, received, (sent or 0) + (received or 0)
+    head["outcome"] = pair.outcome.value
+    if response:
+        head |= _times(response)
+    return head
 
 
 def of_half(row: Row) -> Head:
@@ -54,10 +53,14 @@ def _shared(row: Row) -> Head:
         "dialect": row[c.DIALECT],
         "version": row[c.API_VERSION],
         "client": (row[c.CLIENT_ID], row[c.CLIENT]),
-        **{
-            name: row[name]
-            for name in (c.CLIENT_ID, c.PRINCIPAL, c.SESSION, c.CLUSTER, c.CONNECTION, c.EXCHANGE, c.NODE, c.LISTENER)
-        },
+        c.CLIENT_ID: row[c.CLIENT_ID],
+        c.PRINCIPAL: row[c.PRINCIPAL],
+        c.SESSION: row[c.SESSION],
+        c.CLUSTER: row[c.CLUSTER],
+        c.CONNECTION: row[c.CONNECTION],
+        c.EXCHANGE: row[c.EXCHANGE],
+        c.NODE: row[c.NODE],
+        c.LISTENER: row[c.LISTENER],
     }
 
 

@@ -12,29 +12,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
+from proxy.wire.long_polls import LONG_POLLS
 from recorder.capture import frames as c
-from recorder.capture.reader import Row
+from recorder.capture.reader import HEADS, Row
 from recorder.capture.remote import Place
 from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.query.columns import between, rows_of_exchanges, rows_of_frames
 from recorder.query.evaluation import (
     UNKNOWN,
     UNKNOWN_ELEMENT,
-    WITHOUT_ERROR,
     Element,
+    PartlyKnown,
     Subject,
     Truth,
     element_predicate,
     predicate,
 )
-from recorder.query.fields import FIELDS, OF_ELEMENTS, Level
+from recorder.query.fields import FIELDS, OF_ELEMENTS, OF_RESPONSES, Level
 from recorder.query.shorthand import Filter
 from recorder.query.syntax import EVERYTHING, Node, names
-from recorder.reading.elements import LOST, Side, joined, side_of, unread_of
+from recorder.reading.elements import LOST, Side, Told, joined, side_of, side_of_partitions, unknown_element, unread_of
 from recorder.reading.exchanges import Pair, pairs
 from recorder.reading.heads import Head, asked_at, of_exchange, of_frame, of_half
-from recorder.reading.rows import Choice, all_bodies, none, of_exchanges, of_responses, rows
-from recorder.reading.told import Told, told
+from recorder.reading.known import NO_FACTS, Known, answered, partitions
+from recorder.reading.rows import OF_FIELDS, ByFile, Choice, none, rows
+from recorder.reading.told import told
 
 # two clocks tell when a request arrived: the wall's, and by its response the monotonic one
 _SLACK_NS = 10**9
@@ -58,6 +60,7 @@ class Judge:
 
     Args:
         told: what other frames tell; it may grow.
+        known: the capture's facts.
         columns: fields that are wanted of each subject, besides those of the filter.
         with_normal: the filter that subjects pass which only an error that is a normal step keeps from passing.
     """
@@ -68,10 +71,11 @@ class Judge:
         told: Told,
         columns: frozenset[str] = frozenset(),
         *,
+        known: Known = NO_FACTS,
         most: int = DEFAULT_BUDGET,
         with_normal: Node | None = None,
     ) -> None:
-        self.told, self._most = told, most
+        self.told, self._known, self._most = told, known, most
         self._names = names(node) | columns
         self._is_everything = node == EVERYTHING
         self._passes, self._of_element = predicate(node), element_predicate(node)
@@ -79,32 +83,49 @@ class Judge:
         self.of_elements = self._names & OF_ELEMENTS
         self.by_codes = self.of_elements == _ERRORS_ALONE
         self._needs_sides = bool(self.of_elements) and not self.by_codes
+        self._filters = [node] if with_normal is None else [node, with_normal]
         # elements are wanted even where the heads decide
         self._shows_elements = bool(columns & OF_ELEMENTS)
         self.needs_topics = "topic" in self._names
         self.needs_software = bool(self._names & {"software", "software_version"})
         self.unsure = Unsure()
 
+    @property
+    def by_file(self) -> ByFile:
+        """What facts tell of the files' rows: those that may pass, and more of each."""
+        fields = self.of_elements if self._needs_sides else frozenset[str]()
+        return ByFile(
+            where=lambda files, where: self._known.narrowed(files, self._filters, self.told.topics, where),
+            further=lambda file, heads: self._known.of_rows(file, heads, fields),
+        )
+
     def needs_body(self, row: Row) -> bool:
-        """True if the filter asks for elements, and what the row's head tells does not decide."""
+        """True if the filter asks for elements, what the row's head tells does not decide, nor do facts."""
+        return partitions(row) is None and self._needs_side(row)
+
+    def _needs_side(self, row: Row) -> bool:
         if not self._needs_sides or row[c.EXCHANGE] is None:
             return False
-        return self._may_need(self._passes(Subject(self._with_software(of_half(row)), (UNKNOWN_ELEMENT,))))
+        return self._may_need(self._passes(Subject(self._with_software(of_half(row)), (_unknown(row),))))
 
     def _may_need(self, verdict: Truth) -> bool:
         return verdict is None or (verdict and self._shows_elements)
 
     def side(self, row: Row, reading: ResponseErrors | None) -> Side | None:
         """What a frame says, if the filter asks for that. `reading`: the errors of a response."""
-        if not self.needs_body(row):
+        if not self._needs_side(row):
             return None
-        if reading and not reading.unread and not reading.codes and self._passes_without_error(row) is False:
+        if _has_no_error(reading) and self._passes_without_error(row) is False:
             return None
-        return side_of(row, self._names, Budget(self._most))
+        return self._side(row)
+
+    def _side(self, row: Row) -> Side:
+        named = partitions(row)
+        return side_of(row, self._names, Budget(self._most)) if named is None else side_of_partitions(named)
 
     def _passes_without_error(self, row: Row) -> Truth:
         """The verdict on a response that is known to hold no error."""
-        return self._passes(Subject(self._with_software(of_half(row)), (WITHOUT_ERROR,)))
+        return self._passes(Subject(self._with_software(of_half(row)), (_unknown(row, error=0),)))
 
     def passes(self, pair: Pair) -> bool:
         """True for an exchange that passes; counts those that may pass."""
@@ -117,7 +138,9 @@ class Judge:
         return self._values(self._subject(pair), columns)
 
     def elements(self, pair: Pair) -> list[Element]:
-        """The elements of an exchange that passed which meet the filter."""
+        """The elements of an exchange that passed which meet the filter; [] if none are asked for."""
+        if not self.of_elements:
+            return []
         subject = self._subject(pair)
         return [each for each in subject.elements if self._of_element(subject, each)]
 
@@ -130,7 +153,8 @@ class Judge:
         return self._values(Subject(self._with_software(of_frame(row)), self._of_frame(row)[0]), columns)
 
     def _subject(self, pair: Pair) -> Subject:
-        return Subject(self.head(pair), self._elements(pair.reading, _request(pair), pair.told))
+        unknown = _unknown(pair.head, **_of_response(pair.response, pair.reading))
+        return Subject(self.head(pair), self._elements(pair.reading, _request(pair), pair.told, unknown))
 
     def _values(self, subject: Subject, columns: Sequence[str]) -> dict[str, Any]:
         passing = [each for each in subject.elements if self._of_element(subject, each)]
@@ -145,19 +169,22 @@ class Judge:
         """The elements of a frame, and why some of them are unknown."""
         reading = side = None
         is_response = row[c.KIND] == c.RESPONSE
-        if self.by_codes:
-            reading = row_errors(row, budget=Budget(self._most)) if is_response else None
-        elif self.frame_needs_body(row):
-            side = side_of(row, self._names, Budget(self._most))
-        sides = (None, side) if is_response else (side, None)
-        return self._elements(reading, *sides), self._why(reading, *sides)
+        if self.by_codes or self._frame_needs_side(row):
+            reading = self._frame_reading(row) if is_response and "error" in self.of_elements else None
+            side = None if self.by_codes else self._side(row)
+        request, response = (None, side) if is_response else (side, None)
+        unknown = _unknown(row, **_of_response(row if is_response else None, reading))
+        return self._elements(reading, request, response, unknown), self._why(reading, request, response)
+
+    def _frame_reading(self, row: Row) -> ResponseErrors:
+        return answered(row) or row_errors(row, budget=Budget(self._most))
 
     def _elements(
-        self, reading: ResponseErrors | None, request: Side | None, response: Side | None
+        self, reading: ResponseErrors | None, request: Side | None, response: Side | None, unknown: Element
     ) -> Sequence[Element]:
         if self.by_codes:
             return _codes(reading)
-        return joined(request, response, self.told) if self._needs_sides else ()
+        return joined(request, response, self.told, unknown) if self._needs_sides else ()
 
     def _why(self, reading: ResponseErrors | None, request: Side | None, response: Side | None) -> str:
         if self.by_codes:
@@ -166,9 +193,14 @@ class Judge:
 
     def frame_needs_body(self, row: Row) -> bool:
         """As `needs_body`, of a frame by itself."""
+        if row[c.KIND] == c.RESPONSE and "error" in self.of_elements and answered(row) is None:
+            return self.by_codes or self._frame_needs_side(row)
+        return partitions(row) is None and self._frame_needs_side(row)
+
+    def _frame_needs_side(self, row: Row) -> bool:
         if not self._needs_sides:
             return False
-        return self._may_need(self._passes(Subject(self._with_software(of_frame(row)), (UNKNOWN_ELEMENT,))))
+        return self._may_need(self._passes(Subject(self._with_software(of_frame(row)), (_unknown(row),))))
 
     def _judged(self, subject: Subject, unread: str) -> bool:
         found = self._passes(subject)
@@ -197,6 +229,23 @@ def _request(pair: Pair) -> Side | None:
     return pair.asked if pair.request else Side(unread=LOST)
 
 
+def _unknown(row: Row, **known: int | None) -> Element:
+    """The element of a frame that can't be read, or of its exchange. `known`: what is known of it all the same."""
+    found = unknown_element(row[c.DIALECT], row[c.API_KEY], row[c.API_VERSION])
+    return PartlyKnown({**found, **known}) if known else found
+
+
+def _of_response(response: Row | None, reading: ResponseErrors | None) -> dict[str, int | None]:
+    """What is known of all elements of an exchange whose request can't be read."""
+    if response is None:
+        return dict.fromkeys(OF_RESPONSES)
+    return {"error": 0} if _has_no_error(reading) else {}
+
+
+def _has_no_error(reading: ResponseErrors | None) -> bool:
+    return reading is not None and not reading.unread and not reading.codes
+
+
 def _codes(reading: ResponseErrors | None) -> Sequence[Element]:
     """Elements with nothing but the codes of a response."""
     if reading is None:
@@ -211,16 +260,17 @@ def judge(
     wanted: Filter,
     columns: frozenset[str] = frozenset(),
     *,
+    known: Known = NO_FACTS,
     most: int = DEFAULT_BUDGET,
     with_normal: Node | None = None,
 ) -> Judge:
     """The judge of a filter, which knows what the capture tells. Errors: as of `told`."""
     asked = wanted.names | columns
     needs_topics, needs_software = "topic" in asked, bool(asked & {"software", "software_version"})
-    known = Told()
+    found = Told()
     if needs_topics or needs_software:
-        known = told(folder, topics=needs_topics, software=needs_software, most=most)
-    return Judge(wanted.node, known, columns, most=most, with_normal=with_normal)
+        found = told(folder, topics=needs_topics, software=needs_software, known=known, most=most)
+    return Judge(wanted.node, found, columns, known=known, most=most, with_normal=with_normal)
 
 
 def frames(
@@ -240,34 +290,36 @@ def bodies_of_frames(judge: Judge, bodies: Choice = none) -> Choice:
     """Selects the bodies that the judge of frames needs, and `bodies`."""
 
     def needed(row: Row) -> bool:
-        return bodies(row) or judge.frame_needs_body(row) or (judge.by_codes and of_responses(row))
+        return bodies(row) or judge.frame_needs_body(row)
 
     return needed
 
 
-def bodies_of_exchanges(judge: Judge) -> Choice:
-    """Selects the bodies that pairing and the judge of exchanges need."""
+def bodies_of_exchanges(judge: Judge, *, brief: bool = False) -> Choice:
+    """Selects the bodies that pairing and the judge of exchanges need. `brief`: as of `exchanges`."""
 
     def needed(row: Row) -> bool:
-        return of_exchanges(row) or judge.needs_body(row)
+        if row[c.KIND] == c.RESPONSE:
+            return answered(row) is None or judge.needs_body(row)
+        return (not brief and row[c.API_KEY] in LONG_POLLS) or judge.needs_body(row)
 
     return needed
 
 
 def exchanges(
-    folder: Place, judge: Judge, node: Node, *, with_bodies: bool = False, most: int = DEFAULT_BUDGET
+    folder: Place, judge: Judge, node: Node, *, brief: bool = False, most: int = DEFAULT_BUDGET
 ) -> Iterator[Pair]:
     """The exchanges that pass, in the order in which they end; those without an end come last.
 
-    Errors: OverBudget; the errors of `rows`.
+    `brief`: nothing is wanted but fields of filters: the rows have OF_FIELDS, and no request is opened for the longest
+    wait that it allows. Errors: OverBudget; the errors of `rows`.
     """
-    wanted = rows_of_exchanges(node)
     since_ns, until_ns = between(node)
 
-    needed = all_bodies if with_bodies else bodies_of_exchanges(judge)
-    found = rows(folder, wanted, bodies=needed, most=most)
+    heads, needed = OF_FIELDS if brief else HEADS, bodies_of_exchanges(judge, brief=brief)
+    found = rows(folder, rows_of_exchanges(node), bodies=needed, most=most, by=judge.by_file, heads=heads)
     in_time = (row for row in found if was_asked_within(row, since_ns, until_ns))
-    for pair in pairs(in_time, most=most, with_bodies=with_bodies, read=judge.side):
+    for pair in pairs(in_time, most=most, read=judge.side):
         if judge.passes(pair):
             yield pair
 

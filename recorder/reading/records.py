@@ -32,13 +32,14 @@ from recorder.facts.topics import Place as PartitionPlace
 from recorder.facts.topics import places
 from recorder.query.columns import Rows
 from recorder.query.evaluation import UNKNOWN, Element, PartlyKnown, Subject, Truth, predicate
-from recorder.query.syntax import Node, names, required, together
-from recorder.reading.elements import Side, shown
+from recorder.query.syntax import EQUAL, Comparison, Node, names, required, together
+from recorder.reading.elements import Side, Told, shown
 from recorder.reading.exchanges import ROW_SIZE, Pair, pairs
 from recorder.reading.heads import of_exchange
+from recorder.reading.known import NO_FACTS, Known
 from recorder.reading.passing import Unsure
-from recorder.reading.rows import all_bodies, rows
-from recorder.reading.told import Told, told
+from recorder.reading.rows import ByFile, all_bodies, rows
+from recorder.reading.told import told
 
 _FETCHES = (keys.FETCH, keys.SHARE_FETCH)
 _ASSIGNING = (keys.SYNC_GROUP, keys.LEAVE_GROUP, keys.CONSUMER_GROUP_HEARTBEAT, keys.SHARE_GROUP_HEARTBEAT)
@@ -122,7 +123,8 @@ class Records:
         self._text = text
         self._told, self._matches, self._unsure, self._most = known, matches, unsure, most
         own = together(*(part for part in required(node) if names(part) <= _OWN))
-        self._is_own, self._passes = predicate(own), predicate(node)
+        self._own, self._is_own, self._passes = own, predicate(own), predicate(node)
+        self._needles = _needles(own)
         self._records: dict[tuple[Any, ...], LogRecord] = {}
         self._passing: set[tuple[Any, ...]] = set()
         self._holding: dict[Who, dict[tuple[str, str | None], frozenset[str]]] = defaultdict(dict)
@@ -153,6 +155,9 @@ class Records:
             batches, error = place.batches
             try:
                 for batch in batches:
+                    if batch.count is not None and self._holds_none(place.records, batch):
+                        number += batch.count
+                        continue
                     for record in () if batch.control else records.read_batch(place.records, batch, budget=budget):
                         if self._is_wanted(_of_record(element, record, frame.side, self._text), record):
                             taken.append((number, record))
@@ -161,6 +166,23 @@ class Records:
                 raise Unreadable(why(broken, frame)) from None
             if error:
                 raise Unreadable(why(error, frame))
+
+    def _holds_none(self, data: bytes, batch: records.Batch) -> bool:
+        """True if no record of a batch has a key or value that must be there. Errors: WireError for a damaged batch."""
+        if batch.control or batch.codec is not records.Compression.NONE or not self._needles:
+            return False
+        if all(any(data.find(each, batch.start, batch.end) >= 0 for each in either) for either in self._needles):
+            return False
+        records.verify(data, batch)
+        return True
+
+    def by_file(self, known: Known) -> ByFile:
+        """What facts tell of the files' rows: those about partitions that may be wanted."""
+        assigning = ds.field(c.API_KEY).isin(_ASSIGNING)
+        return ByFile(
+            where=lambda files, where: known.narrowed(files, [self._own], self._told.topics, where, assigning),
+            further=lambda file, heads: known.of_rows(file, heads, ()),
+        )
 
     def _is_wanted(self, element: Element, record: records.Record) -> Truth:
         if self._is_own(Subject({}, (element,))) is False:
@@ -286,6 +308,7 @@ def log_records(
     unsure: Unsure,
     *,
     matches: Matches | None = None,
+    known: Known = NO_FACTS,
     most: int = DEFAULT_BUDGET,
     text: Text = shown,
 ) -> Iterator[LogRecord]:
@@ -293,10 +316,12 @@ def log_records(
 
     Args:
         unsure, matches, most, text: as of `Records`.
+        known: the capture's facts.
     Errors: OverBudget; the errors of `rows`.
     """
-    log = Records(node, told(folder, topics=True, software=False, most=most), matches, unsure, most, text)
-    every = rows(folder, rows_of_records(), bodies=all_bodies, most=most)
+    of_topics = told(folder, topics=True, software=False, known=known, most=most)
+    log = Records(node, of_topics, matches, unsure, most, text)
+    every = rows(folder, rows_of_records(), bodies=all_bodies, most=most, by=log.by_file(known))
     for pair in pairs(every, most=most, read=log.read):
         log.add(pair)
     yield from log.passing()
@@ -305,6 +330,18 @@ def log_records(
 def rows_of_records(api_keys: Sequence[int] = (keys.PRODUCE, *_FETCHES, *_ASSIGNING)) -> Rows:
     """The frames that carry records, and those that tell the members of groups; or those of some APIs."""
     return Rows(ds.field(c.API_KEY).isin([*api_keys]) & (ds.field(c.DIALECT) == c.KAFKA))
+
+
+def _needles(own: Node) -> list[list[bytes]]:
+    """Bytes of which a record that passes must hold one of each list. `shown` would show other bytes with escapes."""
+    exact = (
+        part
+        for part in required(own)
+        if isinstance(part, Comparison) and part.field.name in ("key", "value") and part.operator == EQUAL
+    )
+    return [
+        [value.encode() for value in part.values] for part in exact if not any("\\" in each for each in part.values)
+    ]
 
 
 def matching(grep: re.Pattern[str], text: Text = shown) -> Matches:

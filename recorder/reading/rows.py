@@ -11,8 +11,10 @@ import heapq
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -22,12 +24,15 @@ from recorder.capture import frames as c
 from recorder.capture.reader import GROUP, HEADS, READING, ROW, Bodies, CaptureFile, Row, files, row_groups
 from recorder.capture.remote import Place
 from recorder.query.columns import Rows, rows_of_ids
+from recorder.reading.known import Further, KnownRow, answered
 
 # Rows that become Python values at a time: enough for speed, few enough for large bodies.
 _AT_ONCE = 256
 # the columns that the order of arrival is by
 ORDER = (c.AT_NS, c.SESSION, c.CONNECTION, c.SEQUENCE)
-_COLUMNS = [*HEADS, GROUP, ROW]
+# without columns of which no field of a filter is made
+OF_FIELDS = tuple(name for name in HEADS if name not in (c.AT, c.MONO_NS, c.FIRST_MONO_NS, c.CORRELATION_ID, c.STORED))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # returns True for frames whose bodies are wanted
 Choice = Callable[[Row], bool]
 
@@ -43,8 +48,8 @@ def all_bodies(row: Row) -> bool:
 
 
 def of_responses(row: Row) -> bool:
-    """Selects the bodies of responses, which hold errors."""
-    return bool(row[c.KIND] == c.RESPONSE)
+    """Selects the bodies of responses, which hold errors, unless facts tell these."""
+    return bool(row[c.KIND] == c.RESPONSE) and answered(row) is None
 
 
 def of_exchanges(row: Row) -> bool:
@@ -52,19 +57,50 @@ def of_exchanges(row: Row) -> bool:
     return of_responses(row) or row[c.API_KEY] in LONG_POLLS
 
 
-def rows(folder: Place, wanted: Rows, *, bodies: Choice = none, most: int = DEFAULT_BUDGET) -> Iterator[Row]:
+class ByFile(NamedTuple):
+    """What else tells how the files of a session are read, and of their rows.
+
+    Attributes:
+        where: of the session's files, and the expression for all wanted rows: the expression for each of the files.
+        further: of a file and of its heads in the order of arrival: what facts tell of each row; None: nothing.
+    """
+
+    where: Callable[[Sequence[CaptureFile], Any], Callable[[CaptureFile], Any]] = lambda _, where: lambda _: where
+    further: Callable[[CaptureFile, Any], Iterator[Further] | None] = lambda _, heads: None
+
+
+ALL_FILES = ByFile()
+
+
+def rows(
+    folder: Place,
+    wanted: Rows,
+    *,
+    bodies: Choice = none,
+    most: int = DEFAULT_BUDGET,
+    by: ByFile = ALL_FILES,
+    heads: Sequence[str] = HEADS,
+) -> Iterator[Row]:
     """The wanted frames, oldest first, as dicts of all columns.
 
     Args:
         bodies: selects the frames whose bodies are read; other bodies are null.
         most: the limit in bytes of memory for the heads and bodies of all open sessions together.
+        by: what else tells of files and rows.
+        heads: the columns besides `frame`: all, or OF_FIELDS.
     Errors: OverBudget, DamagedFileError, UnknownFormatError.
     """
-    return rows_of(files(folder), wanted, bodies=bodies, most=most)
+    return rows_of(files(folder), wanted, bodies=bodies, most=most, by=by, heads=heads)
 
 
 def rows_of(
-    found: Iterable[CaptureFile], wanted: Rows, *, bodies: Choice = none, most: int = DEFAULT_BUDGET
+    found: Iterable[CaptureFile],
+    wanted: Rows,
+    *,
+    bodies: Choice = none,
+    most: int = DEFAULT_BUDGET,
+    by: ByFile = ALL_FILES,
+    heads: Sequence[str] = HEADS,
 ) -> Iterator[Row]:
     """As `rows`, of these files alone. Those of a session come in the order of its log."""
     sessions: dict[str, list[CaptureFile]] = defaultdict(list)
@@ -73,13 +109,18 @@ def rows_of(
             sessions[file.session].append(file)
     allowance = Allowance(READING, most)
     streams = (
-        (min(file.hour_ns for file in found), _session(found, wanted, bodies, allowance)) for found in sessions.values()
+        (min(file.hour_ns for file in found), _session(found, wanted, bodies, allowance, by, heads))
+        for found in sessions.values()
     )
     return _merged(sorted(streams, key=itemgetter(0)))
 
 
 def _merged(streams: list[tuple[int, Iterator[Row]]]) -> Iterator[Row]:
     """Merges streams of rows in order. `streams`: (a time not after the stream's first row, rows), in order of time."""
+    if len(streams) == 1:
+        # nothing to merge: a row costs no comparison
+        yield from streams[0][1]
+        return
     closed = deque(streams)
     heads: list[tuple[tuple[Any, ...], int, Row, Iterator[Row]]] = []
     while heads or closed:
@@ -119,15 +160,23 @@ def tables(folder: Place, kind: str, columns: Sequence[str], *, most: int = DEFA
         yield from row_groups(file, columns, allowance=Allowance(READING, most))
 
 
-def _session(found: Sequence[CaptureFile], wanted: Rows, bodies: Choice, allowance: Allowance) -> Iterator[Row]:
+def _session(
+    found: Sequence[CaptureFile],
+    wanted: Rows,
+    bodies: Choice,
+    allowance: Allowance,
+    by: ByFile,
+    heads: Sequence[str],
+) -> Iterator[Row]:
+    where = by.where(found, wanted.expression)
     for file in found:
         left = allowance.left
-        groups = list(row_groups(file, _COLUMNS, where=wanted.expression, allowance=allowance))
+        groups = list(row_groups(file, [*heads, GROUP, ROW], where=where(file), allowance=allowance))
         taken = left - allowance.left
         if groups:
             table = _in_order(groups)
             with closing(Bodies(file, allowance)) as opened:
-                yield from _with_bodies(opened, table, bodies)
+                yield from _with_bodies(opened, table, bodies, by.further(file, table))
         allowance.give_back(taken)
 
 
@@ -144,9 +193,26 @@ def _in_order(tables: Sequence[Any]) -> Any:
     return pa.concat_tables(tables).sort_by([(name, "ascending") for name in ORDER])
 
 
-def _with_bodies(found: Bodies, table: Any, bodies: Choice) -> Iterator[Row]:
-    for batch in table.to_batches(max_chunksize=_AT_ONCE):
-        for row in batch.to_pylist():
-            row[c.FRAME] = found.of(row) if bodies(row) else None
-            del row[GROUP], row[ROW]
-            yield row
+def _with_bodies(found: Bodies, heads: Any, bodies: Choice, further: Iterator[Further] | None) -> Iterator[Row]:
+    for values in _as_rows(heads):
+        row: Row = dict(values) if further is None else KnownRow(values, *next(further))
+        row[c.FRAME] = found.of(row) if bodies(row) else None
+        del row[GROUP], row[ROW]
+        yield row
+
+
+def _as_rows(heads: Any) -> Iterator[Iterable[tuple[str, Any]]]:
+    """The names and values of each row. Arrow's own way takes three times as long, most of it for times with zones."""
+    names = heads.column_names
+    for batch in heads.to_batches(max_chunksize=_AT_ONCE):
+        columns = (_values(column) for column in batch.columns)
+        for values in zip(*columns, strict=False):
+            yield zip(names, values, strict=True)
+
+
+def _values(column: Any) -> Iterable[Any]:
+    if column.null_count == len(column):
+        return repeat(None)
+    if not pa.types.is_timestamp(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    return (None if at is None else _EPOCH + timedelta(microseconds=at) for at in column.cast(pa.int64()).to_pylist())

@@ -5,32 +5,26 @@ A topic's id never changes its name, so a later answer also serves earlier frame
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from proxy.wire import keys
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget, in_bytes
 from recorder.capture import frames as c
-from recorder.capture.reader import Row
+from recorder.capture.reader import Row, files
 from recorder.capture.remote import Place
 from recorder.facts.frame import RESPONSE, Unreadable, opened
 from recorder.facts.names import ANSWERED_NAMES
 from recorder.facts.names import read as read_names
 from recorder.facts.rows import frame_of
 from recorder.query.columns import Rows
-from recorder.reading.rows import rows
+from recorder.reading.elements import Told
+from recorder.reading.known import NO_FACTS, Known
+from recorder.reading.rows import rows, rows_of
 
 # bytes of memory of a name
 _NAME_SIZE = 500
-
-
-@dataclass(slots=True)
-class Told:
-    """Topics' names by their ids as Kafka prints them; library and version by session and connection."""
-
-    topics: dict[str, str] = field(default_factory=dict)
-    software: dict[tuple[str, int], tuple[str | None, str | None]] = field(default_factory=dict)
 
 
 def rows_that_tell(*, topics: bool, software: bool) -> Rows:
@@ -44,12 +38,33 @@ def rows_that_tell(*, topics: bool, software: bool) -> Rows:
     return Rows(wanted & (ds.field(c.DIALECT) == c.KAFKA))
 
 
-def told(folder: Place, *, topics: bool, software: bool, most: int = DEFAULT_BUDGET) -> Told:
-    """What the frames of a capture tell. Errors: OverBudget, and those of `rows`."""
+def told(folder: Place, *, topics: bool, software: bool, known: Known = NO_FACTS, most: int = DEFAULT_BUDGET) -> Told:
+    """What a capture tells, by facts or by its frames. Errors: OverBudget, and those of `rows`."""
     found = Told()
-    for row in rows(folder, rows_that_tell(topics=topics, software=software), bodies=has_body, most=most):
-        learn(found, row, most)
+    asked = rows_that_tell(topics=topics, software=software)
+    if not known:
+        _learn_all(found, rows(folder, asked, bodies=has_body, most=most), most)
+        return found
+    # in the order of the log: what a connection says last counts
+    for file in files(folder):
+        named, libraries = known.names(file) if topics else {}, known.software(file) if software else {}
+        if named is None or libraries is None:
+            _learn_all(found, rows_of([file], asked, bodies=has_body, most=most), most)
+        else:
+            found.topics.update(named)
+            found.software.update(libraries)
+            _check(found, most)
     return found
+
+
+def _learn_all(found: Told, told: Iterable[Row], most: int) -> None:
+    for row in told:
+        learn(found, row, most)
+
+
+def _check(found: Told, most: int) -> None:
+    if (len(found.topics) + len(found.software)) * _NAME_SIZE > most:
+        raise OverBudget(f"keeping names makes more than {in_bytes(most)}")
 
 
 def has_body(row: Row) -> bool:
@@ -63,8 +78,7 @@ def learn(found: Told, row: Row, most: int) -> None:
         return
     with suppress(Unreadable):
         _add(found, row, Budget(most))
-    if (len(found.topics) + len(found.software)) * _NAME_SIZE > most:
-        raise OverBudget(f"keeping names makes more than {in_bytes(most)}")
+    _check(found, most)
 
 
 def _add(found: Told, row: Row, budget: Budget) -> None:

@@ -90,7 +90,7 @@ def choose(folder: Path, options: Options, wanted: Filter, say: Callable[[str], 
         return Choice(options, wanted)
     from recorder.reading.capture import Capture
 
-    passed = Capture(folder, []).exchanges(wanted)
+    passed = Capture(folder, []).exchanges(wanted, brief=True)
     chosen = frozenset(Origin(*(pair.head[name] for name in (c.SESSION, c.CONNECTION, c.EXCHANGE))) for pair in passed)
     if unread := passed.unsure.unread.total():
         say(f"note: of {unread} exchanges nobody can tell whether they pass --where: they are left out")

@@ -89,12 +89,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(folder: Path, kind: str, rows: list[Row], part: str = "date=2026-11-21/hour=12", first: int = 1) -> None:
+def write(
+    folder: Path,
+    kind: str,
+    rows: list[Row],
+    part: str = "date=2026-11-21/hour=12",
+    first: int = 1,
+    row_group_size: int = 4,
+) -> None:
     schema = frames_schema() if kind == "frames" else events_schema()
     place = folder / kind / part
     place.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist(rows, schema)
-    pq.write_table(table, place / f"{rows[0]['session']}-{first}-{first}.parquet", row_group_size=4)
+    pq.write_table(table, place / f"{rows[0]['session']}-{first}-{first}.parquet", row_group_size=row_group_size)
 
 
 @pytest.fixture

@@ -10,8 +10,17 @@ import pytest
 
 from proxy.wire import catalog
 from proxy.wire.apis import MessageKind, versions
-from proxy.wire.keys import DELETE_RECORDS, DELETE_TOPICS, FETCH, METADATA, OFFSET_FETCH, PRODUCE, SHARE_GROUP_DESCRIBE
-from proxy.wire.places import FORGOTTEN, Level, at, leave_out, named, partitions, topics
+from proxy.wire.keys import (
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    FETCH,
+    HEARTBEAT,
+    METADATA,
+    OFFSET_FETCH,
+    PRODUCE,
+    SHARE_GROUP_DESCRIBE,
+)
+from proxy.wire.places import FORGOTTEN, Level, at, is_marked, leave_out, named, partitions, topics
 from tests.strategies import EVERY_MESSAGE, at_path, must_codec, values_of
 from tests.tables import each_row
 
@@ -116,3 +125,10 @@ def test_the_values_of_a_mark_are_those_of_all_its_fields(mark: str) -> None:
             wanted = [one for value in flat for one in (value if isinstance(value, list) else [value])]
             found = named(kind, key, values, mark)
             assert Counter(found) == Counter(one for one in wanted if one is not None), (kind, key, version)
+
+
+def test_a_message_has_a_mark_if_a_field_of_some_version_has_it() -> None:
+    assert is_marked("request", HEARTBEAT, "group_id")
+    assert not is_marked("request", HEARTBEAT, "topic_name")
+    assert is_marked("response", METADATA, "topic_id")
+    assert not is_marked("response", 2000, "topic_name")

@@ -481,7 +481,7 @@ def test_columns_are_those_that_are_asked_for(folder: Path) -> None:
 
 
 def test_what_is_masked_is_counted_where_a_filter_asks_for_it(folder: Path) -> None:
-    result = run("exchanges", folder, "--api", "DescribeConfigs", "topic == x")
+    result = run("exchanges", folder, "--api", "DescribeConfigs", "instance == x")
     assert result.stderr.splitlines()[-1].startswith("note: of 1 exchange nobody can tell whether it passes (")
 
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import recorder
 from proxy.wire import records
 from proxy.wire.keys import API_VERSIONS, FETCH, HEARTBEAT, METADATA, PRODUCE
-from recorder.query.evaluation import Subject, predicate
-from recorder.query.fields import OF_ELEMENTS
+from recorder.query.evaluation import PartlyKnown, Subject, predicate
+from recorder.query.fields import OF_ELEMENTS, OF_RESPONSES
 from recorder.query.language import FilterError, parse
 from recorder.reading.capture import Capture
-from recorder.reading.elements import LOST, Side, joined
+from recorder.reading.elements import LOST, Side, joined, unknown_element
 from recorder.reading.heads import of_exchange
 from recorder.reading.told import told
 from recorder.ready import NoCapture
@@ -123,6 +123,13 @@ def test_what_is_masked_passes_neither_a_filter_nor_its_not_and_is_counted(captu
     assert passed.unsure.unread["masked"] == 1
 
 
+@pytest.mark.parametrize("text", ["topic == secret", "not topic == secret"])
+def test_what_no_message_of_an_api_has_is_not_unknown_where_one_can_t_be_read(capture: Capture, text: str) -> None:
+    passed = capture.exchanges(f"api == DescribeConfigs and {text}")
+    assert len([*passed]) == text.startswith("not")
+    assert not passed.unsure.unread
+
+
 CONDITIONS = [
     *("api == Produce", "api == Fetch", "client == writer", "connection in (1, 7)", "size > 100", "latency > 1ms"),
     *("at >= 12:00:03", "at < 12:00:13", "outcome == answered", "node == 1", "principal ~ '*'", "sent > 60"),
@@ -152,7 +159,13 @@ def test_opening_only_what_may_pass_lists_the_same(capture: Capture, text: str) 
     expected = []
     for pair in capture.exchanges("", columns=OF_ELEMENTS):
         request = (pair.asked if pair.request else Side(unread=LOST)) if asks_requests else Side()
-        if passes(Subject(of_exchange(pair), joined(request, pair.told, known))):
+        head, reading = pair.head, pair.reading
+        certain: dict[str, int | None] = {} if pair.response else dict.fromkeys(OF_RESPONSES)
+        if reading and reading.unread is None and not reading.codes:
+            certain["error"] = 0
+        unknown = unknown_element(head["dialect"], head["api_key"], head["api_version"])
+        elements = joined(request, pair.told, known, PartlyKnown({**unknown, **certain}))
+        if passes(Subject(of_exchange(pair), elements)):
             expected.append(f"{pair.head['connection']}/e{pair.head['exchange']}")
     assert sorted(listed(capture, text)) == sorted(expected)
 

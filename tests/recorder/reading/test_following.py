@@ -20,9 +20,9 @@ from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
 from recorder.query.columns import Rows
 from recorder.reading.capture import GrowingCapture
+from recorder.reading.elements import Told
 from recorder.reading.following import CaptureGone, Closed, Follower, Following, Wanted
 from recorder.reading.rows import all_bodies, rows
-from recorder.reading.told import Told
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Chunk, Player, Talk
 from tests.tables import each_row
