@@ -146,7 +146,7 @@ class Where(NamedTuple):
 
         # nobody else may reach an engine that was not asked for by its name
         may_be = are_reached and can_leave_network()
-        if may_be and sum(place.size for place in places) <= SMALL:
+        if may_be and sum(place.size for place in places) <= min(SMALL, _memory() // MEMORY_FACTOR):
             return True
         lack = missing()
         if lack and may_be:
@@ -157,6 +157,11 @@ class Where(NamedTuple):
         return False
 
 
+def _memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 # the master that is meant unless another one is given
 _HERE = "local[*]"
 # set by `spark-submit`
@@ -164,6 +169,8 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 # Bytes of Parquet of frames up to which the embedded engine answers sooner than Spark, with hardly more memory
 # (docs/performance.md).
 SMALL = 800_000_000
+# A report's memory on the embedded engine is about five times these bytes; it may take half of the machine's.
+MEMORY_FACTOR = 10
 
 _ENGINE = click.option(
     "--engine",
@@ -173,7 +180,7 @@ _ENGINE = click.option(
     envvar=ENGINE_VARIABLE,
     show_envvar=True,
     help="What answers: the embedded engine, which needs no Java, or Spark. auto: embedded for a capture of up to "
-    f"{SMALL // 10**6} MB on this machine, unless Spark's options are given.",
+    f"{SMALL // 10**6} MB on this machine (and a tenth of its memory), unless Spark's options are given.",
 )
 _SPARK = (
     click.option(

@@ -33,8 +33,7 @@ from recorder.analysis.place import Files, Place
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import SOURCES, captured
 from recorder.analysis.store import StoreGone, check_found
-from recorder.capture.frames import FRAMES_FOLDER
-from recorder.capture.reader import REMOVED_MEANWHILE
+from recorder.capture.frames import FRAMES_FOLDER, REMOVED_MEANWHILE
 from recorder.capture.remote import SCHEME, is_url, reason_of
 from recorder.terminal import count, measured
 

@@ -23,7 +23,7 @@ from proxy.files import Folder, StrangeFileError
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
-from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.frames import REMOVED_MEANWHILE, DamagedFileError, UnknownFormatError
 from recorder.capture.partitions import hours
 from recorder.capture.remote import Place, S3Path, file_system_of, published_files, reason_of
 from recorder.capture.row_group import RowGroup, opened
@@ -40,8 +40,6 @@ _FIRST_US, _LAST_US = (
 )
 # two columns that are made on request: the number of a row's row group, and of the row in it, for `Bodies`
 GROUP, ROW = "_group", "_row"
-# what is said of a file that was listed and has gone
-REMOVED_MEANWHILE = "it was removed meanwhile, and asked again the command reads what is left"
 # the activity that an allowance's error names
 READING = "reading"
 # the most row groups that `Bodies` keeps. Frames of APIs that carry records have row groups of their own, so rows in
