@@ -33,7 +33,7 @@ from recorder.analysis.place import Files, Place
 from recorder.analysis.scan import files_in
 from recorder.analysis.sources import SOURCES, captured
 from recorder.analysis.store import StoreGone, check_found
-from recorder.capture.frames import FRAMES_FOLDER
+from recorder.capture.frames import FRAMES_FOLDER, REMOVED_MEANWHILE
 from recorder.capture.remote import SCHEME, is_url, reason_of
 from recorder.terminal import count, measured
 
@@ -196,20 +196,25 @@ def _answer(spark: SparkSession, place: Place, question: Callable[[Captured], An
         try:
             answer = question(captured(spark, place.folder, place.readable(), is_tiny=is_tiny, facts=place.facts))
             # the embedded engine takes a file that has gone for an empty one
-            without_facts = _without_facts("", place.facts)
-            if not without_facts:
+            without_facts, gone = _without_facts("", place.facts), _gone(place)
+            if not without_facts and not gone:
                 return answer
             broken = None
+        except FileNotFoundError:
+            without_facts, gone, broken = _without_facts("", place.facts), _gone(place), None
+            if not without_facts and not gone:
+                raise
         except (PySparkException, Py4JError) as error:
             broken = _named(str(error), place.readable())
-            without_facts = _without_facts(str(error), place.facts)
-            if broken is None and not without_facts:
+            without_facts, gone = _without_facts(str(error), place.facts), _gone(place)
+            if broken is None and not without_facts and not gone:
                 raise
             if broken is not None:
                 _check_store(place)
                 place.broken[broken] = _why(str(error), broken)
         for file in without_facts:
             del place.facts[file]
+        place.broken |= dict.fromkeys(gone, REMOVED_MEANWHILE)
         if not place.is_embedded:
             spark.catalog.clearCache()
 
@@ -221,6 +226,15 @@ def _without_facts(text: str, facts: FactFiles) -> list[str]:
         for file, tables in facts.items()
         if any(path in text or not os.path.exists(path) for path in tables.values())
     ]
+
+
+def _gone(place: Place) -> list[str]:
+    """The files that retention, or somebody else, has removed since they were listed."""
+    return [file for names in (place.readable() or {}).values() for file in names if _has_gone(file)]
+
+
+def _has_gone(file: str) -> bool:
+    return not file.startswith(SCHEME) and not os.path.exists(file)
 
 
 def _check_store(place: Place) -> None:

@@ -321,6 +321,8 @@ def _errors_of(file: CaptureFile) -> Iterator[None]:
         raise UnknownFormatError(f"{file.path}: {error}") from error
     except OverBudget as error:
         raise OverBudget(f"{file.path}: {error.reason}") from error
+    except FileNotFoundError as error:
+        raise DamagedFileError(f"{file.path} can't be read: {c.REMOVED_MEANWHILE}") from error
     # pyarrow raises UnicodeDecodeError for names in a footer that are not UTF-8
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError, DamagedFileError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else " ".join(str(error).split())

@@ -84,6 +84,26 @@ def test_a_capture_of_broken_files_alone_has_no_rows(spark: SparkSession, place:
     assert len(asked.broken) == 2
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_file_that_is_removed_meanwhile_is_left_out_and_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_told: bool
+) -> None:
+    listed = [tmp_path / "old.parquet", tmp_path / "new.parquet"]
+    for file in listed:
+        file.touch()
+
+    def question(files: Any) -> list[str]:
+        listed[0].unlink(missing_ok=True)
+        # an engine may take what has gone for an empty file
+        return [name for name in files["frames"] if (os.stat(name) if is_told else os.path.exists(name))]
+
+    monkeypatch.setattr(running, "captured", lambda _spark, _folder, files, **_: files)
+    place = Place(str(tmp_path), files={"frames": [*map(str, listed)], "events": []}, is_embedded=True)
+    assert _answer(cast(SparkSession, None), place, question) == [str(listed[1])]
+    assert place.broken.keys() == {str(listed[0])}
+    assert "removed meanwhile" in place.broken[str(listed[0])]
+
+
 def test_times_are_utc_wherever_the_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()

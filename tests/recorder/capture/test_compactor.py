@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -472,7 +473,7 @@ def test_payloads_in_the_spool_are_the_proxys_users_alone_and_columns_are_the_um
 def test_a_session_that_is_being_written_is_left_to_its_own_compactor(tmp_path, monkeypatch):
     tried: list[str] = []
 
-    def compact_session(folder: Path, session: str) -> Compacted:
+    def compact_session(folder: Path, session: str, **_: Any) -> Compacted:
         tried.append(session)
         return Compacted(True)
 

@@ -120,6 +120,13 @@ def test_a_file_that_is_called_like_no_part_of_a_capture_is_named(tmp_path: Path
         reader.files(tmp_path)
 
 
+def test_a_file_that_is_removed_while_a_capture_is_read_is_named(talks: list[Talk], tmp_path: Path) -> None:
+    file = reader.files(tmp_path)[0]
+    looks.local_path(file).unlink()
+    with pytest.raises(DamagedFileError, match=rf"{file.path.name} can't be read: it was removed meanwhile"):
+        list(reader.row_groups(file))
+
+
 @pytest.mark.parametrize("damage", ["empty", "torn", "garbage", "within", "names"])
 def test_a_file_that_is_damaged_is_named(talks: list[Talk], tmp_path: Path, damage: str) -> None:
     path = looks.local_path(reader.files(tmp_path)[0])
