@@ -196,6 +196,10 @@ class UnknownFormatError(ValueError):
     """A file that is no part of a capture, or that a program with a newer format has written."""
 
 
+# what is said of a file that was listed and has gone
+REMOVED_MEANWHILE = "it was removed meanwhile, and asked again the command reads what is left"
+
+
 class DamagedFileError(ValueError):
     """A file of a capture that can't be read. The message says why, in one line; a reader adds the file's path."""
 

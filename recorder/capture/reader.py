@@ -23,7 +23,7 @@ from proxy.files import Folder, StrangeFileError
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
-from recorder.capture.frames import REMOVED_MEANWHILE, DamagedFileError, UnknownFormatError
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.partitions import hours
 from recorder.capture.remote import Place, S3Path, file_system_of, published_files, reason_of
 from recorder.capture.row_group import RowGroup, opened
@@ -322,7 +322,7 @@ def _errors_of(file: CaptureFile) -> Iterator[None]:
     except OverBudget as error:
         raise OverBudget(f"{file.path}: {error.reason}") from error
     except FileNotFoundError as error:
-        raise DamagedFileError(f"{file.path} can't be read: {REMOVED_MEANWHILE}") from error
+        raise DamagedFileError(f"{file.path} can't be read: {c.REMOVED_MEANWHILE}") from error
     # pyarrow raises UnicodeDecodeError for names in a footer that are not UTF-8
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError, DamagedFileError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else " ".join(str(error).split())
