@@ -188,10 +188,6 @@ class Origin(NamedTuple):
     exchange: int
 
 
-# what is said of a file that was listed and has gone
-REMOVED_MEANWHILE = "it was removed meanwhile, and asked again the command reads what is left"
-
-
 class UnknownFormatError(ValueError):
     """A file that is no part of a capture, or that a program with a newer format has written."""
 

@@ -59,6 +59,7 @@ COMMANDS = (
     ("config reference", ""),
     ("compact capture --merge merged", ""),
     ("facts capture", ""),
+    ("prune capture --keep-age 7d", ""),
     ("inspect capture", ""),
     ("inspect exchanges capture --api Produce", ""),
     ("inspect frames capture --limit 3", ""),

@@ -61,7 +61,7 @@ def test_columns_with_one_value_are_left_out_first_and_named_with_it() -> None:
     rows = [("mock", name, "", number, AT) for number, name in enumerate(("orders", "bills"), 10**9)]
     lines = on_a_terminal(Found(USES, rows), 24)
     assert lines[:3] == ["uses, 2026-11-27", "topic bytes", "orders 1000000000"]
-    left_out = "cluster (mock in all rows), principal (empty in all rows), at (07:36:38.123 in all rows)"
+    left_out = "cluster (mock in all rows), at (07:36:38.123 in all rows)"
     assert " ".join(lines[4:]) == f"no room here for: {left_out}"
 
 
@@ -75,7 +75,7 @@ def test_the_fourth_name_of_a_row_is_left_out_before_its_numbers() -> None:
 
 def test_the_columns_of_a_single_row_are_left_out_from_the_right() -> None:
     lines = on_a_terminal(Found(USES, [("mock", "orders", "", 1, AT)]), 30)
-    assert lines[1:] == ["cluster topic principal bytes", "mock orders 1", "no room here for: at"]
+    assert lines[1:] == ["cluster topic bytes", "mock orders 1", "no room here for: at"]
 
 
 def test_times_of_several_days_have_their_day_and_are_not_broken() -> None:
