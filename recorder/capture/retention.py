@@ -383,6 +383,7 @@ class Keeper:
         self._say = say
         self._remover = remover or Remover(folder)
         self._next_look = self._next_round = 0.0
+        self._has_more = True
         self._told = ""
         self._news: list[tuple[Unit, Reason]] = []
         self.size = self.files = self.bytes = 0
@@ -394,13 +395,15 @@ class Keeper:
             return
         self._next_look = now + LOOK_SECONDS
         try:
-            if now < self._next_round and not self._remover.is_low():
+            if now < self._next_round and not (self._has_more and self._remover.is_low()):
                 return
             self._next_round = now + ROUND_SECONDS
             done = self._remover.round()
         except OSError as error:
             self._say_once(f"nothing is removed: {error}")
             return
+        # where nothing is left to remove, a round at each look would only cost time
+        self._has_more = done is not None and bool(done.went)
         if done is not None:
             self._tell(done)
 

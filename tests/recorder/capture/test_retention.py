@@ -401,6 +401,27 @@ def test_one_process_at_a_time_removes(tmp_path: Path) -> None:
     assert left(tmp_path) == segments_of("s", 1)
 
 
+def test_below_the_floor_a_keeper_hurries_only_while_something_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "LOOK_SECONDS", 0)
+    write(tmp_path, "s", 9, 1)
+    keep(tmp_path, "s", keep_free=Floor(share=0.5))
+    rounds: list[Round | None] = []
+    one = remover(tmp_path, free=0)
+    real = one.round
+
+    def counted() -> Round | None:
+        rounds.append(real())
+        return rounds[-1]
+
+    monkeypatch.setattr(one, "round", counted)
+    keeper = Keeper(tmp_path, lambda line: None, one)
+    for _ in range(4):
+        keeper.look()
+    assert [len(done.went) for done in rounds if done] == [1, 0]
+
+
 def test_a_keeper_says_what_went_and_why_nothing_goes(tmp_path: Path) -> None:
     write(tmp_path, "s", 9, 1)
     keep(tmp_path, "s", keep_age=HOUR)
