@@ -184,7 +184,12 @@ class Judge:
     ) -> Sequence[Element]:
         if self.by_codes:
             return _codes(reading)
-        return joined(request, response, self.told, unknown) if self._needs_sides else ()
+        if not self._needs_sides:
+            return ()
+        found = joined(request, response, self.told, unknown)
+        is_partly_read = response is not None and response.unread and not response.has_all
+        whole = PartlyKnown({**unknown, **(request.whole if request else {})})
+        return [*found, *_further_codes(found, reading, whole)] if is_partly_read else found
 
     def _why(self, reading: ResponseErrors | None, request: Side | None, response: Side | None) -> str:
         if self.by_codes:
@@ -253,6 +258,17 @@ def _codes(reading: ResponseErrors | None) -> Sequence[Element]:
     if reading.unread:
         return (UNKNOWN_ELEMENT,)
     return [{"error": code} for code in reading.codes] or [{"error": 0}]
+
+
+def _further_codes(found: Sequence[Element], reading: ResponseErrors | None, whole: Element) -> Iterator[Element]:
+    """An element for each code of a response that no element has: codes may be readable where their places are not.
+
+    `whole`: what is known of all elements.
+    """
+    if reading is not None and not reading.unread:
+        known: list[Any] = [each.get("error") for each in found]
+        for code in (Counter(reading.codes) - Counter(known)).elements():
+            yield PartlyKnown({**whole, "error": code})
 
 
 def judge(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import recorder
 from proxy.wire import records
-from proxy.wire.keys import API_VERSIONS, FETCH, HEARTBEAT, METADATA, PRODUCE
+from proxy.wire.keys import API_VERSIONS, FETCH, HEARTBEAT, METADATA, PRODUCE, SYNC_GROUP
 from recorder.query.evaluation import PartlyKnown, Subject, predicate
 from recorder.query.fields import OF_ELEMENTS, OF_RESPONSES
 from recorder.query.language import FilterError, parse
@@ -128,6 +128,26 @@ def test_what_no_message_of_an_api_has_is_not_unknown_where_one_can_t_be_read(ca
     passed = capture.exchanges(f"api == DescribeConfigs and {text}")
     assert len([*passed]) == text.startswith("not")
     assert not passed.unsure.unread
+
+
+@pytest.mark.parametrize(
+    ("text", "is_listed"),
+    [
+        ("error", True),
+        ("error == INVALID_REQUEST", True),
+        ("group == billing and error", True),
+        ("error == REBALANCE_IN_PROGRESS", False),
+    ],
+)
+def test_a_code_counts_where_the_rest_of_its_answer_can_t_be_read(text: str, is_listed: bool, tmp_path: Path) -> None:
+    asked = request(1, 1, 0, SYNC_GROUP, 3, values={"group_id": "billing", "generation_id": 1, "member_id": "m"})
+    answer = response(2, 1, 1, SYNC_GROUP, 3, values={"error_code": 42, "assignment": b"tasks"})
+    answer["frame"] = answer["frame"][:-3]
+    write(tmp_path, "frames", [asked, answer])
+    opened = recorder.open(tmp_path)
+    assert listed(opened, text) == ["1/e0"] * is_listed
+    by_element = opened.exchanges(text, columns=["member"])
+    assert [by_element.values(pair, ["error"]) for pair in by_element] == [{"error": [42]}] * is_listed
 
 
 CONDITIONS = [
