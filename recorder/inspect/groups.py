@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from proxy.wire import keys
 from proxy.wire.error_codes import kafka_error
@@ -26,6 +27,12 @@ from recorder.query.values import Api
 from recorder.reading.exchanges import Pair
 from recorder.terminal import Column, count, fitted, size
 
+# the column of CLIENTS that names what an older broker alone takes
+TOO_OLD = "too old"
+_TIMES = ("first", "last")
+_NUMBERS = ("exchanges", "records", "bytes", "errors", "times", "connections", "sent", "received", "partition")
+# what a narrow terminal leaves out, first to last; all else goes after it
+_LEFT_OUT = ("last", "first", "principal", "software_version", "host", "received", "sent", "connections", "software")
 # bytes of memory of a line, as of a value that it collects
 LINE_SIZE = 1000
 Key = tuple[Any, ...]
@@ -126,7 +133,7 @@ def _of_clients(pair: Pair, head: Mapping[str, Any], elements: Iterable[Element]
         line.add(exchanges=1, errors=faults, sent=head["sent"], received=head["received"])
         line.collect("connections", (head["session"], head["connection"]))
         if is_below:
-            line.collect("too old", f"{head['api']} {version} (from {taken.start})")
+            line.collect(TOO_OLD, f"{head['api']} {version} (from {taken.start})")
         line.seen(head["at"])
 
     host = (head["client"][1] or "").rpartition(":")[0]
@@ -162,7 +169,7 @@ ERRORS = Grouping(
 CLIENTS = Grouping(
     "Clients",
     ("client_id", "host", "principal", "software", "software_version"),
-    ("connections", "exchanges", "errors", "sent", "received", "first", "last", "too old"),
+    ("connections", "exchanges", "errors", "sent", "received", "first", "last", TOO_OLD),
     ("software", "software_version"),
     EVERYTHING,
     _of_clients,
@@ -197,11 +204,11 @@ def grouped(
 
 def _told(line: Line) -> dict[str, Any]:
     found = dict(line)
-    for name in ("first", "last"):
+    for name in _TIMES:
         found[name] = moment(found[name])
     if "connections" in found:
         found["connections"] = len(found["connections"])
-        found["too old"] = sorted(found.get("too old", ()))
+        found[TOO_OLD] = sorted(found.get(TOO_OLD, ()))
     return found
 
 
@@ -214,12 +221,21 @@ def plain_cells(grouping: Grouping, line: Mapping[str, Any]) -> list[Any]:
 def as_table(grouping: Grouping, lines: list[dict[str, Any]], width: int) -> RenderableType:
     """The lines as a table that fits into `width`."""
     names = [*grouping.by, *grouping.counted]
-    columns = [
-        Column(name, is_number=_is_number(name), rank=0 if name in (grouping.by[0], grouping.order) else at)
-        for at, name in enumerate(names)
-    ]
-    cells = [[_cell(name, line.get(name)) for name in names] for line in lines]
-    return fitted(grouping.title, columns, cells, width)
+    columns = [Column(name, is_number=_is_number(name), rank=_rank(grouping, name)) for name in names]
+    days = {line[name].split()[0] for line in lines for name in _TIMES}
+    # one day stands in the title alone
+    day = f"{days.pop()} " if len(days) == 1 else ""
+    cells = [[_cell(name, line.get(name)).removeprefix(day) for name in names] for line in lines]
+    table = fitted(grouping.title + (f", {day.strip()} (UTC)" if day else ""), columns, cells, width)
+    if TOO_OLD in grouping.counted and not any(line[TOO_OLD] for line in lines):
+        return Group(table, Text("None is too old for Kafka 4.0.", "dim"))
+    return table
+
+
+def _rank(grouping: Grouping, name: str) -> int:
+    if name in (grouping.by[0], grouping.order):
+        return 0
+    return len(_LEFT_OUT) - _LEFT_OUT.index(name) + 1 if name in _LEFT_OUT else 1
 
 
 def cells(line: Mapping[str, Any]) -> Cells:
@@ -240,7 +256,8 @@ ERROR_LAYOUTS: Layouts = (
 
 
 def _is_number(name: str) -> bool:
-    return name in ("exchanges", "records", "bytes", "errors", "times", "connections", "sent", "received", "partition")
+    """True for columns that are not folded: numbers, and times."""
+    return name in _TIMES or name in _NUMBERS
 
 
 def _cell(name: str, value: Any) -> str:

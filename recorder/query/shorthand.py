@@ -18,8 +18,8 @@ from recorder.query.language import parse
 from recorder.query.syntax import ALONE, EQUAL, LIKE, UNEQUAL, Comparison, Node, Or, condition, names, together
 from recorder.query.values import client, pattern
 
-# what makes the value of a flag a pattern
-_WILD = re.compile(r"[*?\[]")
+# what makes the value of a flag a pattern; a client may be an IPv6 address in brackets
+_WILD, _WILD_CLIENT = re.compile(r"[*?\[]"), re.compile(r"[*?]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _condition(name: str, values: Sequence[Any]) -> Node:
     if name == "session":
         # how its name begins will do
         return _either([Comparison(field, LIKE, (pattern(_literal(each) + "*", field),)) for each in values])
-    made: list[Any] = [client(each) if name == "client" else each for each in values]
+    made: list[Any] = [client(each) if name == "client" and not _WILD_CLIENT.search(each) else each for each in values]
     # a key is bytes of the user's own
     wild = [each for each in made if name != "key" and _is_pattern(each)]
     exact = [each for each in made if each not in wild]

@@ -24,6 +24,9 @@ from recorder.query.syntax import LIKE, UNLIKE
 _NUMBER = re.compile(r"-?[0-9]+")
 # the name that lists have for a key without a name
 _UNNAMED = re.compile(r"api ([0-9]+)", re.IGNORECASE)
+# decimal sizes, as tables show them
+_DECIMAL = re.compile(r"([0-9]{1,12}(?:\.[0-9]+)?)(kB|MB|GB|TB)", re.IGNORECASE)
+_DECIMALS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _NANOSECONDS = 10**9
 # what makes a text more than the beginning of names; a pattern that begins with ! leaves out
 _SPECIAL = re.compile(r"[*?\[\]]|\A!")
@@ -97,7 +100,10 @@ def _number(text: str) -> int:
 def _size(text: str) -> int:
     size = read_size(text)
     if size is None:
-        raise ValueError(f"{quoted(text)} is no size: right would be 64KiB, 1MiB or 500 (bytes)")
+        found = _DECIMAL.fullmatch(text)
+        size = None if found is None else round(float(found[1]) * _DECIMALS[found[2].lower()])
+    if size is None:
+        raise ValueError(f"{quoted(text)} is no size: right would be 64KiB, 1.5MB or 500 (bytes)")
     return size
 
 

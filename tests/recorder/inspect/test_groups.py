@@ -91,6 +91,25 @@ def test_counts_are_csv_with_a_header_and_tables(counted: Path) -> None:
     assert "payments" in shown
 
 
+@pytest.mark.parametrize("columns", [60, 80, 160])
+def test_at_any_width_clients_tell_who_is_too_old(columns: int, counted: Path) -> None:
+    shown = CliRunner().invoke(inspect, ["clients", str(counted)], env={"COLUMNS": str(columns)}).stdout
+    assert "too old" in shown
+    assert "None is" not in shown
+    assert "Produce 2" in shown
+
+
+def test_a_capture_without_clients_that_are_too_old_says_so(counted: Path) -> None:
+    shown = CliRunner().invoke(inspect, ["clients", str(counted), "--client", "writer"]).stdout
+    assert shown.splitlines()[-1] == "None is too old for Kafka 4.0."
+
+
+def test_the_day_of_all_times_stands_in_the_title_alone(counted: Path) -> None:
+    title, *lines = CliRunner().invoke(inspect, ["topics", str(counted)], env={"COLUMNS": "160"}).stdout.splitlines()
+    assert title.endswith(", 2026-11-21 (UTC)")
+    assert not any("2026-11-21" in line for line in lines)
+
+
 def test_counts_are_bounded(counted: Path) -> None:
     done = CliRunner().invoke(inspect, ["topics", str(counted), "--budget", "1500"])
     assert done.exit_code == 3

@@ -39,6 +39,7 @@ SUBJECTS = [
         ({"given": {"key": ["b*"]}}, "key == 'b*'"),
         ({"given": {"client": ["app"], "topic": ["payments"]}}, "client == app and topic == payments"),
         ({"given": {"client": ["10.0.0.1"]}}, "client == 10.0.0.1"),
+        ({"given": {"client": ["a*", "[::1]"]}}, "client ~ 'a*' or client == '[::1]'"),
         ({"given": {}, "errors": FAULTS}, "error"),
         ({"given": {}, "errors": ALL}, "error != NONE"),
         ({"given": {"topic": ["orders*"]}, "errors": FAULTS}, "topic ~ 'orders*' and error"),
