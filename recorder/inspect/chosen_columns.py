@@ -21,7 +21,7 @@ from recorder.terminal import milliseconds, size
 Values = Mapping[str, Any]
 # the columns of CSV, if the user does not choose
 FRAME_COLUMNS = ("id", "at", "kind", "client", "client_id", "node", "api", "version", "size", "latency")
-EXCHANGE_COLUMNS = (*FRAME_COLUMNS[:2], *FRAME_COLUMNS[3:8], "sent", "received", "latency", "outcome")
+EXCHANGE_COLUMNS = (*FRAME_COLUMNS[:2], *FRAME_COLUMNS[3:8], "sent", "received", "latency", "outcome", "error")
 _WIDTHS = {Kind.MOMENT: 26, Kind.NUMBER: 9, Kind.SIZE: 8, Kind.TIME: 8, Kind.CLIENT: 21, Kind.API: 18}
 _TEXT_WIDTH = 16
 _RIGHT = (Kind.NUMBER, Kind.SIZE, Kind.TIME)

@@ -110,6 +110,11 @@ def test_the_day_of_all_times_stands_in_the_title_alone(counted: Path) -> None:
     assert not any("2026-11-21" in line for line in lines)
 
 
+def test_the_csv_of_exchanges_tells_their_errors(counted: Path) -> None:
+    shown = CliRunner().invoke(inspect, ["exchanges", str(counted), "--errors", "--csv"]).stdout
+    assert [line["error"] for line in csv.DictReader(shown.splitlines())] == ["NOT_LEADER_OR_FOLLOWER"] * 2
+
+
 def test_counts_are_bounded(counted: Path) -> None:
     done = CliRunner().invoke(inspect, ["topics", str(counted), "--budget", "1500"])
     assert done.exit_code == 3
