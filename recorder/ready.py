@@ -27,8 +27,9 @@ from recorder.capture.frames import (
     format_of,
     newer_format_message,
 )
-from recorder.capture.keep import begin_reading, removed_so_far
+from recorder.capture.keep import begin_reading
 from recorder.capture.remote import Place, reason_of
+from recorder.capture.retention import removed_so_far
 from recorder.capture.session import SPOOL_FOLDER, is_live, links, open_session, sessions
 from recorder.terminal import console, count, size
 

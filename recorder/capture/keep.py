@@ -1,7 +1,7 @@
 """How much of a capture is kept: the settings of `capture.keep`, and the file in which each session declares its own.
 
     FOLDER/_keep/<session>.keep     what the session's settings keep; stays as long as files of the session do
-                 removed.json       what was removed so far, by `retention`
+                 removed.json       what was removed so far (`retention`)
                  readers.lock       held, shared, by the commands that read the capture
 
 The tap asks `RoomWatch` whether the volume has room for more. Commands `begin_reading`, so that removals wait for them.
@@ -10,32 +10,28 @@ The tap asks `RoomWatch` whether the volume has room for more. Commands `begin_r
 from __future__ import annotations
 
 import fcntl
+import json
+import math
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-from msgspec import Struct
-from msgspec.json import Decoder, encode
-from msgspec.structs import replace
+from typing import Annotated, Any, Self
 
 from proxy.files import Folder
 from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import Key
 from proxy.schema.kinds import LIMIT, SIZE, TIMEOUT, Kind, Toml
-from recorder.capture.entry_json import InvalidEntryError, decode_checked
 from recorder.capture.selection import SelectionSettings
 
 KEEP_FOLDER = "_keep"
-READERS_LOCK, REMOVED_FILE = "readers.lock", "removed.json"
+READERS_LOCK = "readers.lock"
 _SUFFIX = ".keep"
 # far more than a declaration takes
-_MAX_DECLARATION = _MAX_REMOVED = 4096
+_MAX_DECLARATION = 4096
 # a floor is a part of the volume, in percent, or a number of bytes
 _PERCENT = re.compile(r"\s*([0-9]{1,2}(?:\.[0-9]+)?)\s*%\s*")
 # where recording has stopped, it begins again at this part of the volume above the floor, where removal also ends
@@ -49,7 +45,8 @@ LOOKS = 8
 _PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0)
 
 
-class Floor(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Floor:
     """The space on the volume that stays free: a share of the volume (0 to 1), or bytes."""
 
     share: float = 0.0
@@ -65,6 +62,7 @@ class Floor(Struct, frozen=True):
 
 # so that a recorder never fills a disk that others use, too
 DEFAULT_FLOOR = Floor(share=0.05)
+NO_FLOOR = Floor()
 
 
 def _floor(raw: Any) -> Floor:
@@ -114,15 +112,23 @@ class KeepSettings(SelectionSettings):
     ] = DEFAULT_FLOOR
 
 
-class Declared(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Declared:
     """What a session's settings keep; see KeepSettings."""
 
     age: float | None = None
     size: int | None = None
-    free: Floor = Floor()
+    free: Floor = NO_FLOOR
 
-
-_DECLARATIONS = Decoder(Declared)
+    @classmethod
+    def of(cls, text: bytes) -> Self:
+        """What a file declares. Errors: ValueError, TypeError, KeyError, RecursionError."""
+        told = json.loads(text)
+        found = cls(told["age"], told["size"], Floor(**told["free"]))
+        numbers = (found.age, found.size, found.free.share, found.free.size)
+        if any(type(each) not in (int, float) or not 0 <= each < math.inf for each in numbers if each is not None):
+            raise ValueError("no numbers")
+        return found
 
 
 def declare(folder: Path, session: str, settings: KeepSettings) -> None:
@@ -131,7 +137,7 @@ def declare(folder: Path, session: str, settings: KeepSettings) -> None:
     with Folder.at(folder) as capture, capture.make_folder(KEEP_FOLDER) as keep:
         # readers may not be able to make it: they only read
         os.close(_open_readers_lock(keep))
-        keep.replace(session + _SUFFIX, encode(declared), sync=False)
+        keep.replace(session + _SUFFIX, json.dumps(asdict(declared)).encode(), sync=False)
 
 
 def declarations(keep: Folder) -> Iterator[tuple[str, Declared]]:
@@ -141,8 +147,8 @@ def declarations(keep: Folder) -> Iterator[tuple[str, Declared]]:
         status = keep.stat(name)
         if session == name or status is None or status.st_uid != os.geteuid():
             continue
-        with suppress(InvalidEntryError, FileNotFoundError):
-            yield session, decode_checked(_DECLARATIONS, keep.read(name, _MAX_DECLARATION))
+        with suppress(FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
+            yield session, Declared.of(keep.read(name, _MAX_DECLARATION))
 
 
 def forget(keep: Folder, session: str) -> None:
@@ -153,61 +159,6 @@ def forget(keep: Folder, session: str) -> None:
 def highest_floor(declared: Mapping[str, Declared], volume: int) -> int:
     """The highest floor of all, in bytes: it binds every session on the volume."""
     return max((one.free.of(volume) for one in declared.values()), default=0)
-
-
-class Reason(StrEnum):
-    """Why something is removed."""
-
-    AGE = "age"
-    SIZE = "size"
-    FREE = "free"
-
-
-class Removed(Struct, frozen=True):
-    """What was removed of a capture so far.
-
-    Attributes:
-        files, bytes: how many files, and how many bytes by reason.
-        whole_from_ns: from when on nothing was removed, in ns since 1970.
-        going: what is being removed now (`Unit.key`), and why; a crash may have left a part of it.
-    """
-
-    files: int = 0
-    bytes: dict[Reason, int] = {}
-    whole_from_ns: int = 0
-    going: tuple[str, Reason] | None = None
-
-
-_REMOVED = Decoder(Removed)
-
-
-def removed_so_far(folder: Path) -> Removed:
-    """What was removed of a capture; nothing if that can't be read."""
-    with suppress(OSError), Folder.at(folder) as capture, capture.folder(KEEP_FOLDER) as keep:
-        return _removed(keep)
-    return Removed()
-
-
-@contextmanager
-def removing(keep: Folder, key: str, reason: Reason, files: int, size: int, until_ns: int) -> Iterator[None]:
-    """Counts files that are removed within the block, unless a crash cut their removal off: then they were counted.
-
-    `key`: of the unit; `until_ns`: the time of the newest row in it. Errors: OSError.
-    """
-    before = _removed(keep)
-    if before.going != (key, reason):
-        sizes = before.bytes | {reason: before.bytes.get(reason, 0) + size}
-        before = Removed(before.files + files, sizes, max(before.whole_from_ns, until_ns), (key, reason))
-        keep.replace(REMOVED_FILE, encode(before), mode=0o666)
-    yield
-    keep.replace(REMOVED_FILE, encode(replace(before, going=None)), mode=0o666)
-
-
-def _removed(keep: Folder) -> Removed:
-    with suppress(FileNotFoundError, InvalidEntryError):
-        found: Removed = decode_checked(_REMOVED, keep.read(REMOVED_FILE, _MAX_REMOVED))
-        return found
-    return Removed()
 
 
 @contextmanager

@@ -22,28 +22,34 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.json import Decoder, encode
+from msgspec.structs import replace
 
 from proxy.files import Folder
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
+from recorder.capture.entry_json import InvalidEntryError, decode_checked
 from recorder.capture.keep import (
     KEEP_FOLDER,
     MARGIN,
     Declared,
-    Reason,
     declarations,
     forget,
     highest_floor,
-    removed_so_far,
-    removing,
     size_and_free,
     without_readers,
 )
 from recorder.capture.partitions import COMPACTED_TABLES, DONE_FOLDER, FACTS_FOLDER, hours, read_range_name
 from recorder.capture.session import SPOOL_FOLDER, sessions
 
+REMOVED_FILE = "removed.json"
+# far more than the file takes
+_MAX_REMOVED = 4096
 # between two rounds of the compactor, and between two looks at what is free
 ROUND_SECONDS, LOOK_SECONDS = 10.0, 0.5
 # how long commands that read the capture can delay a removal
@@ -53,6 +59,61 @@ _SETTLED_NS = 2 * 10**9
 # removed in this order, before the facts
 _TABLES = (c.EVENTS_FOLDER, c.FRAMES_FOLDER, c.ORIGINS_FOLDER)
 assert {*COMPACTED_TABLES} <= {*_TABLES}
+
+
+class Reason(StrEnum):
+    """Why something is removed."""
+
+    AGE = "age"
+    SIZE = "size"
+    FREE = "free"
+
+
+class Removed(Struct, frozen=True):
+    """What was removed of a capture so far.
+
+    Attributes:
+        files, bytes: how many files, and how many bytes by reason.
+        whole_from_ns: from when on nothing was removed, in ns since 1970.
+        going: what is being removed now (`Unit.key`), and why; a crash may have left a part of it.
+    """
+
+    files: int = 0
+    bytes: dict[Reason, int] = {}
+    whole_from_ns: int = 0
+    going: tuple[str, Reason] | None = None
+
+
+_REMOVED = Decoder(Removed)
+
+
+def removed_so_far(folder: Path) -> Removed:
+    """What was removed of a capture; nothing if that can't be read."""
+    with suppress(OSError), Folder.at(folder) as capture, capture.folder(KEEP_FOLDER) as keep:
+        return _removed(keep)
+    return Removed()
+
+
+@contextmanager
+def removing(keep: Folder, key: str, reason: Reason, files: int, size: int, until_ns: int) -> Iterator[None]:
+    """Counts files that are removed within the block, unless a crash cut their removal off: then they were counted.
+
+    `key`: of the unit; `until_ns`: the time of the newest row in it. Errors: OSError.
+    """
+    before = _removed(keep)
+    if before.going != (key, reason):
+        sizes = before.bytes | {reason: before.bytes.get(reason, 0) + size}
+        before = Removed(before.files + files, sizes, max(before.whole_from_ns, until_ns), (key, reason))
+        keep.replace(REMOVED_FILE, encode(before), mode=0o666)
+    yield
+    keep.replace(REMOVED_FILE, encode(replace(before, going=None)), mode=0o666)
+
+
+def _removed(keep: Folder) -> Removed:
+    with suppress(FileNotFoundError, InvalidEntryError):
+        found: Removed = decode_checked(_REMOVED, keep.read(REMOVED_FILE, _MAX_REMOVED))
+        return found
+    return Removed()
 
 
 class HeldFile(NamedTuple):

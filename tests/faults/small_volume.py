@@ -18,7 +18,7 @@ from proxy.wire import catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import PRODUCE
 from recorder.capture import session as sessions
-from recorder.capture.keep import removed_so_far
+from recorder.capture.retention import removed_so_far
 from recorder.inspect.summary import summarize
 from tests.brokers.waiting import wait_for
 from tests.faults.live import PATIENCE, LiveProxy, Load, broker, stopped_behind

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,14 +21,10 @@ from recorder.capture.keep import (
     LOOK_SECONDS,
     LOOKS,
     Floor,
-    Reason,
-    Removed,
     RoomWatch,
     begin_reading,
     declarations,
     declare,
-    removed_so_far,
-    removing,
     volume_size,
     without_readers,
 )
@@ -132,26 +127,6 @@ def test_what_cannot_be_read_declares_nothing(tmp_path: Path) -> None:
     (keep / "notes.txt").write_text("{}")
     with Folder.at(keep) as opened:
         assert dict(declarations(opened)).keys() == {"s"}
-
-
-def test_removals_are_counted_by_reason(tmp_path: Path) -> None:
-    assert removed_so_far(tmp_path) == Removed()
-    with Folder.at(tmp_path) as capture, capture.make_folder(KEEP_FOLDER) as keep:
-        with removing(keep, "1", Reason.AGE, 2, 100, 5):
-            assert removed_so_far(tmp_path).going == ("1", "age")
-        with removing(keep, "2", Reason.SIZE, 1, 10, 9):
-            pass
-        with suppress(InterruptedError), removing(keep, "3", Reason.AGE, 1, 1, 7):
-            raise InterruptedError
-        with removing(keep, "3", Reason.AGE, 1, 1, 7):
-            pass
-    assert removed_so_far(tmp_path) == Removed(4, {Reason.AGE: 101, Reason.SIZE: 10}, 9)
-
-
-def test_a_removal_for_an_unknown_reason_counts_as_none(tmp_path: Path) -> None:
-    declared(tmp_path, "s", "10%")
-    (tmp_path / KEEP_FOLDER / "removed.json").write_text('{"files": 3, "going": ["1", "whim"]}')
-    assert removed_so_far(tmp_path) == Removed()
 
 
 def test_who_reads_often_holds_one_lock(tmp_path: Path) -> None:

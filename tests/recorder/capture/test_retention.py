@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -25,15 +25,23 @@ from recorder.capture.keep import (
     KEEP_FOLDER,
     Declared,
     Floor,
-    Reason,
-    Removed,
     declare,
-    removed_so_far,
     without_readers,
 )
 from recorder.capture.partitions import hour_folders, range_name
 from recorder.capture.reader import files
-from recorder.capture.retention import Keeper, Remover, Room, Round, Unit, due
+from recorder.capture.retention import (
+    Keeper,
+    Reason,
+    Removed,
+    Remover,
+    Room,
+    Round,
+    Unit,
+    due,
+    removed_so_far,
+    removing,
+)
 from recorder.capture.session import RecordSettings
 from recorder.inspect.summary import summarize
 from tests.recorder.capture.recorded import two_sessions
@@ -326,6 +334,26 @@ def crashing_at(step: int) -> Callable[[str], None]:
             raise Crash
 
     return before
+
+
+def test_removals_are_counted_by_reason(tmp_path: Path) -> None:
+    assert removed_so_far(tmp_path) == Removed()
+    with Folder.at(tmp_path) as capture, capture.make_folder(KEEP_FOLDER) as opened:
+        with removing(opened, "1", Reason.AGE, 2, 100, 5):
+            assert removed_so_far(tmp_path).going == ("1", "age")
+        with removing(opened, "2", Reason.SIZE, 1, 10, 9):
+            pass
+        with suppress(InterruptedError), removing(opened, "3", Reason.AGE, 1, 1, 7):
+            raise InterruptedError
+        with removing(opened, "3", Reason.AGE, 1, 1, 7):
+            pass
+    assert removed_so_far(tmp_path) == Removed(4, {Reason.AGE: 101, Reason.SIZE: 10}, 9)
+
+
+def test_a_removal_for_an_unknown_reason_counts_as_none(tmp_path: Path) -> None:
+    keep(tmp_path, "s")
+    (tmp_path / KEEP_FOLDER / "removed.json").write_text('{"files": 3, "going": ["1", "whim"]}')
+    assert removed_so_far(tmp_path) == Removed()
 
 
 @pytest.mark.sweep

@@ -58,10 +58,13 @@ def test_omitted_frames_are_known_of_closed_connections(spark: SparkSession) -> 
     frames = spark.createDataFrame(rows, SCHEMA)
     found = told(
         spark,
+        *({"kind": "opened", "connection": number} for number in (1, 2, 3)),
         {"kind": "closed", "frames": 10},
         {"frames": 3},
         {"frames": 5, "connection": 2},
         {"kind": "closed", "frames": 6, "connection": 3},
+        # its beginning was removed
+        {"kind": "closed", "frames": 7, "connection": 4},
     )
     (sums,) = losses.left_out(frames, found).collect()
     # the first connection had 10 frames: 2 rows and a gap of 3; the third has no rows; the second is still open
