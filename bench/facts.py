@@ -23,6 +23,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
+from bench.contenders import KAFKA_WIRETAP
 from bench.spark_captures import CONNECTIONS, Mixture, exchanges, key_of, topic_of
 from proxy.conversation.exchange import Direction
 from recorder.capture import frames as c
@@ -113,7 +114,7 @@ def _work(command: str, capture: Path, *options: str) -> float:
 def _spent(*arguments: str) -> Spent:
     """Runs a command of kafka-wiretap to its end. Errors: CalledProcessError."""
     began, before = perf_counter(), os.times()
-    subprocess.run(["kafka-wiretap", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    subprocess.run([*KAFKA_WIRETAP, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     after = os.times()
     used = after.children_user + after.children_system - before.children_user - before.children_system
     return Spent(perf_counter() - began, used)

@@ -168,7 +168,7 @@ _HERE = "local[*]"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 # Bytes of Parquet of frames up to which the embedded engine answers sooner than Spark, with hardly more memory
 # (docs/performance.md).
-SMALL = 800_000_000
+SMALL = 1_000_000_000
 # A report's memory on the embedded engine is about five times these bytes; it may take half of the machine's.
 MEMORY_FACTOR = 10
 

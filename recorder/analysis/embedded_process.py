@@ -33,11 +33,6 @@ def _settings() -> dict[str, str]:
         "SAIL_EXECUTION__DEFAULT_PARALLELISM": "1",
         # the tables that it keeps for a session
         "SAIL_PARQUET__COMPRESSION": "uncompressed",
-        # beyond half of this machine's memory a question spills, or fails
-        "SAIL_RUNTIME__MEMORY_POOL__TYPE": "greedy",
-        "SAIL_RUNTIME__MEMORY_POOL__GREEDY__MAX_SIZE": str(
-            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-        ),
     }
 
 

@@ -173,6 +173,7 @@ def test_a_question_that_takes_too_much_memory_fails_in_a_line(monkeypatch: pyte
             first, second = (session.range(10**6).selectExpr("id", f"cast(id as string) as {one}") for one in "ab")
             first.join(second, "id").count()
 
+    monkeypatch.setenv("SAIL_RUNTIME__MEMORY_POOL__TYPE", "greedy")
     monkeypatch.setenv("SAIL_RUNTIME__MEMORY_POOL__GREEDY__MAX_SIZE", str(4 << 20))
     with pytest.raises(click.ClickException, match="more memory than it may take") as failed:
         asked()
