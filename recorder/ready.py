@@ -50,7 +50,11 @@ def ready(folder: Path) -> list[str]:
     if it holds a strange file.
     """
     try:
-        return _made_ready(folder)
+        try:
+            return _made_ready(folder)
+        except FileNotFoundError:
+            # a file was removed after it was listed; older ones go first, so the next listing is without it
+            return _made_ready(folder)
     except OSError as error:
         raise NoCapture(f"{printable(folder)} can't be read: {error.strerror or error}") from error
 

@@ -179,3 +179,20 @@ def test_a_log_that_is_no_folder_is_reported(captured: Path) -> None:
     (captured / "_spool").touch()
     (note,) = ready(captured)
     assert note.endswith("_spool is a file, not a folder")
+
+
+def test_a_file_that_is_removed_while_the_capture_is_listed_is_not_missed(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Path] = []
+
+    def listed(folder: Path) -> list[Path]:
+        calls.append(folder)
+        if len(calls) == 1:
+            raise FileNotFoundError(2, "No such file or directory")
+        return [*folder.rglob("*.parquet")]
+
+    compaction(monkeypatch, Summary())
+    monkeypatch.setattr(module, "_files", listed)
+    assert ready(captured) == []
+    assert len(calls) == 2
