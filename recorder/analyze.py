@@ -272,11 +272,18 @@ def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
         from recorder.analysis import listing
 
         return listing.page() if markdown else listing.tables()
-    if query[0] == "describe" and len(query) == 2:
+    words = query if len(query) > 1 else (*query[0].rstrip("; ").split(),)
+    if words[:1] == ("describe",) and len(words) == 2 and (len(query) == 2 or _is_table(words[1])):
         from recorder.analysis import listing
 
-        return listing.described(_check_table(query[1]))
+        return listing.described(_check_table(words[1]))
     return None
+
+
+def _is_table(name: str) -> bool:
+    from recorder.analysis.sources import SOURCES
+
+    return name in SOURCES
 
 
 def placed(folder: str, where: Where, chosen: Chosen) -> tuple[Place, list[str]]:
@@ -305,7 +312,7 @@ def _check_free(out: str) -> None:
 def _check_table(name: str) -> Any:
     from recorder.analysis.sources import SOURCES
 
-    if name not in SOURCES:
+    if not _is_table(name):
         raise click.UsageError(f"{name!r} is no table; {right_would_be(name, [*SOURCES])}")
     return SOURCES[name].table
 

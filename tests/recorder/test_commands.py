@@ -186,6 +186,7 @@ def test_sql_lists_tables_and_tells_columns_without_java(captured: Path) -> None
         "topic_use         a client that writes or reads a topic  (decodes frames: slower)"
     ]
     told = run("sql", captured, "describe", "exchanges").stdout
+    assert run("sql", captured, "describe exchanges;").stdout == told
     assert "latency_ns " in told
     assert "from the request's last byte to the answer's first byte" in told
 
