@@ -31,11 +31,19 @@ class Place:
 
     @property
     def size(self) -> float:
-        """The bytes of the files of frames; infinite behind a URL, where they are unknown."""
-        return math.inf if self.files is None else sum(size_of(place_at(file)) for file in self.files[FRAMES_FOLDER])
+        """The bytes of the files of frames that are there; infinite behind a URL, where they are unknown."""
+        return math.inf if self.files is None else sum(map(_size_of, self.files[FRAMES_FOLDER]))
 
     def readable(self) -> Files | None:
         """Returns the files that are not known to be broken; None behind a URL."""
         if self.files is None:
             return None
         return {table: [one for one in names if one not in self.broken] for table, names in self.files.items()}
+
+
+def _size_of(file: str) -> int:
+    try:
+        return size_of(place_at(file))
+    except FileNotFoundError:
+        # removed after it was listed: the question says so
+        return 0

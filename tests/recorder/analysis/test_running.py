@@ -166,6 +166,12 @@ def test_where_facts_go_while_they_are_read_frames_are_opened(tmp_path: Path, is
     assert place.broken == {}
 
 
+def test_a_file_that_is_removed_after_it_was_listed_has_no_size(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    files = [str(tmp_path / "a"), str(tmp_path / "removed")]
+    assert Place(str(tmp_path), files={"frames": files, "events": []}).size == 3
+
+
 @pytest.mark.real
 def test_a_question_that_takes_too_much_memory_fails_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked() -> None:
