@@ -26,7 +26,8 @@ def tables() -> Iterator[str]:
     """Yields a line for each table."""
     widest = max(map(len, SOURCES))
     for name, source in SOURCES.items():
-        yield f"{name:{widest}}  {source.table.row}{'  (decodes frames: slower)' if source.table.needs_bodies else ''}"
+        remark = "  (slower where frames must be opened)" if source.table.needs_bodies else ""
+        yield f"{name:{widest}}  {source.table.row}{remark}"
 
 
 def described(table: Table) -> Iterator[str]:

@@ -183,7 +183,7 @@ def test_answers_as_json_are_one_object(captured: Path, analyzed: list[Any]) -> 
 def test_sql_lists_tables_and_tells_columns_without_java(captured: Path) -> None:
     listed = run("sql", captured, "tables").stdout.splitlines()
     assert [line for line in listed if line.startswith("topic_use ")] == [
-        "topic_use         a client that writes or reads a topic  (decodes frames: slower)"
+        "topic_use         a client that writes or reads a topic  (slower where frames must be opened)"
     ]
     told = run("sql", captured, "describe", "exchanges").stdout
     assert run("sql", captured, "describe exchanges;").stdout == told
