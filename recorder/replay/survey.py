@@ -156,6 +156,8 @@ def survey(
     bases: dict[Place, int] = {}
     acquired: dict[str, dict[Place, int]] = {}
     has_begun = False
+    # Produces before the first request that is played: what their answers tell is from before
+    early = set[Origin]()
     for row in rows:
         if isinstance(row, ConnectionClosed):
             continue
@@ -174,12 +176,17 @@ def survey(
                 _add_sharing(sharing, row.exchange)
             if has_begun := has_begun or found.requests > 0:
                 _add_beginning(found, row.exchange)
+            elif row.exchange.api_key == PRODUCE and row.exchange.awaits:
+                early.add(row.exchange.origin)
         elif isinstance(row, AnswerRecorded):
             new, group = creating.pop(row.origin, set()), sharing.pop(row.origin, None)
             # the request's frame told its API; the row of its answer may name another one
             if row.api_key == CREATE_TOPICS:
                 _add_created(found, new, row)
-            _add_answer(found, bases, row, has_begun)
+            _add_answer(found, row, has_begun)
+            if row.api_key == PRODUCE and has_begun and row.origin not in early:
+                _add_offsets(bases, row)
+            early.discard(row.origin)
             if row.api_key == SHARE_FETCH:
                 _add_acquired(acquired, group, row)
         elif isinstance(row, NodeFound):
@@ -277,7 +284,7 @@ def _named(found: Survey, told: Mapping[Place, int], both: Callable[[int, int], 
     return named
 
 
-def _add_answer(found: Survey, bases: dict[Place, int], row: AnswerRecorded, has_begun: bool) -> None:
+def _add_answer(found: Survey, row: AnswerRecorded, has_begun: bool) -> None:
     if row.frame is None or row.api_key < 0:
         return
     try:
@@ -285,9 +292,7 @@ def _add_answer(found: Survey, bases: dict[Place, int], row: AnswerRecorded, has
             found.beginnings.add_answer(row.origin, row.api_key, row.ns, _values(row))
         if row.api_key == METADATA:
             _add_metadata(found, _values(row))
-        elif row.api_key == PRODUCE:
-            _add_offsets(bases, _values(row))
-        elif marked("response", row.api_key, row.version, "topic_id"):
+        elif row.api_key != PRODUCE and marked("response", row.api_key, row.version, "topic_id"):
             _add_ids(found, _values(row))
             _add_internal(found, _values(row))
     except WireError:
@@ -313,10 +318,14 @@ def _add_internal(found: Survey, values: dict[str, Any]) -> None:
     found.internal |= {topic["name"] for topic in values.get("topics") or () if topic.get("is_internal")} - {None}
 
 
-def _add_offsets(bases: dict[Place, int], answer: dict[str, Any]) -> None:
-    for each in partitions.in_answer(PRODUCE, answer):
-        if not each.values["error_code"] and each.values["base_offset"] >= 0:
-            bases.setdefault((each.topic, each.partition), each.values["base_offset"])
+def _add_offsets(bases: dict[Place, int], row: AnswerRecorded) -> None:
+    """Adds the offsets of records that the answer to a Produce tells."""
+    if row.frame is None:
+        return
+    with suppress(WireError):
+        for each in partitions.in_answer(PRODUCE, _values(row)):
+            if not each.values["error_code"] and each.values["base_offset"] >= 0:
+                bases.setdefault((each.topic, each.partition), each.values["base_offset"])
 
 
 def _new_topics(found: Survey, exchange: Exchange) -> set[str]:

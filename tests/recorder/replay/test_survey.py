@@ -8,7 +8,7 @@ from proxy.wire.keys import CREATE_TOPICS, DESCRIBE_TOPIC_PARTITIONS, METADATA, 
 from recorder.replay.plan import Exchange, Reason, Withheld
 from recorder.replay.survey import Survey, survey
 from tests.recorder.replay.simple import PRODUCE_VERSION, batch, produce
-from tests.recorder.replay.simulation import Recording, Values
+from tests.recorder.replay.simulation import MS, Recording, Values
 
 CREATE_VERSION, SHARE_VERSION, BY_ID = 5, 1, 13
 ID = b"i" * 16
@@ -89,14 +89,30 @@ def test_a_share_group_begins_at_the_lowest_offsets_that_its_members_acquired(na
     assert found(recording).first_acquired == {"g": {("a", 2): 3}}
 
 
+def produces(recording: Recording, at: float, base: int, answered_at: float | None = None) -> None:
+    topic: Values = {"topic_id": ID, "partition_data": [{"index": 2, "records": batch()}]}
+    asked = recording.asks(at, 1, PRODUCE, BY_ID, {"acks": -1, "timeout_ms": 1, "topic_data": [topic]})
+    partition = {"index": 2, "error_code": 0, "base_offset": base}
+    told = {"responses": [{"topic_id": ID, "partition_responses": [partition]}]}
+    recording.answers(at + 1 if answered_at is None else answered_at, asked, told)
+
+
 @NAMED_AT
 def test_the_first_offset_of_a_partition_is_the_first_that_an_answer_to_produce_tells(named_at: float) -> None:
     recording = Recording()
     for at, base in ((10, 7), (20, 8)):
-        topic: Values = {"topic_id": ID, "partition_data": [{"index": 2, "records": batch()}]}
-        asked: Values = {"acks": -1, "timeout_ms": 1, "topic_data": [topic]}
-        partition = {"index": 2, "error_code": 0, "base_offset": base}
-        told = {"responses": [{"topic_id": ID, "partition_responses": [partition]}]}
-        recording.exchanges(at, 1, PRODUCE, BY_ID, asked, told)
+        produces(recording, at, base)
     names(recording, named_at)
     assert found(recording).first_offsets == {("a", 2): 7}
+
+
+def test_what_was_produced_before_the_first_request_that_is_played_tells_no_first_offset() -> None:
+    recording = Recording()
+    produces(recording, 0, 3)
+    # answered after the first request that is played
+    produces(recording, 5, 4, answered_at=15)
+    names(recording, 6)
+    produces(recording, 10, 5)
+    recording.happenings.sort(key=lambda happening: happening.ns)
+    chosen = survey(recording.happenings, lambda exchange: exchange.wall_ns >= 10 * MS, lambda _: None)
+    assert chosen.first_offsets == {("a", 2): 5}
