@@ -52,6 +52,8 @@ CHOSEN = [
     fetch(b"", version=4),
     fetch(b"", current_leader={"leader_id": 2, "leader_epoch": 8}),
     response(keys.PRODUCE, 9, {"responses": [{"name": "t", "partition_responses": [{"index": 3, "error_code": 6}]}]}),
+    # cut behind its codes
+    response(keys.PRODUCE, 10, {}, frame=b"\0\0\0\1\0\1", note=c.CUT + "x"),
     response(keys.LIST_OFFSETS, 5, {"topics": [{"name": "t", "partitions": [{"partition_index": 3, "offset": 9}]}]}),
     response(
         keys.LIST_OFFSETS,

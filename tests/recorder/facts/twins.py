@@ -143,8 +143,11 @@ def transaction_answers(facts: Facts) -> list[Row]:
     for row in facts["frames"]:
         if row["api"] == "Produce":
             codes = [one["error_code"] for one in all_partitions(facts)]
-            is_refused = None if row["unread"] else bool(codes) and all(codes)
-            found.append(row | {"is_refused": is_refused})
+            unread = row["unopened"] or row["unread"] if row["partitions"] is None else None
+            is_refused = None if unread else bool(codes) and all(codes)
+            # codes may be readable where the rest of the answer is not
+            code = None if unread else row["error_code"]
+            found.append(row | {"is_refused": is_refused, "error_code": code, "unread": unread})
     return found
 
 
