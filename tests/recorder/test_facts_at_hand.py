@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from recorder.capture.fact_maker import make_missing
 from recorder.facts_at_hand import facts_at_hand
 from recorder.reading.capture import Capture
 from tests.recorder.capture.recorded import two_sessions
-from tests.s3 import Store, store
+from tests.s3 import Store
 
 
 @pytest.fixture(scope="module")
@@ -178,19 +177,6 @@ def test_a_cache_that_can_not_be_made_costs_no_answer(
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert facts_at_hand(of_another_user).files == {}
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Store]:
-    with store() as opened:
-        yield opened
-
-
-@pytest.fixture
-def s3(served: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
-    for name, value in served.environment.items():
-        monkeypatch.setenv(name, value)
-    return served
 
 
 def rows_of(opened: Capture, table: str) -> list[dict[str, Any]]:

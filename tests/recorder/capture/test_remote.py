@@ -25,19 +25,6 @@ from tests.recorder.running import run
 from tests.s3 import Store, store
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Store]:
-    with store() as opened:
-        yield opened
-
-
-@pytest.fixture
-def s3(served: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
-    for name, value in served.environment.items():
-        monkeypatch.setenv(name, value)
-    return served
-
-
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
     record(tmp_path, random.Random(3), 3, 12, 2500)

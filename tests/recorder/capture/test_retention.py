@@ -281,8 +281,8 @@ def units(draw: st.DrawFn) -> list[Unit]:
     found = []
     for hour in range(draw(st.integers(0, 8))):
         keeps = draw(st.lists(st.builds(Declared, AGES, SIZES), min_size=1, max_size=3))
-        file = retention.HeldFile("frames", "x", "s", 1, draw(st.integers(0, 1000)), 0, True)
-        found.append(Unit(str(hour), (NOW - 9 + hour) * HOUR_NS, (("date", "hour", file),), tuple(keeps)))
+        file = retention.HeldFile("frames", "date", "hour", "x", "s", 1, draw(st.integers(0, 1000)), 0, True)
+        found.append(Unit(str(hour), (NOW - 9 + hour) * HOUR_NS, (file,), tuple(keeps)))
     return found
 
 

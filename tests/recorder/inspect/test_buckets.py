@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,19 +10,6 @@ from click.testing import CliRunner, Result
 from recorder.inspect.commands import inspect
 from recorder.ready import URL_NOTE
 from tests.s3 import Store, store
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Store]:
-    with store() as opened:
-        yield opened
-
-
-@pytest.fixture
-def s3(served: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
-    for name, value in served.environment.items():
-        monkeypatch.setenv(name, value)
-    return served
 
 
 def run(*arguments: object) -> Result:
