@@ -19,7 +19,7 @@ import atexit
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -71,15 +71,17 @@ def facts_at_hand(
         make: whether those that are missing are made.
         tables: those that the caller reads; None: all.
     """
+    from recorder.capture.fact_files import stems
     from recorder.capture.remote import S3Path
 
     try:
+        every = stems(folder)
         if isinstance(folder, S3Path):
             kept = _kept_of(str(folder))
-            _copy(folder, kept)
-            return _at_hand(folder, [kept], kept if make else None, tables)
+            _copy(folder, every, kept)
+            return _at_hand(folder, every, [kept], kept if make else None, tables)
         places, into = _places(folder, with_cache)
-        return _at_hand(folder, places, into if make else None, tables)
+        return _at_hand(folder, every, places, into if make else None, tables)
     except (OSError, DamagedFileError, UnknownFormatError):
         # the frames' reader says what is wrong with the capture
         return AtHand({})
@@ -93,16 +95,15 @@ def _kept_of(url: str) -> Path:
     return Path(kept.name)
 
 
-def _copy(capture: S3Path, kept: Path) -> None:
-    """Copies facts that a bucket has and that are not here yet. They are checked where they are copied to.
+def _copy(capture: S3Path, every: Sequence[Stem], kept: Path) -> None:
+    """Copies facts that a bucket has and that are not here yet; what can't be read is left out.
 
-    Errors: as of `reader.files`. What can't be read is left out.
+    They are checked where they are copied to.
     """
-    from recorder.capture.fact_files import stems
     from recorder.capture.partitions import DONE_FOLDER, FACTS_FOLDER
 
     left = CACHE_BYTES
-    for stem in stems(capture):
+    for stem in every:
         marker = kept / FACTS_FOLDER / DONE_FOLDER / stem.name
         if not marker.exists():
             with suppress(OSError, InvalidEntryError):
@@ -154,11 +155,12 @@ def _in_cache(folder: Path) -> list[Path]:
     return [every[-1]] if all(is_ours(one) for one in every if one.exists()) else []
 
 
-def _at_hand(folder: Place, places: list[Path], into: Path | None, tables: Collection[str] | None) -> AtHand:
+def _at_hand(
+    folder: Place, every: Sequence[Stem], places: list[Path], into: Path | None, tables: Collection[str] | None
+) -> AtHand:
     """The facts in `places`; makes those that are missing in `into`. Errors: as of `fact_maker.missing`."""
-    from recorder.capture.fact_files import fact_paths, stems
+    from recorder.capture.fact_files import fact_paths
 
-    every = stems(folder)
     found = {stem: _place_of(stem, places, tables) for stem in every}
     lacking = [stem for stem, place in found.items() if place is None]
     made = _make(folder, [stem.name for stem in every if stem not in lacking], lacking, into) if into else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from proxy.files import Folder
@@ -28,6 +28,11 @@ def hour_folders(hour: int) -> tuple[str, str]:
     """The two nested partition folders of an hour, counted since 1970."""
     at = datetime.fromtimestamp(hour * 3600, UTC)
     return f"{c.DATE}={at:%Y-%m-%d}", f"{c.HOUR}={at:%H}"
+
+
+def begin_ns(date: str, hour: str) -> int:
+    """When the hour of a partition begins, in ns since 1970. Errors: ValueError for folders of no date and hour."""
+    return (datetime.fromisoformat(f"{date}T{hour}:00:00") - datetime(1970, 1, 1)) // timedelta(hours=1) * c.HOUR_NS
 
 
 def hours(capture: Folder, table_name: str) -> Iterator[tuple[str, str, Folder]]:

@@ -24,7 +24,7 @@ from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
-from recorder.capture.partitions import hours
+from recorder.capture.partitions import begin_ns, hours
 from recorder.capture.remote import Place, S3Path, file_system_of, published_files, reason_of
 from recorder.capture.row_group import RowGroup, opened
 
@@ -60,8 +60,7 @@ class CaptureFile(NamedTuple):
     @property
     def hour_ns(self) -> int:
         """When the hour of the partition begins, in ns since 1970."""
-        day = datetime.fromisoformat(self.date) - datetime(1970, 1, 1)
-        return (day.days * 24 + self.hour) * c.HOUR_NS
+        return begin_ns(self.date, f"{self.hour:02}")
 
 
 def hour_may_hold(begin_ns: int, since_ns: int | None, until_ns: int | None) -> bool:

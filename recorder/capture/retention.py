@@ -44,7 +44,7 @@ from recorder.capture.keep import (
     size_and_free,
     without_readers,
 )
-from recorder.capture.partitions import COMPACTED_TABLES, DONE_FOLDER, FACTS_FOLDER, hours, read_range_name
+from recorder.capture.partitions import COMPACTED_TABLES, DONE_FOLDER, FACTS_FOLDER, begin_ns, hours, read_range_name
 from recorder.capture.session import SPOOL_FOLDER, sessions
 
 REMOVED_FILE = "removed.json"
@@ -120,6 +120,8 @@ class HeldFile(NamedTuple):
     """A file of a session's rows. `first`: its first segment; `is_own`: it is this user's."""
 
     table: str
+    date: str
+    hour: str
     name: str
     session: str
     first: int
@@ -138,19 +140,18 @@ class Unit(NamedTuple):
     Attributes:
         key: names them: an hour, or a segment in it.
         until_ns: when their hour ends, in ns since 1970.
-        files: each with the date and the hour of its folder.
         keeps: what each of their sessions declares.
     """
 
     key: str
     until_ns: int
-    files: tuple[tuple[str, str, HeldFile], ...]
+    files: tuple[HeldFile, ...]
     keeps: tuple[Declared, ...]
 
     @property
     def size(self) -> int:
         """Bytes of all its files."""
-        return sum(file.size for *_, file in self.files)
+        return sum(file.size for file in self.files)
 
     @property
     def age(self) -> float | None:
@@ -294,7 +295,7 @@ class Remover:
                 if may_wait and reason is not Reason.FREE:
                     continue
                 self._before_step("count")
-                newest_ns = max(file.at_ns for *_, file in unit.files)
+                newest_ns = max(file.at_ns for file in unit.files)
                 until_ns = min(newest_ns, unit.until_ns)
                 with removing(keep, unit.key, reason, len(unit.files), unit.size, until_ns):
                     self._remove_files(capture, unit)
@@ -312,16 +313,17 @@ class Remover:
     def _remove_files(self, capture: Folder, unit: Unit) -> None:
         with _opened(capture, FACTS_FOLDER, DONE_FOLDER) as done:
             if done is not None:
-                for marker in sorted({Path(file.name).stem for *_, file in unit.files}):
+                for marker in sorted({Path(file.name).stem for file in unit.files}):
                     self._before_step(f"remove marker {marker}")
                     done.remove(marker)
-        for date, hour, file in sorted(unit.files, key=lambda one: _rank(one[2].table)):
+        for file in sorted(unit.files, key=lambda file: _rank(file.table)):
             self._before_step(f"remove {file.table} {file.name}")
-            with _opened(capture, *file.table.split("/"), f"{c.DATE}={date}", f"{c.HOUR}={hour}") as opened:
+            folders = *file.table.split("/"), f"{c.DATE}={file.date}", f"{c.HOUR}={file.hour}"
+            with _opened(capture, *folders) as opened:
                 if opened is not None:
                     opened.remove(file.name)
         if unit.until_ns <= self._now_ns():
-            for table, date, hour in sorted({(file.table, date, hour) for date, hour, file in unit.files}):
+            for table, date, hour in sorted({(file.table, file.date, file.hour) for file in unit.files}):
                 _remove_empty_folders(capture, table, date, hour)
 
     # what is there
@@ -345,7 +347,7 @@ class Remover:
             place, changed_ns = (table, date, hour), opened.changed_ns
             known_ns, files = known.get(place, (0, []))
             if known_ns != changed_ns:
-                files = [*_listed(table, opened)]
+                files = [*_listed(*place, opened)]
             if time.time_ns() - changed_ns > _SETTLED_NS:
                 self._listed[place] = changed_ns, files
             found[date, hour] += files
@@ -389,12 +391,12 @@ def _rank(table: str) -> int:
     return _TABLES.index(table) if table in _TABLES else len(_TABLES)
 
 
-def _listed(table: str, opened: Folder) -> Iterator[HeldFile]:
+def _listed(table: str, date: str, hour: str, opened: Folder) -> Iterator[HeldFile]:
     for name in opened.names():
         said, found = read_range_name(name), opened.stat(name)
         if said is not None and found is not None and not said.is_hidden:
-            is_own = found.st_uid == os.geteuid()
-            yield HeldFile(table, name, said.session, said.first, found.st_size, found.st_mtime_ns, is_own)
+            of_file = found.st_size, found.st_mtime_ns, found.st_uid == os.geteuid()
+            yield HeldFile(table, date, hour, name, said.session, said.first, *of_file)
 
 
 def units_of(
@@ -417,17 +419,16 @@ def units_of(
                 parts[f"{hour}/{file.session}-{file.first}"].append(file)
         for key, part in parts.items():
             keeps = tuple(declared[session] for session in sorted({file.session for file in part}))
-            found.append(Unit(key, _end_of(*place), tuple((*place, file) for file in part), keeps))
+            found.append(Unit(key, _end_of(*place), tuple(part), keeps))
     return found
 
 
 def _end_of(date: str, hour: str) -> int:
     """When an hour ends, in ns since 1970; 0 for folders of no hour, whose files are then the oldest."""
     try:
-        begins = datetime.fromisoformat(f"{date}T{hour}:00:00").replace(tzinfo=UTC)
+        return begin_ns(date, hour) + c.HOUR_NS
     except ValueError:
         return 0
-    return int(begins.timestamp()) * 10**9 + c.HOUR_NS
 
 
 class Keeper:

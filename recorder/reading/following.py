@@ -39,7 +39,7 @@ from recorder.reading.exchanges import ROW_SIZE, Pair, Pairing
 from recorder.reading.heads import asked_at
 from recorder.reading.passing import Judge, bodies_of_exchanges, bodies_of_frames, was_asked_within
 from recorder.reading.records import LogRecord, Records, Text, matching, rows_of_records
-from recorder.reading.rows import ORDER, Choice, all_bodies, none, rows_of, rows_of_tables
+from recorder.reading.rows import ORDER, Choice, all_bodies, none, rows, rows_of_tables
 from recorder.reading.told import has_body, learn, rows_that_tell
 
 Item = TypeVar("Item")
@@ -245,9 +245,9 @@ class Following:
         every, wanted = [*found], self._wanted
         try:
             if wanted.telling is not None:
-                for row in rows_of(every, wanted.telling, bodies=has_body, most=self._most):
+                for row in rows(every, wanted.telling, bodies=has_body, most=self._most):
                     learn(wanted.told, row, self._most)
-            yield from rows_of(every, wanted.rows, bodies=wanted.bodies, most=self._most)
+            yield from rows(every, wanted.rows, bodies=wanted.bodies, most=self._most)
         except DamagedFileError as error:
             self._say(f"{error}: frames that were published with it are missing")
 

@@ -14,6 +14,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from proxy.wire.long_polls import LONG_POLLS
 from recorder.capture import frames as c
 from recorder.capture.reader import GROUP, HEADS, READING, ROW, Bodies, CaptureFile, Row, files, row_groups
-from recorder.capture.remote import Place
+from recorder.capture.remote import Place, S3Path
 from recorder.query.columns import Rows, rows_of_ids
 from recorder.reading.known import Further, KnownRow, answered
 
@@ -73,7 +74,7 @@ ALL_FILES = ByFile()
 
 
 def rows(
-    folder: Place,
+    source: Place | Iterable[CaptureFile],
     wanted: Rows,
     *,
     bodies: Choice = none,
@@ -84,25 +85,14 @@ def rows(
     """The wanted frames, oldest first, as dicts of all columns.
 
     Args:
+        source: a capture, or files of it, those of a session in the order of its log.
         bodies: selects the frames whose bodies are read; other bodies are null.
         most: the limit in bytes of memory for the heads and bodies of all open sessions together.
         by: what else tells of files and rows.
         heads: the columns besides `frame`: all, or OF_FIELDS.
     Errors: OverBudget, DamagedFileError, UnknownFormatError.
     """
-    return rows_of(files(folder), wanted, bodies=bodies, most=most, by=by, heads=heads)
-
-
-def rows_of(
-    found: Iterable[CaptureFile],
-    wanted: Rows,
-    *,
-    bodies: Choice = none,
-    most: int = DEFAULT_BUDGET,
-    by: ByFile = ALL_FILES,
-    heads: Sequence[str] = HEADS,
-) -> Iterator[Row]:
-    """As `rows`, of these files alone. Those of a session come in the order of its log."""
+    found = files(source) if isinstance(source, Path | S3Path) else source
     sessions: dict[str, list[CaptureFile]] = defaultdict(list)
     for file in found:
         if wanted.in_hour(file.hour_ns):

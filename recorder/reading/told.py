@@ -21,7 +21,7 @@ from recorder.facts.rows import frame_of
 from recorder.query.columns import Rows
 from recorder.reading.elements import Told
 from recorder.reading.known import NO_FACTS, Known
-from recorder.reading.rows import rows, rows_of
+from recorder.reading.rows import rows
 
 # bytes of memory of a name
 _NAME_SIZE = 500
@@ -49,7 +49,7 @@ def told(folder: Place, *, topics: bool, software: bool, known: Known = NO_FACTS
     for file in files(folder):
         named, libraries = known.names(file) if topics else {}, known.software(file) if software else {}
         if named is None or libraries is None:
-            _learn_all(found, rows_of([file], asked, bodies=has_body, most=most), most)
+            _learn_all(found, rows([file], asked, bodies=has_body, most=most), most)
         else:
             found.topics.update(named)
             found.software.update(libraries)
