@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # keys that change at once
 AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
-# the selection of recorded traffic, which changes at once: all keys below `only`, and the key `bodies`
-ONLY, BODIES = (CAPTURE, "only"), (CAPTURE, "bodies")
+# what is recorded and how long it is kept changes at once: these keys of the capture, and all keys below them
+CAPTURE_AT_ONCE = frozenset({(CAPTURE, "only"), (CAPTURE, "bodies"), (CAPTURE, "keep")})
 # a cluster's tables by node id: a new node in them takes effect at once
 NODES, ADVERTISED = "nodes", "advertised"
 # why a changed key waits for the next start, for keys of TLS, of clusters, of the capture, and all others
@@ -75,23 +75,23 @@ def reloaded(current: LoadedSettings, new: LoadedSettings) -> ReloadOutcome:
     effective = [*(after[entry.place] if entry.place in applied else entry for entry in current.effective)]
     effective += [after[place] for place in after if place in applied and place not in before]
     return ReloadOutcome(
-        LoadedSettings(proxy, _with_new_selection(current, new), tuple(effective), current.file),
+        LoadedSettings(proxy, _with_new_choices(current, new), tuple(effective), current.file),
         tuple(place for place in changed if place not in applied),
     )
 
 
-def _with_new_selection(current: LoadedSettings, new: LoadedSettings) -> CaptureSettings | None:
-    """The recorder's settings in effect, with the new selection of traffic."""
+def _with_new_choices(current: LoadedSettings, new: LoadedSettings) -> CaptureSettings | None:
+    """The recorder's settings in effect, with the new choice of what is recorded and how long it is kept."""
     if current.capture is None or new.capture is None:
         return current.capture
     from recorder.capture.session import CaptureSettings
 
-    names = [field.name for place, field in keys_of(CaptureSettings).items() if _selects_traffic((CAPTURE, *place))]
+    names = [field.name for place, field in keys_of(CaptureSettings).items() if _is_choice((CAPTURE, *place))]
     return replace(current.capture, **{name: getattr(new.capture, name) for name in names})
 
 
-def _selects_traffic(place: KeyPath) -> bool:
-    return place[:2] == ONLY or place == BODIES
+def _is_choice(place: KeyPath) -> bool:
+    return place[:2] in CAPTURE_AT_ONCE
 
 
 def why_it_waits(place: KeyPath) -> str:
@@ -146,7 +146,7 @@ def _has_changed(before: EffectiveValue | None, after: EffectiveValue | None) ->
 def _changes_at_once(
     place: KeyPath, before: dict[KeyPath, EffectiveValue], after: dict[KeyPath, EffectiveValue]
 ) -> bool:
-    if _selects_traffic(place):
+    if _is_choice(place):
         # recording itself neither begins nor ends while the proxy runs
         return (CAPTURE, "folder") in before and (CAPTURE, "folder") in after
     is_node = len(place) == 4 and place[0] == CLUSTERS and place[2] in (NODES, ADVERTISED)

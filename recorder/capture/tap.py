@@ -30,7 +30,7 @@ from recorder.capture import session as sessions
 from recorder.capture.connection_recorder import ConnectionRecorder
 from recorder.capture.frame_filter import FrameFilter, Omission, UnrecordedConnection
 from recorder.capture.gap import Gap
-from recorder.capture.keep import RoomWatch, declare
+from recorder.capture.keep import KeepSettings, RoomWatch, declare
 from recorder.capture.lag import CompactorMetrics
 from recorder.capture.lock import Lock
 from recorder.capture.selection import UNMATCHED_SECONDS, MatchWatch, Selection
@@ -85,6 +85,9 @@ class Tap:
         # looks at the volume in the writer's thread, and stops the recording while there is no room
         self._room = room
         writer.when_due = self._look_at_room
+        # what the session keeps, and what it has declared that it keeps
+        self._keeps: KeepSettings = settings
+        self._declared_keeps: KeepSettings = settings
         # the size of everything queued so far; `Writer.written` is the part of it that has left the queue
         self._queued = 0
         self._waits = settings.when_full is WhenFull.WAIT
@@ -203,16 +206,19 @@ class Tap:
             # a replay may write to a cluster beside the recorded one
             self._of_unselected.setdefault(cluster, []).append((kind, entry))
 
-    # the selection
+    # the choices that may change
 
     def selection_change(self, recording: RecordSettings) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Two functions: one applies the new selection to all later frames, one restores the present selection.
+        """Two functions: one applies new choices, one restores the present ones.
 
-        A connection that has no recorder never gets one.
+        A new selection applies to all later frames. A connection that has no recorder never gets one.
         """
-        return partial(self._select, Selection(recording)), partial(self._select, self._selection)
+        apply = partial(self._choose, Selection(recording), recording)
+        return apply, partial(self._choose, self._selection, self._keeps)
 
-    def _select(self, selection: Selection) -> None:
+    def _choose(self, selection: Selection, keeps: KeepSettings) -> None:
+        # the writer's thread declares it: the event loop waits for no disk
+        self._keeps = keeps
         self._selection = selection
         self._match_watch = MatchWatch(self._left_out["frames"])
         self._recorded_whole.clear()
@@ -458,6 +464,10 @@ class Tap:
 
     def _look_at_room(self) -> None:
         """Lets no more wait than there is room for on the volume. Called by the writer's thread."""
+        if self._keeps is not self._declared_keeps:
+            keeps = self._keeps
+            declare(self._folder.path.parent.parent, self.session, keeps)
+            self._declared_keeps = keeps
         was_low = self._room.is_low
         if not self._room.look(self._writer.written_bytes):
             return

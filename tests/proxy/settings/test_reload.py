@@ -177,6 +177,16 @@ def test_a_reload_changes_the_recorded_selection_at_once(settings):
     assert (back.capture, waiting) == (now.capture, ())
 
 
+def test_a_reload_changes_at_once_how_long_a_capture_is_kept(settings):
+    capture = BASIC + '[capture]\nfolder = "capture"\n'
+    found, waiting = reloaded(
+        settings(capture + 'keep.age = "7d"\n'), settings(capture + 'keep.age = "3d"\nkeep.size = "1GiB"\n')
+    )
+    assert waiting == ()
+    assert found.capture is not None
+    assert (found.capture.keep_age, found.capture.keep_size) == (3 * 24 * 3600, 1 << 30)
+
+
 def test_a_new_capture_setting_waits_as_a_whole(settings):
     now = settings(BASIC)
     found, waiting = reloaded(now, settings(BASIC + '[capture]\nfolder = "capture"\nbodies = "head"\n'))

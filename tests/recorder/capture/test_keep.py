@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,12 @@ from proxy.schema.errors import InvalidValue
 from proxy.units import GIB, TIB
 from recorder.capture.keep import (
     DECLARED_SECONDS,
+    DEFAULT_FLOOR,
     FLOOR,
     KEEP_FOLDER,
     LOOK_SECONDS,
     LOOKS,
+    Declared,
     Floor,
     RoomWatch,
     begin_reading,
@@ -29,6 +33,7 @@ from recorder.capture.keep import (
     without_readers,
 )
 from recorder.capture.session import RecordSettings
+from recorder.capture.tap import Tap
 
 READS = "import sys; from pathlib import Path; from recorder.capture.keep import begin_reading; "
 READS += "begin_reading(Path(sys.argv[1])); print('reads', flush=True); sys.stdin.read()"
@@ -116,6 +121,22 @@ def test_between_two_looks_the_volume_is_asked_only_once_much_was_written(tmp_pa
     assert room.free == 1000
     assert room.look(5000 + 800 // LOOKS)
     assert room.is_low
+
+
+def test_a_changed_setting_is_declared_while_the_session_goes_on(tap_of: Callable[..., Tap], tmp_path: Path) -> None:
+    def kept() -> Declared:
+        with Folder.at(tmp_path / KEEP_FOLDER) as opened:
+            return dict(declarations(opened))[tap.session]
+
+    tap = tap_of(keep_age=7.0)
+    assert kept().age == 7.0
+    change, undo = tap.selection_change(RecordSettings(keep_age=3.0, keep_size=1000))
+    change()
+    while kept() != Declared(3.0, 1000, DEFAULT_FLOOR):
+        time.sleep(0)
+    undo()
+    while kept() != Declared(7.0, None, DEFAULT_FLOOR):
+        time.sleep(0)
 
 
 def test_what_cannot_be_read_declares_nothing(tmp_path: Path) -> None:
