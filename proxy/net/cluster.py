@@ -468,11 +468,7 @@ class Cluster:
             if self.upstreams.count_opened(broker.peer):
                 self._context.connections.start_soon(self.upstreams.check_for_loop, broker.peer)
             relay = Relay(number, client, broker, conversation, self._cluster_context)
-            cause = await self._run_relay(relay, conversation, facts)
-            if cause in GIVEN_UP and conversation.in_flight and not conversation.offsets[Direction.RESPONSE]:
-                self.upstreams.bootstrap.report_silent(broker.peer)
-            if cause in LINGER_AT_BROKER:
-                await broker.finish(LINGER_SECONDS)
+            cause = await self._run_relay(relay, conversation, facts, broker.peer)
             return cause, relay.decision
         finally:
             self.nodes.count_closed(node_id)
@@ -493,7 +489,9 @@ class Cluster:
             observer.opened(OpenedConnection(number, opened_ns, *ends, client.is_tls, self.name), conversation)
             observer.closed(number, Cause.PROBE, time.monotonic_ns(), {})
 
-    async def _run_relay(self, relay: Relay, conversation: Conversation, facts: OpenedConnection) -> Cause:
+    async def _run_relay(
+        self, relay: Relay, conversation: Conversation, facts: OpenedConnection, upstream: str
+    ) -> Cause:
         observer = self._context.observer
         if observer is not None:
             observer.opened(facts, conversation)
@@ -501,11 +499,19 @@ class Cluster:
         try:
             if self._context.stopping.is_set():
                 relay.drain()
-            return await relay.run()
+            cause = await relay.run()
+            self._relays.discard(relay)
+            if cause in GIVEN_UP and conversation.in_flight and not conversation.offsets[Direction.RESPONSE]:
+                self.upstreams.bootstrap.report_silent(upstream)
+            if cause in LINGER_AT_BROKER or (cause is Cause.CLIENT_CLOSED and relay.is_owed_a_response):
+                await relay.hear_out(LINGER_SECONDS)
+            return cause
         finally:
             self._relays.discard(relay)
             if observer is not None:
                 decision = as_recorded(relay.cause, relay.decision)
+                if relay.unread_bytes:
+                    decision["unread_bytes"] = relay.unread_bytes
                 observer.closed(facts.connection, relay.cause, time.monotonic_ns(), decision)
 
 

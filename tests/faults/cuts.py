@@ -18,10 +18,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from proxy.config.cluster import ProxyProtocolVersion
 from proxy.conversation import Cause
+from proxy.net.sockets.streams import Stream
 from proxy.schema.addresses import Address
 from proxy.wire import catalog
 from proxy.wire.framing import framed
@@ -286,6 +288,15 @@ async def go(peer: Peer, ending: Ending) -> None:
         peer.reset()
     else:
         peer.close()
+
+
+def dial_before_the_first_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may be gone at its first byte too, while a broker is there: as on a TLS listener."""
+
+    async def at_once(stream: Stream, seconds: float) -> bool:
+        return True
+
+    monkeypatch.setattr(Stream, "has_spoken", at_once)
 
 
 @asynccontextmanager

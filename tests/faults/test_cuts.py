@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 
 from proxy.conversation import Cause
-from proxy.net.sockets.streams import Stream
 from proxy.wire import catalog
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
@@ -36,6 +35,7 @@ from tests.faults.cuts import (
     Stage,
     Turn,
     cuts,
+    dial_before_the_first_byte,
     go,
     has_unread,
     stage,
@@ -61,12 +61,7 @@ def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _broker_before_the_first_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client may be gone at its first byte too, while a broker is there: as on a TLS listener."""
-
-    async def at_once(stream: Stream, seconds: float) -> bool:
-        return True
-
-    monkeypatch.setattr(Stream, "has_spoken", at_once)
+    dial_before_the_first_byte(monkeypatch)
 
 
 @asynccontextmanager

@@ -83,6 +83,12 @@ class Relay:
         self._decisions: dict[Cause, Decision] = {}
         # the number of the proxy's own responses that have not been sent
         self._own_answers = 0
+        # True once the broker's end of stream was read
+        self._broker_has_ended = False
+        # True once the broker has sent something that ends the conversation: nothing behind it can be read
+        self._broker_is_unreadable = False
+        # bytes of the broker that were read behind that
+        self._unread_bytes = 0
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> Cause:
@@ -97,7 +103,20 @@ class Relay:
         finally:
             self._rewriting.end()
             self._exchange_counter.close()
+            self._report_put_back()
         return self.cause
+
+    async def hear_out(self, seconds: float) -> None:
+        """After `run`: ends the broker's side, and reports the responses that still come, for at most `seconds`.
+
+        Nobody gets them, but they are recorded. Closing with unread responses would reset the connection, and requests
+        that the broker has not taken yet (acks=0) would be lost.
+        """
+        if self._broker_has_ended:
+            return
+        with trio.move_on_after(seconds), suppress(PeerLost):
+            await self._broker.send_eof()
+            await self._read_unsent_responses()
 
     # what the cluster and the limits ask of the connection
 
@@ -113,6 +132,16 @@ class Relay:
     def decision(self) -> Decision:
         """What was seen where the proxy decided to end the connection, if it did."""
         return self._decisions.get(self.cause, Decision())
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that the broker sent behind what ended the conversation: they were read, and reported to nobody."""
+        return self._unread_bytes
+
+    @property
+    def is_owed_a_response(self) -> bool:
+        """True if a response is owed to the client, or is partly sent."""
+        return not self._owed.is_settled
 
     @property
     def may_end_now(self) -> bool:
@@ -320,11 +349,36 @@ class Relay:
             self._on(Event.PEER_GONE, self._loss_cause(lost))
 
     async def _drop_responses(self, lost: PeerLost) -> None:
-        """Reads and drops responses while the other task passes on the lost client's last requests (acks=0)."""
+        """Reports and drops responses while the other task passes on the lost client's last requests (acks=0)."""
         self._note_loss(lost)
         with trio.move_on_after(self._context.settings.half_close_seconds), suppress(PeerLost):
-            while await self._broker.receive() != b"":
-                pass
+            await self._read_unsent_responses()
+
+    async def _read_unsent_responses(self) -> None:
+        """Reports what the broker sends to a client that is gone, up to the broker's end of stream. Raises PeerLost."""
+        while (chunk := await self._broker.receive()) != b"":
+            if chunk and self._drop_response(chunk):
+                await self._recording.until_recorder_ready()
+        self._note_broker_end()
+
+    def _note_broker_end(self) -> None:
+        self._broker_has_ended = True
+        self._recording.half_closed(Direction.RESPONSE)
+
+    def _drop_response(self, chunk: bytes) -> bool:
+        """Reports a chunk that is not passed on. True if the recorder must then be awaited."""
+        if self._broker_is_unreadable:
+            self._unread_bytes += len(chunk)
+            return False
+        step, _, awaits_recorder = self._response_arrived(chunk, clock())
+        self._exchange_counter.unanswered([*step.finished, *step.unanswered])
+        self._owed.note_progress()
+        return awaits_recorder
+
+    def _report_put_back(self) -> None:
+        """Reports the responses that were read, and waited for their turn when the connection ended."""
+        while chunk := self._broker.take_put_back():
+            self._drop_response(chunk)
 
     async def _pass_responses(self) -> None:
         while True:
@@ -332,7 +386,7 @@ class Relay:
             if not isinstance(taken, PendingChunk):
                 break
             await self._finish_response(taken)
-        self._recording.half_closed(Direction.RESPONSE)
+        self._note_broker_end()
         if held := self._conversation.responses_side.held:
             await self._client.send([held])
         self._ending.end_of_stream(Direction.RESPONSE)
@@ -346,11 +400,7 @@ class Relay:
         if chunk is None:
             step, awaits_recorder = self._conversation.own_answers_due(at_ns), False
         else:
-            step = self._conversation.responses(chunk, at_ns)
-            if step.rest:
-                self._broker.put_back(step.rest)
-                chunk = chunk[: -len(step.rest)]
-            awaits_recorder = self._recording.arrived(Direction.RESPONSE, chunk, at_ns, step)
+            step, chunk, awaits_recorder = self._response_arrived(chunk, at_ns)
         self._exchange_counter.unsent_finished = step.finished
         pieces: Sequence[bytes | memoryview] | None = None
         if (not step.marks or self._begin_rewriting(step)) and not awaits_recorder:
@@ -360,6 +410,15 @@ class Relay:
                 return None
         self._owed.chunk_pending = True
         return PendingChunk(step, pieces, chunk or b"", at_ns, awaits_recorder)
+
+    def _response_arrived(self, chunk: bytes, at_ns: int) -> tuple[Step, bytes, bool]:
+        """Reads and reports a chunk. Returns its step, the bytes that were taken, and if the recorder is awaited."""
+        step = self._conversation.responses(chunk, at_ns)
+        if step.rest:
+            self._broker.put_back(step.rest)
+            chunk = chunk[: -len(step.rest)]
+        self._broker_is_unreadable = step.cause is not None
+        return step, chunk, self._recording.arrived(Direction.RESPONSE, chunk, at_ns, step)
 
     async def _finish_response(self, pending: PendingChunk) -> None:
         """Passes on a chunk that `_take_response` could not pass on at once."""
@@ -386,8 +445,7 @@ class Relay:
         self._exchange_counter.response_sent(step, at_ns)
         if self._recording.observer is None:
             self._conversation.reuse(step.finished)
-        if self._owed.more_sent is not None:
-            self._owed.more_sent.set()
+        self._owed.note_progress()
 
     def _begin_rewriting(self, step: Step) -> bool:
         """True if the step's outgoing bytes are final. They end before any response that can't be rewritten."""

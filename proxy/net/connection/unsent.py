@@ -39,7 +39,7 @@ class OwedResponses:
     """The responses that one connection owes its client, including the rest of a response that is partly sent.
 
     chunk_pending: a chunk of the broker has been read and has not been sent. Assigned by the relay.
-    more_sent: set by the relay when more has been sent to the client; None until a task waits for that.
+    more_sent: set when more has been sent to the client, or dropped; None until a task waits for that.
     """
 
     __slots__ = ("_conversation", "chunk_pending", "more_sent")
@@ -58,8 +58,13 @@ class OwedResponses:
         owed = conversation.in_flight
         return not owed or (len(owed) == 1 and owed[0] is conversation.requests_side.open_exchange)
 
+    def note_progress(self) -> None:
+        """Notes that more has been sent to the client, or dropped because the client is gone."""
+        if self.more_sent is not None:
+            self.more_sent.set()
+
     async def until_sent(self) -> None:
-        """Waits until more has been sent to the client."""
+        """Waits until more has been sent to the client, or dropped."""
         # several tasks may wait for one event: of the end of the client's stream, and of a drain
         if self.more_sent is None or self.more_sent.is_set():
             self.more_sent = trio.Event()

@@ -131,7 +131,7 @@ class Stream:
         on_readable = self._make_on_readable(take, max_bytes)
         while self._woken or self._pushback:
             await trio.lowlevel.checkpoint()
-            result = on_readable() if self._woken else take(self._take_pushback(max_bytes))
+            result = on_readable() if self._woken else take(self.take_put_back(max_bytes))
             if result is not None:
                 return result
         return await self._watch.read(on_readable)
@@ -140,7 +140,7 @@ class Stream:
         """Puts the end of the newest chunk back: it becomes the next chunk, once other tasks have had a turn."""
         self._pushback = rest + self._pushback
 
-    def _take_pushback(self, max_bytes: int) -> bytes:
+    def take_put_back(self, max_bytes: int = RECEIVE_SIZE) -> bytes:
         """Takes bytes that have been put back, at most `max_bytes`; b"" if there are none."""
         chunk, self._pushback = self._pushback[:max_bytes], self._pushback[max_bytes:]
         return chunk

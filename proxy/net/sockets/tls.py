@@ -256,11 +256,10 @@ class TlsStream(Stream):
 
     async def receive(self, max_bytes: int = RECEIVE_SIZE) -> bytes | None:
         """See `Stream.receive`. Both close_notify and the connection's end are an end of stream."""
-        chunk = self._take_pushback(max_bytes) or self._decrypted(max_bytes)
-        if chunk or self._ended:
+        if self._pushback or self._ended or self._has_more():
+            # before anything is taken: a cancelled call loses no bytes
             await trio.lowlevel.checkpoint()
-            return chunk
-        while not (chunk or self._ended):
+        while not (chunk := self.take_put_back(max_bytes) or self._decrypted(max_bytes)) and not self._ended:
             data = await super().receive()
             if data is None:
                 return None
@@ -268,7 +267,6 @@ class TlsStream(Stream):
                 self._incoming.write(data)
             else:
                 self._incoming.write_eof()
-            chunk = self._decrypted(max_bytes)
         return chunk
 
     async def receive_until(self, take: Callable[[bytes | None], T | None], max_bytes: int = RECEIVE_SIZE) -> T:

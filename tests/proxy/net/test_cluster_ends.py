@@ -119,3 +119,23 @@ async def test_requests_without_an_answer_reach_a_broker_that_is_slow_when_their
             assert await broker.hear_all() == asked
             broker.close()
             await ended(proxy, Cause.CLIENT_RESET)
+
+
+async def test_bytes_behind_a_response_out_of_turn_are_counted_where_the_connection_is_closed(monkeypatch):
+    monkeypatch.setattr(Upstreams, "keep_discovering", lambda self: trio.sleep_forever())
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        listener.listen()
+        async with proxying(settings(Address(*listener.getsockname()))) as proxy:
+            client = await proxy.client()
+            await client.say(PING)
+            broker = Peer((await trio.to_thread.run_sync(listener.accept))[0])
+            await broker.hears(PING)
+            await broker.say(response(99, b"pong"))
+            await broker.hears_the_end()
+            await broker.say(b"12345")
+            broker.close()
+            client.close()
+            await ended(proxy, Cause.UNEXPECTED_RESPONSE)
+        assert [decision.get("unread_bytes") for decision in proxy.watcher.decisions] == [5]
+        assert proxy.watcher.bytes[Direction.RESPONSE] == response(99, b"pong")

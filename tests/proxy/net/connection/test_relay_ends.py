@@ -12,14 +12,15 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction
+from proxy.net.connection.relay import FRAMES_PER_TURN
 from proxy.net.sockets.streams import PeerLost, Stream
 from proxy.units import MIB
 from proxy.wire import apis
 from proxy.wire.framing import framed
 from proxy.wire.keys import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from tests.proxy.conversation.script import produce, request, response
-from tests.proxy.net.frames import SMALL, divert, not_now, ping, pong, take_now
-from tests.proxy.net.peers import Peer
+from tests.proxy.net.frames import SMALL, divert, not_now, ping, pong, say_now, take_now
+from tests.proxy.net.peers import PATIENCE, Peer
 from tests.proxy.net.relays import Relaying, RelaysStream, relaying
 
 TOKEN = framed(b"\0user\0secret")
@@ -418,3 +419,36 @@ async def test_a_request_that_wants_no_answer_is_counted_even_where_the_broker_d
         await talk.broker.finish()
         await talk.ends_with(Cause.BROKER_CLOSED)
     assert talk.traffic.rows["Produce", "3"].one_way == 1
+
+
+async def test_responses_after_one_that_could_not_be_passed_on_are_reported_and_counted_as_unanswered():
+    async with relaying() as talk:
+        await talk.client.say(ping(1), ping(2), ping(3))
+        await talk.broker.hears(ping(1), ping(2), ping(3))
+        broken(talk.to_client)
+        await talk.broker.say(pong(1))
+        await wait_all_tasks_blocked(0.01)
+        await talk.broker.say(pong(2), pong(3)[:5])
+        await talk.broker.finish()
+        await talk.ends_with(Cause.CLIENT_RESET)
+    assert talk.watcher.bytes[Direction.RESPONSE] == pong(1) + pong(2) + pong(3)[:5]
+    assert talk.watcher.seen("half_closed") == [("half_closed", Direction.RESPONSE)]
+    row = talk.traffic.rows["Heartbeat", "3"]
+    # the third one is still in flight, and is counted where the connection is
+    assert (row.exchanges, row.unanswered) == (0, 2)
+    assert [exchange.correlation_id for exchange in talk.talk.unfinished] == [3]
+
+
+async def test_responses_that_wait_for_their_turn_are_reported_when_the_connection_is_cut_off():
+    many = range(3 * FRAMES_PER_TURN)
+    async with relaying() as talk:
+        await talk.client.say(*map(ping, many))
+        await talk.broker.hears(*map(ping, many))
+        # the first turn's responses wait for the recorder
+        talk.watcher.must_wait = True
+        say_now(talk.broker, b"".join(map(pong, many)))
+        with trio.fail_after(PATIENCE):
+            while not talk.watcher.waiting:
+                await wait_all_tasks_blocked(0.001)
+    assert talk.watcher.bytes[Direction.RESPONSE] == b"".join(map(pong, many))
+    assert talk.traffic.rows["Heartbeat", "3"].unanswered == len(many)

@@ -71,6 +71,21 @@ async def test_put_back_bytes_come_first_after_other_tasks_had_their_turn(ends, 
     assert await ends.stream.receive() == b" and more"
 
 
+@pytest.mark.parametrize("is_put_back", [False, True])
+async def test_a_call_that_is_cancelled_takes_nothing(ends, is_put_back):
+    await ends.peer.say(b"frame and more")
+    chunk = await ends.stream.receive(5)
+    if is_put_back:
+        ends.stream.put_back(chunk)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await ends.stream.receive()
+    assert scope.cancelled_caught
+    received = b"" if is_put_back else chunk
+    while received != b"frame and more":
+        received += await ends.stream.receive()
+
+
 async def test_pieces_are_sent_in_order_to_a_slow_peer(ends, nursery):
     pieces = [b"a" * MUCH, memoryview(b"b" * MUCH)[1:], b"", b"c"]
     nursery.start_soon(ends.stream.send, pieces)
