@@ -36,18 +36,18 @@ DIALOGUES = [
     *(dialogue._replace(frames=(*before(), *dialogue.frames)) for dialogue in (*every_message(), *every_login())),
     a_raw_token(),
 ]
-TOLD = {
+TOLD: dict[bytes, bytes] = {
     request[4:]: response
     for dialogue in DIALOGUES
     for (_, request), (_, response) in zip(dialogue.frames[::2], dialogue.frames[1::2], strict=False)
 }
-BY_API = {frame[:4]: response for frame, response in TOLD.items()}
+BY_API: dict[bytes, bytes] = {frame[:4]: response for frame, response in TOLD.items()}
 OFFERED = {key: apis.versions(key) for key in apis.api_keys() if apis.versions(key)}
 
 
 def told(frame: bytes, sock: socket.socket) -> bytes:
     """Returns a broker's response, with secrets wherever there may be some."""
-    key, version, correlation_id = struct.unpack_from(">hhi", frame)
+    key, version, correlation_id = (int(number) for number in struct.unpack_from(">hhi", frame))
     if frame in TOLD:
         return TOLD[frame]
     if frame[:4] in BY_API:
