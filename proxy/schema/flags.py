@@ -23,11 +23,17 @@ FLAGS: dict[str, tuple[str | None, ...]] = {
     "record_queue": (CAPTURE, "queue"),
     "record_spool": (CAPTURE, "spool"),
     "record_when_full": (CAPTURE, "when_full"),
+    "records": (CAPTURE, "records"),
+    "topic_records": (CAPTURE, "topics"),
+    "hash_key": (CAPTURE, "hash_key"),
     "metrics": ("metrics",),
     "drain": ("drain",),
     "workers": ("workers",),
     "log_level": ("log", "level"),
 }
+
+# flags that set one entry of a table each time: --node 1=HOST:PORT -> what stands before the "="
+ENTRY_FLAGS = {"node": "N", "topic_records": "PATTERN"}
 
 
 def flag_of(name: str) -> str:
@@ -35,9 +41,14 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def sets_entry(flag: str) -> bool:
+    """True for a flag of ENTRY_FLAGS, as a user types it."""
+    return flag in map(flag_of, ENTRY_FLAGS)
+
+
 def as_flag(flag: str, key: str, value: object) -> str:
-    """A flag with a value, as a user types it. `key`: for --node, the node id whose entry it sets."""
-    entry = f"{key}=" if flag == flag_of("node") else ""
+    """A flag with a value, as a user types it. `key`: for a flag of ENTRY_FLAGS, the name of the entry that it sets."""
+    entry = f"{key}=" if sets_entry(flag) else ""
     return f"{flag} {entry}{plain(value)}"
 
 

@@ -27,6 +27,8 @@ class Key:
         example: a right value, in TOML.
         unset: the default in words, if no value expresses it.
         name_kind: for a table of such values ([clusters.main.nodes]), the kind of its names; None for a single value.
+        entry: the path of an entry in that table: its name, for example; with a second part, the entry is itself a
+            table, which has the value under this key.
         secret: True if the value must never be shown.
     """
 
@@ -36,12 +38,17 @@ class Key:
     example: Toml
     unset: str = ""
     name_kind: Kind | None = None
+    entry: KeyPath = ("1",)
     secret: bool = False
 
     @property
     def place(self) -> KeyPath:
         """The key's path below its section."""
         return tuple(self.name.split("."))
+
+    def entry_at(self, name: str) -> KeyPath:
+        """The path of an entry below the key's section. `name`: the entry's, in the table of `name_kind`."""
+        return (*self.place, name, *self.entry[1:])
 
 
 @dataclass(frozen=True, slots=True)

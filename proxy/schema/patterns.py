@@ -21,6 +21,8 @@ NOT = "!"
 MAX_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
 
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
+# a set of letters as `fnmatch` reads it, or one character
+_PIECE = re.compile(r"\[!?\]?[^\]]*\]|.", re.DOTALL)
 _WILD = re.compile(r"[*?]|\[[^\]]+\]")
 
 
@@ -68,6 +70,14 @@ def matching_nothing(patterns: Iterable[str], *, ignore_case: bool = False, addr
         return wanted or given
     excluded = Patterns(unwanted, ignore_case=ignore_case, addresses=addresses)
     return [pattern for pattern in wanted if unwanted and _is_name(pattern) and excluded.matches(pattern)]
+
+
+def may_match(pattern: str, letters: str, longest: int) -> bool:
+    """True if the pattern matches a name of 1 to `longest` of these letters."""
+    pieces = _PIECE.findall(_with_text_brackets(pattern))
+    single = [re.compile(translate(piece)) for piece in pieces if piece != "*"]
+    has_room = len(single) <= longest and bool(pieces)
+    return has_room and all(any(map(piece.match, letters)) for piece in single)
 
 
 def _compiled(patterns: Iterable[str], addresses: bool) -> re.Pattern[str]:

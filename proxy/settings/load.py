@@ -15,11 +15,13 @@ from proxy.config import ClusterSettings, LogSettings, ProxySettings, default_st
 from proxy.config.places import Demand, demand, wrong_demands
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.config.whole import wrong_names
+from proxy.limited_files import UnusableFile
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, KeyPath, Setting, line_of
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.kinds import shown
 from proxy.schema.patterns import NOT, Patterns
+from proxy.schema.toml import dotted
 from proxy.settings.reader import EffectiveValue, Section, SettingsReader
 from proxy.settings.sources import Source, environment_source, file_source, flag_source
 from proxy.units import written_size
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from recorder.capture.session import CaptureSettings
 
 LOG, TLS, UPSTREAM = "log", "tls", "upstream"
+# the fields of RecordRuleSettings
+_RULES = ("records", "topic_records", "hash_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,9 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     tls = [(CLUSTERS, name, TLS) for name in source.clusters]
     reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])
     if capture is not None:
-        reader.report(*_wrong_selection(source, capture.valid), *_wrong_keep(capture.valid))
+        reader.report(
+            *_wrong_selection(source, capture.valid), *_wrong_keep(capture.valid), *_wrong_rules(capture.valid)
+        )
     return _Sections({**values, "log": log}, tls_sides, clusters, capture)
 
 
@@ -241,6 +247,25 @@ def _wrong_keep(capture: Mapping[str, Any]) -> Iterator[Fault]:
             (Setting(key, of_cluster=False), " removes nothing without a compactor"),
             Setting("capture.compactor", "true", of_cluster=False),
         )
+
+
+def _wrong_rules(capture: Mapping[str, Any]) -> Iterator[Fault]:
+    """Faults of a rule `hash`: a key that is missing or that can't be used, and no compactor."""
+    from recorder.capture.record_rules import RecordRuleSettings, hash_key_of
+
+    rules = RecordRuleSettings(**{name: capture[name] for name in _RULES if name in capture})
+    if not rules.hashed:
+        return
+    named = Setting(dotted((CAPTURE, *rules.hashed[0])), "hash", of_cluster=False, is_short=True)
+    try:
+        hash_key_of(rules)
+    except UnusableFile as error:
+        key = Setting("capture.hash_key", rules.hash_key, of_cluster=False)
+        yield Fault((key, f" {error}"), "a file of 32 bytes at least that only its owner can read")
+    if rules.hash_key is None:
+        yield Fault((named, " needs a key"), Setting("capture.hash_key", "/etc/wiretap/hash.key", of_cluster=False))
+    if capture.get("compactor") is False:
+        yield Fault((named, " needs a compactor"), Setting("capture.compactor", "true", of_cluster=False))
 
 
 def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:

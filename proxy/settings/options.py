@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
-from proxy.schema.flags import CAPTURE, CLUSTERS, FLAGS, MAIN, flag_at, flag_of
+from proxy.schema.flags import CAPTURE, CLUSTERS, ENTRY_FLAGS, FLAGS, MAIN, flag_at, flag_of
 from proxy.schema.keys import KeyedField, keys_of
 from proxy.schema.toml import plain
 
@@ -33,8 +33,9 @@ class Flag(click.Option):
 
     def __init__(self, name: str) -> None:
         self._place = tuple(part or MAIN for part in FLAGS[name])
-        self._sets_entry = self._place[0] == CLUSTERS and self._field.key.name_kind is not None
-        super().__init__([flag_of(name)], multiple=self._sets_entry)
+        # what stands before the value: the entry's name and "="
+        self._entry = f"{ENTRY_FLAGS[name]}=" if name in ENTRY_FLAGS else ""
+        super().__init__([flag_of(name)], multiple=bool(self._entry))
 
     @property
     def example(self) -> str:
@@ -68,14 +69,15 @@ class Flag(click.Option):
     def _fill_from_key(self) -> None:
         field = self._field
         kind = field.key.kind
-        self.type = click.Choice(kind.choices) if kind.choices else _PATHS.get(kind.metavar, click.STRING)
-        self.metavar = None if kind.choices else ("N=" if self._sets_entry else "") + kind.metavar
-        self.help = _help(field, self._sets_entry)
-        if field.default is not None and not field.is_required and not self._sets_entry:
+        is_choice = bool(kind.choices) and not self._entry
+        self.type = click.Choice(kind.choices) if is_choice else _PATHS.get(kind.metavar, click.STRING)
+        self.metavar = None if is_choice else self._entry + ("|".join(kind.choices) or kind.metavar)
+        self.help = _help(field, sets_entry=bool(self._entry))
+        if field.default is not None and not field.is_required and not self._entry:
             self.show_default = plain(kind.written(field.default))
 
 
-def _help(field: KeyedField, sets_entry: bool) -> str:
+def _help(field: KeyedField, *, sets_entry: bool) -> str:
     """The first sentence of the key's description, and its default. Names of keys that have flags become flags."""
     sentence = _SENTENCE_END.split(field.key.text)[0]
     if sets_entry:

@@ -202,11 +202,13 @@ class SettingsReader:
         entries: dict[Any, Any] = {}
         first_places: dict[Any, KeyPath] = {}
         for name in self._source.names_in(place):
-            below = (*place, name)
+            below = (*place, name, *field.key.entry[1:])
+            if len(below) > len(place) + 1:
+                self._add_table(below[:-1])
             self._add_key(below, field.key)
             try:
                 given = self._source.given[below]
-                name_value = self._read_name(name_kind, below, field.key)
+                name_value = self._read_name(name_kind, (*place, name), field.key)
                 self._check_distinct(first_places.setdefault(name_value, below), below)
                 entries[name_value] = self._read_value(field.key, below, given)
             except (InvalidValue, KeyError):
@@ -228,7 +230,7 @@ class SettingsReader:
         try:
             return name_kind.read(place[-1])
         except InvalidValue as error:
-            right = f"{dotted((*key.place, '1'))} = {toml(key.example)}"
+            right = f"{dotted(key.entry_at(key.entry[0]))} = {toml(key.example)}"
             self._add_lines(f"{wording.named(place)}: {cut(repr(place[-1]))} {error}; right would be {right}")
             raise
 

@@ -8,7 +8,7 @@ from proxy.config import ClusterSettings, LogSettings, ProxySettings
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CAPTURE, CLUSTERS, FLAGS, MAIN, flag_of
-from proxy.schema.keys import KeyedField, keys_of
+from proxy.schema.keys import Key, KeyedField, keys_of
 from proxy.schema.toml import dotted, toml
 from proxy.settings.sources import variable_of
 
@@ -35,9 +35,9 @@ the environment, the environment over the file, the file over the default.
   `--config <(vault read ...)`.
 - **Change settings while the proxy runs.** SIGHUP makes the proxy read file and environment again. These changes take
   effect at once: `log`, `drain`, entries added to `nodes` and `advertised`, the keys of `tls` and `tls.upstream` (for
-  new connections), what is recorded (`capture.only`, `capture.bodies`), and how long it is kept (`capture.keep`). Any
-  other change waits for the next start, and the log says so. After an error, the log says what is wrong, and no
-  setting changes ([details](proxy.md#settings-read-again)).
+  new connections), what is recorded (`capture.only`, `capture.bodies`, `capture.records`, `capture.topics`), and how
+  long it is kept (`capture.keep`). Any other change waits for the next start, and the log says so. After an error, the
+  log says what is wrong, and no setting changes ([details](proxy.md#settings-read-again)).
 - **Serve several clusters.** Several `[clusters.NAME]` share one process, admin page and capture. Their ports must not
   overlap: those of `listen` and `nodes`, and the whole ranges of `node_ports` and `node_count`, whether or not a node
   has the port.
@@ -83,10 +83,17 @@ def _lines() -> Iterator[str]:
 
 def _row(field: KeyedField, place: KeyPath) -> str:
     key = field.key
-    name = dotted(key.place) + (".N" if key.name_kind is not None else "")
+    name = _name(key)
     flag = _flag((*place, *key.place))
     text = f"{key.text} For example `{toml(key.example)}`."
     return f"| `{name}` | {key.kind.name} | {_default(field)} | {text} | {flag} |"
+
+
+def _name(key: Key) -> str:
+    """A key below its section. An entry of a table by number is `nodes.N`."""
+    if key.name_kind is None:
+        return dotted(key.place)
+    return dotted(key.entry_at("N" if key.entry[0].isdigit() else key.entry[0]))
 
 
 def _default(field: KeyedField) -> str:

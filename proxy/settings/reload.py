@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # keys that change at once
 AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
 # what is recorded and how long it is kept changes at once: these keys of the capture, and all keys below them
-CAPTURE_AT_ONCE = frozenset({(CAPTURE, "only"), (CAPTURE, "bodies"), (CAPTURE, "keep")})
+CAPTURE_AT_ONCE = frozenset({(CAPTURE, name) for name in ("only", "bodies", "records", "topics", "keep")})
 # a cluster's tables by node id: a new node in them takes effect at once
 NODES, ADVERTISED = "nodes", "advertised"
 # why a changed key waits for the next start, for keys of TLS, of clusters, of the capture, and all others
@@ -72,7 +72,9 @@ def reloaded(current: LoadedSettings, new: LoadedSettings) -> ReloadOutcome:
             for cluster in current.proxy.clusters
         ),
     )
-    effective = [*(after[entry.place] if entry.place in applied else entry for entry in current.effective)]
+    # an entry of a table may be gone
+    kept = (entry for entry in current.effective if entry.place not in applied or entry.place in after)
+    effective = [after[entry.place] if entry.place in applied else entry for entry in kept]
     effective += [after[place] for place in after if place in applied and place not in before]
     return ReloadOutcome(
         LoadedSettings(proxy, _with_new_choices(current, new), tuple(effective), current.file),

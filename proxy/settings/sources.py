@@ -7,7 +7,7 @@ KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM, a flag's name. It doesn't know what a va
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxy.schema.faults import KeyPath
-from proxy.schema.flags import CLUSTERS, ENGINE_VARIABLE, FLAGS, MAIN, flag_of
+from proxy.schema.flags import CLUSTERS, ENGINE_VARIABLE, ENTRY_FLAGS, FLAGS, MAIN, flag_of
 from proxy.schema.kinds import cut
 from proxy.settings.file import read_file
 from proxy.terminal import printable
@@ -151,9 +151,9 @@ def flag_source(flags: Mapping[str, Any], weaker: Source) -> Source:
         place, flag = tuple(part or cluster for part in FLAGS[name]), flag_of(name)
         if None in FLAGS[name] and len(named) > 1:
             continue
-        if name == "node":
-            nodes, bad = _nodes(value)
-            given |= {(*place, number): GivenValue(text, SourceKind.FLAG, flag) for number, text in nodes.items()}
+        if name in ENTRY_FLAGS:
+            entries, bad = _ENTRIES[name](value)
+            given |= {(*place, *entry): GivenValue(text, SourceKind.FLAG, flag) for entry, text in entries.items()}
             error_lines += bad
         else:
             given[place] = GivenValue(value, SourceKind.FLAG, flag)
@@ -169,9 +169,13 @@ def _ambiguous_flags(used: Mapping[str, Any], clusters: list[str]) -> Iterator[s
             )
 
 
-def _nodes(texts: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
-    """Node id -> address, for each text "N=HOST:PORT"; and an error line for each wrong text."""
-    nodes: dict[str, str] = {}
+# the path of an entry below its table -> its value
+Entries = dict[KeyPath, str]
+
+
+def _nodes(texts: tuple[str, ...]) -> tuple[Entries, list[str]]:
+    """The entries of texts "N=HOST:PORT"; and an error line for each wrong text."""
+    nodes: Entries = {}
     lines = []
     for text in texts:
         number, equals, rest = text.partition("=")
@@ -179,7 +183,32 @@ def _nodes(texts: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
         if not equals or not (number.isascii() and number.isdigit()):
             lines.append(f"--node {cut(text)} names no node; right would be --node 1=127.0.0.1:9094")
             continue
-        if number in nodes:
+        if (number,) in nodes:
             lines.append(f"--node {cut(text)} names node {cut(number)} twice; right would be one --node for each node")
-        nodes[number] = rest
+        nodes[number,] = rest
     return nodes, lines
+
+
+def _topic_records(texts: tuple[str, ...]) -> tuple[Entries, list[str]]:
+    """The entries of texts "PATTERN=RULE"; and an error line for each wrong text."""
+    rules: Entries = {}
+    lines = []
+    for text in texts:
+        pattern, equals, rule = (part.strip() for part in text.partition("="))
+        if not equals or not pattern:
+            lines.append(
+                f"--topic-records {cut(text)} names no topics; right would be --topic-records 'payments-*=drop'"
+            )
+        elif (pattern, "records") in rules:
+            lines.append(
+                f"--topic-records {cut(text)} names {cut(pattern)} twice; right would be one rule for each pattern"
+            )
+        rules[pattern, "records"] = rule
+    return rules, lines
+
+
+# the flags of ENTRY_FLAGS -> what reads their values
+_ENTRIES: dict[str, Callable[[tuple[str, ...]], tuple[Entries, list[str]]]] = {
+    "node": _nodes,
+    "topic_records": _topic_records,
+}

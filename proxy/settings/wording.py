@@ -79,10 +79,9 @@ def unknown_without_suggestion(place: KeyPath, given: GivenValue | None, names: 
 def _as_given(place: KeyPath, key: Key, given: GivenValue) -> str:
     raw = "(hidden)" if key.secret else given.raw
     if given.source_kind is SourceKind.FLAG:
-        # --node sets an entry of a table, and names it: --node 1=host:port
-        return (
-            f"{given.where} {cut(place[-1])}={cut(raw)}" if given.where == "--node" else f"{given.where} {shown(raw)}"
-        )
+        # an entry of a table is named: --node 1=host:port
+        is_entry = key.name_kind is not None
+        return f"{given.where} {cut(_entry_name(place, key))}={cut(raw)}" if is_entry else f"{given.where} {shown(raw)}"
     if given.source_kind is SourceKind.ENVIRONMENT:
         return f"{given.where}={shown(raw)}"
     return f"{named(place)} = {as_toml(raw)}"
@@ -90,9 +89,14 @@ def _as_given(place: KeyPath, key: Key, given: GivenValue) -> str:
 
 def _example(place: KeyPath, key: Key, source_kind: SourceKind, where: str) -> str:
     if source_kind is SourceKind.FLAG:
-        return as_flag(where, place[-1], key.example)
+        return as_flag(where, _entry_name(place, key), key.example)
     if source_kind is SourceKind.ENVIRONMENT:
         return f"{where}={plain(key.example)}"
     # a key of a table ([nodes]) has the entry's name after it
-    in_section = key.place if key.name_kind is None else (*key.place, place[-1])
+    in_section = key.place if key.name_kind is None else key.entry_at(_entry_name(place, key))
     return f"{named(in_section)} = {toml(key.example)}"
+
+
+def _entry_name(place: KeyPath, key: Key) -> str:
+    """The name of the entry at a key path, for a key that is a table of entries."""
+    return place[-len(key.entry)]

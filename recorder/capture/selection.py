@@ -17,6 +17,7 @@ from proxy.schema.patterns import NOT, Patterns
 from proxy.similar import nearest
 from proxy.wire.apis import api_keys, api_name
 from proxy.wire.kafka07 import RequestType
+from recorder.capture.record_rules import RecordRules, RecordRuleSettings
 
 FULL, HEAD = "full", "head"
 # the name of APIs that the catalog doesn't know, as in the metrics
@@ -75,7 +76,7 @@ BODIES = Kind('"full", "head" or a size', _bodies, _written_bodies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionSettings:
+class SelectionSettings(RecordRuleSettings):
     """The settings that select what is recorded."""
 
     apis: Annotated[
@@ -145,7 +146,7 @@ class Selection:
     """The settings, compiled.
 
     `body_limit`: how many bytes of a frame, counted after its length field, are kept; its head is kept in any case
-    (0: the head alone; None: all).
+    (0: the head alone; None: all). `rules`: what is kept of the records in them.
     """
 
     def __init__(self, settings: SelectionSettings) -> None:
@@ -156,6 +157,7 @@ class Selection:
         self.principals = Patterns(settings.principals)
         # each list that is given, as a user wrote it
         self.lists = {name: list(given) for name in LISTS if (given := getattr(settings, name))}
+        self.rules = RecordRules(settings)
         self.body_limit = None if settings.bodies == FULL else 0 if settings.bodies == HEAD else int(settings.bodies)
 
     @property

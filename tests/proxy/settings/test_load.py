@@ -30,6 +30,7 @@ from proxy.schema.toml import dotted, plain, toml
 from proxy.settings.load import LoadedSettings, load
 from proxy.settings.sources import SourceKind, variable_of
 from recorder.capture.keep import Floor
+from recorder.capture.record_rules import RecordRule
 from recorder.capture.session import CaptureSettings, WhenFull
 from tests.tables import each_row
 
@@ -74,6 +75,9 @@ facts = false
 keep.age = "7d"
 keep.size = "9GiB"
 keep.free = "7%"
+records = "drop"
+topics."payments-*".records = "keep"
+hash_key = "/k"
 bodies = "4KiB"
 only.apis = ["Produce"]
 only.clusters = ["m*"]
@@ -193,6 +197,9 @@ def test_a_file_says_everything(tmp_path):
         keep_age=7 * 86400,
         keep_size=9 << 30,
         keep_free=Floor(share=0.07),
+        records=RecordRule.DROP,
+        topic_records={"payments-*": RecordRule.KEEP},
+        hash_key=Path("/k"),
         bodies=4096,
         apis=("Produce",),
         clusters=("m*",),
@@ -213,7 +220,12 @@ def one_more(place: KeyPath, field: KeyedField) -> tuple[str, Any]:
     key = field.key
     raw = OTHERS.get(key.name, key.example)
     assert field.is_required or key.name_kind is not None or key.kind.read(raw) != field.default
-    return dotted((*place, "1") if key.name_kind is not None else place), raw
+    return dotted(below(place, field)), raw
+
+
+def below(place: KeyPath, field: KeyedField) -> KeyPath:
+    """Returns the place of a key's value: of an entry if the key is a table."""
+    return place if field.key.name_kind is None else (*place, "1", *field.key.entry[1:])
 
 
 def without(place: KeyPath) -> str:
@@ -225,10 +237,11 @@ def without(place: KeyPath) -> str:
 @pytest.mark.parametrize(("place", "field"), KEYS)
 def test_each_key_changes_the_settings_by_a_file_as_by_the_environment(place, field, tmp_path):
     name, raw = one_more(place, field)
-    below = (*place, "1") if field.key.name_kind is not None else place
     before = loaded(tmp_path, BASIC + ("[capture]\nfolder = 'first'\n" if place[0] == "capture" else ""))
     by_file = loaded(tmp_path, f"{name} = {toml(raw)}\n" + _nested(without(place), place))
-    by_environment = loaded(tmp_path, without(place), **{variable_of(below).removeprefix("KAFKA_WIRETAP_"): plain(raw)})
+    by_environment = loaded(
+        tmp_path, without(place), **{variable_of(below(place, field)).removeprefix("KAFKA_WIRETAP_"): plain(raw)}
+    )
     assert (by_file.proxy, by_file.capture) == (by_environment.proxy, by_environment.capture)
     assert (by_file.proxy, by_file.capture) != (before.proxy, before.capture)
 
@@ -411,3 +424,53 @@ def test_the_environment_says_what_is_recorded(tmp_path):
     capture = loaded(tmp_path, text, **said).capture
     assert capture is not None
     assert (capture.apis, capture.bodies) == (("Produce", "!fetch"), 4096)
+
+
+RULED = BASIC + "[capture]\nfolder = 'first'\n"
+
+
+def test_records_have_a_rule_for_each_pattern_of_topics(tmp_path):
+    capture = loaded(
+        tmp_path, RULED + "topics.\"a.b-*\".records = 'drop'\n[capture.topics.c]\nrecords = 'keep'\n"
+    ).capture
+    assert capture is not None
+    assert capture.topic_records == {"a.b-*": RecordRule.DROP, "c": RecordRule.KEEP}
+
+
+def test_a_flag_sets_the_rule_of_a_pattern(tmp_path):
+    flags = {"record": "capture", "records": "drop", "topic_records": ("a.b-*=keep", "c = drop")}
+    capture = loaded(tmp_path, BASIC, flags).capture
+    assert capture is not None
+    assert capture.records is RecordRule.DROP
+    assert capture.topic_records == {"a.b-*": RecordRule.KEEP, "c": RecordRule.DROP}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("topics.'pay ments'.records = 'drop'", "can match no topic"),
+        ("topics.pay.records = 'hide'", "is none of keep, hash, drop"),
+        ("topics.pay = 'drop'", "stands where a table belongs"),
+        ("topics.pay.bodies = 'head'", "is no setting"),
+        ("records = 'hash'", 'capture.records = "hash" needs a key'),
+        ("topics.pay.records = 'hash'", 'capture.topics.pay.records = "hash" needs a key'),
+        ("records = 'hash'\nhash_key = '/nowhere/key'", "can't be read (No such file"),
+        ("records = 'hash'\nhash_key = '/nowhere/key'\ncompactor = false", "needs a compactor"),
+    ],
+)
+def test_a_rule_that_can_not_be_followed_is_refused(line, reason, tmp_path):
+    with pytest.raises(BadSetting) as wrong:
+        loaded(tmp_path, RULED + line + "\n")
+    assert any(reason in one for one in str(wrong.value).splitlines())
+
+
+def test_a_world_readable_key_of_hashes_is_refused(tmp_path):
+    key = tmp_path / "hash.key"
+    key.write_bytes(bytes(32))
+    key.chmod(0o644)
+    with pytest.raises(BadSetting, match="can be read by others than its owner"):
+        loaded(tmp_path, RULED + f"records = 'hash'\nhash_key = '{key}'\n")
+    key.chmod(0o600)
+    capture = loaded(tmp_path, RULED + f"records = 'hash'\nhash_key = '{key}'\n").capture
+    assert capture is not None
+    assert capture.hash_key == key

@@ -201,3 +201,15 @@ def test_a_reload_without_the_capture_keeps_recording(settings, chosen):
     assert found == now
     assert ("capture", "folder") in waiting
     assert len(waiting) == 2
+
+
+def test_rules_for_records_change_at_once_and_may_go_again(settings):
+    first = BASIC + '[capture]\nfolder = "capture"\ntopics.a.records = "drop"\ntopics.b.records = "drop"\n'
+    now, waiting = reloaded(settings(first), settings(first.replace("topics.a", "records = 'drop'\ntopics.c")))
+    assert not waiting
+    assert now.capture is not None
+    assert (now.capture.records, {*now.capture.topic_records}) == ("drop", {"b", "c"})
+    again, waiting = reloaded(now, settings(BASIC + '[capture]\nfolder = "capture"\n'))
+    assert not waiting
+    assert again.capture is not None
+    assert (again.capture.records, again.capture.topic_records) == ("keep", {})
