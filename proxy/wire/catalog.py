@@ -17,6 +17,7 @@ from proxy.wire.compile.counted import counted_decoder
 from proxy.wire.compile.decoder import decoder
 from proxy.wire.compile.encoder import encoder
 from proxy.wire.compile.projector import projector
+from proxy.wire.compile.record_finder import has_record_data, record_finder, tells_topic_ids
 from proxy.wire.compile.runtime import LargeBody
 from proxy.wire.compile.searcher import searcher
 from proxy.wire.compile.walker import walker
@@ -257,6 +258,13 @@ class Codec:
         header_of = request_header_version if self.message.kind == "request" else response_header_version
         return searcher(self.message, self.version, header_of(key, self.version))
 
+    @cached_property
+    def find_records(self) -> Callable[[Any], Generator[None, Buffer, int]]:
+        """A generator of `compile.record_finder`, for `records.walk`."""
+        key = self.message.key or 0
+        header_of = request_header_version if self.message.kind == "request" else response_header_version
+        return record_finder(self.message, self.version, header_of(key, self.version))
+
     def search(self) -> Search:
         """A search for the secrets in one frame of this request or response."""
         return Search(self._search, self.message.api, self.version)
@@ -384,6 +392,20 @@ def _marked(fields: tuple[Field, ...], version: int, marks: frozenset[str], abov
 def secrets(kind: MessageKind, key: int, version: int) -> tuple[str, ...]:
     """The paths that no capture may keep: credentials, and config values, which may be credentials. Mostly ()."""
     return marked(kind, key, version, *MASKED)
+
+
+@lru_cache(CACHE_SIZE)
+def holds_record_data(kind: MessageKind, key: int, version: int) -> bool:
+    """True if the message has batches of records, or may quote records. False for a message the catalog lacks."""
+    found = codec(kind, key, version)
+    return found is not None and has_record_data(found.message, version)
+
+
+@lru_cache(CACHE_SIZE)
+def tells_topics(kind: MessageKind, key: int, version: int) -> bool:
+    """True if the message tells topics' ids with their names. False for a message the catalog lacks."""
+    found = codec(kind, key, version)
+    return found is not None and tells_topic_ids(found.message, version)
 
 
 @lru_cache(CACHE_SIZE)

@@ -31,9 +31,11 @@ NAMING = (
     "producer_id",
     "transactional_id",
 )
+# holds record data, or may quote some: left out of captures where a rule for records says so
+RECORD_DATA = "record_data"
 # An ignorable value may be dropped if the version lacks the field. Of any other field, only the default may be dropped.
 IGNORABLE = "ignorable"
-MARKS = frozenset((*MASKED, *NAMING, IGNORABLE))
+MARKS = frozenset((*MASKED, *NAMING, RECORD_DATA, IGNORABLE))
 # A projection's name for the tag buffer, and the name of unknown tags in a dict.
 RESERVED_NAMES = frozenset(["tags", "_tags"])
 

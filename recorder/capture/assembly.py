@@ -191,7 +191,13 @@ class Assembly:
 
     def _omitted(self, conn: ConnectionState, entry: Entry) -> None:
         fields = decoded(entry)
-        self._streams.omitted(conn, entry, fields["length"], begins_left_out_frame=fields.get("frame", False))
+        self._streams.omitted(
+            conn,
+            entry,
+            fields["length"],
+            begins_left_out_frame=fields.get("frame", False),
+            are_records=fields.get("records", False),
+        )
 
     def _leftover(self, conn: ConnectionState, entry: Entry) -> None:
         if conn.conversation is not None:

@@ -9,10 +9,10 @@ queue, only entries at its end are masked, and stretches are added in stream ord
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from operator import itemgetter
 
 from recorder.capture.spool import EntryKind, Item
@@ -26,12 +26,14 @@ NOWHERE = 1 << 62
 # start and stop, both stream offsets. The spans of the log are (start within the entry, length)
 Stretch = tuple[int, int]
 _start, _stop = itemgetter(0), itemgetter(1)
+# the JSON of an OMITTED entry, of which there may be one for each batch of a frame
+_BYTES, _RECORDS = b'{"length":%d}', b'{"length":%d,"records":true}'
 
 
 class PendingEntry:
     """A future entry of the log. `before`: control entries to write first. `number`: its rank in order of arrival."""
 
-    __slots__ = ("at_ns", "before", "data", "direction", "kind", "left_out", "masks", "number", "offset")
+    __slots__ = ("at_ns", "before", "data", "direction", "dropped", "kind", "left_out", "masks", "number", "offset")
 
     def __init__(self, kind: int, direction: int, offset: int, at_ns: int, data: bytes | bytearray) -> None:
         self.kind = kind
@@ -44,6 +46,8 @@ class PendingEntry:
         self.before: Sequence[PendingEntry] = ()
         self.masks: Sequence[Stretch] = ()
         self.left_out: Sequence[Stretch] = ()
+        # those of `left_out` that a rule for records leaves out stand here instead
+        self.dropped: Sequence[Stretch] = ()
 
     @property
     def end(self) -> int:
@@ -59,9 +63,12 @@ class PendingEntry:
         """Masks the bytes from stream offset `start` to `stop` that this entry holds. Call in stream order."""
         self.masks = self._with(self.masks, start, stop)
 
-    def leave_out(self, start: int, stop: int) -> None:
+    def leave_out(self, start: int, stop: int, *, are_records: bool = False) -> None:
         """Leaves out the bytes from stream offset `start` to `stop` that this entry holds. Call in stream order."""
-        self.left_out = self._with(self.left_out, start, stop)
+        if are_records:
+            self.dropped = self._with(self.dropped, start, stop)
+        else:
+            self.left_out = self._with(self.left_out, start, stop)
 
     def _with(self, stretches: Sequence[Stretch], start: int, stop: int) -> Sequence[Stretch]:
         """The stretches and a new one, which is merged with all that touch or overlap it: (0, 4) + (4, 6) -> (0, 6)."""
@@ -93,6 +100,7 @@ class PendingEntry:
         part = PendingEntry(self.kind, self.direction, start, self.at_ns, data)
         part.masks = _within(self.masks, start, stop)
         part.left_out = _within(self.left_out, start, stop)
+        part.dropped = _within(self.dropped, start, stop)
         return part
 
     def items(self, connection: int) -> Iterator[Item]:
@@ -100,14 +108,23 @@ class PendingEntry:
         for control_entry in self.before:
             yield from control_entry.items(connection)
         at = self.offset
-        for start, stop in self.left_out:
+        for start, stop, are_records in self._absent():
             if at < start:
                 yield self._item(connection, at, start)
-            length = json.dumps({"length": stop - start}).encode()
-            yield int(EntryKind.OMITTED), self.direction, connection, start, self.at_ns, length, ()
+            omitted = _RECORDS if are_records else _BYTES
+            yield int(EntryKind.OMITTED), self.direction, connection, start, self.at_ns, omitted % (stop - start), ()
             at = stop
-        if at < self.end or not self.left_out:
+        if at < self.end or at == self.offset:
             yield self._item(connection, at, self.end)
+
+    def _absent(self) -> Iterable[tuple[int, int, bool]]:
+        """What is left out, in stream order: start, stop, and whether a rule for records leaves it out."""
+        if not self.left_out:
+            return ((start, stop, True) for start, stop in self.dropped)
+        return merge(
+            ((start, stop, False) for start, stop in self.left_out),
+            ((start, stop, True) for start, stop in self.dropped),
+        )
 
     def _item(self, connection: int, start: int, stop: int) -> Item:
         """The item of one stretch, with zeros in place of masked bytes."""
@@ -200,10 +217,10 @@ class Backlog:
                     break
                 at += 1
 
-    def leave_out(self, direction: int, start: int, stop: int) -> None:
+    def leave_out(self, direction: int, start: int, stop: int, *, are_records: bool = False) -> None:
         """Leaves out the kept-back bytes of a direction from stream offset `start` to `stop`."""
         for pending in self.since(direction, start):
-            pending.leave_out(start, stop)
+            pending.leave_out(start, stop, are_records=are_records)
 
     def join(self, direction: int, start: int) -> None:
         """Joins the two newest bytes entries of a direction if both belong to the waiting frame that begins at `start`.
@@ -225,6 +242,8 @@ class Backlog:
             joined.mask(*masked)
         for left_out in newest.left_out:
             joined.leave_out(*left_out)
+        for dropped in newest.dropped:
+            joined.leave_out(*dropped, are_records=True)
         self.cost -= PENDING_COST
 
     def release(self, barriers: Sequence[int], holds_all: Sequence[bool]) -> Iterator[PendingEntry]:

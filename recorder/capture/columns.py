@@ -127,9 +127,14 @@ class FrameRows:
         self.clock_offset_ns = clock_offset_ns
         self.numbers: list[Any] = []
         self.body = bytearray()
+        # of the rows that lack bytes: how many of theirs are in `body`, and how many `stored` counts
+        self._in_body: dict[int, int] = {}
         self._stored: dict[int, int] = {}
         self._masked: dict[int, Spans] = {}
         self._omitted: dict[int, Spans] = {}
+        self._dropped: dict[int, Spans] = {}
+        # bytes of dropped spans: a reader fills them
+        self._dropped_bytes = 0
         self._notes: dict[int, str] = {}
         self._span_count = 0
 
@@ -137,23 +142,31 @@ class FrameRows:
         return len(self.numbers) // NUMBERS_PER_ROW
 
     def has_room(self, size: int) -> bool:
-        """True if a frame of `size` bytes fits into this row group."""
+        """True if a frame of `size` bytes, with those of dropped spans, fits into this row group."""
         rows, shared = len(self), self.shared
         names = rows * (shared.connections.longest + shared.client_ids.longest)
         is_small = rows < MAX_ROWS and names <= MAX_NAMES and self._span_count <= MAX_SPANS
-        return not rows or (is_small and len(self.body) + size <= self._max_bytes)
+        return not rows or (is_small and len(self.body) + self._dropped_bytes + size <= self._max_bytes)
 
     def correct_newest(self, name: str, value: Any) -> None:
         """Changes a number of the newest row. `name`: a field of `RowNumbers`."""
         self.numbers[RowNumbers._fields.index(name) - NUMBERS_PER_ROW] = value
 
-    def set_rare_values(self, stored: int, masked: Spans, omitted: Spans, note: str | None) -> None:
-        """Adds the rare values of the newest row. `stored`: how many bytes at the end of `body` are that row's."""
+    def set_rare_values(
+        self, in_body: int, masked: Spans, omitted: Spans, note: str | None, dropped: Spans | None = None
+    ) -> None:
+        """Adds the rare values of the newest row. `in_body`: how many bytes at the end of `body` are that row's."""
         row = len(self) - 1
-        self._span_count += len(masked) + len(omitted)
+        self._span_count += len(masked) + len(omitted) + len(dropped or ())
+        if omitted or dropped:
+            self._in_body[row] = self._stored[row] = in_body
         if omitted:
             self._omitted[row] = omitted
-            self._stored[row] = stored
+        if dropped:
+            self._dropped[row] = dropped
+            length = sum(length for _, length in dropped)
+            self._stored[row] += length
+            self._dropped_bytes += length
         if masked:
             self._masked[row] = masked
         if note is not None:
@@ -171,9 +184,11 @@ class FrameRows:
             c.AT: pc.cast(pc.cast(at_ns, pa.timestamp("ns", tz="UTC")), schema.field(c.AT).type, safe=False),
             c.AT_NS: at_ns,
             c.STORED: pa.array(stored, pa.int32()),
-            c.FRAME: _binary(stored, self.body),
+            c.FRAME: _binary(_replaced(number["size"], self._in_body), self.body),
             c.MASKED: _sparse(self._masked, rows, schema.field(c.MASKED).type),
             c.OMITTED: _sparse(self._omitted, rows, schema.field(c.OMITTED).type),
+            c.DROPPED: _sparse(self._dropped, rows, schema.field(c.DROPPED).type),
+            c.RECORDS: _sparse(dict.fromkeys(self._dropped, c.DROP), rows, pa.string()),
             c.NOTE: _sparse(self._notes, rows, pa.string()),
             c.CLIENT_ID: _taken(self.shared.client_ids.values, number["client_id_index"], pa.string()),
         }

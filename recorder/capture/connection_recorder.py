@@ -234,7 +234,7 @@ class ConnectionRecorder:
             # this entry stands before the frame's first byte and says that the frame becomes no row
             fields = json.dumps({"length": 0, "frame": True}).encode()
             self._backlog.add_before_offset(PendingEntry(EntryKind.OMITTED, direction, omission.begin, at_ns, fields))
-        self._backlog.leave_out(direction, omission.start, omission.stop)
+        self._backlog.leave_out(direction, omission.start, omission.stop, are_records=omission.are_records)
 
     def _note_login(self, verdict: Verdict, at_ns: int) -> None:
         fields = {"token": verdict.token, "mechanism": verdict.mechanism, "ended": verdict.ended}

@@ -46,6 +46,7 @@ class ConnectionState:
         "connection",
         "connection_index",
         "conversation",
+        "dropped",
         "first_ns",
         "kinds",
         "left_out",
@@ -90,9 +91,10 @@ class ConnectionState:
         # that frame's kind, and the time of its first byte
         self.kinds = [FrameKind.REQUEST, FrameKind.RESPONSE]
         self.first_ns = [0, 0]
-        # the masked and omitted stretches of incomplete frames
+        # the stretches of incomplete frames that are masked, omitted, and dropped by a rule for records
         self.masks: tuple[Stretches, Stretches] = (deque(), deque())
         self.omissions: tuple[Stretches, Stretches] = (deque(), deque())
+        self.dropped: tuple[Stretches, Stretches] = (deque(), deque())
         # True once frames can't be told apart
         self.unreadable = [False, False]
         # 1 if the record has resumed within a frame: that frame is lost, and is counted when its end has come
@@ -196,7 +198,7 @@ class ConnectionState:
     def may_have_special_frames(self, direction: int) -> bool:
         """True if a byte of an incomplete frame is masked or omitted, or if a coming frame may become no row."""
         gone = self.left_out[direction] or (direction and self.left_out_responses)
-        return bool(self.masks[direction] or self.omissions[direction] or gone)
+        return bool(self.masks[direction] or self.omissions[direction] or self.dropped[direction] or gone)
 
     def leaves_out(self, direction: int, exchange: Exchange | None, begin: int) -> bool:
         """True if the frame that begins at stream offset `begin` becomes no row. Call it once for each frame."""
@@ -210,9 +212,10 @@ class ConnectionState:
             self.left_out_responses.append(exchange.number)
         return gone
 
-    def spans(self, direction: int, start: int, stop: int) -> tuple[Spans, Spans]:
-        """Removes and returns the masked and the omitted spans of the frame between two stream offsets."""
-        return _pop_spans(self.masks[direction], start, stop), _pop_spans(self.omissions[direction], start, stop)
+    def spans(self, direction: int, start: int, stop: int) -> tuple[Spans, Spans, Spans]:
+        """Removes and returns the masked, the omitted and the dropped spans of the frame between two stream offsets."""
+        masked, omitted, dropped = (each[direction] for each in (self.masks, self.omissions, self.dropped))
+        return _pop_spans(masked, start, stop), _pop_spans(omitted, start, stop), _pop_spans(dropped, start, stop)
 
     def break_off(self, reason: str, since_ns: int) -> None:
         """Breaks off the record, and drops the frames that are arriving. No effect while it is broken off.
@@ -241,7 +244,7 @@ class ConnectionState:
         self.conversation = None
         self.parts = [None, None]
         self._answerable.clear()
-        for spans in (*self.masks, *self.omissions, *self.left_out):
+        for spans in (*self.masks, *self.omissions, *self.dropped, *self.left_out):
             spans.clear()
 
     def reach(self, direction: int, offset: int) -> None:
@@ -300,6 +303,7 @@ class ConnectionState:
             "first_ns": self.first_ns,
             "masks": [list(stretches) for stretches in self.masks],
             "omissions": [list(stretches) for stretches in self.omissions],
+            "dropped": [list(stretches) for stretches in self.dropped],
             "deaf": self.unreadable,
             "left_out": [sorted(begins) for begins in self.left_out],
             "unwanted": list(self.left_out_responses),
@@ -335,8 +339,9 @@ class ConnectionState:
         conn.next_entry = state["next_entry"]
         conn.reached = state["reached"] and [*state["reached"]]
         conn.lost_arriving = [*state["late"]]
-        for name in ("masks", "omissions"):
-            for spans, saved in zip(getattr(conn, name), state[name], strict=True):
+        # states of older versions lack `dropped`
+        for name in ("masks", "omissions", "dropped"):
+            for spans, saved in zip(getattr(conn, name), state.get(name, ([], [])), strict=True):
                 spans.extend(tuple(span) for span in saved)
         return conn
 

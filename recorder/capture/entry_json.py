@@ -58,10 +58,14 @@ class OpenedJson(TypedDict):
 
 
 class OmittedJson(TypedDict):
-    """`length`: how many bytes a setting left out. `frame`: True if the frame that begins here gets no row."""
+    """`length`: how many bytes a setting left out.
+
+    `frame`: True if the frame that begins here gets no row. `records`: True if a rule for records left the bytes out.
+    """
 
     length: Annotated[int, Meta(ge=0, le=MAX_ENTRY)]
     frame: NotRequired[bool]
+    records: NotRequired[bool]
 
 
 class GapJson(TypedDict):
@@ -288,6 +292,7 @@ class SavedConnectionState(TypedDict):
     first_ns: tuple[Time, Time]
     masks: tuple[list[CountPair], list[CountPair]]
     omissions: tuple[list[CountPair], list[CountPair]]
+    dropped: NotRequired[tuple[list[CountPair], list[CountPair]]]
     deaf: tuple[bool, bool]
     left_out: NotRequired[tuple[list[Count], list[Count]]]
     unwanted: NotRequired[list[Count]]

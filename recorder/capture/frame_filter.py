@@ -23,7 +23,9 @@ from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
 from recorder.capture.backlog import NOWHERE
 from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, request_spans, response_spans, take_number
+from recorder.capture.record_filter import RecordFilter
 from recorder.capture.selection import OTHER, Selection
+from recorder.capture.topic_ids import TopicIds
 
 # offsets in a request, its length field included: of the client id's size, and of the client id
 FRAMED_SIZE_AT = LENGTH.size + CLIENT_ID_SIZE_AT
@@ -39,20 +41,28 @@ RESPONSE_HEAD, HEAD_07, LENGTH_SIZE = 8, 6, 4
 class Omission(NamedTuple):
     """The bytes of a frame from `start` to `stop` are left out; the frame begins at `begin` (all are stream offsets).
 
-    `begins_left_out_frame`: True for the first omission of a frame that becomes no row.
+    `begins_left_out_frame`: True for the first omission of a frame that becomes no row. `are_records`: a rule for
+    records leaves the bytes out.
     """
 
     begin: int
     start: int
     stop: int
     begins_left_out_frame: bool
+    are_records: bool = False
 
 
 class FrameFilter:
     """The filter of one connection with its current `principal`. `frames`, `bytes`: the numbers left out so far."""
 
     def __init__(
-        self, conversation: Conversation, selection: Selection, *, is_selected: bool, principal: str | None
+        self,
+        conversation: Conversation,
+        selection: Selection,
+        topic_ids: TopicIds,
+        *,
+        is_selected: bool,
+        principal: str | None,
     ) -> None:
         self.selection = selection
         # True if the connection is recorded at all
@@ -65,6 +75,7 @@ class FrameFilter:
         self._matched = 0
         self._conversation = conversation
         self._is_kafka07 = conversation.dialect is Dialect.KAFKA_07
+        self._records = RecordFilter(selection.rules, topic_ids, is_kafka07=self._is_kafka07)
         # numbers of the exchanges whose requests were left out and whose responses have not come
         self._left_out_responses: deque[int] = deque()
         # per direction: the frame that was incomplete at the end of the last step
@@ -75,6 +86,11 @@ class FrameFilter:
         self._omit_from = [NOWHERE, NOWHERE]
         # the bytes of the undecided request that have come
         self._undecided_bytes = b""
+
+    def select(self, selection: Selection, *, is_selected: bool) -> None:
+        """Uses another selection for all frames that begin from here on."""
+        self.selection, self.is_selected = selection, is_selected
+        self._records.rules = selection.rules
 
     @property
     def left_out_responses(self) -> list[int]:
@@ -90,6 +106,7 @@ class FrameFilter:
             and not self._left_out_responses
             and self._omit_from == [NOWHERE, NOWHERE]
             and self.undecided == NOWHERE
+            and self._records.is_idle
         )
 
     def omissions(self, direction: Direction, step: Step) -> list[Omission]:
@@ -111,6 +128,7 @@ class FrameFilter:
             return
         begin, end = step.offset + start, step.offset + stop
         arrived = step.offset + min(stop, step.stop)
+        left_out = self._records.left_out(direction, step, frame)
         begins_left_out_frame = False
         is_continued = direction is Direction.REQUEST and begin == self.undecided
         # a frame that begins in this step, or one whose decision was put off
@@ -128,6 +146,13 @@ class FrameFilter:
             piece_start = begin
         else:
             piece_start = step.offset
+        if left_out is not None:
+            if left_out.unreadable_from is not None:
+                self._omit_from[direction] = min(self._omit_from[direction], begin + left_out.unreadable_from)
+            limit = min(self._omit_from[direction], arrived)
+            for first, last in left_out.spans:
+                if begin + first < limit:
+                    yield Omission(begin, begin + first, min(begin + last, limit), False, are_records=True)
         omit_from = max(self._omit_from[direction], piece_start)
         if begins_left_out_frame or omit_from < arrived:
             yield Omission(begin, min(omit_from, arrived), arrived, begins_left_out_frame)

@@ -12,9 +12,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 # 2: frames of the APIs that carry records have row groups of their own
-FORMAT = 2
-# the formats that have the columns below
-OF_THESE_COLUMNS = (1, 2)
+# 3: rules for records: the columns DROPPED and RECORDS; FRAME lacks the bytes of the former
+FORMAT = 3
 # the key of a Parquet file's metadata that holds its format number
 FORMAT_KEY = b"kafka_wiretap.format"
 
@@ -50,6 +49,8 @@ STORED = "stored"
 FRAME = "frame"
 MASKED = "masked"
 OMITTED = "omitted"
+DROPPED = "dropped"
+RECORDS = "records"
 REQUEST_SIZE = "request_size"
 LATENCY_NS = "latency_ns"
 QUEUED_NS = "queued_ns"
@@ -84,6 +85,9 @@ REQUEST = "request"
 RESPONSE = "response"
 TOKEN = "token"
 UNFRAMED = "bytes"
+
+# values of `records`: the rule by which something of the records is not kept; null: all is
+DROP = "drop"
 
 # values of `made_by`
 BY_CLIENT = "client"
@@ -144,6 +148,8 @@ FRAME_COLUMNS: tuple[tuple[str, str], ...] = (
     (FRAME, "binary"),
     (MASKED, "spans"),
     (OMITTED, "spans"),
+    (DROPPED, "spans"),
+    (RECORDS, "string"),
     (REQUEST_SIZE, "int32"),
     (LATENCY_NS, "int64"),
     (QUEUED_NS, "int64"),
@@ -177,7 +183,9 @@ ORIGIN_COLUMNS: tuple[tuple[str, str], ...] = (
 
 # an older format's number -> the function that makes the next format's table of its table
 Upgrade = Callable[[Any], Any]
-UPGRADES: Mapping[int, Upgrade] = {1: lambda table: table}
+UPGRADES: Mapping[int, Upgrade] = {1: lambda table: table, 2: lambda table: _with_nothing_dropped(table)}
+# columns of frames that older formats lack -> the first format that has them
+COLUMNS_SINCE: Mapping[str, int] = {DROPPED: 3, RECORDS: 3}
 
 
 class Origin(NamedTuple):
@@ -239,6 +247,18 @@ def upgraded(table: Any, number: int, steps: Mapping[int, Upgrade] = UPGRADES, n
         raise UnknownFormatError(newer_format_message(number, newest))
     for step in range(number, newest):
         table = steps[step](table)
+    return table
+
+
+def _with_nothing_dropped(table: Any) -> Any:
+    """A table of frames with the columns of rules for records, which were all kept; another table as it is."""
+    if STORED not in table.column_names:
+        return table
+    import pyarrow as pa
+
+    schema = frames_schema()
+    for name in COLUMNS_SINCE.keys() - {*table.column_names}:
+        table = table.append_column(schema.field(name), pa.nulls(len(table), schema.field(name).type))
     return table
 
 

@@ -24,6 +24,7 @@ from recorder.capture.columns import EventRows, FrameRows, SharedDictionaries
 from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.progress import read_state, segments_with_state
 from recorder.capture.reader import CaptureFile, Listing, listed
+from recorder.capture.row_group import with_whole_frames
 from recorder.capture.segments import SegmentReader, segment_name, segments
 from recorder.capture.spool import DamagedSegmentError
 
@@ -78,7 +79,7 @@ class _Rows:
     def taken(self) -> tuple[list[Any], list[dict[str, Any]]]:
         """The frames as tables, and the events; forgets them."""
         groups = [*self._full, *self._groups.values()]
-        tables = [group.table() for group in groups if len(group)]
+        tables = [with_whole_frames(group.table()) for group in groups if len(group)]
         events = self._events.table().to_pylist() if len(self._events) else []
         self._full, self._groups, self._events = [], {}, EventRows(*self._names)
         return tables, events

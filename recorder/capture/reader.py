@@ -307,7 +307,7 @@ class Bodies:
             row_group = RowGroup(parquet, raw, group, self._allowance)
             while self._columns and (len(self._columns) == MAX_GROUPS or self._allowance.left < row_group.bodies_size):
                 self._forget_oldest()
-            column = row_group.stored_bodies()
+            column = row_group.whole_bodies()
             self._allowance.take(column.nbytes)
             return column
 
@@ -337,8 +337,8 @@ def _row_groups(
 ) -> Iterator[Any]:
     with file.path.open("rb") as raw, opened(file.path) as parquet:
         number = c.format_of(parquet.schema_arrow.metadata)
-        if number in c.OF_THESE_COLUMNS:
-            _check_columns(file.path, parquet.schema_arrow)
+        if number <= c.FORMAT:
+            _check_columns(file.path, parquet.schema_arrow, number)
         present = parquet.schema_arrow.names
         for at in range(parquet.num_row_groups) if only_group is None else (only_group,):
             group = RowGroup(parquet, raw, at, allowance)
@@ -381,9 +381,11 @@ def _capture_file(day: str, hour: str, path: Place) -> CaptureFile:
         raise UnknownFormatError(f"{path} is no part of a capture: none of its files is called like that") from None
 
 
-def _check_columns(path: Place, schema: Any) -> None:
-    """Raises DamagedFileError unless the file has the columns of its table."""
+def _check_columns(path: Place, schema: Any, number: int) -> None:
+    """Raises DamagedFileError unless the file has the columns of its table in its format."""
     for field in c.schema_of(path.parents[2].name):
+        if c.COLUMNS_SINCE.get(field.name, 0) > number and field.name not in schema.names:
+            continue
         stored = schema.field(field.name).type if field.name in schema.names else None
         # texts may be stored as dictionaries
         kind = stored.value_type if stored and pa.types.is_dictionary(stored) else stored
@@ -394,7 +396,8 @@ def _check_columns(path: Place, schema: Any) -> None:
 def _check_complete(heads: Any) -> None:
     """Raises DamagedFileError if a column of _NEVER_NULL has nulls, or a span has."""
     lacking = [name for name in _NEVER_NULL if name in heads.column_names and heads.column(name).null_count]
-    lacking += [name for name in (c.MASKED, c.OMITTED) if name in heads.column_names and _has_holes(heads.column(name))]
+    spans = (name for name in (c.MASKED, c.OMITTED, c.DROPPED) if name in heads.column_names)
+    lacking += [name for name in spans if _has_holes(heads.column(name))]
     if lacking:
         raise DamagedFileError(f"its column {lacking[0]} has holes")
 

@@ -9,7 +9,8 @@ computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,6 +25,7 @@ from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.pages import check_pages
 from recorder.capture.remote import Place, file_system_of
+from recorder.facts.dropped import Spans, filled
 
 # memory of a value besides its bytes: a number, an index or an offset, and whether it is null
 VALUE_COST = 9
@@ -32,6 +34,9 @@ ELEMENT_COST = 300
 TEXT_COLUMNS = frozenset(
     name for name, kind in (*c.FRAME_COLUMNS, *c.EVENT_COLUMNS, *c.ORIGIN_COLUMNS) if kind == "string"
 )
+# by the number of a row whose frame lacks dropped spans: the spans, and the bytes of the whole frame
+Lacking = Mapping[int, tuple[Spans, int]]
+NOTHING_LACKING: tuple[Spans, int] = ((), 0)
 DICTIONARY_ENCODINGS = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 
 
@@ -96,7 +101,7 @@ class RowGroup:
 
     def bodies(self, rows: Any) -> Any:
         """The column `frame` of these rows (indices; None: all rows). Errors: as of `heads`."""
-        column = self.stored_bodies()
+        column = self.whole_bodies()
         if rows is not None:
             column = column.take(rows)
         if not pa.types.is_dictionary(column.type):
@@ -104,18 +109,32 @@ class RowGroup:
         self._must_fit(_plain_size(column))
         return column.cast(column.type.value_type)
 
-    def stored_bodies(self) -> Any:
-        """The column `frame` as it is stored: a dictionary holds each body once. Errors: as of `heads`."""
+    def whole_bodies(self) -> Any:
+        """The column `frame`, with zeros in dropped spans. A dictionary holds each body once. Errors: as of `heads`."""
+        self._must_fit(self.bodies_size)
         column = self._read([c.FRAME])[c.FRAME]
         if pa.types.is_dictionary(column.type):
             # checks the indices into the dictionary, by which bodies are looked up
             column.validate(full=True)
-        return column
+            if self._lacking:
+                self._must_fit(_plain_size(column))
+        return _filled(column, self._lacking)
+
+    @cached_property
+    def _lacking(self) -> Lacking:
+        if c.DROPPED not in self._parquet.schema_arrow.names:
+            return {}
+        dropped = self._read([c.DROPPED])[c.DROPPED]
+        if dropped.null_count == len(dropped):
+            return {}
+        self._must_fit(dropped.nbytes + ELEMENT_COST * _elements(dropped))
+        return _lacking(dropped, self._read([c.STORED])[c.STORED])
 
     @property
     def bodies_size(self) -> int:
-        """The bytes of memory that `stored_bodies` takes, by the footer."""
-        return _memory(_columns(self._parquet.metadata.row_group(self._number), [c.FRAME]))
+        """The bytes of memory that `whole_bodies` takes at most, by the footer and by the sizes of whole frames."""
+        stored = _memory(_columns(self._parquet.metadata.row_group(self._number), [c.FRAME]))
+        return stored + sum(size for _, size in self._lacking.values())
 
     def streamed_bodies(self, first: int, *, is_checked: bool = False) -> Iterator[bytes | None]:
         """The column `frame` from row `first` on, body by body, in little memory.
@@ -129,8 +148,14 @@ class RowGroup:
             raise DamagedFileError(f"{column.num_values} bodies where the footer says {footer.num_rows} rows")
         if body_stream.can_stream(self._file, column):
             nullable = self._parquet.schema_arrow.field(c.FRAME).nullable
-            return body_stream.bodies(self._file, column, nullable=nullable, first=first, is_checked=is_checked)
-        return (body.as_py() for body in self.stored_bodies()[first:])
+            found = body_stream.bodies(self._file, column, nullable=nullable, first=first, is_checked=is_checked)
+            return self._whole(found, first) if self._lacking else found
+        return (body.as_py() for body in self.whole_bodies()[first:])
+
+    def _whole(self, bodies: Iterator[bytes | None], first: int) -> Iterator[bytes | None]:
+        for at, body in enumerate(bodies, first):
+            self._must_fit(self._lacking.get(at, NOTHING_LACKING)[1])
+            yield _whole(body, self._lacking.get(at))
 
     def keep(self, table: Any) -> Any:
         """Has the allowance pay for a table, and returns the table. Errors: OverBudget."""
@@ -155,6 +180,36 @@ class RowGroup:
         if size > self._allowance.left:
             self._allowance.exhaust()
             raise OverBudget(f"{self._allowance.making} makes more than {in_bytes(self._allowance.size)}")
+
+
+def with_whole_frames(table: Any) -> Any:
+    """A table of frames with zeros in dropped spans."""
+    column = _filled(table[c.FRAME], _lacking(table[c.DROPPED], table[c.STORED]))
+    return table.set_column(table.column_names.index(c.FRAME), c.FRAME, column)
+
+
+def _lacking(dropped: Any, stored: Any) -> Lacking:
+    """The rows with dropped spans. Errors: DamagedFileError."""
+    rows = (at for at, valid in enumerate(dropped.is_valid().to_pylist()) if valid)
+    found = {at: (dropped[at].as_py(), stored[at].as_py()) for at in rows}
+    if any(size is None or size < 0 for _, size in found.values()):
+        raise DamagedFileError(f"its column {c.STORED} has holes")
+    return found
+
+
+def _filled(column: Any, lacking: Lacking) -> Any:
+    """A column of frames with zeros in dropped spans. Errors: DamagedFileError."""
+    if not lacking:
+        return column
+    whole = (_whole(body.as_py(), lacking.get(at)) for at, body in enumerate(column))
+    return pa.chunked_array([pa.array(whole, pa.binary())])
+
+
+def _whole(body: bytes | None, lacks: tuple[Spans, int] | None) -> bytes | None:
+    try:
+        return body if body is None or lacks is None else filled(body, *lacks)
+    except ValueError as error:
+        raise DamagedFileError(str(error)) from None
 
 
 def _memory(columns: Sequence[Any]) -> int:

@@ -173,16 +173,18 @@ class RowMaker:
         masked: Spans,
         omitted: Spans,
         note: str | None,
+        dropped: Spans | None = None,
     ) -> None:
         """Adds a row for any frame.
 
         Args:
-            frame: its bytes, without the length field and without omitted bytes.
+            frame: its bytes, without the length field and without omitted and dropped bytes.
             first_ns: when its first byte arrived; used for frames without an exchange.
-            omitted: the spans of the frame, as it arrived, that `frame` lacks.
+            omitted, dropped: the spans of the frame, as it arrived, that `frame` lacks.
         """
-        size = len(frame) + sum(length for _, length in omitted)
-        group = self._find_group(mono_ns, len(frame), exchange is not None and exchange.api in RECORD_APIS)
+        filled = len(frame) + sum(length for _, length in dropped or ())
+        size = filled + sum(length for _, length in omitted)
+        group = self._find_group(mono_ns, filled, exchange is not None and exchange.api in RECORD_APIS)
         if exchange is None:
             group.numbers += self._ownerless(conn, direction, kind, size, mono_ns, first_ns)
             group.body += frame
@@ -199,7 +201,7 @@ class RowMaker:
                 group.body += memoryview(frame)[CLIENT_ID_SIZE_AT:]
             else:
                 self._add_requests(conn, frame, alone, mono_ns, group)
-        group.set_rare_values(len(frame), masked, omitted, note)
+        group.set_rare_values(len(frame), masked, omitted, note, dropped)
         self.frames += 1
         self.bytes += size
 

@@ -168,6 +168,7 @@ class Selection:
             and self.apis.matches_all
             and self.client_ids.matches_all
             and self.principals.matches_all
+            and self.rules.keeps_everything
         )
 
     def selects(self, cluster: str | None, listener: str) -> bool:

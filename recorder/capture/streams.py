@@ -53,8 +53,21 @@ class Streams:
                 conn.masks[direction].append((entry.offset + max(start, seen), entry.offset + start + length))
         self._take(conn, conversation, direction, data[seen:] if seen else data, entry.mono_ns)
 
-    def omitted(self, conn: ConnectionState, entry: Entry, length: int, *, begins_left_out_frame: bool) -> None:
-        """Takes an OMITTED entry: `length` bytes are left out. `begins_left_out_frame`: their frame gets no row."""
+    def omitted(
+        self,
+        conn: ConnectionState,
+        entry: Entry,
+        length: int,
+        *,
+        begins_left_out_frame: bool,
+        are_records: bool = False,
+    ) -> None:
+        """Takes an OMITTED entry: `length` bytes are left out.
+
+        Args:
+            begins_left_out_frame: their frame gets no row.
+            are_records: a rule for records left them out.
+        """
         direction, conversation = entry.direction, conn.conversation
         if conversation is None:
             conn.reach(direction, entry.offset + length)
@@ -68,7 +81,8 @@ class Streams:
         if seen is not None:
             if length - seen > side.missing:
                 raise InvalidEntryError("left-out bytes of more than a single frame")
-            conn.omissions[direction].append((entry.offset + seen, entry.offset + length))
+            stretches = conn.dropped if are_records else conn.omissions
+            stretches[direction].append((entry.offset + seen, entry.offset + length))
             self._pass_omitted(conn, conversation, side, length - seen, entry.mono_ns)
 
     def own_answers_due(self, conn: ConnectionState, conversation: Conversation, mono_ns: int) -> None:
@@ -213,14 +227,16 @@ class Streams:
         note: str | None = None,
     ) -> None:
         """Adds the row of one frame, unless it is left out. `base`: the stream offset to which `span` refers."""
-        masked, omitted = conn.spans(direction, base + span.start + 4, base + span.stop)
+        masked, omitted, dropped = conn.spans(direction, base + span.start + 4, base + span.stop)
         exchange = span.exchange
         if conn.leaves_out(direction, exchange, base + span.start):
             conn.sequence += 1
             return
         if exchange is not None and exchange.opaque is not None and note is None:
             note = exchange.opaque.value
-        self.rows.add_frame(conn, direction, span.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note)
+        self.rows.add_frame(
+            conn, direction, span.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note, dropped
+        )
 
 
 def _side(conversation: Conversation, direction: int) -> Any:

@@ -46,6 +46,7 @@ from recorder.capture.spool import (
     data_size,
     short_name,
 )
+from recorder.capture.topic_ids import TopicIds
 from recorder.capture.writer import ENTRY_COST, Log, Writer
 
 # bytes by which openings and closings may exceed the queue's limit: a disk may fail for hours
@@ -75,6 +76,8 @@ class Tap:
         # connections whose chunks all go through `_handle_special`
         self._special: set[int] = set()
         self._selection = Selection(settings)
+        # what each cluster has told of its topics
+        self._topic_ids = defaultdict[str | None, TopicIds](TopicIds)
         # connections that are not recorded; they have no recorder
         self._unrecorded: dict[int, UnrecordedConnection] = {}
         self._left_out = {"frames": 0, "bytes": 0}
@@ -231,10 +234,14 @@ class Tap:
     def _apply_selection(self, recorder: ConnectionRecorder) -> None:
         is_selected = self._selection.selects(*recorder.cluster_and_listener)
         if recorder.frame_filter is not None:
-            recorder.frame_filter.selection, recorder.frame_filter.is_selected = self._selection, is_selected
+            recorder.frame_filter.select(self._selection, is_selected=is_selected)
         elif not (is_selected and self._selection.selects_everything):
             recorder.frame_filter = FrameFilter(
-                recorder.conversation, self._selection, is_selected=is_selected, principal=recorder.principal
+                recorder.conversation,
+                self._selection,
+                self._topic_ids[recorder.cluster_and_listener[0]],
+                is_selected=is_selected,
+                principal=recorder.principal,
             )
             self._special.add(recorder.connection)
         elif is_selected:

@@ -76,7 +76,7 @@ class Searcher(Skipper):
             elif SENSITIVE in slot.field.marks:
                 place = self._place(slot)
             elif is_setting and slot.name == NAME:
-                name = self._text(slot)
+                name = self.text(slot, LONGEST_NAME)
             elif is_setting and slot.name == FLAG:
                 self._flag, awaits_flag = self._bool(slot), False
             else:
@@ -109,11 +109,11 @@ class Searcher(Skipper):
         flag = f"{self._flag} or " if self._flag else ""
         self.source.line(f"if {start} < {stop} and ({flag}{name} not in PLAIN): found(({start}, {stop}))")
 
-    def _text(self, slot: Slot) -> str:
+    def text(self, slot: Slot, longest: int) -> str:
         """Reads a text; returns the variable of its bytes, which is None for a long text."""
         target, length = self.source.fresh(slot.name), self.length(slot)
         least = int(slot.compact)
-        with self.source.block(f"if {least} < n <= {LONGEST_NAME + least}:"):
+        with self.source.block(f"if {least} < n <= {longest + least}:"):
             # nearly always the chunk has all of it
             self.source.line(f"if at + {length} <= size: {target}, at = bytes(buf[at : at + {length}]), at + {length}")
             self.source.line(f"else: {target}, buf, at, size = yield from split_bytes({length}, buf, at, size)")

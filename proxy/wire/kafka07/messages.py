@@ -35,6 +35,8 @@ NAME = "0.7 message"
 COMPRESSION_MASK = 0x03
 # magic, checksum; magic, attributes, checksum
 _HEADS = (Struct(">bI"), Struct(">bbI"))
+# bytes between a message's length and its payload, by magic
+HEAD_SIZES = {magic: head.size for magic, head in enumerate(_HEADS)}
 
 
 class LogMessage(NamedTuple):

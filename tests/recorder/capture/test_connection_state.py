@@ -62,9 +62,9 @@ def test_spans_are_given_in_offsets_of_the_frame_and_forgotten() -> None:
     one.masks[0].extend([(10, 14), (14, 20), (25, 40)])
     assert one.may_have_special_frames(0)
     assert not one.may_have_special_frames(1)
-    assert one.spans(0, 8, 30) == ([(2, 10), (17, 5)], [])
+    assert one.spans(0, 8, 30) == ([(2, 10), (17, 5)], [], [])
     assert list(one.masks[0]) == [(25, 40)]
-    assert one.spans(0, 30, 40) == ([(0, 10)], [])
+    assert one.spans(0, 30, 40) == ([(0, 10)], [], [])
     assert not one.may_have_special_frames(0)
 
 

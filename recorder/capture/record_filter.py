@@ -1,0 +1,137 @@
+"""Finds what the rules for records leave out of one connection's frames, while their bytes arrive.
+
+Used by `frame_filter`, if any rule is not `keep`. Frames that hold or quote records are walked through, and so are
+answers that tell topics' names and ids. All other frames that the catalog knows are left as they are. What nobody can
+read is left out behind its head, because it may hold records.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from proxy.conversation.exchange import Direction, Exchange, FrameKind
+from proxy.conversation.step import Step
+from proxy.wire import catalog
+from proxy.wire.apis import MessageKind
+from proxy.wire.kafka07 import RequestType
+from proxy.wire.kafka07 import record_data as of_07
+from proxy.wire.records.walk import Find, RecordWalk, nothing_known
+from recorder.capture.frame_spans import FrameSpan
+from recorder.capture.record_rules import RecordRule, RecordRules
+from recorder.capture.topic_ids import TopicIds
+
+# bytes at a frame's beginning that hold no record data: from its length to its correlation id, both included
+_HEADS = {Direction.REQUEST: 12, Direction.RESPONSE: 8}
+_KINDS: dict[Direction, MessageKind] = {Direction.REQUEST: "request", Direction.RESPONSE: "response"}
+# requests of 0.7 in flight whose topics are remembered, and the topics of each: the answers name none
+_MOST_REQUESTS, _MOST_TOPICS, _LONGEST_TOPIC = 1000, 1000, 250
+
+
+class RecordSpans(NamedTuple):
+    """What rules leave out of a piece of a frame, in offsets of the frame, its length included.
+
+    `spans`: the record data. `unreadable_from`: the offset from which on all is left out; None: nothing more.
+    """
+
+    spans: list[tuple[int, int]]
+    unreadable_from: int | None
+
+
+class RecordFilter:
+    """The filter of one connection. `topic_ids`: what the connection's cluster has told of its topics."""
+
+    def __init__(self, rules: RecordRules, topic_ids: TopicIds, *, is_kafka07: bool) -> None:
+        self.rules = rules
+        self._topic_ids = topic_ids
+        self._is_kafka07 = is_kafka07
+        # per direction: the walk through the frame that is arriving
+        self._walks: list[RecordWalk | None] = [None, None]
+        # (exchange number, topics) of requests of 0.7 that were not answered yet
+        self._asked: deque[tuple[int, list[bytes]]] = deque(maxlen=_MOST_REQUESTS)
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no frame is being walked through."""
+        return self._walks == [None, None]
+
+    def left_out(self, direction: Direction, step: Step, frame: FrameSpan) -> RecordSpans | None:
+        """What the rules leave out of the frame's bytes in a step; None: nothing. Call it for each frame, in order."""
+        _, _, start, stop = frame
+        arrived = min(stop, step.stop)
+        walk = self._begun(direction, frame) if start >= 0 else self._walks[direction]
+        self._walks[direction] = None if walk is None or arrived == stop else walk
+        if walk is None:
+            return None
+        spans = walk.feed(memoryview(step.data)[max(start, 0) : arrived])
+        return RecordSpans(spans, walk.unreadable_from)
+
+    def _begun(self, direction: Direction, frame: FrameSpan) -> RecordWalk | None:
+        kind, exchange = frame.kind, frame.exchange
+        if exchange is None or kind not in (FrameKind.REQUEST, FrameKind.RESPONSE) or self.rules.keeps_everything:
+            # tokens and frames without a readable head are masked
+            return None
+        find = self._find_07(direction, exchange) if self._is_kafka07 else _find(direction, exchange)
+        if find is None:
+            return None
+        topic: Callable[[bytes | None, bytes | None], bool] = partial(self._topic, bool(direction))
+        head = of_07.HEAD if self._is_kafka07 else _HEADS[direction]
+        return RecordWalk(find, topic, head=head, by_broker=bool(direction))
+
+    def _topic(self, is_told: bool, raw: bytes | None, topic_id: bytes | None) -> bool:
+        """True if the rule of a topic is not KEEP. `is_told`: an answer tells of the topic."""
+        name = _text(raw)
+        if topic_id is not None:
+            if name is None:
+                name = self._topic_ids.name(topic_id)
+            elif is_told:
+                self._topic_ids.learn(topic_id, name)
+        return self.rules.of(name) is not RecordRule.KEEP
+
+    def _find_07(self, direction: Direction, exchange: Exchange) -> Find | None:
+        if not 0 <= exchange.api_key <= RequestType.OFFSETS:
+            return nothing_known(of_07.HEAD)
+        request_type = RequestType(exchange.api_key)
+        if direction is Direction.RESPONSE:
+            while self._asked and self._asked[0][0] < exchange.number:
+                self._asked.popleft()
+            topics = self._asked[0][1] if self._asked and self._asked[0][0] == exchange.number else []
+            return of_07.find_in_response(request_type, topics)
+        topics = []
+        if exchange.awaits:
+            self._asked.append((exchange.number, topics))
+
+        def asked(topic: bytes) -> None:
+            if len(topics) < _MOST_TOPICS:
+                topics.append(topic[:_LONGEST_TOPIC])
+
+        return of_07.find_in_request(request_type, asked)
+
+
+def _find(direction: Direction, exchange: Exchange) -> Find | None:
+    """What walks through a frame; None: it has no record data, and tells no ids of topics."""
+    if exchange.opaque is not None or exchange.api_version is None or not exchange.route.known:
+        return _UNKNOWN[direction]
+    return _find_known(direction, exchange.api_key, exchange.api_version)
+
+
+_UNKNOWN = {direction: nothing_known(head) for direction, head in _HEADS.items()}
+
+
+@lru_cache(catalog.CACHE_SIZE)
+def _find_known(direction: Direction, key: int, version: int) -> Find | None:
+    kind = _KINDS[direction]
+    is_walked = catalog.holds_record_data(kind, key, version)
+    is_walked = is_walked or (direction is Direction.RESPONSE and catalog.tells_topics(kind, key, version))
+    found = catalog.codec(kind, key, version) if is_walked else None
+    return None if found is None else found.find_records
+
+
+def _text(raw: bytes | None) -> str | None:
+    """A topic's name; None for none, and for bytes that are no text."""
+    try:
+        return raw.decode() if raw else None
+    except UnicodeDecodeError:
+        return None
