@@ -37,6 +37,10 @@ def opened_records(data: bytes, max_records: int, sides: Sides, budget: Budget) 
         for batch in records.batches(data):
             budget.values.take(BATCH_COST)
             trees.append(_header(batch) | {"records": []})
+            if records.is_blank(data, batch):
+                trees[-1] |= {"note": "its records are not kept"}
+                at = batch.end
+                continue
             shown = trees[-1]["records"]
             for record in islice(records.read_batch(data, batch, budget=budget), max_records):
                 budget.values.take(RECORD_COST + HEADER_COST * len(record.headers))

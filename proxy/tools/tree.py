@@ -17,7 +17,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.catalog import SECRET_MARKS
 from proxy.wire.embedded.blobs import layout_version
 from proxy.wire.errors import OverBudget, WireError
-from proxy.wire.language import Field, Message
+from proxy.wire.language import RECORD_DATA, Field, Message
 from proxy.wire.plain_settings import may_be_secret
 from proxy.wire.primitives import uuid_text
 
@@ -39,11 +39,13 @@ class Shown:
     """The options of a tree. `mask`: secrets become `Masked`. `records`: the most records shown of each field.
 
     `budget`: pays for everything that is decoded. Values that would exceed it stay bytes, or have a reason in `why`.
+    `lacks_records`: blank values that quote records become `Masked`, because a capture has left them out.
     """
 
     mask: bool = False
     records: int = 10
     budget: Budget = dataclasses.field(default_factory=Budget)
+    lacks_records: bool = False
 
 
 def message_tree(message: Message, version: int, values: Values, shown: Shown) -> dict[str, Any]:
@@ -130,6 +132,8 @@ class _Tree:
             return None
         if self.shown.mask and field.marks & SECRET_MARKS and not self._may_be_shown(value, field):
             return hide(value)
+        if self.shown.lacks_records and RECORD_DATA in field.marks and field.type != "records" and _is_blank(value):
+            return hide(value)
         if field.is_array and isinstance(value, list):
             return [self._element(one, field) for one in value]
         return self._element(value, field)
@@ -186,6 +190,10 @@ def _topic(values: Values, fields: Mapping[str, Field]) -> str | None:
         if "topic_id" in field.marks and isinstance(value, bytes) and value in TOPICS_BY_ID:
             return TOPICS_BY_ID[value]
     return None
+
+
+def _is_blank(value: str | bytes) -> bool:
+    return not (value.strip("\0") if isinstance(value, str) else value.strip(b"\0"))
 
 
 def hide(value: Any) -> Any:

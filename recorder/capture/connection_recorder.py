@@ -133,6 +133,13 @@ class ConnectionRecorder:
             offset: the stream offset of the chunk.
             omissions: the bytes of the step that are left out.
         """
+        if self._passes_at_once(step):
+            pending = PendingEntry(EntryKind.BYTES, direction, offset, at_ns, chunk)
+            for omission in omissions:
+                pending.leave_out(omission.start, omission.stop, are_records=omission.are_records)
+                if omission.begins_left_out_frame:
+                    pending.add_before(_of_left_out_frame(omission, direction, at_ns))
+            return [*pending.items(self.connection)]
         for verdict in step.verdicts:
             self._note_login(verdict, at_ns)
         if chunk:
@@ -164,6 +171,12 @@ class ConnectionRecorder:
         else:
             self.ended_unwritten = []
         return items
+
+    def _passes_at_once(self, step: Step) -> bool:
+        """True if nothing in the step is masked, and nothing must wait."""
+        is_plain = step.stop == len(step.data) and step.cause is None and not (step.marks or step.verdicts)
+        is_decided = self.frame_filter is None or self.frame_filter.undecided == NOWHERE
+        return is_plain and is_decided and self.is_settled
 
     def add(self, kind: EntryKind, direction: int, offset: int, at_ns: int, data: bytes) -> list[Item]:
         """Adds a control entry. Returns the items that may be written now."""
@@ -231,9 +244,7 @@ class ConnectionRecorder:
 
     def _leave_out(self, omission: Omission, direction: Direction, at_ns: int) -> None:
         if omission.begins_left_out_frame and omission.begin >= self.resume_at[direction]:
-            # this entry stands before the frame's first byte and says that the frame becomes no row
-            fields = json.dumps({"length": 0, "frame": True}).encode()
-            self._backlog.add_before_offset(PendingEntry(EntryKind.OMITTED, direction, omission.begin, at_ns, fields))
+            self._backlog.add_before_offset(_of_left_out_frame(omission, direction, at_ns))
         self._backlog.leave_out(direction, omission.start, omission.stop, are_records=omission.are_records)
 
     def _note_login(self, verdict: Verdict, at_ns: int) -> None:
@@ -357,3 +368,9 @@ class ConnectionRecorder:
         if pending.offset >= unframed_from:
             pending.kind = int(EntryKind.UNFRAMED)
         yield from pending.items(self.connection)
+
+
+def _of_left_out_frame(omission: Omission, direction: Direction, at_ns: int) -> PendingEntry:
+    """The entry before a frame's first byte that says that the frame becomes no row."""
+    fields = json.dumps({"length": 0, "frame": True}).encode()
+    return PendingEntry(EntryKind.OMITTED, direction, omission.begin, at_ns, fields)

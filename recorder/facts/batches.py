@@ -16,7 +16,7 @@ from proxy.wire import keys, records
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
 from proxy.wire.records import Batch, Compression
-from recorder.facts.frame import REQUEST, RESPONSE, Frame, none_if_negative, why
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, is_not_kept, none_if_negative, why
 from recorder.facts.rows import Decoder, FrameSelector, Group
 from recorder.facts.schema import Column
 from recorder.facts.topics import PLACE, Place, places
@@ -51,7 +51,11 @@ _OWN = (
     Column("base_sequence", "int", "the sequence of its first record; null without idempotence"),
     Column("leader_epoch", "int", "the epoch of the leader that appended it; null in requests"),
     Column("crc", "bigint", "the checksum that the header tells: equal batches have equal ones"),
-    Column("is_intact", "boolean", "whether the checksum is that of the bytes; null where no library can tell"),
+    Column(
+        "is_intact",
+        "boolean",
+        "whether the checksum is that of the bytes; null where no library can tell, and where the records are not kept",
+    ),
     Column("sampled_bytes", "int", "how many bytes of the batch were compressed on trial; null outside the sample"),
     Column("folded_bytes", "int", "how many bytes zlib made of them"),
 )
@@ -71,7 +75,7 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The batches in a frame, a row each. Errors: Unreadable."""
     for place in holders(frame, budget):
         found, error = place.batches
-        yield Group(place.named, [_row(place.records, batch) for batch in found])
+        yield Group(place.named, [_row(frame, place.records, batch) for batch in found])
         if error:
             yield Group(place.named, [(None,) * len(_OWN)], why(error, frame))
 
@@ -87,7 +91,8 @@ def _kind(batch: Batch) -> tuple[int, str, bool, bool, str]:
     return found
 
 
-def _row(data: bytes, batch: Batch) -> tuple[Any, ...]:
+def _row(frame: Frame, data: bytes, batch: Batch) -> tuple[Any, ...]:
+    is_kept = not is_not_kept(frame, data, batch)
     return (
         batch.base_offset,
         batch.last_offset,
@@ -106,8 +111,8 @@ def _row(data: bytes, batch: Batch) -> tuple[Any, ...]:
             )
         ),
         batch.crc,
-        _is_intact(data, batch),
-        *_folded(data, batch),
+        _is_intact(data, batch) if is_kept else None,
+        *(_folded(data, batch) if is_kept else (None, None)),
     )
 
 

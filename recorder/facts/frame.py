@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from typing import Any, Final, NamedTuple, TypeVar
 
-from proxy.wire import catalog
+from proxy.wire import catalog, records
 from proxy.wire.apis import MessageKind, known
 from proxy.wire.budget import Budget
 from proxy.wire.compile.costs import MAX_PER_BYTE
@@ -24,7 +24,7 @@ from proxy.wire.headers import request_head, response_head
 REQUEST: Final = "request"
 RESPONSE: Final = "response"
 # reasons that only records have
-BAD_CRC, NO_CODEC = "bad_crc", "no_codec"
+BAD_CRC, NO_CODEC, NOT_KEPT = "bad_crc", "no_codec", "not_kept"
 REASONS = (
     Unread.MASKED.value,
     Unread.OMITTED.value,
@@ -34,6 +34,7 @@ REASONS = (
     Unread.MALFORMED.value,
     BAD_CRC,
     NO_CODEC,
+    NOT_KEPT,
 )
 
 # Frames of so many bytes take 26 MB of values at most: their values are not counted one by one.
@@ -47,8 +48,8 @@ Result = TypeVar("Result")
 class Frame:
     """A frame, and facts from its row in the capture.
 
-    `masked_from`: where its first masked span starts. `is_cut`: the frame never arrived whole. `shared_results`: by
-    `shared` function.
+    `masked_from`: where its first masked span starts. `is_cut`: the frame never arrived whole. `lacks_records`: a rule
+    has left out the records of some topics. `shared_results`: by `shared` function.
     """
 
     side: MessageKind
@@ -58,7 +59,13 @@ class Frame:
     data: bytes
     masked_from: int | None = None
     is_cut: bool = False
+    lacks_records: bool = False
     shared_results: dict[object, _Made] = field(default_factory=dict, compare=False, repr=False)
+
+
+def is_not_kept(frame: Frame, data: bytes, batch: records.Batch) -> bool:
+    """True if a rule has left out the batch's records. `data`: the bytes in which the batch was found."""
+    return frame.lacks_records and records.is_blank(data, batch)
 
 
 class Unreadable(Exception):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Unread
+from recorder.facts.dropped import filled
 from recorder.facts.frame import REQUEST, Frame, Unreadable
 from recorder.facts.response_errors import is_cut
 from recorder.facts.schema import HEADERS, Column, Table, arrow_type
@@ -58,7 +59,7 @@ FRAME = (
 UNREAD_COLUMN = Column(UNREAD, "string", "why the frame, or the rest of it, has no further rows; null if it was read")
 # the columns by which a decoder asks for frames, and all columns that a `Frame` is made of
 KIND = ("kind", "dialect", "api_key", "api_version")
-FACTS = (*KIND, "masked", "note")
+FACTS = (*KIND, "masked", "note", "dropped", "stored")
 
 
 class FrameSelector(NamedTuple):
@@ -175,10 +176,11 @@ class Repeats:
         asked, found = self._counts.get(kind, _NONE_YET)
         if asked > _TRIALS and found * 2 < asked:
             return None
+        head = frame.masked_from, frame.is_cut, frame.lacks_records
         if frame.side == REQUEST:
             # the API and version before the correlation id may be others than the row's: they say where the body begins
-            return kind, data[_ID_END:], frame.masked_from, frame.is_cut, data[:_ID_AT]
-        return kind, data[_RESPONSE_ID_END:], frame.masked_from, frame.is_cut
+            return kind, data[_ID_END:], *head, data[:_ID_AT]
+        return kind, data[_RESPONSE_ID_END:], *head
 
     def groups(self, key: tuple[Any, ...]) -> list[tuple[Decoder, Group]] | None:
         """The groups of an earlier frame with this key; None if there was none."""
@@ -272,11 +274,24 @@ def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
 def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Frame | None]]:
     """The frames of a batch, each with the decoders that ask for it; None for a frame whose bytes the capture lacks."""
     facts = zip(*(_values(batch.column(name)) for name in FACTS), strict=True)
-    for data, (side, dialect, key, version, masked, note) in zip(_values(batch.column("frame")), facts, strict=True):
+    for data, (side, dialect, key, version, masked, note, dropped, stored) in zip(
+        _values(batch.column("frame")), facts, strict=True
+    ):
         frame = None
         if data is not None:
-            frame = Frame(side, dialect, key, version, data, masked_from(masked), note is not None and is_cut(note))
+            # Spark's own reader leaves dropped spans as they are
+            whole = data if dropped is None else _whole(data, dropped, stored)
+            cut = note is not None and is_cut(note)
+            frame = Frame(side, dialect, key, version, whole, masked_from(masked), cut, dropped is not None)
         yield index.of(side, dialect, key, version), frame
+
+
+def _whole(kept: bytes, dropped: Any, stored: int) -> bytes:
+    """A frame with zeros in its dropped spans; as it is if the spans don't fit, so that it is malformed."""
+    try:
+        return filled(kept, dropped, stored)
+    except ValueError:
+        return kept
 
 
 def _values(column: Any) -> Iterable[Any]:
@@ -289,7 +304,7 @@ def _values(column: Any) -> Iterable[Any]:
 def frame_of(row: Mapping[str, Any]) -> Frame:
     """The frame of a row with the columns of FACTS; without bytes if the row has none."""
     facts = row["kind"], row["dialect"], row["api_key"], row["api_version"], row["frame"] or b""
-    return Frame(*facts, masked_from(row["masked"]), is_cut(row["note"]))
+    return Frame(*facts, masked_from(row["masked"]), is_cut(row["note"]), row["dropped"] is not None)
 
 
 def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:

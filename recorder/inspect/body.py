@@ -33,12 +33,15 @@ def body(row: Row, records: int = 10, request_row: Row | None = None, *, budget:
         return Body(None, f"no frame of Kafka's: {kind}")
     if row[c.OMITTED] or frame is None:
         return Body(None, "part of it was left out of the capture")
+    if row[c.DIALECT] == c.KAFKA_07 and row[c.DROPPED] is not None:
+        return Body(None, "its records are not kept")
     if row[c.DIALECT] == c.KAFKA_07 and key is not None:
         return _decoded_07(frame, kind, key, records, request_row, budget)
     if key is None or version is None or row[c.DIALECT] != c.KAFKA:
         return Body(None, f"{row[c.API] or 'api unknown'} can't be decoded")
     masked_from = row[c.MASKED][0]["start"] if row[c.MASKED] else None
-    return decoded(frame, kind, key, version, Shown(bool(row[c.MASKED]), records, budget), masked_from=masked_from)
+    shown = Shown(bool(row[c.MASKED]), records, budget, lacks_records=row[c.DROPPED] is not None)
+    return decoded(frame, kind, key, version, shown, masked_from=masked_from)
 
 
 def needs_request(row: Row) -> bool:

@@ -524,6 +524,8 @@ def _note_unsure(what: str, wanted: Filter, unsure: Unsure) -> None:
     """Says how many of those that are not listed may meet the filter. `what`: the singular of what is listed."""
     if unsure.normal:
         _note(f"left out: {count(unsure.normal, what)} with normal errors only; --all-errors lists them, too")
+    if unsure.records_not_kept:
+        _note(f"not kept: {count(unsure.records_not_kept, 'record')} that might pass, by capture.records")
     if unread := unsure.unread:
         reasons = ", ".join(f"{why}: {often}" for why, often in unread.most_common())
         one, several = ("it passes", "they pass")

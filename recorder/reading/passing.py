@@ -48,11 +48,12 @@ class Unsure:
     """Subjects that a filter does not pass although they may meet it.
 
     `unread`: by the reason why something of them is unknown. `normal`: those that only an error that is a normal step
-    of the protocol keeps from passing.
+    of the protocol keeps from passing. `records_not_kept`: records that a rule has left out of the capture.
     """
 
     unread: Counter[str] = field(default_factory=Counter)
     normal: int = 0
+    records_not_kept: int = 0
 
 
 class Judge:

@@ -23,7 +23,7 @@ from proxy.wire.errors import OverBudget, WireError, in_bytes
 from recorder.capture import frames as c
 from recorder.capture.reader import Row
 from recorder.capture.remote import Place
-from recorder.facts.frame import REQUEST, Frame, Unreadable, why
+from recorder.facts.frame import REQUEST, Frame, Unreadable, is_not_kept, why
 from recorder.facts.group_rows import LEAVE, GroupRow
 from recorder.facts.memberships import read as read_membership
 from recorder.facts.response_errors import ResponseErrors
@@ -95,6 +95,8 @@ class _Said(Side):
 
     places: list[tuple[PartitionPlace, list[tuple[int, records.Record]]]] = field(default_factory=list)
     steps: list[GroupRow] = field(default_factory=list)
+    # records that a rule has left out of the capture, and that might be asked for
+    not_kept: int = 0
 
     @property
     def number(self) -> int:
@@ -155,6 +157,11 @@ class Records:
             batches, error = place.batches
             try:
                 for batch in batches:
+                    if is_not_kept(frame, place.records, batch):
+                        # of a wrapper nobody knows how many there were
+                        found.not_kept += batch.count or 1
+                        number += batch.count or 1
+                        continue
                     if batch.count is not None and self._holds_none(place.records, batch):
                         number += batch.count
                         continue
@@ -204,6 +211,8 @@ class Records:
         unread = (asked if key == keys.PRODUCE else answered).unread
         if unread:
             self._unsure.unread[unread] += 1
+        if not_kept := (asked if key == keys.PRODUCE else answered).not_kept:
+            self._unsure.records_not_kept += not_kept
         if key == keys.PRODUCE:
             self._add_produced(pair, asked, answered)
         elif pair.response is not None:

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     NOT_CHOSEN = "left out by --only"
     MASKED = "has masked bytes"
     CUT = "its body was not recorded"
+    NOT_KEPT = "records not kept"
     OPAQUE = "can't be read"
     OTHER_SESSION = "stands in the file of another session"
     OLD_DIALECT = "Kafka 0.7"

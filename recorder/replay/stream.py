@@ -70,6 +70,7 @@ _COLUMNS = (
     c.CLIENT_ID,
     c.MASKED,
     c.OMITTED,
+    c.RECORDS,
     c.NOTE,
 )
 _MONO_NS, _CONNECTION, _SEQUENCE = map(_COLUMNS.index, (c.MONO_NS, c.CONNECTION, c.SEQUENCE))
@@ -408,6 +409,7 @@ class _Frames:
             client_id,
             masked,
             omitted,
+            records,
             note,
             at,
         ) = self._row
@@ -418,7 +420,10 @@ class _Frames:
         origin = _origin(Origin, (session, connection, exchange))
         is_known = not (key is None or version is None or note)
         is_whole = frame is not None and not omitted
-        fault = _fault(session == self._file.session, dialect == c.KAFKA, is_known, masked, is_whole)
+        # of an answer to Produce, a rule leaves out texts of errors, which nobody compares
+        lacks_records = records is not None and not (kind == c.RESPONSE and key == PRODUCE)
+        is_of_file = session == self._file.session
+        fault = _fault(is_of_file, dialect == c.KAFKA, is_known, masked, is_whole, lacks_records)
         place = _place(FramePlace, (self._file, self._group, at))
         key, version = -1 if key is None else key, -1 if version is None else version
         if kind != c.REQUEST:
@@ -495,7 +500,9 @@ def _head_of(frame: bytes | None) -> RequestHead | None:
         return None
 
 
-def _fault(is_of_file: bool, is_kafka: bool, is_known: bool, masked: list[Row] | None, is_whole: bool) -> Reason | None:
+def _fault(
+    is_of_file: bool, is_kafka: bool, is_known: bool, masked: list[Row] | None, is_whole: bool, lacks_records: bool
+) -> Reason | None:
     """Why a frame's bytes can't be used as recorded; None if they can."""
     if not is_of_file:
         return Reason.OTHER_SESSION
@@ -505,7 +512,9 @@ def _fault(is_of_file: bool, is_kafka: bool, is_known: bool, masked: list[Row] |
         return Reason.OPAQUE
     if masked:
         return Reason.MASKED
-    return None if is_whole else Reason.CUT
+    if not is_whole:
+        return Reason.CUT
+    return Reason.NOT_KEPT if lacks_records else None
 
 
 def _spans(spans: Any) -> tuple[tuple[int, int], ...]:

@@ -9,6 +9,7 @@ Words of this room:
     codec        the compression of records, a `Compression`: none, gzip, snappy, lz4, zstd
     control      records that brokers write: ends of transactions, changes of leader (`embedded.decode_control`)
     tombstone    a record whose value is None
+    blank        a batch whose records a capture has left out: zeros stand in their place
     partial      an incomplete batch at the end of a Fetch response: no error. (A FetchSnapshot's pieces begin anywhere,
                  too: join them by their positions first.)
 
@@ -28,6 +29,7 @@ unfolds to. `proxy.wire` does not import this room; a codec's library is importe
 """
 
 from proxy.wire.records.batch import Batch, batches, partial
+from proxy.wire.records.blank import is_blank
 from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
 from proxy.wire.records.kinds import Compression, ControlType, TimestampType
 from proxy.wire.records.reading import read, read_batch, remark, verify
@@ -52,6 +54,7 @@ __all__ = [
     "control_key",
     "decompress",
     "end_marker_batch",
+    "is_blank",
     "partial",
     "read",
     "read_batch",

@@ -21,7 +21,7 @@ from proxy.wire.error_reader import Unread
 from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.records import Batch, Compression, ControlType, Record
 from recorder.facts.batches import HOLDERS, holders
-from recorder.facts.frame import BAD_CRC, NO_CODEC, RESPONSE, Frame, none_if_negative, why
+from recorder.facts.frame import BAD_CRC, NO_CODEC, NOT_KEPT, RESPONSE, Frame, is_not_kept, none_if_negative, why
 from recorder.facts.rows import Decoder, Group
 from recorder.facts.schema import HEADERS, Column
 from recorder.facts.topics import PLACE, Place
@@ -79,21 +79,24 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
 def read_some(wanted: Wanted, frame: Frame, budget: Budget) -> Iterator[Group]:
     """The records of wanted batches. Other batches make a row only if their checksum is wrong. Errors: Unreadable."""
     for place in holders(frame, budget):
-        yield from _read_partition(wanted, frame, place, budget)
+        yield from _read_partition(wanted, frame, place)
 
 
-def _read_partition(wanted: Wanted, frame: Frame, place: Place, budget: Budget) -> Iterator[Group]:
+def _read_partition(wanted: Wanted, frame: Frame, place: Place) -> Iterator[Group]:
     found, error = place.batches
     fates = _fates(frame, place, found)
     for batch, fate in zip(found, fates, strict=True):
-        yield from _read_batch(wanted, place, batch, fate, budget)
+        yield from _read_batch(wanted, frame, place, batch, fate)
     if error:
         yield Group((*place.named, *_UNKNOWN), [_NOTHING], why(error, frame))
 
 
-def _read_batch(wanted: Wanted, place: Place, batch: Batch, fate: str | None, budget: Budget) -> Iterator[Group]:
+def _read_batch(wanted: Wanted, frame: Frame, place: Place, batch: Batch, fate: str | None) -> Iterator[Group]:
     producer = none_if_negative(batch.producer_id), none_if_negative(batch.producer_epoch)
     shared = (*place.named, *producer, batch.codec.value, fate, batch.timestamp_type.value)
+    if is_not_kept(frame, place.records, batch):
+        yield Group((*shared, None), [_NOTHING], NOT_KEPT)
+        return
     try:
         records.verify(place.records, batch)
     except WireError:

@@ -1,0 +1,112 @@
+"""Rules for records at the tap: what they leave out reaches no disk, and all the rest stays as it is."""
+
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recorder.capture import frames as c
+from recorder.capture import reader
+from recorder.capture.compactor import compact
+from recorder.capture.fact_maker import fact_rows
+from recorder.capture.session import RecordSettings
+from recorder.capture.spool import OF_STREAMS
+from recorder.capture.tap import open_tap
+from tests.recorder.capture.looks import frame_rows, log_bytes, raw_entries, session_folder
+from tests.recorder.capture.record_traffic import RULES, Planted, old_talk, ruled_talk
+from tests.recorder.capture.traffic import Player, Talk
+from tests.sweeps import mostly_long
+
+# columns of facts that the records' bytes decide
+_OF_BYTES = ("is_intact", "sampled_bytes", "folded_bytes")
+
+
+def recorded(folder: Path, talks: list[Talk], **settings: Any) -> bytes:
+    """Records the talks, and compacts them. Returns the log, with the bytes of each stream behind it, joined."""
+    folder.mkdir()
+    tap = open_tap(folder, RecordSettings(**settings))
+    Player(tap).all_of(talks)
+    tap.flush()
+    spool = session_folder(folder, tap.session)
+    streams = defaultdict[tuple[int, int], bytes](bytes)
+    for entry in raw_entries(spool):
+        if entry.kind in OF_STREAMS:
+            streams[entry.connection, entry.direction] += entry.data
+    log = b"\n".join([log_bytes(spool), *streams.values()])
+    tap.close()
+    compact(folder)
+    return log
+
+
+def every_value(folder: Path) -> bytes:
+    """Returns all that the capture's rows and facts hold, unfolded."""
+    found = [repr(row).encode("latin-1", "backslashreplace") for row in frame_rows(folder)]
+    found += [row[c.FRAME] for row in frame_rows(folder)]
+    found += [repr(row).encode("latin-1", "backslashreplace") for _, row in facts(folder)]
+    return b"\n".join([*found, *(path.read_bytes() for path in folder.rglob("*") if path.is_file())])
+
+
+def facts(folder: Path) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (decoder.name, {name: value for name, value in row.items() if name != c.SESSION})
+        for file in reader.files(folder)
+        for decoder, batch in fact_rows(file)
+        for row in batch.to_pylist()
+    ]
+
+
+def assert_hides(planted: Planted, where: bytes) -> None:
+    shown = [text for text in planted.hidden if text in where]
+    assert not shown, f"{len(shown)} of {len(planted.hidden)}: {shown[:3]}"
+
+
+@pytest.mark.parametrize("largest", mostly_long([5000, 100, 7], 2))
+@pytest.mark.parametrize("seed", mostly_long(range(20), 2))
+def test_nothing_of_a_dropped_record_reaches_the_log_or_the_rows_or_the_facts(seed, largest, tmp_path):
+    planted = Planted(random.Random(f"{seed}, {largest}"))
+    talks = [ruled_talk(planted, number, largest) for number in range(2)]
+    log = recorded(tmp_path / "ruled", talks, **RULES)
+    kept = recorded(tmp_path / "kept", talks)
+    assert_hides(planted, log)
+    assert_hides(planted, every_value(tmp_path / "ruled"))
+    sent = [text for text in planted.kept if text in kept]
+    assert sent
+    assert [text for text in sent if text not in log] == []
+
+
+@pytest.mark.parametrize("largest", mostly_long([5000, 100, 7], 2))
+@pytest.mark.parametrize("seed", mostly_long(range(20), 2))
+def test_all_but_the_dropped_spans_is_as_without_the_rule(seed, largest, tmp_path):
+    planted = Planted(random.Random(f"{seed}, {largest}"))
+    talks = [ruled_talk(planted, number, largest) for number in range(2)]
+    recorded(tmp_path / "ruled", talks, **RULES)
+    recorded(tmp_path / "kept", talks)
+    ruled, kept = frame_rows(tmp_path / "ruled"), frame_rows(tmp_path / "kept")
+    assert any(row[c.DROPPED] for row in ruled)
+    for ours, theirs in zip(ruled, kept, strict=True):
+        frame = bytearray(theirs[c.FRAME])
+        for span in ours[c.DROPPED] or ():
+            frame[span["start"] : span["start"] + span["length"]] = bytes(span["length"])
+        assert ours[c.FRAME] == frame
+        assert ours[c.RECORDS] == (c.DROP if ours[c.DROPPED] else None)
+        other = (c.SESSION, c.AT, c.AT_NS, c.FRAME, c.DROPPED, c.RECORDS)
+        assert {**ours, **dict.fromkeys(other)} == {**theirs, **dict.fromkeys(other)}
+    assert len(facts(tmp_path / "ruled")) == len(facts(tmp_path / "kept"))
+    for (name, ours), (_, theirs) in zip(facts(tmp_path / "ruled"), facts(tmp_path / "kept"), strict=True):
+        changed = {column for column in ours if ours[column] != theirs[column]} - {c.AT, c.AT_NS}
+        assert changed <= {*_OF_BYTES}, name
+        assert all(ours[column] is None for column in changed)
+
+
+@pytest.mark.parametrize("largest", mostly_long([5000, 50, 3], 2))
+@pytest.mark.parametrize("seed", mostly_long(range(20), 2))
+def test_messages_of_0_7_are_dropped_as_well(seed, largest, tmp_path):
+    planted = Planted(random.Random(f"{seed}, {largest}"))
+    talks = [old_talk(planted, 1, largest)]
+    assert_hides(planted, recorded(tmp_path / "ruled", talks, **RULES))
+    assert_hides(planted, every_value(tmp_path / "ruled"))
+    frames = b"".join(row[c.FRAME] for row in frame_rows(tmp_path / "ruled"))
+    assert planted.kept
+    assert all(text in frames for text in planted.kept)
