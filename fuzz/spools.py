@@ -176,6 +176,7 @@ def _rows_can_be_read(folder: Path) -> None:
     for row in _rows(folder, c.FRAMES_FOLDER, reader.ALL):
         must(row[c.STORED] == len(row[c.FRAME]), "a row has the bytes that it says it has")
         left_out = sum(span["length"] for span in row[c.OMITTED] or ())
+        must((row[c.RECORDS] is None) == (row[c.DROPPED] is None), "a rule says what it has dropped, and only that")
         must(row[c.SIZE] == row[c.STORED] + left_out, f"what a row lacks was left out: {row}")
     for event in _rows(folder, c.EVENTS_FOLDER, [name for name, _ in c.EVENT_COLUMNS]):
         must(isinstance(json.loads(event[c.DETAIL]), dict), "what an event tells is JSON")

@@ -48,7 +48,8 @@ class Missing:
 
     `left_out`: frames that the settings left out, on connections that have been closed. `cut_frames`: frames of which
     the settings left out a part; `cut_bytes`: the size of these parts. `died`: sessions whose proxy did not end in
-    order. `notes`: printable sentences on frames that are not in the Parquet files yet, or can't be.
+    order. `notes`: printable sentences on frames that are not in the Parquet files yet, or can't be. `without_records`:
+    frames of which a rule left records out.
     """
 
     gaps: list[Gaps] = field(default_factory=list)
@@ -58,9 +59,15 @@ class Missing:
     cut_bytes: int = 0
     died: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    without_records: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.gaps or self.left_out or self.cut_frames or self.died or self.notes)
+        return self.is_counted or bool(self.notes)
+
+    @property
+    def is_counted(self) -> bool:
+        """True if there is more than notes."""
+        return bool(self.gaps or self.left_out or self.cut_frames or self.died or self.without_records)
 
     def as_json(self) -> dict[str, Any]:
         """The losses, ready for JSON."""
@@ -71,7 +78,7 @@ def missing_table(found: Missing, width: int) -> RenderableType:
     """The losses as a table that fits into `width`; as sentences if there are only notes, or no losses."""
     if not found:
         return Text("Nothing is missing: no gaps, nothing left out, every session ended in order.")
-    if not (found.gaps or found.left_out or found.cut_frames or found.died):
+    if not found.is_counted:
         return Text("\n".join(["What is missing:", *map(harmless, found.notes)]))
     columns = [Column("what"), Column("API"), Column("frames", True), Column("bytes", True)]
     return fitted("What is missing", columns, list(_rows(found)), width)
@@ -87,6 +94,8 @@ def _rows(found: Missing) -> Iterator[list[Cell]]:
         yield ["left out by the settings", "", count(found.left_out), ""]
     if found.cut_frames:
         yield ["frames kept in part, by the settings", "", count(found.cut_frames), size(found.cut_bytes)]
+    if found.without_records:
+        yield ["records not kept, by capture.records", "", count(found.without_records), ""]
     for name in found.died:
         yield [f"session {name} died: what its proxy had not written yet", "", "", ""]
     for note in found.notes:

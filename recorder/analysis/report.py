@@ -112,6 +112,7 @@ def missing(frames: DataFrame, event_rows: DataFrame, output: Output | None = No
         sums["cut_frames"],
         sums["cut_bytes"],
         died,
+        without_records=sums["without_records"],
     )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from proxy.conversation.acks import acks_at
@@ -36,6 +38,7 @@ LONGEST_CLIENT_ID = 256
 # bytes at a frame's beginning that are always kept: length and correlation id of a response; length and type or error
 # code of a frame of the dialect of 0.7; the length alone of a frame without an exchange
 RESPONSE_HEAD, HEAD_07, LENGTH_SIZE = 8, 6, 4
+_API = attrgetter("route.api_and_version")
 
 
 class Omission(NamedTuple):
@@ -86,11 +89,17 @@ class FrameFilter:
         self._omit_from = [NOWHERE, NOWHERE]
         # the bytes of the undecided request that have come
         self._undecided_bytes = b""
+        # per direction: the APIs and versions whose frames no rule looks into, as far as they have been met
+        self._untouched: tuple[set[int], set[int]] = (set(), set())
+        # True once there may be exchanges that nobody can read
+        self._may_be_opaque = any(exchange.opaque is not None for exchange in conversation.in_flight)
 
     def select(self, selection: Selection, *, is_selected: bool) -> None:
         """Uses another selection for all frames that begin from here on."""
         self.selection, self.is_selected = selection, is_selected
         self._records.rules = selection.rules
+        for untouched in self._untouched:
+            untouched.clear()
 
     @property
     def left_out_responses(self) -> list[int]:
@@ -108,6 +117,32 @@ class FrameFilter:
             and self.undecided == NOWHERE
             and self._records.is_idle
         )
+
+    @property
+    def is_of_records(self) -> bool:
+        """True if rules for records are all that leaves anything out from here on, so that `passes` may be asked."""
+        may_pass = self.is_selected and self.selection.selects_all_frames and not self._is_kafka07
+        return may_pass and not (self._left_out_responses or self._may_be_opaque) and self.undecided == NOWHERE
+
+    def passes(self, direction: Direction, step: Step) -> bool:
+        """True if the step has whole frames alone, and no rule looks into any: then `omissions` must not be called.
+
+        Most frames hold no records, and there may be very many, so this takes little time. Needs a step without marks.
+        """
+        conversation, arriving = self._conversation, self._arriving[direction]
+        side = conversation.responses_side if direction else conversation.requests_side
+        if arriving.left or side.bytes_left:
+            return False
+        if direction:
+            return self._untouched[1].issuperset(map(_API, step.finished))
+        if step.one_way or step.unanswered or step.opaque_reasons:
+            return False
+        number = conversation.next_request_number
+        begun = islice(reversed(conversation.in_flight), number - arriving.next_request_number)
+        if not self._untouched[0].issuperset(map(_API, begun)):
+            return False
+        self._arriving[0] = arriving._replace(next_request_number=number)
+        return True
 
     def omissions(self, direction: Direction, step: Step) -> list[Omission]:
         """The omissions in the bytes of a step. Call it once for each step of the connection, in order."""
@@ -129,6 +164,8 @@ class FrameFilter:
         begin, end = step.offset + start, step.offset + stop
         arrived = step.offset + min(stop, step.stop)
         left_out = self._records.left_out(direction, step, frame)
+        if start >= 0 and exchange is not None:
+            self._note(direction, exchange)
         begins_left_out_frame = False
         is_continued = direction is Direction.REQUEST and begin == self.undecided
         # a frame that begins in this step, or one whose decision was put off
@@ -158,6 +195,12 @@ class FrameFilter:
             yield Omission(begin, min(omit_from, arrived), arrived, begins_left_out_frame)
         if arrived == end:
             self._omit_from[direction] = NOWHERE
+
+    def _note(self, direction: Direction, exchange: Exchange) -> None:
+        """Notes for `passes` what a frame that begins is."""
+        self._may_be_opaque = self._may_be_opaque or exchange.opaque is not None
+        if not self._records.looks_into(direction, exchange):
+            self._untouched[direction].add(exchange.route.api_and_version)
 
     def _decision(
         self, direction: Direction, frame: FrameSpan, part: bytes, is_complete: bool

@@ -57,6 +57,10 @@ class RecordFilter:
         """True if no frame is being walked through."""
         return self._walks == [None, None]
 
+    def looks_into(self, direction: Direction, exchange: Exchange) -> bool:
+        """True if rules may leave anything out of such a frame, or learn from it."""
+        return self._is_kafka07 or _find(direction, exchange) is not None
+
     def left_out(self, direction: Direction, step: Step, frame: FrameSpan) -> RecordSpans | None:
         """What the rules leave out of the frame's bytes in a step; None: nothing. Call it for each frame, in order."""
         _, _, start, stop = frame

@@ -163,12 +163,16 @@ class Selection:
     @property
     def selects_everything(self) -> bool:
         """True if nothing is left out of recorded connections."""
+        return self.selects_all_frames and self.rules.keeps_everything
+
+    @property
+    def selects_all_frames(self) -> bool:
+        """True if rules for records are all that leaves anything out of recorded connections."""
         return (
             self.body_limit is None
             and self.apis.matches_all
             and self.client_ids.matches_all
             and self.principals.matches_all
-            and self.rules.keeps_everything
         )
 
     def selects(self, cluster: str | None, listener: str) -> bool:

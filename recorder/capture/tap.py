@@ -75,6 +75,8 @@ class Tap:
         self._recorders: dict[int, ConnectionRecorder] = {}
         # connections whose chunks all go through `_handle_special`
         self._special: set[int] = set()
+        # those of them of which only rules for records leave anything out, as long as nothing else is special about them
+        self._watched: dict[int, FrameFilter] = {}
         self._selection = Selection(settings)
         # what each cluster has told of its topics
         self._topic_ids = defaultdict[str | None, TopicIds](TopicIds)
@@ -114,9 +116,10 @@ class Tap:
             step.marks
             or step.verdicts
             or step.stop != len(data)
-            or connection in self._special
             or self._queued - writer.written > self._limit
             or writer.segment != self._seen_segment
+            # the last of all: what has passed is not looked at again
+            or (connection in self._special and not self._passes_rules(connection, direction, step))
         ):
             self._handle_special(connection, direction, chunk, at_ns, step)
             return
@@ -125,6 +128,10 @@ class Tap:
         self._queued += size + ENTRY_COST
         if writer.idle:
             self._wake()
+
+    def _passes_rules(self, connection: int, direction: Direction, step: Step) -> bool:
+        watch = self._watched.get(connection)
+        return watch is not None and watch.passes(direction, step)
 
     def opened(self, facts: OpenedConnection, conversation: Conversation) -> None:
         """Records the opening of a connection."""
@@ -173,6 +180,7 @@ class Tap:
     ) -> None:
         """Records the end of a connection; the last call for it. `decision`: what was seen, if the proxy ended it."""
         self._special.discard(connection)
+        self._watched.pop(connection, None)
         self._recorded_whole.discard(connection)
         recorder = self._recorders.pop(connection, None)
         if recorder is None:
@@ -225,6 +233,7 @@ class Tap:
         self._selection = selection
         self._match_watch = MatchWatch(self._left_out["frames"])
         self._recorded_whole.clear()
+        self._watched.clear()
         for cluster in [*filter(selection.selects_cluster, self._of_unselected)]:
             for kind, entry in self._of_unselected.pop(cluster):
                 self._put_of_cluster(cluster, kind, entry)
@@ -332,6 +341,7 @@ class Tap:
         if self._writer.segment != self._seen_segment:
             self._seen_segment = self._writer.segment
             self._special.update(self._recorders)
+            self._watched.clear()
         recorder = self._recorders.get(connection)
         if recorder is None:
             self._count_left_out(*self._unrecorded[connection].count(len(chunk)))
@@ -344,10 +354,15 @@ class Tap:
             # a fault of the recorder costs a recording, not a connection
             log(ERROR, "recording of a connection broke off", trace=True, connection=connection)
             self._break_off(recorder, c.GAP_FAULT, at_ns, [*step.finished, *step.one_way])
-        if recorder.is_ordinary and recorder.checkpoint_segment == self._seen_segment:
+        self._watched.pop(connection, None)
+        if not (recorder.is_settled and recorder.checkpoint_segment == self._seen_segment):
+            self._special.add(connection)
+        elif recorder.frame_filter is None:
             self._special.discard(connection)
         else:
             self._special.add(connection)
+            if recorder.frame_filter.is_of_records:
+                self._watched[connection] = recorder.frame_filter
 
     def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
         """Queues a checkpoint, if the connection's state can be saved now; otherwise its next chunk tries again."""

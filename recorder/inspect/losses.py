@@ -33,6 +33,7 @@ class Losses:
     died: list[str] = field(default_factory=list)
     cut_frames: int = 0
     cut_bytes: int = 0
+    without_records: int = 0
     # connections with an opening event, with a closing event
     _opened: set[Connection] = field(default_factory=set)
     _closed: set[Connection] = field(default_factory=set)
@@ -46,7 +47,8 @@ class Losses:
         self._uncounted[session, connection] -= number
 
     def add_cut(self, frames: Any) -> None:
-        """Adds the frames of a table that were stored only in part."""
+        """Adds the frames of a table that were stored only in part, or without their records."""
+        self.without_records += len(frames) - frames[c.RECORDS].null_count
         left_out = pc.subtract(frames[c.SIZE], frames[c.STORED])
         self.cut_frames += pc.sum(pc.greater(left_out, 0)).as_py() or 0
         self.cut_bytes += pc.sum(left_out).as_py() or 0
@@ -104,6 +106,7 @@ class Losses:
             self.cut_bytes,
             sorted(self.died),
             self.notes,
+            self.without_records,
         )
 
 

@@ -24,7 +24,7 @@ from recorder.reading.rows import tables
 from recorder.terminal import Column, count, fitted, size
 
 _COLUMNS = [c.SESSION, c.CONNECTION, c.KIND, c.MADE_BY, c.API_KEY, c.API, c.AT_NS, c.SIZE, c.STORED, c.NOTE, c.MASKED]
-_COLUMNS += [c.OMITTED]
+_COLUMNS += [c.OMITTED, c.RECORDS]
 _EVENTS = [c.SESSION, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES, c.DETAIL]
 # Letters of a session's name or of a time: these are not folded while another column can be left out.
 LONGEST_NAME = 19

@@ -139,10 +139,9 @@ def test_a_row_that_lacks_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     add = RowMaker.add_frame
 
     def shorter(self: RowMaker, conn: Any, direction: int, kind: Any, exchange: Any, frame: bytes, *rest: Any) -> None:
-        mono_ns, first_ns, masked, omitted, note = rest
-        add(self, conn, direction, kind, exchange, frame, mono_ns, first_ns, masked, [(0, 7), *omitted][1:], note)
+        add(self, conn, direction, kind, exchange, frame, *rest)
         (group,) = self._groups.values()
-        group._stored[len(group) - 1] = 0
+        group._in_body[len(group) - 1] = group._stored[len(group) - 1] = 0
 
     monkeypatch.setattr(RowMaker, "add_frame", shorter)
     with pytest.raises(Finding, match="what a row lacks was left out"):

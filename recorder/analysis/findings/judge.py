@@ -95,7 +95,8 @@ class Known:
     """Facts of a capture that decide which rules can be judged.
 
     `windows`: how many can be judged; `seconds`: their length. `of_api`: by the API's key. `lost`: the share of frames
-    in gaps. `produced`: Produce requests; `produced_whole`: those that were kept whole.
+    in gaps. `produced`: Produce requests; `produced_whole`: those that were kept whole. `without_records`: frames whose
+    records a rule of the recording left out; `keeps_records`: whether any others are there.
     """
 
     windows: int
@@ -104,6 +105,8 @@ class Known:
     lost: float
     produced: int = 0
     produced_whole: int = 0
+    without_records: int = 0
+    keeps_records: bool = True
 
     def not_judged(self, rule: Rule) -> str | None:
         """Why the rule can't be judged; None if it can."""
@@ -112,6 +115,8 @@ class Known:
             return f"too short: {count(self.windows, 'whole window')} of {self.seconds:g} s; {needed} are needed"
         if Need.PRODUCED in rule.needs and self.produced and not self.produced_whole:
             return f"none of the {self.produced} Produce requests was kept whole"
+        if Need.RECORDS in rule.needs and not self.keeps_records:
+            return f"capture.records left out the records of all {self.without_records} frames with any"
         if Need.BODIES not in rule.needs:
             return None
         bodies = [read for key, read in self.of_api.items() if not rule.reads or key in rule.reads]
@@ -282,6 +287,7 @@ def _known(tables: Tables) -> Known:
         {row[0]: Read(*row[1:]) for row in of_api if row[0] is not None},
         _lost(tables),
         *_produced(tables.captured.chosen),
+        *_records(tables),
     )
 
 
@@ -291,6 +297,12 @@ def _produced(frames: DataFrame) -> tuple[int, int]:
     is_whole = F.col(c.STORED) == F.col(c.SIZE)
     found = frames.filter(is_produce).agg(F.count("*"), F.count_if(is_whole)).collect()[0]
     return found[0], found[1]
+
+
+def _records(tables: Tables) -> tuple[int, bool]:
+    """How many frames lack records by a rule of the recording, and whether any batch has its records."""
+    lacking = tables.captured.chosen.filter(F.col(c.RECORDS).isNotNull()).count()
+    return lacking, not lacking or bool(tables.batches.filter(F.col("is_intact").isNotNull()).head(1))
 
 
 def _lost(tables: Tables) -> float:

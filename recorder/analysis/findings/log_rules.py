@@ -12,6 +12,7 @@ _LASTS_IN_BODIES = (Need.TIME, Need.BODIES)
 _LASTS_IN_PRODUCE = (Need.TIME, Need.PRODUCED)
 _ONCE_IN_PRODUCE = (Need.PRODUCED,)
 _ONCE_IN_BODIES = (Need.BODIES,)
+_ONCE_IN_RECORDS = (Need.BODIES, Need.RECORDS)
 
 LOG_RULES = (
     Rule(
@@ -74,7 +75,7 @@ LOG_RULES = (
         "Batches {subject} that do not match their checksum: {measure}",
         "If they were damaged when sent, look at the producer and its network. If they were damaged when read, look at "
         "the disk of the broker that served them, and read from another replica.",
-        _ONCE_IN_BODIES,
+        _ONCE_IN_RECORDS,
         (keys.FETCH, keys.PRODUCE),
     ),
     Rule(
@@ -86,7 +87,7 @@ LOG_RULES = (
         Unit.RATIO,
         "{subject} is {part} of what is written, without compression; zlib makes its batches {measure} smaller",
         "Set compression.type=zstd or lz4 in the producers: it saves network, disk and replication.",
-        _LASTS_IN_PRODUCE,
+        (*_LASTS_IN_PRODUCE, Need.RECORDS),
     ),
     Rule(
         "clock",

@@ -20,6 +20,7 @@ class Need(StrEnum):
     LONG = "long"  # ten windows, in which a lag stays or keeps growing
     BODIES = "bodies"  # answers whose error codes could be read
     PRODUCED = "produced"  # whole Produce requests
+    RECORDS = "records"  # records that no rule of the recording has left out
 
 
 class Otherwise(NamedTuple):

@@ -58,15 +58,18 @@ def sessions_that_died(events: DataFrame) -> DataFrame:
 
 
 def left_out(frames: DataFrame, events: DataFrame) -> DataFrame:
-    """Returns one row about what the settings left out: FRAMES, `cut_frames` and `cut_bytes`.
+    """Returns one row about what the settings left out: FRAMES, `cut_frames`, `cut_bytes` and `without_records`.
 
     FRAMES counts frames without a row, on closed connections alone. `cut_frames` were stored in part, without
-    `cut_bytes` in all. Needs of the frames SESSION, CONNECTION, SIZE, STORED; of the events KIND, SESSION, CONNECTION,
-    FRAMES.
+    `cut_bytes` in all; `without_records` lack records by a rule. Needs of the frames SESSION, CONNECTION, SIZE, STORED,
+    RECORDS; of the events KIND, SESSION, CONNECTION, FRAMES.
     """
     cut = F.col(c.SIZE) - F.col(c.STORED)
     rows = frames.groupBy(*_CONNECTION).agg(
-        F.count("*").alias("rows"), F.count_if(cut > 0).alias("cut_frames"), _sum(cut).alias("cut_bytes")
+        F.count("*").alias("rows"),
+        F.count_if(cut > 0).alias("cut_frames"),
+        _sum(cut).alias("cut_bytes"),
+        F.count(c.RECORDS).alias("without_records"),
     )
     lost = events.filter(F.col(c.KIND).isin(EVENT_OPENED, EVENT_CLOSED, EVENT_GAP) & F.col(c.CONNECTION).isNotNull())
     counted = lost.groupBy(*_CONNECTION).agg(
@@ -79,7 +82,7 @@ def left_out(frames: DataFrame, events: DataFrame) -> DataFrame:
     beyond = F.when(is_known, F.col("came") - F.coalesce("rows", F.lit(0)) - F.col("lost"))
     return rows.join(counted, _CONNECTION, "full_outer").agg(
         _sum(F.greatest(beyond, F.lit(0))).alias(c.FRAMES),
-        *(_sum(name).alias(name) for name in ("cut_frames", "cut_bytes")),
+        *(_sum(name).alias(name) for name in ("cut_frames", "cut_bytes", "without_records")),
     )
 
 

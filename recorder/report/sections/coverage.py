@@ -72,6 +72,8 @@ def _missing(missing: Missing) -> Iterator[tuple[str, int | None, int | None]]:
         yield "left out by the settings", missing.left_out, None
     if missing.cut_frames:
         yield "kept in part, by the settings", missing.cut_frames, missing.cut_bytes
+    if missing.without_records:
+        yield "records not kept, by capture.records", missing.without_records, None
     for session in missing.died:
         yield f"session {session} died: what its proxy had not written yet", None, None
     for note in missing.notes:

@@ -1,0 +1,54 @@
+"""`python -m bench.dropping`: recording without records (`capture.records = "drop"`) against recording whole, in one run.
+
+Two proxies record the same loads in turns, each with a compactor beside it; ratios are of one round, told as the median
+with their range.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from bench import report
+from bench.__main__ import interleaved, measure, say
+from bench.contenders import LISTENING, RECORDING, Contender, proxy
+from bench.loads import LOADS, Load, Sample, Target
+from bench.processes import build, running
+
+DROPPING = "proxy, dropping records"
+TARGETS = (Target(DROPPING, RECORDING, 0.9),)
+CHOSEN = ("burst", "produce", "produce-7", "fetch", "fetch-16")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.dropping", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long each load runs in a round (default 1)")
+    parser.add_argument("--only", nargs="*", choices=CHOSEN, default=CHOSEN, help="these loads (default: all)")
+    asked = parser.parse_args(arguments)
+    say("machine: " + report.machine())
+    with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
+        folder = Path(name)
+        programs = build(folder)
+        broker = stack.enter_context(running([programs.broker], folder / "broker.log", LISTENING))
+        upstream = f"{broker.said[1]}:{broker.said[2]}"
+        ways = [
+            stack.enter_context(proxy(upstream, folder, RECORDING, folder / "whole")),
+            stack.enter_context(proxy(upstream, folder, DROPPING, folder / "dropped", "--records", "drop")),
+        ]
+        for load in LOADS:
+            if load.name in asked.only:
+                _compare(load, ways, partial(measure, programs, load, asked.seconds), asked.rounds)
+    return 0
+
+
+def _compare(load: Load, ways: list[Contender], measured: Callable[[Contender], Sample], rounds: int) -> None:
+    values = interleaved(ways, rounds, measured)
+    say(report.table(load.title, values, targets=TARGETS) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
