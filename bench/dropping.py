@@ -1,4 +1,4 @@
-"""`python -m bench.dropping`: recording without records (`capture.records = "drop"`) against recording whole, in one run.
+"""`python -m bench.dropping`: recording without records (`--records drop`) against recording whole, in one run.
 
 Two proxies record the same loads in turns, each with a compactor beside it; ratios are of one round, told as the median
 with their range.

@@ -75,7 +75,7 @@ class Tap:
         self._recorders: dict[int, ConnectionRecorder] = {}
         # connections whose chunks all go through `_handle_special`
         self._special: set[int] = set()
-        # those of them of which only rules for records leave anything out, as long as nothing else is special about them
+        # those of them that are special only because rules for records leave something out of them
         self._watched: dict[int, FrameFilter] = {}
         self._selection = Selection(settings)
         # what each cluster has told of its topics

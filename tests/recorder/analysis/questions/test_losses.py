@@ -55,6 +55,7 @@ def test_only_sessions_that_did_not_end_in_order_died(spark: SparkSession) -> No
 
 def test_omitted_frames_are_known_of_closed_connections(spark: SparkSession) -> None:
     rows = [{"session": "s", "connection": number, "size": 100, "stored": 40} for number in (1, 1, 2)]
+    rows[0]["records"] = "drop"
     frames = spark.createDataFrame(rows, SCHEMA)
     found = told(
         spark,
@@ -68,13 +69,13 @@ def test_omitted_frames_are_known_of_closed_connections(spark: SparkSession) -> 
     )
     (sums,) = losses.left_out(frames, found).collect()
     # the first connection had 10 frames: 2 rows and a gap of 3; the third has no rows; the second is still open
-    assert tuple(sums) == (5 + 6, 3, 180)
+    assert tuple(sums) == (5 + 6, 3, 180, 1)
 
 
 def test_omitted_frames_are_unknown_of_a_connection_with_a_gap_of_unknown_size(spark: SparkSession) -> None:
     frames = spark.createDataFrame([{"session": "s", "connection": 1, "size": 9, "stored": 9}], SCHEMA)
     found = told(spark, {"kind": "closed", "frames": 10}, {}, {"frames": 2}, {"connection": None})
-    assert tuple(losses.left_out(frames, found).collect()[0]) == (0, 0, 0)
+    assert tuple(losses.left_out(frames, found).collect()[0]) == (0, 0, 0, 0)
 
 
 DETAILS = ["{", "5", "[]", '{"connections":"x"}', '{"lost":5}', '{"lost":{"a":5}}', "[" * 50_000]
