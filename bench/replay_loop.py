@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from proxy.wire.budget import Allowance
 from recorder.capture import frames as c
 from recorder.capture.reader import files, row_groups
 
@@ -34,8 +35,10 @@ def steps(folder: Path) -> dict[int, list[Step]]:
 
 
 def _rows(folder: Path) -> Iterator[tuple[int, str, bytes]]:
+    # all frames are in memory in the end, however many there are
+    allowance = Allowance("the loop", sys.maxsize)
     for file in files(folder):
-        for table in row_groups(file, (c.CONNECTION, c.KIND, c.FRAME)):
+        for table in row_groups(file, (c.CONNECTION, c.KIND, c.FRAME), allowance=allowance):
             for batch in table.to_batches(max_chunksize=64):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 

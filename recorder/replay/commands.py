@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from proxy.command_line import text
 from proxy.option_types import BROKERS, COUNT, FILE, FOLDER, NUMBER, POSITION, SIZE, TIME, ReadBy, percent
@@ -22,7 +23,7 @@ from recorder.capture.session import WhenFull
 from recorder.filters import MOMENT
 from recorder.replay.login.logins import has_login
 from recorder.replay.names import is_prefix
-from recorder.replay.options import OF_TARGET, Deletes, Options, is_api
+from recorder.replay.options import OF_TARGET, WAITS, Deletes, Options, is_api
 from recorder.replay.refused import Refused
 from recorder.replay.settings import BadReplaySettings, FileSettings, is_node, read_settings
 from recorder.terminal import console
@@ -341,9 +342,11 @@ def _options(given: dict[str, Any], file: FileSettings) -> Options:
     if given["read_only"] and given["produce_only"]:
         raise Refused("--read-only and --produce-only leave nothing together: right would be one of them")
     names = ("speed", "only", "read_only", "produce_only", "admin", "telemetry", "prefix", "create_topics")
+    source = click.get_current_context().get_parameter_source
     more = ("wait", "drain", "memory", "max_late", "stop_after", *OF_TARGET, "fence")
     return Options(
         **{name: given[name] for name in (*names, *more)},
+        as_asked=frozenset(name for name in WAITS if source(name) is not ParameterSource.DEFAULT),
         deletes=Deletes(given["deletes"]),
         shift_timestamps=given["timestamps"] == "shift",
         nodes=file.nodes | given["nodes"],

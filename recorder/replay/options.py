@@ -20,6 +20,8 @@ class Deletes(StrEnum):
     ALL = "all"
 
 
+# the times that are shortened at `max` unless somebody asked for them
+WAITS = frozenset({"wait", "drain"})
 # Brokers elect leaders and learn of topics within seconds, however short a recording is.
 SHORTEST_WAIT = 10 * 10**9
 
@@ -37,6 +39,7 @@ class Options:
         prefix: before names of topics, groups, transactional ids and instances; empty: no change.
         nodes: recorded node id -> target node id, before the rule of ranks.
         wait: how long a request waits for anything; `drain`: how long the ends of logs are polled at the end.
+        as_asked: those of these two that somebody asked for, which `within` leaves as they are.
         memory: of waiting requests.
         max_late: lateness at which the replay ends; None: never.
         has_login: False for a recorded principal (None: connections without one) for whom nobody logs in.
@@ -60,6 +63,7 @@ class Options:
     nodes: Mapping[int, int] = field(default_factory=dict)
     wait: int = 60 * 10**9
     drain: int = 10 * 10**9
+    as_asked: frozenset[str] = frozenset()
     memory: int = 256 << 20
     max_late: int | None = None
     stop_after: int | None = None
@@ -76,10 +80,8 @@ class Options:
         """
         if self.speed is not None:
             return self
-        longest, default = max(recorded_ns, SHORTEST_WAIT), Options()
-        wait = min(self.wait, longest) if self.wait == default.wait else self.wait
-        drain = min(self.drain, longest) if self.drain == default.drain else self.drain
-        return replace(self, wait=wait, drain=drain)
+        longest = max(recorded_ns, SHORTEST_WAIT)
+        return replace(self, **{name: min(getattr(self, name), longest) for name in WAITS - self.as_asked})
 
     def words(self) -> tuple[str, ...]:
         """The speed, and all options with other than default values, as they would be typed."""
@@ -91,7 +93,7 @@ class Options:
         given += [f"--node {recorded}={target}" for recorded, target in sorted(self.nodes.items())]
         given += [f"--{_typed(name)}" for name in _SWITCHES if getattr(self, name)]
         default = Options()
-        changed = [name for name in _MEASURES if getattr(self, name) != getattr(default, name)]
+        changed = [name for name in _MEASURES if name in self.as_asked or getattr(self, name) != getattr(default, name)]
         return (*given, *(f"--{_typed(name)} {_MEASURES[name](getattr(self, name))}" for name in changed))
 
 

@@ -292,9 +292,9 @@ class Engine:
     def _run(self, now: int) -> None:
         """Lets every item leave that may."""
         play = self._play
-        if self._finishing.is_due(now):
-            self._finishing.tick(now)
         while True:
+            if self._finishing.is_due(now):
+                self._finishing.tick(now)
             play.free(play.held.freed())
             if not play.ready:
                 break

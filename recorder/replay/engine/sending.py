@@ -7,6 +7,7 @@ need answers first (`AskFirst`), or hold an item back (`Hold`). An item that wai
 from __future__ import annotations
 
 from proxy.wire.errors import WireError
+from proxy.wire.keys import JOIN_GROUP
 from recorder.replay.engine.answers import Answers
 from recorder.replay.engine.channels import OutgoingRequest
 from recorder.replay.engine.item import Item, ItemState, Lane, Piece
@@ -17,7 +18,7 @@ from recorder.replay.messages import SharedValues
 from recorder.replay.outcome import Cause, Ending
 from recorder.replay.plan import AnsweredBefore, AskFirst, Hold, NotSent, Reason, Values, Withheld
 from recorder.replay.requests import refused_parts, retries, routing
-from recorder.replay.requests.apis import JOINING
+from recorder.replay.requests.apis import GROUP_APIS, JOINING
 from recorder.replay.requests.layout import WantedElements
 
 # Rounds of made requests for one exchange before it is given up: a room may never be content with the answers.
@@ -198,6 +199,8 @@ class Sending:
         if isinstance(not_sent, Hold):
             item.hold = not_sent
             self._play.held.hold(item)
+            # made requests may lead to what it waits for
+            self._play.members_changed |= item.exchange.api_key in GROUP_APIS
             # a SyncGroup waits for an earlier one only as long as that one may leave first
             self._play.free(self._play.waiting.left(item))
             self._play.look_again(item.lane, min(item.deadline or now, not_sent.until or item.deadline or now))
@@ -245,6 +248,8 @@ class Sending:
         for lane in item.carriers:
             lane.carries[item] = None
         item.sent_at = now
+        # the target may let it wait for members that have joined before
+        play.members_changed |= exchange.api_key == JOIN_GROUP
         if not item.is_counted:
             # however long it had to wait, it may be tried again as long as any other
             item.deadline = now + play.options.wait

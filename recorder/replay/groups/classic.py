@@ -58,6 +58,8 @@ class ClassicGroups:
         # member ids that the target gave with error 79 where the recording did not: the JoinGroup goes again with this
         # id
         self._given: dict[Exchange, str] = {}
+        # JoinGroups that the target answered without members of the recorded answer, whose joins were in flight
+        self._early: set[Exchange] = set()
 
     # -- assignments and members of recorded generations --------------------------------------------------------------
 
@@ -98,7 +100,8 @@ class ClassicGroups:
 
     def _join(self, exchange: Exchange, group: Group, values: Values) -> NotSent | None:
         self._rejoins.part(exchange, group)
-        member = self._state.known(group.name, values["member_id"])
+        is_early = exchange in self._early
+        member = self._state.known(group.name, self._recorded_id(exchange) if is_early else values["member_id"])
         if member:
             lost = self._lost(exchange)
             not_sent = self._expelled(exchange, member) if lost else self._rejoins.not_sent(exchange, group, member)
@@ -160,9 +163,11 @@ class ClassicGroups:
             if name in values and member.answer.get(name) is not None:
                 values[name] = member.answer[name]
         values["assignments"] = []
+        recorded = exchange.request["generation_id"], member.recorded_leader
+        if self._state.is_unassigned(group.name, recorded[0]) and not error_of(exchange.answer):
+            self._keep_given(exchange, group, recorded)
         if not needs_assignment(group, member):
             return self._elected_elsewhere(exchange, group, member)
-        recorded = exchange.request["generation_id"], member.recorded_leader
         if recorded not in group.assignments or self._awaits_leader(exchange, group, recorded):
             # The recorded generation ended without an assignment: a member joined or left before the leader's
             # SyncGroup. That member's request waits for this one, and the leader's SyncGroup for that request: so this
@@ -179,16 +184,29 @@ class ClassicGroups:
         return None
 
     @staticmethod
-    def _elected_elsewhere(exchange: Exchange, group: Group, member: Member) -> NotSent | None:
+    def _keep_given(exchange: Exchange, group: Group, recorded: Generation) -> None:
+        """Keeps the assignment that the recorded cluster gave a member, of which the recording lacks the leader's."""
+        given = group.assignments.get(recorded, [])
+        if exchange.answer and exchange.request["member_id"] not in {entry["member_id"] for entry in given}:
+            entry = {"member_id": exchange.request["member_id"], "assignment": exchange.answer["assignment"]}
+            group.keep(group.assignments, recorded, [*given, entry])
+            group.led.add(recorded)
+
+    def _elected_elsewhere(self, exchange: Exchange, group: Group, member: Member) -> NotSent | None:
         """Keeps a follower from waiting for a leader whose SyncGroup can't come.
 
         The target answers a follower's SyncGroup after the elected leader's. If the target made one generation of two
         recorded ones, the elected leader may be a member of the second one only. Its SyncGroup then leaves after this
-        member's next join, and this member would wait for ever.
+        member's next join, and this member would wait for ever. Of the assignments of a generation from before, the
+        elected leader sends what is known by then (`_keep_given`), perhaps without this member's.
         """
-        if group.assigned == member.current or group.elected(member) or member.current != group.generation:
+        if group.elected(member) or member.current != group.generation:
             return None
-        leader = next((one for one in group.active.values() if one.target == group.leader), None)
+        if self._state.is_unassigned(group.name, exchange.request["generation_id"]):
+            return Withheld(Reason.NO_LEADER)
+        if group.assigned == member.current:
+            return None
+        leader = group.elected_member
         if (leader.id in group.joins.values()) if leader else group.joins:
             return Hold(Reason.NO_LEADER)
         if leader and leader.recorded != exchange.request["generation_id"]:
@@ -240,13 +258,6 @@ class ClassicGroups:
         if exchange.api_key == SYNC_GROUP and exchange.request["assignments"]:
             group.led.add((exchange.request["generation_id"], exchange.request["member_id"]))
 
-    def request_ended(self, exchange: Exchange) -> None:
-        """The request was answered or lost."""
-        found = self._state.request_ended(exchange)
-        if found:
-            found[0].joins.pop(exchange, None)
-            found[0].leaves.discard(exchange)
-
     def lost(self, exchange: Exchange) -> None:
         """No answer will come.
 
@@ -258,14 +269,26 @@ class ClassicGroups:
         self._lead(exchange, group)
         if exchange in group.joins and (member := group.members.get(group.joins[exchange] or "")):
             member.on(Event.JOIN_LOST)
-        # a member without a recorded assignment owes no SyncGroup: it joins again, and may commit before that
-        gets_one = exchange.api_key == SYNC_GROUP and not error_of(exchange.answer)
-        gets_one = gets_one and not self._state.is_unassigned(group.name, exchange.request["generation_id"])
-        if gets_one and (member := group.members.get(exchange.request["member_id"])):
+        is_sync = exchange.api_key == SYNC_GROUP and not error_of(exchange.answer)
+        member = group.members.get(exchange.request["member_id"]) if is_sync else None
+        if member and self._gets_assignment(exchange, group, member):
             member.synced = exchange.request["generation_id"]
             member.on(Event.UNASSIGNED)
-        self.request_ended(exchange)
+        self._state.request_ended(exchange)
+        group.joins.pop(exchange, None)
+        group.leaves.discard(exchange)
         self._given.pop(exchange, None)
+        self._early.discard(exchange)
+
+    def _gets_assignment(self, exchange: Exchange, group: Group, member: Member) -> bool:
+        """False for a member without a recorded assignment: it owes no SyncGroup, joins again, and may commit before.
+
+        If the recording lacks the leader's assignments alone, the elected member sends those of `_keep_given`.
+        """
+        generation, leader = exchange.request["generation_id"], group.elected_member
+        given = group.assignments.get((generation, member.recorded_leader), ())
+        is_given = leader is not None and leader is not member and leader.id in {each["member_id"] for each in given}
+        return is_given or not self._state.is_unassigned(group.name, generation)
 
     @staticmethod
     def _hear(exchange: Exchange, group: Group) -> None:
@@ -276,16 +299,19 @@ class ClassicGroups:
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Learns member ids and generations. Sends the request again after a refusal that can be mended."""
-        found = self._state.request_ended(exchange)
+        self._state.request_ended(exchange)
         group = self._state.group(exchange.request["group_id"])
-        if found and exchange.api_key != HEARTBEAT:
-            found[0].joins.pop(exchange, None)
-            found[0].leaves.discard(exchange)
         if exchange.api_key == LEAVE_GROUP:
+            group.leaves.discard(exchange)
             self._left(group, values)
             return None
         if exchange.api_key == JOIN_GROUP:
-            return self._joined(exchange, group, values, answer)
+            again = self._joined(exchange, group, values, answer)
+            if not again or exchange in self._early:
+                group.joins.pop(exchange, None)
+            if not again:
+                self._early.discard(exchange)
+            return again
         return self._told(exchange, group, answer)
 
     def _joined(self, exchange: Exchange, group: Group, values: Values, answer: Values) -> Resend | None:
@@ -298,7 +324,20 @@ class ClassicGroups:
             self._given.pop(exchange, None)
         if error in (0, MEMBER_ID_REQUIRED):
             self._identified(exchange, group, values, answer)
+        if not error and self._lacks_members(exchange, group, answer) and self._state.may_mend(exchange):
+            self._early.add(exchange)
+            again = Resend()
         return again
+
+    @staticmethod
+    def _lacks_members(exchange: Exchange, group: Group, answer: Values) -> bool:
+        """True for the leader of a generation that the target began without joins in flight.
+
+        The recorded answer to the leader names their members, too. So does the target's when the leader has joined
+        again, or if it asks again once a made join has brought it into the next generation.
+        """
+        recorded = (exchange.answer or {}).get("members", ())
+        return 0 < len(answer["members"]) < len(recorded) and group.is_ahead
 
     def _identified(self, exchange: Exchange, group: Group, values: Values, answer: Values) -> None:
         """Learns the target's member id. A member without a recorded id can do nothing more, so it leaves."""

@@ -119,7 +119,8 @@ class Group:
 
     Attributes:
         members: all that ever were; `active`: those that are present or may have something to send.
-        joins: JoinGroups in flight -> the recorded id of their member; `leaves`: LeaveGroups in flight.
+        joins: JoinGroups in flight, or to be sent again -> the recorded id of their member; `leaves`: LeaveGroups in
+            flight.
         generation, leader: the target's last generation, and its leader's id there.
         assigned: the target's last generation that has its assignment.
         left_at: the target's generation when a member last left.
@@ -172,6 +173,26 @@ class Group:
     def empty(self) -> bool:
         """True while the target's group has no member, as far as is known."""
         return not self.joins and not any(True for _ in self.present())
+
+    @property
+    def elected_member(self) -> Member | None:
+        """The leader that the target elected in its present generation, if it has sent something by now."""
+        return next((member for member in self.active.values() if member.target == self.leader), None)
+
+    @property
+    def is_ahead(self) -> bool:
+        """True while a member of the target's group has the recorded generation that a join in flight led to, or more.
+
+        The target began the member's generation without the join: an empty group waits for nobody for long, and what
+        the recorded group was from before is not in the target's. The join waits until all members have joined again.
+        The recording has no request for that.
+        """
+        return any(
+            answer is not None and not error_of(answer) and member.recorded >= answer["generation_id"]
+            for answer, recorded in ((exchange.answer, recorded) for exchange, recorded in self.joins.items())
+            for member in self.present()
+            if member.id != recorded
+        )
 
     def elected(self, member: Member) -> bool:
         """True for the leader that the target elected in its present generation."""

@@ -103,7 +103,9 @@ class Mending:
 
     def _of(self, group: Group, now: int) -> list[MadeRequest]:
         group.touched = False
-        group.mending = group.mending and any(one.state is not MemberState.STABLE for one in group.present())
+        group.mending = group.is_ahead or (
+            group.mending and any(one.state is not MemberState.STABLE for one in group.present())
+        )
         members = list(group.active.values())
         made = [made for member in members for made in self._due(group, member, now)]
         # a request that is due and can't be made waits for a change

@@ -6,6 +6,8 @@ rebalance that the recording does not have. The first row that applies decides:
     the member's state                             the rejoin leaves
     -------------------------------------------------------------------------------------------------------------------
     the target told it to rejoin, or lost it       now
+    the recorded rejoin made no new generation,    now
+      but another join in flight did (`Group.is_ahead`)
     the recorded rejoin made no new generation     never, nor does the target's leader start a rebalance; the rejoin is
                                                      answered with the member's present generation
     the recorded cluster did not tell it           now; but see `_forces`
@@ -41,7 +43,7 @@ class Rejoins:
         if member.state.told or member.state.joins_again or not member.state.present:
             return None
         if self._changes_nothing(exchange, member):
-            return self._present(exchange, group, member)
+            return None if group.is_ahead else self._present(exchange, group, member)
         if not (member.recorded_to_rejoin or self._forces(exchange, group, member)):
             return None
         if group.changed_since(member):
@@ -82,12 +84,13 @@ class Rejoins:
     def part(self, exchange: Exchange, group: Group) -> None:
         """Members that the recorded generation lacks are no longer kept alive.
 
-        Those silent for a session timeout leave.
+        Those silent for a session timeout leave. At `max` all whose client is gone do: nobody waits for a timeout.
         """
-        roster = _roster(exchange, group)
+        roster, generation = _roster(exchange, group), (exchange.answer or {}).get("generation_id", -1)
         for member in group.present():
-            member.about_to_go |= roster is not None and member.id not in roster
-            if member.about_to_go and 0 < member.session <= exchange.first_ns - member.recorded_at:
+            member.about_to_go |= roster is not None and member.id not in roster and member.recorded < generation
+            is_gone = self._state.options.speed is None and member.connection is None
+            if member.about_to_go and (is_gone or 0 < member.session <= exchange.first_ns - member.recorded_at):
                 member.on(Event.EXPELLED)
 
     @staticmethod

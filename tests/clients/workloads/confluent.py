@@ -109,6 +109,46 @@ def lives_on(bootstrap: str, protocol: str, in_the_middle: Callable[[], None]) -
     member.close()
 
 
+def welcomes_a_newcomer(bootstrap: str, in_the_middle: Callable[[], None]) -> None:
+    """A member without records lives through a moment; then a second one joins, both read and commit, the first leaves.
+
+    Their timeouts are those of kafkajs, longer than what a replay at `max` waits.
+    """
+    topic, group = create_topic(bootstrap, "newcomer", partitions=4), fresh("group")
+    settings: dict[str, Any] = {"group.id": group, "auto.offset.reset": "earliest", "heartbeat.interval.ms": 3000}
+    settings |= {"session.timeout.ms": 30_000, "max.poll.interval.ms": 60_000}
+    older, newcomer = consumer(bootstrap, **settings), consumer(bootstrap, **settings)
+    producer = Producer(_settings(bootstrap) | {"enable.idempotence": True})
+
+    def write_and_read(label: str, *members: Consumer) -> None:
+        for partition in range(4):
+            for value in values(f"{label} {partition}", 5):
+                producer.produce(topic, value, partition=partition)
+        assert producer.flush(PATIENCE) == 0
+        ends = [TopicPartition(topic, partition) for partition in range(4)]
+        done = [member.get_watermark_offsets(end, PATIENCE)[1] for member in members[:1] for end in ends]
+
+        def is_read() -> bool:
+            places = [place for member in members for place in member.position(member.assignment())]
+            return sum(max(place.offset, 0) for place in places) == sum(done)
+
+        _poll_until([*members], is_read)
+        for member in members:
+            member.commit(asynchronous=False)
+
+    older.subscribe([topic])
+    _poll_until([older], lambda: len(older.assignment()) == 4)
+    in_the_middle()
+    write_and_read("alone", older)
+    newcomer.subscribe([topic])
+    _poll_until([older, newcomer], lambda: len(older.assignment()) == len(newcomer.assignment()) == 2)
+    write_and_read("together", older, newcomer)
+    older.close()
+    _poll_until([newcomer], lambda: len(newcomer.assignment()) == 4)
+    write_and_read("without the older one", newcomer)
+    newcomer.close()
+
+
 def administers(bootstrap: str) -> None:
     """Topics, configurations, offsets, records and groups: made, described, changed and deleted."""
     admin = AdminClient(_settings(bootstrap))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from proxy import wire
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
@@ -81,6 +81,8 @@ def like_recorded(exchange: Exchange, answer: Values) -> Values:
 class ClassicClient:
     """A consumer as librdkafka and Java implement it."""
 
+    session_ms: ClassVar[int] = SESSION_MS
+    rebalance_ms: ClassVar[int] = REBALANCE_MS
     capture: Capture
     number: int
     instance: str | None = None
@@ -140,8 +142,8 @@ class ClassicClient:
         self.beats = 0
         values = {
             "group_id": GROUP,
-            "session_timeout_ms": SESSION_MS,
-            "rebalance_timeout_ms": REBALANCE_MS,
+            "session_timeout_ms": self.session_ms,
+            "rebalance_timeout_ms": self.rebalance_ms,
             "member_id": self.id,
             "group_instance_id": self.instance,
             "protocol_type": "consumer",

@@ -1,7 +1,8 @@
 """A group coordinator by Kafka's rules, in virtual time: classic groups (KIP-345, 394), consumer groups (KIP-848).
 
 It follows Kafka's `GroupMetadataManager`, `ClassicGroup` and `CurrentAssignmentBuilder`. `ids` makes its member ids,
-`elect` chooses the leader of a classic group among those that joined. A response is a call of the given function,
+`elect` chooses the leader of a classic group among those that joined, `initial_delay` is how long an empty group waits
+for more members (`group.initial.rebalance.delay.ms`). A response is a call of the given function,
 perhaps later. The tests assert which responses a client must never get; this module does not.
 """
 
@@ -90,9 +91,13 @@ class Coordinator:
     """Classic groups. `handle` takes a request, and calls `answer` with the values of its response."""
 
     def __init__(
-        self, clock: Clock, ids: Iterator[str], elect: Callable[[list[str]], str] = lambda ids: ids[0]
+        self,
+        clock: Clock,
+        ids: Iterator[str],
+        elect: Callable[[list[str]], str] = lambda ids: ids[0],
+        initial_delay: int = INITIAL_DELAY,
     ) -> None:
-        self.clock, self.ids, self.elect = clock, ids, elect
+        self.clock, self.ids, self.elect, self.initial_delay = clock, ids, elect, initial_delay
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets: dict[tuple[str, str, int], int] = {}
 
@@ -199,7 +204,7 @@ class Coordinator:
         group.state, group.synced = "preparing", set()
         group.timer += 1
         if group.was_empty:
-            self._initial(group, group.timer, INITIAL_DELAY)
+            self._initial(group, group.timer, self.initial_delay)
         elif self._all_joined(group):
             self._complete(group)
         else:
@@ -218,11 +223,11 @@ class Coordinator:
                 return
             if group.newcomer and remaining > 0:
                 group.newcomer = False
-                self._initial(group, timer, remaining - INITIAL_DELAY)
+                self._initial(group, timer, remaining - self.initial_delay)
             else:
                 self._complete(group)
 
-        self.clock.after(INITIAL_DELAY, over)
+        self.clock.after(self.initial_delay, over)
 
     @staticmethod
     def _all_joined(group: ClassicGroup) -> bool:

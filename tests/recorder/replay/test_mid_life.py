@@ -33,7 +33,7 @@ from recorder.replay.options import Options
 from recorder.replay.outcome import BeforeKind, FromBefore, Result, Stream, Verdict
 from recorder.replay.plan import Exchange, Reason
 from recorder.replay.stream import AnswerRecorded, RequestRecorded
-from tests.recorder.replay.engine.group_life import Life, lived
+from tests.recorder.replay.engine.group_life import CommittingClient, Life, lived
 from tests.recorder.replay.fake_kafka import (
     FETCH_BY_ID,
     FETCH_BY_NAME,
@@ -49,6 +49,7 @@ from tests.recorder.replay.fake_kafka import (
 from tests.recorder.replay.fake_shares import Sharing, other_cluster
 from tests.recorder.replay.fake_shares import recorded as shared
 from tests.recorder.replay.group_clients import SESSION_MS
+from tests.recorder.replay.group_coordinator import INITIAL_DELAY, SECOND
 from tests.recorder.replay.mid_life import without_beginning
 from tests.recorder.replay.simple import PRODUCE_VERSION, answered, batch, produce, produced
 from tests.recorder.replay.simulation import MS, Answer, Got, Recording, Simulation, Values, one_node
@@ -63,6 +64,10 @@ EARLY_CUTS = st.floats(0.1, 0.5)
 DRAIN = 200 * MS
 # the coordinator's initial delay, and answers
 CALM_NS = 5_000 * MS
+# of clusters made for tests, and of others (`group.initial.rebalance.delay.ms`)
+INITIAL_DELAYS = [0, INITIAL_DELAY]
+# ns; less than a third of a session, after which members are kept alive
+LONGEST_LATENESS = 9 * SECOND
 # GROUP_MAX_SIZE_REACHED
 GROUP_IS_FULL = 81
 Place = tuple[str, int]
@@ -331,11 +336,57 @@ def test_of_any_group_only_what_is_from_before_is_withheld_at_max_and_nothing_wa
     recording = lived(history, seed=seed)
     without_beginning(recording, int(len(recording.happenings) * share))
     assume(recording.happenings)
-    life = Life(recording, speed=None, elect=elect)
+    life = Life(recording, options=Options(speed=None), elect=elect)
     assert {*life.result.totals.withheld} <= {Reason.FROM_BEFORE}
     assert not life.result.totals.lost
     # two sessions of a member time out one after the other, at most
     assert life.simulation.now <= 2 * SESSION_MS * MS + CALM_NS
+
+
+class PatientClient(CommittingClient):
+    """A consumer with the timeouts of kafkajs."""
+
+    session_ms, rebalance_ms = 30_000, 60_000
+
+
+def older_group(random: Random) -> Recording:
+    """Members that are there when the recording begins, and newcomers, rejoins and departures, one after the other."""
+    older = random.randint(1, 3)
+    history = [(number, "start", random.randrange(3)) for number in range(older)]
+    for tenths in range(100, 100 + 100 * random.randint(1, 3), 100):
+        number = random.randrange(4)
+        action = "start" if number >= older else random.choice(["rejoin", "rejoin", "leave"])
+        history.append((number, action, tenths + random.randrange(40)))
+    recording = lived(
+        history,
+        seed=random.randrange(1000),
+        client=PatientClient,
+        static=random.choice([0, 0, 2]),
+        initial_delay=random.choice(INITIAL_DELAYS),
+    )
+    begins = random.uniform(8, 9.9) * SECOND
+    without_beginning(recording, next(at for at, row in enumerate(recording.happenings) if row.ns >= begins))
+    return recording
+
+
+@pytest.mark.parametrize("speed", [None, 1.0], ids=["max", "1x"])
+@examples(30, derandomize=True)
+# a newcomer joins an older member; two, one of them static; rejoins of three
+@example(seed=1)
+@example(seed=0)
+@example(seed=5)
+@given(seed=st.integers(0, 10_000))
+def test_no_member_waits_for_one_whose_joining_is_not_in_the_recording(seed: int, speed: float | None) -> None:
+    random = Random(seed)
+    recording = older_group(random)
+    # --wait ends long before a session or a rebalance does
+    options = Options(speed=speed, wait=10 * SECOND if speed is None else Options().wait)
+    elect, initial_delay = random.choice([min, max]), random.choice(INITIAL_DELAYS)
+    result = Life(recording, options=options, elect=elect, initial_delay=initial_delay).result
+    assert not result.totals.lost
+    assert {*result.totals.withheld} <= {Reason.FROM_BEFORE}
+    assert [(each.api, each.differences) for each in result.mismatches] == []
+    assert result.late.most_ns < LONGEST_LATENESS
 
 
 RECORDED_ID, TARGET_ID = b"r" * 16, b"t" * 16

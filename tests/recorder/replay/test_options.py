@@ -47,23 +47,29 @@ SAME = {"1500ms": "1.5s"}
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Returns the words of the job that the command makes of these arguments."""
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Returns the job that the command makes of these arguments."""
     capture = write(tmp_path, [request(10, 1, 0, METADATA, 12, {"topics": None})])
 
-    def of(*arguments: str) -> tuple[str, ...]:
-        jobs: list[Job] = []
+    def of(*arguments: str) -> Job:
+        made: list[Job] = []
 
         def run(job: Job) -> int:
-            jobs.append(job)
+            made.append(job)
             return 0
 
         monkeypatch.setattr(module, "run", run)
         done = CliRunner().invoke(replay, [str(capture), "--to", "127.0.0.1:1", *arguments])
         assert done.exit_code == 0, done.output
-        return jobs[0].words()
+        return made[0]
 
     return of
+
+
+@pytest.fixture
+def told(jobs: Any) -> Any:
+    """Returns the words of the job that the command makes of these arguments."""
+    return lambda *arguments: jobs(*arguments).words()
 
 
 def test_every_given_option_and_filter_is_reported(told: Any) -> None:
@@ -105,5 +111,8 @@ def test_at_max_no_default_wait_is_longer_than_the_recording(
     assert (found.wait, found.drain) == (wait * SECOND, drain * SECOND)
 
 
-def test_at_max_a_given_wait_stays() -> None:
-    assert Options(speed=None, wait=90 * SECOND).within(SECOND).wait == 90 * SECOND
+@pytest.mark.parametrize(("given", "seconds"), [("90s", 90), ("1m", 60)], ids=["another", "the default"])
+def test_at_max_a_given_wait_stays(jobs: Any, given: str, seconds: int) -> None:
+    options: Options = jobs("--speed", "max", "--wait", given).options.within(SECOND)
+    assert options.wait == seconds * SECOND
+    assert f"--wait {given}" in options.words()

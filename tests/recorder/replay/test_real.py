@@ -157,6 +157,25 @@ def test_a_recording_that_begins_in_the_middle_of_its_clients_life_is_as_recorde
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("speed", ["max", "1"])
+def test_a_group_of_a_member_from_before_and_a_newcomer_commits_what_it_had_committed(
+    kafka_one: KafkaCluster, target: KafkaCluster, tmp_path: Path, speed: str
+) -> None:
+    """The members' timeouts are longer than what a replay at `max` waits: nobody waits for one."""
+    moments: list[int] = []
+
+    def welcomes(cluster: KafkaCluster, bootstrap: str) -> None:
+        confluent.welcomes_a_newcomer(bootstrap, lambda: moments.append(time.time_ns()))
+
+    recording = record(kafka_one, tmp_path, welcomes)
+    asked = ["--speed", speed, "--since", written(moments[0])]
+    replayed = replay(recording, target.bootstrap, tmp_path, *asked)
+    check_withheld(replayed, {api: {Reason.FROM_BEFORE} for api in replayed.report["apis"]})
+    check_as_recorded(recording, replayed, target.bootstrap, folders_of(target))
+    assert not sum(each["lost"] for each in replayed.report["apis"].values()), replayed.printed
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ALL)
 def test_three_nodes_have_what_one_had(
     kafka_one: KafkaCluster, target_three: KafkaCluster, recorded: Recorded, tmp_path: Path, kind: str

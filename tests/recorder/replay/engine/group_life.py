@@ -13,7 +13,7 @@ from recorder.replay.options import Options
 from recorder.replay.plan import Exchange
 from recorder.replay.stream import AnswerRecorded, ConnectionClosed, RequestRecorded
 from tests.recorder.replay.group_clients import GROUP, Capture, ClassicClient
-from tests.recorder.replay.group_coordinator import SECOND, Clock, Coordinator, Values
+from tests.recorder.replay.group_coordinator import INITIAL_DELAY, SECOND, Clock, Coordinator, Values
 from tests.recorder.replay.simple import answered as like_one_node
 from tests.recorder.replay.simulation import MS, Answer, Got, Recording, Simulation, one_node
 
@@ -59,13 +59,18 @@ class TwoConnectionsClient(CommittingClient):
 
 
 def lived(
-    actions: list[tuple[int, str, int]], *, seed: int = 0, client: type[ClassicClient] = CommittingClient
+    actions: list[tuple[int, str, int]],
+    *,
+    seed: int = 0,
+    client: type[ClassicClient] = CommittingClient,
+    static: int = 0,
+    initial_delay: int = INITIAL_DELAY,
 ) -> Recording:
-    """Records clients that act at these times (in tenths of a second)."""
+    """Records clients that act at these times (in tenths of a second). `static`: how many have an instance id."""
     clock = Clock()
-    coordinator = Coordinator(clock, (f"recorded-{n}" for n in count()))
+    coordinator = Coordinator(clock, (f"recorded-{n}" for n in count()), initial_delay=initial_delay)
     capture = Capture(clock, coordinator.handle, Random(seed))
-    clients = [client(capture, number) for number in range(4)]
+    clients = [client(capture, number, f"i{number}" if number < static else None) for number in range(4)]
     for number, action, tenths in actions:
         clock.at(tenths * SECOND // 10, getattr(clients[number], action))
     clock.run(LONGEST + CALM)
@@ -93,11 +98,18 @@ class Life:
     `answered`: when the target answered each request (ms).
     """
 
-    def __init__(self, recorded: Recording, *, speed: float | None, elect: Callable[[list[str]], str] = min) -> None:
+    def __init__(
+        self,
+        recorded: Recording,
+        *,
+        options: Options,
+        elect: Callable[[list[str]], str] = min,
+        initial_delay: int = INITIAL_DELAY,
+    ) -> None:
         self.answered: list[tuple[float, Got, Values]] = []
-        self.simulation = Simulation(recorded, self._answer, Options(speed=speed), cluster=one_node(("a", 1)))
+        self.simulation = Simulation(recorded, self._answer, options, cluster=one_node(("a", 1)))
         ids = (f"target-{97 * n % 1009:03d}" for n in count(1))
-        self.coordinator = Coordinator(_SimulatedClock(self.simulation), ids, elect)
+        self.coordinator = Coordinator(_SimulatedClock(self.simulation), ids, elect, initial_delay)
         self.result = self.simulation.run()
 
     def _answer(self, got: Got) -> Answer:

@@ -80,7 +80,7 @@ def test_a_member_that_commits_before_it_rejoins_does_not_wait_for_joins_that_wa
     history = [(0, "start", 0), (1, "start", 100), (2, "start", 200)]
     asked = [each.exchange for each in lived(history).happenings if isinstance(each, RequestRecorded)]
     commits = [each.first_ns / MS for each in asked if each.api_key == OFFSET_COMMIT]
-    life = Life(lived(history), speed=1.0)
+    life = Life(lived(history), options=Options(speed=1.0))
     # a newcomer's join is in flight at each commit
     assert life.simulation.times(OFFSET_COMMIT) == commits
     assert len(commits) == 3
@@ -88,7 +88,7 @@ def test_a_member_that_commits_before_it_rejoins_does_not_wait_for_joins_that_wa
 
 
 def test_at_max_speed_a_commit_during_a_join_leaves_after_the_join_and_before_its_answer():
-    life = Life(lived([(0, "start", 0), (1, "start", 100)]), speed=None)
+    life = Life(lived([(0, "start", 0), (1, "start", 100)]), options=Options(speed=None))
     (committed,) = life.simulation.times(OFFSET_COMMIT)
     newcomers = [(got.at, at) for at, got, _ in life.answered if got.key == JOIN_GROUP and got.channel == 2]
     left, answered = newcomers[-1]
@@ -100,7 +100,7 @@ def test_at_max_speed_a_commit_during_a_join_leaves_after_the_join_and_before_it
 def test_a_member_commits_on_another_connection_once_it_has_its_assignment_whoever_leads(elect, speed):
     """A target that elects the recorded follower answers the recorded leader's SyncGroup only after the follower's."""
     history = [(number, "start", 100) for number in range(3)]
-    life = Life(lived(history, client=TwoConnectionsClient), speed=speed, elect=elect)
+    life = Life(lived(history, client=TwoConnectionsClient), options=Options(speed=speed), elect=elect)
     synced = {got.values["member_id"]: at for at, got, _ in life.answered if got.key == SYNC_GROUP}
     commits = {got.values["member_id"]: got.at for got in life.simulation.asked(OFFSET_COMMIT)}
     assert len(commits) == 3
@@ -155,7 +155,7 @@ def interrupted() -> Recording:
 @pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
 @pytest.mark.parametrize("elect", [min, max], ids=["the recorded leader", "the follower"])
 def test_an_elected_leader_does_not_wait_for_a_recorded_leader_that_leaves_later(elect, speed):
-    life = Life(interrupted(), speed=speed, elect=elect)
+    life = Life(interrupted(), options=Options(speed=speed), elect=elect)
     assert life.simulation.now < life.simulation.world.options.wait
     assert set(life.result.totals.withheld) <= {Reason.NO_LEADER}
     assert life.result.totals.mismatches.total() == 0
@@ -166,7 +166,7 @@ def test_an_elected_leader_does_not_wait_for_a_recorded_leader_that_leaves_later
 def test_a_member_without_a_recorded_assignment_commits_and_rejoins_without_one():
     # the leader's rejoin begins a generation; then the leader crashes before its SyncGroup
     history = [(1, "start", 95), (0, "start", 102), (1, "rejoin", 205), (1, "crash", 207)]
-    life = Life(lived(history, seed=185), speed=None, elect=max)
+    life = Life(lived(history, seed=185), options=Options(speed=None), elect=max)
     assert life.simulation.now < life.simulation.world.options.wait
     assert life.result.totals.withheld == {Reason.NO_LEADER: 1}
     assert life.result.totals.lost == 0
@@ -184,6 +184,6 @@ def test_no_member_waits_for_ever_whatever_the_others_do_at_one_time(speed, seed
     ]
     recorded_life = lived(history, seed=seed)
     ends = max((each.ns for each in recorded_life.happenings), default=0) if speed else 0
-    life = Life(recorded_life, speed=speed, elect=max)
+    life = Life(recorded_life, options=Options(speed=speed), elect=max)
     assert life.simulation.now - ends < life.simulation.world.options.wait
     assert life.result.totals.lost == 0
