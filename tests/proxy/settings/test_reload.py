@@ -201,3 +201,18 @@ def test_a_reload_without_the_capture_keeps_recording(settings, chosen):
     assert found == now
     assert ("capture", "folder") in waiting
     assert len(waiting) == 2
+
+
+def test_the_recorder_is_told_the_settings_in_effect_not_those_that_wait(settings):
+    capture = '[capture]\nfolder = "c"\n'
+    before = settings(BASIC + capture)
+    new = BASIC.replace('"info"', '"debug"').replace("node_count = 10", "node_count = 20")
+    found, waiting = reloaded(before, settings(new + capture))
+    assert waiting == (("clusters", "main", "node_count"),)
+    assert before.capture is not None
+    assert found.capture is not None
+    assert before.capture.in_force is not None
+    changed = {("log", "level"): '"debug"'}
+    assert found.capture.in_force == {**before.capture.in_force, **changed}
+    assert before.capture.in_force["log", "level"] == '"info"'
+    assert before.capture.in_force["clusters", "main", "node_count"] == "10"
