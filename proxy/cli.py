@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from logging import INFO, WARNING
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from proxy.settings.sources import CONFIG_VARIABLE
 from proxy.similar import LIKELY, nearest
 from proxy.standard_error import queue_standard_error
 from proxy.terminal import echo, harmless
+from proxy.version import program_version
 
 if TYPE_CHECKING:
     from proxy.net import ReloadedSettings, StateClaims
@@ -135,15 +135,8 @@ def _alike(option: str, possibilities: Iterable[str]) -> list[str]:
     return [one for one in possibilities if nearest(bare, [one.lstrip("-")], likeness=LIKELY)]
 
 
-def _version() -> str:
-    try:
-        return version("kafka-wiretap")
-    except PackageNotFoundError:
-        return "not installed"
-
-
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(_version(), prog_name="kafka-wiretap")
+@click.version_option(program_version(), prog_name="kafka-wiretap")
 def main() -> None:
     """A transparent Kafka proxy that records every frame, and a toolbox that reads the recording.
 

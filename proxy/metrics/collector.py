@@ -10,7 +10,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from proxy.conversation.exchange import Direction
 from proxy.metrics import table
 from proxy.metrics.table import Metric, MetricType
 from proxy.metrics.traffic import ApiRow, Traffic
+from proxy.version import program_version
 
 NS_PER_SECOND = 1e9
 # the labels `le` of each bucket
@@ -31,7 +31,6 @@ LATENCIES, PROXY_TIMES = (
     [*(str(bound / NS_PER_SECOND) for bound in bounds), "+Inf"]
     for bounds in (table.LATENCY_BOUNDS_NS, table.PROXY_BOUNDS_NS)
 )
-DISTRIBUTION = "kafka-wiretap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def process_registry(gather: Callable[[], Iterable[Family]]) -> CollectorRegistr
 
 def cluster_families(clusters: Sequence[ClusterNumbers], counters: RecorderCounters | None) -> Iterator[Family]:
     """Yields every family with its present samples."""
-    yield _family(table.BUILD, [((_version(), platform.python_version()), 1)])
+    yield _family(table.BUILD, [((program_version(), platform.python_version()), 1)])
     yield from _rows(clusters)
     yield from _errors(clusters)
     yield _proxy_time(clusters)
@@ -148,13 +147,6 @@ def worker_families(count: int, ends: int, connections: Mapping[tuple[str, int],
     yield _family(table.WORKER_ENDS, [((), ends)])
     rows = connections.items()
     yield _family(table.WORKER_CONNECTIONS, (((cluster, str(worker)), value) for (cluster, worker), value in rows))
-
-
-def _version() -> str:
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:

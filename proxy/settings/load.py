@@ -23,6 +23,7 @@ from proxy.schema.kinds import shown
 from proxy.schema.patterns import NOT, Patterns
 from proxy.schema.toml import dotted
 from proxy.settings.reader import EffectiveValue, Section, SettingsReader
+from proxy.settings.show import in_force
 from proxy.settings.sources import Source, environment_source, file_source, flag_source
 from proxy.units import written_size
 from proxy.wire.dialects import Dialect
@@ -172,7 +173,15 @@ def _loaded(
         _with_state(cluster.value, folder, environment) for cluster in sections.clusters if cluster.value is not None
     )
     proxy = reader.construct(ProxySettings, {**sections.values, "clusters": clusters})
-    return None if proxy is None else LoadedSettings(proxy, capture, _completed(reader.effective, proxy), file)
+    return None if proxy is None else loaded_settings(proxy, capture, _completed(reader.effective, proxy), file)
+
+
+def loaded_settings(
+    proxy: ProxySettings, capture: CaptureSettings | None, effective: tuple[EffectiveValue, ...], file: Path | None
+) -> LoadedSettings:
+    """The settings in effect; the recorder's tell all of them, for the capture."""
+    told = None if capture is None else replace(capture, in_force=in_force(effective))
+    return LoadedSettings(proxy, told, effective, file)
 
 
 def _tls_sides(reader: SettingsReader, source: Source, name: str) -> tuple[str, Section | None, Section | None]:

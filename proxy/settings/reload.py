@@ -15,7 +15,7 @@ from proxy.schema.addresses import Address
 from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CAPTURE, CLUSTERS
 from proxy.schema.keys import keys_of
-from proxy.settings.load import TLS, UPSTREAM, LoadedSettings
+from proxy.settings.load import TLS, UPSTREAM, LoadedSettings, loaded_settings
 from proxy.settings.reader import EffectiveValue
 from proxy.settings.sources import SourceKind
 
@@ -77,7 +77,7 @@ def reloaded(current: LoadedSettings, new: LoadedSettings) -> ReloadOutcome:
     effective = [after[entry.place] if entry.place in applied else entry for entry in kept]
     effective += [after[place] for place in after if place in applied and place not in before]
     return ReloadOutcome(
-        LoadedSettings(proxy, _with_new_choices(current, new), tuple(effective), current.file),
+        loaded_settings(proxy, _with_new_choices(current, new), tuple(effective), current.file),
         tuple(place for place in changed if place not in applied),
     )
 

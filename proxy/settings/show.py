@@ -25,6 +25,11 @@ def listing(effective: Iterable[EffectiveValue]) -> Iterator[str]:
         yield f"{left:{width}}  {origin}"
 
 
+def in_force(effective: Iterable[EffectiveValue]) -> dict[KeyPath, str]:
+    """Key -> value, as `config show` prints it, of all keys that have a value. Secrets are hidden."""
+    return {entry.place: _value(entry) for entry in effective if entry.value is not None}
+
+
 def as_file(effective: Iterable[EffectiveValue]) -> Iterator[str]:
     """The lines of a settings file with these values. Keys without a value, and secrets, are comments."""
     for table, entries in groupby(effective, key=_table):

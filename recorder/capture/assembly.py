@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from itertools import chain, product
+from itertools import chain
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
@@ -39,6 +39,7 @@ from recorder.capture.outcome import DIED, ENDED
 from recorder.capture.rows import RowMaker, RowSink
 from recorder.capture.spool import MAX_OPEN, NO_CONNECTION, NUMBERS, SPOOL_FORMAT, Entry, EntryKind, size_of
 from recorder.capture.streams import Streams
+from recorder.capture.told_by_brokers import ToldByBrokers
 from recorder.capture.unknown_connections import UnknownConnections
 
 Action = Callable[..., None]
@@ -80,6 +81,9 @@ class Assembly:
         self._streams = Streams()
         self._reader_totals = ReaderTotals()
         self._identities = Identities()
+        self._told = ToldByBrokers()
+        # the contents of the newest SETTINGS entry; None: unknown
+        self._in_force: dict[str, Any] | None = None
         self._actions: Mapping[int, Action] = {
             EntryKind.OPENED: self._opened,
             EntryKind.BYTES: self._streams.arrived,
@@ -98,6 +102,7 @@ class Assembly:
             EntryKind.CLOCK: self._clock,
             EntryKind.NODE: self._node,
             EntryKind.CLUSTER: self._cluster,
+            EntryKind.SETTINGS: self._settings,
             EntryKind.INVENTORY: self._inventory,
             EntryKind.END: self._end,
         }
@@ -105,7 +110,7 @@ class Assembly:
     def begin_range(self, sink: RowSink, clock_offset_ns: int) -> None:
         """Directs all further rows to `sink`. `clock_offset_ns`: wall clock minus monotonic clock."""
         self.clock_offset_ns = clock_offset_ns
-        self.rows = self._streams.rows = RowMaker(sink, clock_offset_ns)
+        self.rows = self._streams.rows = RowMaker(sink, clock_offset_ns, self._told.add)
         self.events = Events(sink, clock_offset_ns)
         self.invalid_bytes = 0
         for conn in self.connections.values():
@@ -176,9 +181,12 @@ class Assembly:
         self.events.session(cause, self.last_mono_ns, detail)
 
     def end_range(self, hours: Iterable[int]) -> None:
-        """Adds the events that tell what the clusters can be known by, to each of these hours that has rows."""
-        for hour, known in product(hours, self._identities.values()):
-            self.events.cluster(hour, self.last_mono_ns, known)
+        """Adds to each of these hours, which have rows, what is in force, and what the clusters can be known by."""
+        for hour in hours:
+            if self._in_force is not None:
+                self.events.in_force(hour, self.last_mono_ns, self._in_force)
+            for known in self._identities.values():
+                self.events.cluster(hour, self.last_mono_ns, known | self._told.of(known["cluster"]))
 
     def _pass_over(self, entry: Entry) -> None:
         """Counts an invalid entry's bytes, and breaks off the record of its connection."""
@@ -319,6 +327,16 @@ class Assembly:
     def _cluster(self, entry: Entry) -> None:
         self._identities.add(decoded(entry))
 
+    def _settings(self, entry: Entry) -> None:
+        fields, before = decoded(entry), self._in_force
+        self._in_force = fields
+        if before is None:
+            self.events.settings(entry.mono_ns, fields, None)
+            return
+        old, new = before.get(c.SETTINGS, {}), fields.get(c.SETTINGS, {})
+        changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+        self.events.settings(entry.mono_ns, fields, changed)
+
     def _end(self, entry: Entry) -> None:
         self._inventory(entry)
         self.ended = True
@@ -327,6 +345,7 @@ class Assembly:
         fields = decoded(entry)
         for known in fields.get("clusters", ()):
             self._identities.add(known)
+        self._in_force = self._in_force or fields.get("in_force")
         numbers = dict(fields["open"])
         ended = sorted({*self.connections, *self.unknown} - numbers.keys())
         # set before `adopt` replaces the totals: without totals, an unknown connection may have rows already
@@ -391,6 +410,7 @@ class Assembly:
             "ended": self.ended,
             "closed": None if totals is None else asdict(totals),
             "clusters": self._identities.values(),
+            **({} if self._in_force is None else {"in_force": self._in_force}),
             "tracks": [conn.state(blob) for conn in connections],
         }
 
@@ -402,6 +422,7 @@ class Assembly:
         self._reader_totals.totals = None if state["closed"] is None else ClosedTotals(**state["closed"])
         for known in state.get("clusters", ()):
             self._identities.add(known)
+        self._in_force = state.get("in_force")
         for saved in state["tracks"]:
             conn = ConnectionState.from_state(self.routes, saved, blob)
             if not self.unknown.add_if_unknown(conn):

@@ -21,6 +21,7 @@ from recorder.capture.spool import (
     MAX_KNOWN,
     MAX_NUMBER,
     MAX_OPEN,
+    MAX_SETTINGS,
     NO_CONNECTION,
     NUMBERS,
     Entry,
@@ -242,10 +243,18 @@ class ClusterJson(TypedDict):
     listeners: KnownList
 
 
+class SettingsJson(TypedDict):
+    """What is in force: the keys are those of the event (`frames.EVENT_SETTINGS`). `settings`: absent if not told."""
+
+    settings: NotRequired[Annotated[dict[Known, Known], Meta(max_length=MAX_SETTINGS)]]
+    versions: Annotated[dict[Known, Known], Meta(max_length=MAX_FACTS)]
+
+
 class InventoryJson(TypedDict):
-    """`open`: the open connections, each with the number of its next entry. Older logs have no `clusters`."""
+    """`open`: the open connections, each with the number of its next entry. Older logs lack the keys before it."""
 
     clusters: NotRequired[list[ClusterJson]]
+    in_force: NotRequired[SettingsJson]
 
     open: Annotated[list[tuple[Count, Annotated[int, Meta(ge=0, lt=NUMBERS)]]], Meta(max_length=MAX_OPEN)]
     closed: TotalsJson
@@ -314,6 +323,7 @@ class SavedAssembly(TypedDict):
     ended: bool
     closed: TotalsJson | None
     clusters: NotRequired[list[ClusterJson]]
+    in_force: NotRequired[SettingsJson]
     tracks: Annotated[list[SavedConnectionState], Meta(max_length=MAX_OPEN)]
 
 
@@ -356,6 +366,7 @@ _DECODERS: Mapping[int, Decoder[Any]] = {
     EntryKind.INVENTORY: Decoder(InventoryJson),
     EntryKind.CHECKPOINT: Decoder(CheckpointJson),
     EntryKind.CLUSTER: Decoder(ClusterJson),
+    EntryKind.SETTINGS: Decoder(SettingsJson),
 }
 # a GAP entry without a connection tells of connections that have no entry of their own
 _UNLOGGED_DECODER = Decoder(UnloggedJson)

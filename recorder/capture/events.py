@@ -1,5 +1,5 @@
 """Makes the rows of the table `events`: connections that open, log in and end; gaps; nodes; clusters;
-steps of the clock.
+steps of the clock; what is in force.
 
 Used by `assembly`.
 """
@@ -137,10 +137,25 @@ class Events:
 
         `fields`: those of a CLUSTER entry.
         """
-        first = hour * c.HOUR_NS - self.clock_offset_ns
-        moment = min(max(mono_ns, first), first + c.HOUR_NS - 1)
         detail = {kind: value for kind, value in fields.items() if kind != "cluster"}
-        self._add(c.EVENT_CLUSTER, None, moment, detail, cluster=fields["cluster"])
+        self._add(c.EVENT_CLUSTER, None, self._within(hour, mono_ns), detail, cluster=fields["cluster"])
+
+    def settings(self, mono_ns: int, fields: dict[str, Any], changed: Sequence[str] | None) -> None:
+        """Adds what is in force from now on. `changed`: the keys that have changed; None: the session begins."""
+        if changed is None:
+            self._add(c.EVENT_SETTINGS, None, mono_ns, fields, cause=c.SETTINGS_STARTED)
+        else:
+            detail = {**fields, c.CHANGED: list(changed)}
+            self._add(c.EVENT_SETTINGS, None, mono_ns, detail, cause=c.SETTINGS_CHANGED)
+
+    def in_force(self, hour: int, mono_ns: int, fields: dict[str, Any]) -> None:
+        """Repeats what is in force, at the moment of an hour next to `mono_ns`. `fields`: those of a SETTINGS entry."""
+        self._add(c.EVENT_SETTINGS, None, self._within(hour, mono_ns), fields)
+
+    def _within(self, hour: int, mono_ns: int) -> int:
+        """The moment of an hour next to `mono_ns`."""
+        first = hour * c.HOUR_NS - self.clock_offset_ns
+        return min(max(mono_ns, first), first + c.HOUR_NS - 1)
 
     def _add(
         self,

@@ -112,12 +112,24 @@ EVENT_CLOCK = "clock"
 EVENT_NODE = "node"
 EVENT_CLUSTER = "cluster"
 EVENT_REMOVED = "removed"
+EVENT_SETTINGS = "settings"
+
+# causes of EVENT_SETTINGS; null: the event repeats what is in force
+SETTINGS_STARTED = "started"
+SETTINGS_CHANGED = "changed"
+# keys of its detail: settings and versions, each name -> text, and the keys that have changed
+SETTINGS = "settings"
+VERSIONS = "versions"
+CHANGED = "changed"
 
 # keys of the detail of EVENT_CLUSTER, each with a list: the cluster's id (ids, if another cluster took its place), and
 # the addresses of its brokers and of the recording's listeners, as named and as resolved
 CLUSTER_IDS = "ids"
 UPSTREAMS = "upstreams"
 LISTENERS = "listeners"
+# further keys, of what brokers told clients: their nodes with racks, and the features that the cluster has finalized
+NODES = "nodes"
+FEATURES = "features"
 
 # (column, type). A value of `spans` is a list of (start, length), in offsets of the frame as it arrived
 FRAME_COLUMNS: tuple[tuple[str, str], ...] = (

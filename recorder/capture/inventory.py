@@ -3,7 +3,8 @@
 Used by the writer. The entries of a connection are numbered. The inventory lists the open connections, each with the
 number of its next entry, and the totals of all closed connections. If a stretch of the log is lost, these numbers tell
 the reader which connections lack entries. The totals tell how much passed on connections whose end is lost (see the
-module `closed_connections`). The inventory also repeats what clusters can be known by again (`Identities`).
+module `closed_connections`). The inventory also repeats what clusters can be known by again (`Identities`), and what is
+in force (settings, versions).
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ class Inventory:
         self._identities = Identities()
         self._next: dict[int, int] = {}
         self._closed = ClosedTotals()
+        # the contents of the newest SETTINGS entry
+        self._in_force: dict[str, Any] | None = None
 
     def number_entries(self, items: Iterable[Item]) -> list[int]:
         """The numbers of the log's next entries, in their order; 0 for entries without a connection.
@@ -92,6 +95,8 @@ class Inventory:
                 self._closed.add_unlogged(json.loads(data))
             elif kind == EntryKind.CLUSTER:
                 self._identities.add(json.loads(data))
+            elif kind == EntryKind.SETTINGS:
+                self._in_force = json.loads(data)
             return 0
         if kind == EntryKind.CHECKPOINT:
             return self._next.get(connection, 0)
@@ -104,4 +109,6 @@ class Inventory:
         """The JSON of an INVENTORY entry."""
         open_connections, clusters = list(self._next.items()), self._identities.values()
         inventory = {"open": open_connections, "closed": asdict(self._closed), "clusters": clusters}
+        if self._in_force is not None:
+            inventory["in_force"] = self._in_force
         return json.dumps(inventory, separators=(",", ":")).encode()

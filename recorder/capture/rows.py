@@ -6,6 +6,7 @@ nothing masked, no note. `RowMaker.add_frame` takes any frame.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -48,13 +49,22 @@ class RowSink(Protocol):
 
 
 class RowMaker:
-    """Makes the rows of one range, which is one segment of the log. `frames`, `bytes`: the numbers of them so far."""
+    """Makes the rows of one range, which is one segment of the log. `frames`, `bytes`: the numbers of them so far.
 
-    def __init__(self, sink: RowSink, clock_offset_ns: int) -> None:
+    `first_response`: called with the cluster, the exchange and the frame of the first response of each API and version.
+    """
+
+    def __init__(
+        self,
+        sink: RowSink,
+        clock_offset_ns: int,
+        first_response: Callable[[str | None, Exchange, bytes], None] = lambda *_: None,
+    ) -> None:
         self.frames = 0
         self.bytes = 0
         self._shared = sink.shared
         self._sink = sink
+        self._first_response = first_response
         self._clock_offset_ns = clock_offset_ns
         # the current row groups, by `carries_records`; the monotonic times at which their hour begins and ends
         self._groups: dict[bool, FrameRows] = {}
@@ -143,7 +153,7 @@ class RowMaker:
             latency, queued, transfer = timings(exchange)
             numbers += (
                 conn.connection_index,
-                self._frame_type_index(exchange, c.BY_BROKER) if frame_type is None else frame_type,
+                self._new_response(conn, exchange, data[start + 4 : stop]) if frame_type is None else frame_type,
                 self._client_id_index(conn, exchange.number) if conn.unusual_client_ids else conn.usual_client_id_index,
                 sequence,
                 exchange.number,
@@ -240,6 +250,10 @@ class RowMaker:
             None,
             None,
         )
+
+    def _new_response(self, conn: ConnectionState, exchange: Exchange, frame: bytes) -> int:
+        self._first_response(conn.opening.get("cluster"), exchange, frame)
+        return self._frame_type_index(exchange, c.BY_BROKER)
 
     def _frame_type_index(self, exchange: Exchange, made_by: str) -> int:
         kind = c.REQUEST if made_by == c.BY_CLIENT else c.RESPONSE

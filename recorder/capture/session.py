@@ -21,9 +21,9 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, count
 from pathlib import Path
@@ -31,6 +31,7 @@ from stat import S_ISDIR, S_ISLNK
 from typing import Annotated
 
 from proxy.files import Folder
+from proxy.schema.faults import KeyPath
 from proxy.schema.keys import Key, wrong_values
 from proxy.schema.kinds import FOLDER, LIMIT, SWITCH, at_least, choice
 from proxy.units import GIB, MIB
@@ -65,9 +66,14 @@ class WhenFull(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordSettings(KeepSettings):
-    """How to record. Sizes are in bytes. `cluster`: the cluster of all rows whose connection names none."""
+    """How to record. Sizes are in bytes.
+
+    `cluster`: the cluster of all rows whose connection names none. `in_force`: all settings of the program that
+    records, key -> value as text, without secrets; None: it has none to tell.
+    """
 
     cluster: str | None = None
+    in_force: Mapping[KeyPath, str] | None = field(default=None, compare=False)
     queue: Annotated[int, Key(LIMIT, "queue", "The most bytes that wait in memory to be written.", "64MiB")] = 64 * MIB
     spool: Annotated[int, Key(LIMIT, "spool", "The most bytes on disk that wait to be made into Parquet.", "8GiB")] = (
         8 * GIB

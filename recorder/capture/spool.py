@@ -62,6 +62,8 @@ MAX_SPANS = 1 << 20
 MAX_OPEN = 1 << 16
 # addresses of one kind by which a cluster is known, and ids
 MAX_KNOWN = 1 << 16
+# settings that a session tells: some dozens for each cluster
+MAX_SETTINGS = 10_000
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -86,10 +88,12 @@ class EntryKind(IntEnum):
     BAD_LENGTH = 14
     UNEXPECTED_RESPONSE = 15
     UNSUPPORTED_VERSION = 16
-    # a segment begins; JSON: open connections with the numbers of their next entries, closed totals, all of CLUSTER
+    # a segment begins; JSON: open connections with the numbers of their next entries, closed totals, all of CLUSTER,
+    # the newest SETTINGS
     INVENTORY = 17
     CHECKPOINT = 18  # a connection is open; JSON: all that a reader needs to go on after losses
     CLUSTER = 19  # JSON: more of what a cluster can be known by again: ids, upstreams, listeners
+    SETTINGS = 20  # JSON: what is in force from here on: settings, versions
 
 
 _KINDS = frozenset(EntryKind)

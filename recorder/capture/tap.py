@@ -9,11 +9,13 @@ The queue's size is the memory that it takes: the entries' bytes, and ENTRY_COST
 from __future__ import annotations
 
 import json
+import platform
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import islice
 from logging import ERROR, WARNING
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +27,10 @@ from proxy.conversation.step import Step
 from proxy.files import Folder
 from proxy.log import log
 from proxy.observer import OpenedConnection
+from proxy.schema.faults import KeyPath
+from proxy.schema.flags import CLUSTERS
+from proxy.schema.toml import dotted
+from proxy.version import program_version
 from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from recorder.capture.connection_recorder import ConnectionRecorder
@@ -38,6 +44,8 @@ from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.spool import (
     DATA,
     KIND,
+    LONGEST_NAME,
+    MAX_SETTINGS,
     MONO_NS,
     NO_CONNECTION,
     OF_STREAMS,
@@ -105,6 +113,10 @@ class Tap:
         # cluster -> the entries on it, as long as none of its connections is recorded
         self._of_unselected: dict[str, list[tuple[EntryKind, bytes]]] = {}
         self._closed = False
+        # the newest SETTINGS entry
+        self._told_in_force: dict[str, Any] = {}
+        self._in_force = settings.in_force
+        self._put_in_force()
 
     # the traffic
 
@@ -224,13 +236,14 @@ class Tap:
 
         A new selection applies to all later frames. A connection that has no recorder never gets one.
         """
-        apply = partial(self._choose, Selection(recording), recording)
-        return apply, partial(self._choose, self._selection, self._keeps)
+        apply = partial(self._choose, Selection(recording), recording, recording.in_force)
+        return apply, partial(self._choose, self._selection, self._keeps, self._in_force)
 
-    def _choose(self, selection: Selection, keeps: KeepSettings) -> None:
+    def _choose(self, selection: Selection, keeps: KeepSettings, in_force: Mapping[KeyPath, str] | None) -> None:
         # the writer's thread declares it: the event loop waits for no disk
         self._keeps = keeps
-        self._selection = selection
+        self._selection, self._in_force = selection, in_force
+        self._put_in_force()
         self._match_watch = MatchWatch(self._left_out["frames"])
         self._recorded_whole.clear()
         self._watched.clear()
@@ -273,6 +286,20 @@ class Tap:
     def _count_left_out(self, frames: int, size: int) -> None:
         self._left_out["frames"] += frames
         self._left_out["bytes"] += size
+
+    def _put_in_force(self) -> None:
+        """Records what is in force from now on, if that is new. Of clusters that are left out, nothing is told."""
+        told: dict[str, Any] = {c.VERSIONS: {"kafka-wiretap": program_version(), "python": platform.python_version()}}
+        if self._in_force is not None:
+            of_selected = (
+                (dotted(place)[:LONGEST_NAME], value[:LONGEST_NAME])
+                for place, value in self._in_force.items()
+                if place[0] != CLUSTERS or self._selection.selects_cluster(str(place[1]))
+            )
+            told[c.SETTINGS] = dict(islice(of_selected, MAX_SETTINGS))
+        if told != self._told_in_force:
+            self._told_in_force = told
+            self._put((int(EntryKind.SETTINGS), 0, NO_CONNECTION, 0, time.monotonic_ns(), _json(told), ()))
 
     # the limit
 

@@ -11,6 +11,7 @@
     show.py        that tree as text or JSON; a hex dump
     connection.py  one connection: its facts, events, exchanges by api
     details.py     the `detail` of an event
+    in_force.py    what sessions tell of themselves and of their clusters
     losses.py      a capture's losses, added up in one pass
     lines.py       frames and exchanges as cells or JSON lines
     record_lines.py  records of logs as lines

@@ -18,6 +18,12 @@ def detail(event: Mapping[str, Any]) -> dict[str, Any]:
     return members if isinstance(members, dict) else {}
 
 
+def texts(told: Any) -> dict[str, str]:
+    """The members of a JSON object that are texts; {} for any other value."""
+    members = told.items() if isinstance(told, dict) else ()
+    return {name: value for name, value in members if isinstance(value, str)}
+
+
 def numbers(told: Any) -> dict[str, int]:
     """The members of a JSON object that are counts; {} for any other value."""
     members = told.items() if isinstance(told, dict) else ()

@@ -16,6 +16,7 @@ from proxy.wire.errors import OverBudget, in_bytes
 from recorder.capture import frames as c
 from recorder.capture.remote import Place
 from recorder.filters import Held
+from recorder.inspect.in_force import InForce
 from recorder.inspect.lines import moment
 from recorder.inspect.losses import Losses
 from recorder.inspect.masked import why
@@ -25,7 +26,7 @@ from recorder.terminal import Column, count, fitted, size
 
 _COLUMNS = [c.SESSION, c.CONNECTION, c.KIND, c.MADE_BY, c.API_KEY, c.API, c.AT_NS, c.SIZE, c.STORED, c.NOTE, c.MASKED]
 _COLUMNS += [c.OMITTED, c.RECORDS]
-_EVENTS = [c.SESSION, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES, c.DETAIL]
+_EVENTS = [c.SESSION, c.CLUSTER, c.CONNECTION, c.AT_NS, c.KIND, c.CAUSE, c.FRAMES, c.BYTES, c.DETAIL]
 # Letters of a session's name or of a time: these are not folded while another column can be left out.
 LONGEST_NAME = 19
 # The most gaps that a table lists; JSON has all of them.
@@ -59,6 +60,7 @@ class Summary:
     masked: Counter[str] = field(default_factory=Counter)
     gaps: list[dict[str, Any]] = field(default_factory=list)
     losses: Losses = field(default_factory=Losses)
+    in_force: InForce = field(default_factory=InForce)
     # bytes of memory for counts and gaps
     most: int = DEFAULT_BUDGET
 
@@ -84,6 +86,7 @@ class Summary:
         for batch in events.to_batches(max_chunksize=_AT_ONCE):
             rows = batch.to_pylist()
             self.losses.add_events(rows)
+            self.in_force.add_events(rows)
             self.gaps += [row for row in rows if row[c.KIND] == c.EVENT_GAP]
             self._check(0)
 
@@ -97,6 +100,7 @@ class Summary:
         """Raises OverBudget if `rows` further rows would exceed the memory limit."""
         lines = len(self.sessions) + len(self.apis) + len(self.notes) + self.losses.lines
         size = lines * LINE_SIZE + (rows + len(self.gaps)) * ROW_SIZE + self.losses.connections * CONNECTION_SIZE
+        size += self.in_force.cost
         if size > self.most:
             raise OverBudget(f"counting what is in the capture makes more than {in_bytes(self.most)}")
 
@@ -145,8 +149,10 @@ def as_json(found: Summary) -> dict[str, Any]:
         "sessions": [
             {"session": name, "first": moment(one.first_ns), "last": moment(one.last_ns), "frames": one.frames}
             | {"bytes": one.bytes, "connections": len(one.connections)}
+            | found.in_force.of_session(name)
             for name, one in sorted(found.sessions.items())
         ],
+        "clusters": found.in_force.clusters_as_json(),
         "apis": {
             api: {kind: {"frames": frames, "bytes": total} for kind, (frames, total) in kinds.items()}
             for api, kinds in sorted(found.apis.items())
@@ -161,6 +167,13 @@ def as_tables(found: Summary, width: int) -> Iterable[RenderableType]:
     """The summary as tables that fit into `width`, losses first. Empty tables of notes, masks and gaps are left out."""
     yield missing_table(found.losses.missing, width)
     yield _sessions(found, width)
+    if lines := found.in_force.session_lines():
+        short = _short(found.in_force.sessions)
+        rows = [(short[session], *more) for session, *more in lines]
+        names = ["session", "kafka-wiretap", "Python", "settings told (--json has them)", "changed"]
+        yield _filled("In force", names, [], rows, width)
+    if nodes := found.in_force.node_lines():
+        yield _filled("Nodes, as brokers told clients", ["cluster", "id", "node", "address", "rack"], [], nodes, width)
     yield _apis(found, width)
     if any(kind in found.apis for kind in _NO_EXCHANGE):
         yield _of_no_exchange(found, width)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError
 
 import click
 import pytest
@@ -63,14 +62,6 @@ def test_help_of_the_proxy_names_every_flag():
 def test_the_version_is_the_distributions():
     result = CliRunner().invoke(cli.main, ["--version"])
     assert result.output.startswith("kafka-wiretap, version ")
-
-
-def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch):
-    def missing(name: str) -> str:
-        raise PackageNotFoundError
-
-    monkeypatch.setattr(cli, "version", missing)
-    assert cli._version() == "not installed"
 
 
 def every_command(command: click.Command, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

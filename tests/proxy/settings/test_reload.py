@@ -213,3 +213,18 @@ def test_rules_for_records_change_at_once_and_may_go_again(settings):
     assert not waiting
     assert again.capture is not None
     assert (again.capture.records, again.capture.topic_records) == ("keep", {})
+
+
+def test_the_recorder_is_told_the_settings_in_effect_not_those_that_wait(settings):
+    capture = '[capture]\nfolder = "c"\n'
+    before = settings(BASIC + capture)
+    new = BASIC.replace('"info"', '"debug"').replace("node_count = 10", "node_count = 20")
+    found, waiting = reloaded(before, settings(new + capture))
+    assert waiting == (("clusters", "main", "node_count"),)
+    assert before.capture is not None
+    assert found.capture is not None
+    assert before.capture.in_force is not None
+    changed = {("log", "level"): '"debug"'}
+    assert found.capture.in_force == {**before.capture.in_force, **changed}
+    assert before.capture.in_force["log", "level"] == '"info"'
+    assert before.capture.in_force["clusters", "main", "node_count"] == "10"

@@ -7,7 +7,7 @@ from proxy.schema.addresses import ADDRESS, HOST, Address
 from proxy.schema.keys import Key
 from proxy.settings.load import load
 from proxy.settings.reader import EffectiveValue
-from proxy.settings.show import as_file, listing
+from proxy.settings.show import as_file, in_force, listing
 from proxy.settings.sources import SourceKind
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "wiretap.toml"
@@ -65,3 +65,4 @@ def test_a_secret_is_not_shown():
         assert "hunter2" not in text
         assert "(hidden)" in text
     assert tomllib.loads("\n".join(as_file([SECRET]))) == {}
+    assert [*in_force([SECRET]).values()] == ["(hidden)"]

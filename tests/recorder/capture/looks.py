@@ -17,6 +17,9 @@ from recorder.capture.session import SPOOL_FOLDER
 from recorder.capture.spool import Entry, EntryKind
 from recorder.capture.tap import Tap
 
+# kinds of entries about the log and its writer
+OF_THE_LOG = (EntryKind.INVENTORY, EntryKind.CHECKPOINT, EntryKind.SETTINGS)
+
 
 def everything(folder: Path) -> dict[str, object]:
     """Returns all that is below a folder: files with their bytes, links with their targets, the rest with its type."""
@@ -62,7 +65,7 @@ def raw_entries(folder: Path) -> list[Entry]:
 
 def log_entries(folder: Path) -> list[Entry]:
     """Returns the entries about traffic, without those about the log itself."""
-    return [entry for entry in raw_entries(folder) if entry.kind not in (EntryKind.INVENTORY, EntryKind.CHECKPOINT)]
+    return [entry for entry in raw_entries(folder) if entry.kind not in OF_THE_LOG]
 
 
 def log_bytes(folder: Path) -> bytes:
