@@ -52,6 +52,7 @@ LAZY_COMMANDS = {
     "export": ("recorder.commands", "Publish a capture's findings to a topic, as CloudEvents."),
     "inspect": ("recorder.commands", "List, filter and decode the frames of a capture, without Spark."),
     "compare": ("recorder.commands", "Two captures side by side, on Spark: did the change help?"),
+    "ship": ("recorder.commands", "Copy a capture into an S3 bucket."),
     "spark-package": ("recorder.commands", "Write what spark-submit takes to run the analysis on a cluster."),
     "sql": ("recorder.commands", "Ask a capture in SQL, on Spark: its tables are views."),
     "stream": ("recorder.commands", "Write a capture's latency and errors by window, while it is recorded."),
@@ -245,19 +246,19 @@ def _run_proxy(loaded: LoadedSettings, config: Path | None, given: dict[str, Any
 
 
 def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], ReloadedSettings]) -> int:
-    settings = claims.settings
+    settings, companion = claims.settings, wiring.shipping(capture)
     if settings.workers == 1:
         from proxy import net
 
         observer, child = wiring.recorder(capture, settings)
-        return net.run(settings, observer, child, _show_listeners, reload, claims.release)
+        return net.run(settings, observer, child, _show_listeners, reload, claims.release, companion)
     from proxy.net.workers import run_workers
 
     if capture is not None:
         wiring.check_folder(capture.folder)
     # each worker records on its own, with its part of the limits
     recording = wiring.share(capture, settings.workers)
-    return run_workers(settings, wiring.WORKER_COMMAND, recording, _show_listeners, reload, claims.release)
+    return run_workers(settings, wiring.WORKER_COMMAND, recording, _show_listeners, reload, claims.release, companion)
 
 
 def _reloading(loaded: LoadedSettings, config: Path | None, given: dict[str, Any]) -> Callable[[], ReloadedSettings]:

@@ -1,7 +1,7 @@
 """Connects the recorder with the proxy, for the command line (`cli.py`) and for a worker's process (`worker.py`).
 
-`proxy.net` takes an observer and a child command; this module makes both from the recorder. The recorder is imported
-only if traffic is recorded: a proxy that doesn't record starts without it.
+`proxy.net` takes an observer, a child command and a companion; this module makes all three from the recorder. The
+recorder is imported only if traffic is recorded: a proxy that doesn't record starts without it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 
 if TYPE_CHECKING:
+    from proxy.net.children import Companion
     from proxy.observer import Observer
     from recorder.capture.session import CaptureSettings
 
@@ -42,6 +43,17 @@ def recorder(settings: CaptureSettings | None, proxy: ProxySettings) -> tuple[Ob
     except OSError as error:
         raise _not_a_capture(folder, error) from error
     return tap, compactor_command(folder, tap.session, facts=settings.facts) if settings.compactor else None
+
+
+def shipping(settings: CaptureSettings | None) -> Companion | None:
+    """Returns the process that ships the capture; None if none is shipped."""
+    if settings is None or settings.ship is None:
+        return None
+    from proxy.net.children import Companion
+    from recorder.shipping.beside_proxy import ShippingMetrics, shipper_command
+
+    metrics = ShippingMetrics(settings)
+    return Companion(shipper_command(settings), metrics.ended, metrics.counters)
 
 
 def check_folder(folder: Path) -> None:

@@ -28,6 +28,7 @@ from recorder.ready import NoCapture, check_encodes, check_is_capture, troubles
 from recorder.replay.commands import Reports, replay
 from recorder.report import files
 from recorder.reporting import report
+from recorder.shipping.command import ship
 from recorder.stream import stream
 from recorder.submitting import spark_package
 from recorder.terminal import console, count, size
@@ -145,6 +146,7 @@ COMMANDS: dict[str, click.Command] = {
     "prune": prune,
     "replay": replay,
     "report": report,
+    "ship": ship,
     "spark-package": spark_package,
     "sql": sql,
     "stream": stream,

@@ -18,6 +18,7 @@ MODULES = {
     "analysis": _ANALYSIS,
     "report": _REPORT,
     "export": (*_ANALYSIS, "cloudevents", "confluent_kafka"),
+    "ship": ("boto3", "botocore"),
     "schemas": ("fastavro", "grpc_tools", "requests"),
     "demo": (*_ANALYSIS, *_REPORT, "confluent_kafka", "aiokafka"),
 }
@@ -29,12 +30,16 @@ class MissingPackages(click.ClickException):
     exit_code = 2
 
 
+def lacking(extra: str) -> list[str]:
+    """The modules of an extra that are not installed."""
+    return [name for name in MODULES[extra] if find_spec(name) is None]
+
+
 def check(*extras: str) -> None:
     """Checks that the packages of these extras are installed. Errors: MissingPackages."""
-    lacking = {extra: [name for name in MODULES[extra] if find_spec(name) is None] for extra in extras}
-    names = [name for modules in lacking.values() for name in modules]
+    names = [name for extra in extras for name in lacking(extra)]
     if names:
-        wanted = [extra for extra, modules in lacking.items() if modules]
+        wanted = [extra for extra in extras if lacking(extra)]
         raise MissingPackages(f"not installed: {', '.join(names)}; {pip_install(*wanted)}")
 
 

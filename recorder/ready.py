@@ -31,6 +31,7 @@ from recorder.capture.keep import begin_reading
 from recorder.capture.remote import Place, reason_of
 from recorder.capture.retention import removed_so_far
 from recorder.capture.session import SPOOL_FOLDER, is_live, links, open_session, sessions
+from recorder.capture.unshipped import waiting
 from recorder.terminal import console, count, size
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def _made_ready(folder: Path) -> list[str]:
     begin_reading(folder)
     notes, recorded = _compacted(folder)
     notes += _removed(folder)
+    notes += _not_shipped(folder)
     files = _files(folder)
     # in other Parquet, missing columns would be read as null, and the capture would seem empty
     if files and files[0].stat().st_size and not _is_ours(files[0]):
@@ -110,6 +112,16 @@ def _removed(folder: Path) -> list[str]:
     why = ", ".join(f"keep.{reason}: {size(freed)}" for reason, freed in sorted(found.bytes.items()))
     gone = f"{count(found.files, 'older file')} {'was' if found.files == 1 else 'were'} removed ({why})"
     return [f"{gone}: the capture is whole from {begins:%Y-%m-%d %H:%M:%S} UTC on"]
+
+
+def _not_shipped(folder: Path) -> list[str]:
+    """A line on what is not shipped of a capture that is shipped."""
+    found = waiting(folder)
+    if not found:
+        return []
+    oldest = datetime.fromtimestamp(min(file.version.at_ns for file in found) // 10**9, UTC)
+    what = f"{count(len(found), 'file')}, {size(sum(file.version.size for file in found))}"
+    return [f"not shipped yet, so only here: {what}, the oldest of {oldest:%Y-%m-%d %H:%M:%S} UTC"]
 
 
 def check_is_capture(folder: Path) -> None:

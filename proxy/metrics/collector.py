@@ -218,3 +218,7 @@ def _recorder(counters: Mapping[str, float]) -> Iterator[Family]:
     for name, metric in table.RECORDER_COUNTERS.items():
         if name in counters:
             yield _family(metric, [((), counters[name])])
+    causes = (name for name in counters if name.startswith(table.SHIP_FAILURES_OF))
+    failures = [((name.removeprefix(table.SHIP_FAILURES_OF),), counters[name]) for name in causes]
+    if failures:
+        yield _family(table.SHIP_FAILURES, failures)

@@ -117,6 +117,19 @@ COMPACTOR_RESTARTS = _counter(
 )
 FACTS_FAILED = _counter("recorder_facts_failed_total", "", "Files of frames whose facts could not be made.")
 
+# only while the capture is shipped
+SHIPPED_FILES = _counter("recorder_shipped_files_total", "", "Files copied to the bucket, and checked there.")
+SHIPPED_BYTES = _counter("recorder_shipped_bytes_total", "", "Bytes of files copied to the bucket.")
+SHIP_LAG_FILES = _gauge("recorder_ship_lag_files", "", "Published files that the bucket does not have yet.")
+SHIP_LAG_BYTES = _gauge("recorder_ship_lag_bytes", "", "Bytes of published files that the bucket does not have yet.")
+SHIP_LAG_SECONDS = _gauge("recorder_ship_lag_seconds", "", "Age of the oldest file that the bucket lacks.")
+SHIP_FAILING = _gauge("recorder_ship_failing", "", "1 while nothing can be copied to the bucket, else 0.")
+SHIP_FAILURES = _counter("recorder_ship_failures_total", "cause", "Tries to copy a file that have failed, by cause.")
+SHIPPER_RUNS = _gauge("recorder_shipper_runs", "", "1 while a process ships the capture, else 0.")
+SHIPPER_RESTARTS = _counter(
+    "recorder_shipper_restarts_total", "", "Times that the shipper ended while the proxy went on, and was restarted."
+)
+
 METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 
 # the recorder's own name of a number (`Observer.counters`) -> the metric that shows it
@@ -140,4 +153,14 @@ RECORDER_COUNTERS = {
     "lag_seconds": LAG_SECONDS,
     "compactor_restarts": COMPACTOR_RESTARTS,
     "facts_failed": FACTS_FAILED,
+    "shipped_files": SHIPPED_FILES,
+    "shipped_bytes": SHIPPED_BYTES,
+    "ship_lag_files": SHIP_LAG_FILES,
+    "ship_lag_bytes": SHIP_LAG_BYTES,
+    "ship_lag_seconds": SHIP_LAG_SECONDS,
+    "ship_failing": SHIP_FAILING,
+    "shipper_runs": SHIPPER_RUNS,
+    "shipper_restarts": SHIPPER_RESTARTS,
 }
+# the number of a cause's failures is named so, and then by the cause
+SHIP_FAILURES_OF = "ship_failures."

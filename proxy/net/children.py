@@ -1,4 +1,4 @@
-"""Keeps a child process running beside the proxy: the recorder's compactor.
+"""Keeps child processes running beside the proxy: the recorder's compactor, and what ships the capture.
 
 The child runs in a session of its own, so a Ctrl-C at the terminal does not end it. A proxy that ends leaves its child
 running.
@@ -7,7 +7,8 @@ running.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from logging import WARNING
 
 import trio
@@ -19,6 +20,18 @@ from proxy.net.blocking import open_process
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 # after a child that lived this long, the next pause is FIRST_PAUSE again
 WELL_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A process that runs beside the whole proxy, not beside each of its workers: what ships the capture.
+
+    `ended`: called whenever it has ended. `counters`: numbers for the metrics; called in any thread.
+    """
+
+    command: Sequence[str]
+    ended: Callable[[], None]
+    counters: Callable[[], Mapping[str, float]]
 
 
 async def look_after(command: Sequence[str], on_end: Callable[[], None]) -> None:

@@ -29,7 +29,7 @@ from proxy.metrics.admin import Probe, Server, admin_app, serve_admin
 from proxy.metrics.collector import ClusterNumbers, registry
 from proxy.net.blocking import in_thread_or_inline
 from proxy.net.change import Change, do_nothing, drop
-from proxy.net.children import look_after
+from proxy.net.children import Companion, look_after
 from proxy.net.cluster import Cluster, ProxyContext, single_process_parts
 from proxy.net.heartbeat import Heartbeat
 from proxy.net.limits.connections import ConnectionLimit
@@ -78,6 +78,7 @@ def run(
     ready: Ready = ignore_ready,
     reload: ReadSettings | None = None,
     released: Callable[[], None] = do_nothing,
+    companion: Companion | None = None,
 ) -> int:
     """Runs a proxy until SIGTERM or SIGINT.
 
@@ -87,6 +88,7 @@ def run(
         ready: called once, when all listeners are open.
         reload: reads the settings again; called in a thread after a SIGHUP. None: SIGHUP does nothing.
         released: called when all listeners are closed and the state files written; in a thread if one can be started.
+        companion: a further process that is kept running; None: there is none.
 
     Returns:
         0; 1 if exchanges in flight were cut off, or the recorder could not write everything in time.
@@ -94,7 +96,7 @@ def run(
     Raises:
         BadSetting: an address can't be listened on, or a file that a setting names can't be used.
     """
-    return run_proxy(Proxy(settings, observer, child, ready, reload, released))
+    return run_proxy(Proxy(settings, observer, child, ready, reload, released, companion))
 
 
 def run_proxy(proxy: Proxy) -> int:
@@ -157,10 +159,12 @@ class Proxy:
         ready: Ready = ignore_ready,
         reload: ReadSettings | None = None,
         released: Callable[[], None] = do_nothing,
+        companion: Companion | None = None,
     ) -> None:
         self.settings = settings
         self._observer = observer
         self._child = child
+        self._companion = companion
         self._ready = ready
         self._reload = reload
         self._released = released
@@ -321,6 +325,9 @@ class Proxy:
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
         listening = {cluster.name: await cluster.listen() for cluster in self.clusters}
         await self._start_children(connections)
+        if self._companion is not None:
+            # in the outer nursery, as the observer's child
+            connections.start_soon(look_after, self._companion.command, self._companion.ended)
         self._ready(listening, Address(admin.host, admin.port) if admin else None)
         self._systemd.ready()
         if self._reload is not None:
@@ -350,9 +357,15 @@ class Proxy:
         return Heartbeat().probe
 
     def _registry(self) -> CollectorRegistry:
-        counters = self._observer.counters if self._observer is not None else None
+        counters = None if self._observer is None else lambda: {**self._observed(), **self._companion_counters()}
         numbers = [ClusterNumbers(one.name, one.traffic, one.nodes.listeners, one.nodes.room) for one in self.clusters]
         return registry(numbers, counters)
+
+    def _observed(self) -> Mapping[str, float]:
+        return {} if self._observer is None else self._observer.counters()
+
+    def _companion_counters(self) -> Mapping[str, float]:
+        return {} if self._companion is None else self._companion.counters()
 
     def _is_ready(self) -> tuple[bool, str]:
         """The probe of /readyz; called in the admin page's threads."""
@@ -366,9 +379,11 @@ class Proxy:
             if not cluster.upstreams.reached:
                 servers = ", ".join(map(str, cluster.upstreams.bootstrap.order))
                 reasons.append(f"no upstream broker{of} could be reached ({servers})")
-        if self._observer is not None and self._observer.counters().get("failed"):
+        if self._observed().get("failed"):
             reasons.append("the capture can't be written")
-        return not reasons, "; ".join(reasons) or "ready"
+        # clients are served all the same
+        ready = "ready; the capture is not shipped" if self._companion_counters().get("ship_failing") else "ready"
+        return not reasons, "; ".join(reasons) or ready
 
     async def _drain(self) -> int:
         """Lets exchanges in flight finish. Returns the exit code."""

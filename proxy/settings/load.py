@@ -158,7 +158,10 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])
     if capture is not None:
         reader.report(
-            *_wrong_selection(source, capture.valid), *_wrong_keep(capture.valid), *_wrong_rules(capture.valid)
+            *_wrong_selection(source, capture.valid),
+            *_wrong_keep(capture.valid),
+            *_wrong_rules(capture.valid),
+            *_wrong_ship(capture.valid),
         )
     return _Sections({**values, "log": log}, tls_sides, clusters, capture)
 
@@ -275,6 +278,34 @@ def _wrong_rules(capture: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault((named, " needs a key"), Setting("capture.hash_key", "/etc/wiretap/hash.key", of_cluster=False))
     if capture.get("compactor") is False:
         yield Fault((named, " needs a compactor"), Setting("capture.compactor", "true", of_cluster=False))
+
+
+def _wrong_ship(capture: Mapping[str, Any]) -> Iterator[Fault]:
+    """A fault for a capture that can't be shipped: no packages, no compactor, keys that others may read."""
+    if capture.get("ship") is None:
+        return
+    from recorder.extras import lacking, pip_install
+
+    if names := lacking("ship"):
+        key = Setting("capture.ship", of_cluster=False)
+        yield Fault((key, f" needs what is not installed: {', '.join(names)}"), pip_install("ship"))
+    if capture.get("compactor") is False:
+        yield Fault(
+            (Setting("capture.ship", of_cluster=False), " ships nothing without a compactor"),
+            Setting("capture.compactor", "true", of_cluster=False),
+        )
+    credentials = capture.get("ship_credentials")
+    if credentials is not None and (fault := _fault_of_keys(credentials)):
+        named = Setting("capture.ship_credentials", str(credentials), of_cluster=False)
+        yield Fault((named, f" {fault}"), f"a file of yours with the mode 0600: chmod 600 {credentials}")
+
+
+def _fault_of_keys(credentials: Path) -> str:
+    try:
+        mode = credentials.stat().st_mode
+    except OSError as error:
+        return f"can't be read ({error.strerror})"
+    return "may be read by others than its owner" if mode & 0o077 else ""
 
 
 def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:

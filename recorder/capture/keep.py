@@ -25,7 +25,7 @@ from proxy.files import Folder
 from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import Key
 from proxy.schema.kinds import LIMIT, SIZE, TIMEOUT, Kind, Toml
-from recorder.capture.selection import SelectionSettings
+from recorder.capture.shipping_settings import ShipSettings
 
 KEEP_FOLDER = "_keep"
 READERS_LOCK = "readers.lock"
@@ -83,7 +83,7 @@ FLOOR = Kind('a part of the volume such as "5%", or a size', _floor, _written_fl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepSettings(SelectionSettings):
+class KeepSettings(ShipSettings):
     """The settings that bound the capture. Times are in seconds, sizes in bytes; None: no bound."""
 
     keep_age: Annotated[
@@ -114,17 +114,19 @@ class KeepSettings(SelectionSettings):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a session's settings keep; see KeepSettings."""
+    """What a session's settings keep; see KeepSettings. `ship`: only what is shipped may go."""
 
     age: float | None = None
     size: int | None = None
     free: Floor = NO_FLOOR
+    ship: bool = False
 
     @classmethod
     def of(cls, text: bytes) -> Self:
         """What a file declares. Errors: ValueError, TypeError, KeyError, RecursionError."""
         told = json.loads(text)
-        found = cls(told["age"], told["size"], Floor(**told["free"]))
+        # sessions of versions that did not ship say nothing of it
+        found = cls(told["age"], told["size"], Floor(**told["free"]), told.get("ship") is True)
         numbers = (found.age, found.size, found.free.share, found.free.size)
         if any(type(each) not in (int, float) or not 0 <= each < math.inf for each in numbers if each is not None):
             raise ValueError("no numbers")
@@ -133,7 +135,7 @@ class Declared:
 
 def declare(folder: Path, session: str, settings: KeepSettings) -> None:
     """Writes what a session keeps, and makes the lock for readers. Errors: OSError."""
-    declared = Declared(settings.keep_age, settings.keep_size, settings.keep_free)
+    declared = Declared(settings.keep_age, settings.keep_size, settings.keep_free, settings.ship is not None)
     with Folder.at(folder) as capture, capture.make_folder(KEEP_FOLDER) as keep:
         # readers may not be able to make it: they only read
         os.close(_open_readers_lock(keep))

@@ -12,7 +12,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from proxy.files import Folder
 from proxy.threads import NoThread, start_thread
@@ -23,7 +23,7 @@ SHORTEST_STEP_NS = 250_000_000
 # the most steps. If much of the log is unread and there would be more, steps are joined in pairs, and new steps are
 # twice as long. New steps are SHORTEST_STEP_NS long again once fewer than half of MAX_STEPS are left
 MAX_STEPS = 2_048
-# how long `StatusReader.newest` waits for the status file: a disk that hangs must not delay the metrics page
+# how long `StatusReader.newest` waits for the file
 READ_SECONDS = 0.25
 # fields of a status that count what one compactor did
 _OF_A_COMPACTOR = ("facts_failed", "removed_files", "removed_bytes")
@@ -100,23 +100,31 @@ class ArrivalTimes:
             self._step_ns = SHORTEST_STEP_NS
 
 
-class StatusReader:
-    """Reads the compactor's status file, in a thread."""
+Told = TypeVar("Told")
 
-    def __init__(self, session: Folder) -> None:
-        self._session = session
-        self._newest = Status()
+
+class StatusReader(Generic[Told]):
+    """Reads what another process tells in a file, in a thread: a disk that hangs must not delay the metrics page.
+
+    Args:
+        read: reads the file; None: it can't be read.
+        first: what counts until it was read.
+    """
+
+    def __init__(self, read: Callable[[], Told | None], first: Told) -> None:
+        self._read_file = read
+        self._newest = first
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._done.set()
 
-    def newest(self) -> Status:
-        """The status in the file; if reading takes too long, the one that was read last."""
+    def newest(self) -> Told:
+        """What the file tells; if reading takes too long, what was read last."""
         with self._lock:
             if self._done.is_set():
                 self._done.clear()
                 try:
-                    start_thread(self._read, "compactor's report")
+                    start_thread(self._read, "status")
                 except NoThread:
                     self._done.set()
         self._done.wait(READ_SECONDS)
@@ -124,7 +132,8 @@ class StatusReader:
 
     def _read(self) -> None:
         try:
-            self._newest = read_status(self._session) or self._newest
+            found = self._read_file()
+            self._newest = self._newest if found is None else found
         finally:
             self._done.set()
 
@@ -135,7 +144,7 @@ class CompactorMetrics:
     def __init__(
         self, session: Folder, arrival_times: ArrivalTimes, clock: Callable[[], int] = time.monotonic_ns
     ) -> None:
-        self._status_reader = StatusReader(session)
+        self._status_reader = StatusReader(lambda: read_status(session), Status())
         self._arrival_times = arrival_times
         self._clock = clock
         self._restarts = 0

@@ -74,7 +74,7 @@ def take_writer_lock(session: Folder) -> Lock | None:
 
 def is_live(session: Folder) -> bool:
     """True if a proxy writes the session, or its compactor holds the writer's lock to finish it. Changes nothing."""
-    return _is_locked(session, WRITER_LOCK) or _is_being_written(session)
+    return is_locked(session, WRITER_LOCK) or _is_being_written(session)
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:
@@ -94,10 +94,11 @@ def lock_segment(descriptor: int) -> None:
 
 def _is_being_written(session: Folder) -> bool:
     numbers = segments(session)
-    return bool(numbers) and _is_locked(session, segment_name(numbers[-1]))
+    return bool(numbers) and is_locked(session, segment_name(numbers[-1]))
 
 
-def _is_locked(session: Folder, name: str) -> bool:
+def is_locked(session: Folder, name: str) -> bool:
+    """True if a process holds the lock of this file. Changes nothing."""
     try:
         descriptor = session.open(name)
     except FileNotFoundError:

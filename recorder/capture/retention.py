@@ -9,6 +9,8 @@ Each session declares what it keeps (`keep`); files of sessions that declare not
 hour goes as a whole, and is kept as long as the session that keeps it longest. Of the newest hour, in which sessions
 still write, the oldest segments go one by one: an hour may be larger than what is kept.
 
+Where a session is shipped, nothing goes of which no bucket has all, also not below the floor: recording stops then.
+
 Events go before frames: a connection without its opening is one whose beginning is not there, so a crash in between
 makes no count wrong. Facts go last, and the markers by which they count first. What was removed is counted in
 `removed.json` before it goes.
@@ -16,11 +18,11 @@ makes no count wrong. Facts go last, and the markers by which they count first. 
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +36,7 @@ from proxy.files import Folder
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.capture.entry_json import InvalidEntryError, decode_checked
+from recorder.capture.held import ROW_TABLES, Held, HeldFile, Listing, opened_folder
 from recorder.capture.keep import (
     KEEP_FOLDER,
     MARGIN,
@@ -44,8 +47,10 @@ from recorder.capture.keep import (
     size_and_free,
     without_readers,
 )
-from recorder.capture.partitions import COMPACTED_TABLES, DONE_FOLDER, FACTS_FOLDER, begin_ns, hours, read_range_name
+from recorder.capture.partitions import DONE_FOLDER, FACTS_FOLDER, begin_ns
 from recorder.capture.session import SPOOL_FOLDER, sessions
+from recorder.capture.shipped import ShippedFiles
+from recorder.capture.unshipped import ShippingList, stems_held_back
 
 REMOVED_FILE = "removed.json"
 # far more than the file takes
@@ -54,11 +59,6 @@ _MAX_REMOVED = 4096
 ROUND_SECONDS, LOOK_SECONDS = 10.0, 0.5
 # how long commands that read the capture can delay a removal
 WAIT_SECONDS = 3600.0
-# a listing of a folder that changed less than this before may lack a file of the same moment
-_SETTLED_NS = 2 * 10**9
-# removed in this order, before the facts
-_TABLES = (c.EVENTS_FOLDER, c.FRAMES_FOLDER, c.ORIGINS_FOLDER)
-assert {*COMPACTED_TABLES} <= {*_TABLES}
 
 
 class Reason(StrEnum):
@@ -116,24 +116,6 @@ def _removed(keep: Folder) -> Removed:
     return Removed()
 
 
-class HeldFile(NamedTuple):
-    """A file of a session's rows. `first`: its first segment; `is_own`: it is this user's."""
-
-    table: str
-    date: str
-    hour: str
-    name: str
-    session: str
-    first: int
-    size: int
-    at_ns: int
-    is_own: bool
-
-
-# (table, date, hour) -> when the folder last changed, and its files
-_Listed = dict[tuple[str, str, str], tuple[int, list[HeldFile]]]
-
-
 class Unit(NamedTuple):
     """Files that go together.
 
@@ -152,6 +134,10 @@ class Unit(NamedTuple):
     def size(self) -> int:
         """Bytes of all its files."""
         return sum(file.size for file in self.files)
+
+    def is_held_back(self, stems: frozenset[str]) -> bool:
+        """True if a session in it is shipped, and of one of its stems no bucket has all."""
+        return any(keep.ship for keep in self.keeps) and any(file.stem in stems for file in self.files)
 
     @property
     def age(self) -> float | None:
@@ -234,7 +220,8 @@ class Remover:
         self._delayed_since: float | None = None
         # bytes free on the volume below which something is to go, as of the last round
         self._enough = 0
-        self._listed: _Listed = {}
+        self._listing = Listing()
+        self._shipped, self._to_ship = ShippedFiles(), ShippingList()
 
     def is_low(self) -> bool:
         """True if less is free than should be, by the floors that the last round has read. Errors: OSError."""
@@ -248,7 +235,7 @@ class Remover:
         with Folder.at(self._folder) as capture:
             if dry:
                 # nothing is written, so that a capture of which only reading is allowed can be looked at
-                with _opened(capture, KEEP_FOLDER) as existing:
+                with opened_folder(capture, KEEP_FOLDER) as existing:
                     seen = self._look(capture, dict(declarations(existing)) if existing else {})
                 return seen._replace(size=seen.size - sum(unit.size for unit, _ in seen.went))
             with capture.make_folder(KEEP_FOLDER) as keep:
@@ -271,17 +258,22 @@ class Remover:
 
     def _look(self, capture: Folder, declared: Mapping[str, Declared]) -> Round:
         """What is due."""
-        held = self._held(capture)
+        held = self._listing.files(capture)
         present = frozenset(file.session for files in held.values() for file in files)
+        held_back = frozenset[str]()
+        if any(one.ship for one in declared.values()):
+            held_back = stems_held_back(capture, held, self._shipped, self._to_ship)
         if self._keeps is not None:
-            declared = dict.fromkeys(present, self._keeps)
+            ships = {session: session in declared and declared[session].ship for session in present}
+            declared = {session: dataclasses.replace(self._keeps, ship=ships[session]) for session in present}
         size = _size_of(capture, held)
         volume, free = self._volume(self._folder)
         floor = highest_floor(declared, volume)
         self._enough = floor + int(volume * MARGIN) if floor else 0
         room = Room(size, free, self._enough)
         now_ns = self._now_ns()
-        going = list(due(units_of(held, declared, now_ns), room, now_ns, removed_so_far(self._folder).going))
+        units = [unit for unit in units_of(held, declared, now_ns) if not unit.is_held_back(held_back)]
+        going = list(due(units, room, now_ns, removed_so_far(self._folder).going))
         of_others = frozenset(file.session for files in held.values() for file in files if not file.is_own)
         return Round(going, False, present, of_others, size)
 
@@ -311,52 +303,25 @@ class Remover:
         return self._clock() - self._delayed_since >= WAIT_SECONDS
 
     def _remove_files(self, capture: Folder, unit: Unit) -> None:
-        with _opened(capture, FACTS_FOLDER, DONE_FOLDER) as done:
+        with opened_folder(capture, FACTS_FOLDER, DONE_FOLDER) as done:
             if done is not None:
                 for marker in sorted({Path(file.name).stem for file in unit.files}):
                     self._before_step(f"remove marker {marker}")
                     done.remove(marker)
         for file in sorted(unit.files, key=lambda file: _rank(file.table)):
             self._before_step(f"remove {file.table} {file.name}")
-            folders = *file.table.split("/"), f"{c.DATE}={file.date}", f"{c.HOUR}={file.hour}"
-            with _opened(capture, *folders) as opened:
+            with opened_folder(capture, *file.folders) as opened:
                 if opened is not None:
                     opened.remove(file.name)
         if unit.until_ns <= self._now_ns():
             for table, date, hour in sorted({(file.table, file.date, file.hour) for file in unit.files}):
                 _remove_empty_folders(capture, table, date, hour)
 
-    # what is there
 
-    def _held(self, capture: Folder) -> dict[tuple[str, str], list[HeldFile]]:
-        """The files of all sessions by (date, hour), oldest first."""
-        found = defaultdict[tuple[str, str], list[HeldFile]](list)
-        known, self._listed = self._listed, {}
-        for table in _TABLES:
-            self._add(found, known, capture, table, table)
-        with _opened(capture, FACTS_FOLDER) as facts:
-            if facts is not None:
-                for name in filter(facts.is_folder, facts.names()):
-                    self._add(found, known, facts, name, f"{FACTS_FOLDER}/{name}")
-        return dict(sorted((place, files) for place, files in found.items() if files))
-
-    def _add(
-        self, found: dict[tuple[str, str], list[HeldFile]], known: _Listed, around: Folder, name: str, table: str
-    ) -> None:
-        for date, hour, opened in hours(around, name):
-            place, changed_ns = (table, date, hour), opened.changed_ns
-            known_ns, files = known.get(place, (0, []))
-            if known_ns != changed_ns:
-                files = [*_listed(*place, opened)]
-            if time.time_ns() - changed_ns > _SETTLED_NS:
-                self._listed[place] = changed_ns, files
-            found[date, hour] += files
-
-
-def _size_of(capture: Folder, held: Mapping[tuple[str, str], list[HeldFile]]) -> int:
+def _size_of(capture: Folder, held: Held) -> int:
     """Bytes of the whole folder: rows, facts and log."""
     size = sum(file.size for files in held.values() for file in files)
-    with _opened(capture, SPOOL_FOLDER) as spool:
+    with opened_folder(capture, SPOOL_FOLDER) as spool:
         if spool is not None:
             for session in filter(spool.is_folder, spool.names()):
                 # a session may end meanwhile; another user's is closed to others
@@ -365,43 +330,20 @@ def _size_of(capture: Folder, held: Mapping[tuple[str, str], list[HeldFile]]) ->
     return size
 
 
-@contextmanager
-def _opened(folder: Folder, *names: str) -> Iterator[Folder | None]:
-    """The innermost of nested folders, open within the block; None if one is missing. Errors: StrangeFileError."""
-    with ExitStack() as stack:
-        innermost: Folder | None = folder
-        try:
-            for name in names:
-                innermost = stack.enter_context(innermost.folder(name)) if innermost else None
-        except FileNotFoundError:
-            innermost = None
-        yield innermost
-
-
 def _remove_empty_folders(capture: Folder, table: str, date: str, hour: str) -> None:
     """Removes the folder of an hour, and that of its date, as far as nothing is in them."""
     day = f"{c.DATE}={date}"
     for around, name in ([*table.split("/"), day], f"{c.HOUR}={hour}"), (table.split("/"), day):
-        with suppress(OSError), _opened(capture, *around) as opened:
+        with suppress(OSError), opened_folder(capture, *around) as opened:
             if opened is not None:
                 opened.remove_folder(name)
 
 
 def _rank(table: str) -> int:
-    return _TABLES.index(table) if table in _TABLES else len(_TABLES)
+    return ROW_TABLES.index(table) if table in ROW_TABLES else len(ROW_TABLES)
 
 
-def _listed(table: str, date: str, hour: str, opened: Folder) -> Iterator[HeldFile]:
-    for name in opened.names():
-        said, found = read_range_name(name), opened.stat(name)
-        if said is not None and found is not None and not said.is_hidden:
-            of_file = found.st_size, found.st_mtime_ns, found.st_uid == os.geteuid()
-            yield HeldFile(table, date, hour, name, said.session, said.first, *of_file)
-
-
-def units_of(
-    held: Mapping[tuple[str, str], list[HeldFile]], declared: Mapping[str, Declared], now_ns: int
-) -> list[Unit]:
+def units_of(held: Held, declared: Mapping[str, Declared], now_ns: int) -> list[Unit]:
     """What may go, oldest first: whole hours, and the segments of the newest one. `held`: by (date, hour), in order.
 
     Once a clock was wrong there are hours still to come: the hour that is now is not the newest then.

@@ -64,6 +64,7 @@ NEEDED: dict[str, list[str]] = {
     "replay play": ["CAPTURE", "--to", "127.0.0.1:1"],
     "replay show": ["REPORT", "1"],
     "report": ["CAPTURE"],
+    "ship": ["CAPTURE", "s3://bucket/folder"],
     "spark-package": ["PACKAGE"],
     "sql": ["CAPTURE", "select 1"],
     "stream": ["CAPTURE", "--output", "windows"],
@@ -114,6 +115,7 @@ def needed(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setattr("recorder.export.commands._findings", lambda *_: Findings())
     monkeypatch.setattr("recorder.export.publisher.Publisher.check", lambda self: None)
     monkeypatch.setattr("recorder.export.publisher.Publisher.publish", lambda self, messages: {})
+    monkeypatch.setattr("recorder.shipping.shipper.Shipper.ship_all", lambda *_: True)
     monkeypatch.setattr("recorder.demo.run.run", lambda *_, **__: 0)
     monkeypatch.setattr("recorder.replay.player.run.run", lambda job: 0)
     nothing = outcome.Result(outcome.Source("capture"), outcome.ReachedTarget("b1:9092"))

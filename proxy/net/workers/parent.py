@@ -29,6 +29,7 @@ from proxy.net.blocking import open_process
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
 from proxy.net.change import Change, do_nothing, drop
+from proxy.net.children import Companion
 from proxy.net.cluster import Cluster, ClusterParts, ProxyContext, Serve, saved_state
 from proxy.net.reloading import READ_SECONDS, ReadSettings, ReloadedSettings
 from proxy.net.server import Proxy, Ready, ignore_ready, run_proxy
@@ -57,6 +58,7 @@ def run_workers(
     ready: Ready = ignore_ready,
     reload: ReadSettings | None = None,
     released: Callable[[], None] = do_nothing,
+    companion: Companion | None = None,
 ) -> int:
     """Runs a proxy of several processes until SIGTERM or SIGINT.
 
@@ -65,7 +67,7 @@ def run_workers(
             memory of `ConnectionCounts`. A `Job` is written to standard input.
         recording: the recorder's settings for each worker; None: nothing is recorded.
         ready: called once, when all listeners are open and each of the first workers has joined or ended.
-        reload, released: see `proxy.net.run`.
+        reload, released, companion: see `proxy.net.run`.
 
     Returns:
         0; 1 if a worker cut exchanges off, could not write its recording in time, or had to be killed.
@@ -73,7 +75,7 @@ def run_workers(
     Raises:
         BadSetting: an address can't be listened on, or a file that a setting names can't be used.
     """
-    return run_proxy(Parent(settings, command, recording, ready, reload, released))
+    return run_proxy(Parent(settings, command, recording, ready, reload, released, companion))
 
 
 class PublishedNodes(Nodes):
@@ -234,8 +236,9 @@ class Parent(Proxy):
         ready: Ready = ignore_ready,
         reload: ReadSettings | None = None,
         released: Callable[[], None] = do_nothing,
+        companion: Companion | None = None,
     ) -> None:
-        super().__init__(settings, ready=ready, reload=reload, released=released)
+        super().__init__(settings, ready=ready, reload=reload, released=released, companion=companion)
         self._command = command
         self._recording = recording
         self._counts = ConnectionCounts.create(settings.workers)
@@ -360,7 +363,7 @@ class Parent(Proxy):
             for one in self.clusters
         ]
         recorded = totals.recorded()
-        yield from cluster_families(numbers, (lambda: recorded) if recorded else None)
+        yield from cluster_families(numbers, (lambda: {**recorded, **self._companion_counters()}) if recorded else None)
         yield from worker_families(len(self._workers.joined), self._workers.ends, totals.connections())
 
     def _liveness_probe(self) -> Probe:

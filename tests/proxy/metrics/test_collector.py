@@ -11,7 +11,7 @@ from proxy.metrics.collector import (
     registry,
     worker_families,
 )
-from proxy.metrics.table import METRICS, RECORDER_COUNTERS, MetricType
+from proxy.metrics.table import METRICS, RECORDER_COUNTERS, SHIP_FAILURES_OF, MetricType
 from proxy.metrics.traffic import Traffic
 from proxy.wire.error_reader import NOTHING
 from tests.proxy.metrics.exchanges import ASKED_NS, MICROSECOND, UNKNOWN_API, exchange, failed, finish, unanswered
@@ -43,7 +43,8 @@ def busy(traffic: Traffic) -> Traffic:
 
 
 def recorder_counters() -> dict[str, float]:
-    return {name: float(number) for number, name in enumerate(RECORDER_COUNTERS, 1)}
+    names = [*RECORDER_COUNTERS, SHIP_FAILURES_OF + "timeout"]
+    return {name: float(number) for number, name in enumerate(names, 1)}
 
 
 def everything(traffic: Traffic):
@@ -128,7 +129,9 @@ def test_every_cause_and_reason_is_there_before_it_first_happens(traffic: Traffi
 def test_the_recorders_numbers_are_there_only_while_something_is_recorded(traffic: Traffic) -> None:
     assert not [family for family in families(registry(one(traffic))) if "_recorder_" in family.name]
     scrape = Scrape(registry(one(traffic), recorder_counters))
-    for name, value in recorder_counters().items():
+    counters = recorder_counters()
+    assert scrape("recorder_ship_failures_total", cause="timeout") == counters.pop(SHIP_FAILURES_OF + "timeout")
+    for name, value in counters.items():
         assert scrape(RECORDER_COUNTERS[name].name.removeprefix(PREFIX)) == value
 
 

@@ -78,6 +78,9 @@ keep.free = "7%"
 records = "drop"
 topics."payments-*".records = "keep"
 hash_key = "/k"
+ship = "s3://bucket/kept/"
+ship_endpoint = "https://store.example:9000"
+ship_region = "here-1"
 bodies = "4KiB"
 only.apis = ["Produce"]
 only.clusters = ["m*"]
@@ -200,6 +203,9 @@ def test_a_file_says_everything(tmp_path):
         records=RecordRule.DROP,
         topic_records={"payments-*": RecordRule.KEEP},
         hash_key=Path("/k"),
+        ship="s3://bucket/kept",
+        ship_endpoint="https://store.example:9000",
+        ship_region="here-1",
         bodies=4096,
         apis=("Produce",),
         clusters=("m*",),
@@ -211,8 +217,38 @@ def test_a_file_says_everything(tmp_path):
 
 def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
     left = [one.place[-1] for one in loaded(tmp_path, ALL).effective if one.source_kind is not SourceKind.FILE]
-    # keys of other mappings
-    assert left == ["own_node", "bootstrap_name"]
+    # keys of other mappings, and a file that would have to be there
+    assert left == ["own_node", "bootstrap_name", "ship_credentials"]
+
+
+WRONG_SHIPPING = {
+    'ship = "s3://"': "capture.ship = 's3://' names no bucket",
+    'ship = "bucket/folder"': "names no bucket",
+    'ship = "s3://key:secret@bucket"': "names no bucket",
+    'ship = "s3://bucket//x"': "has a folder without a name",
+    'ship = "s3://bucket"\nship_endpoint = "store:9000"': "is no URL of a store",
+    'ship = "s3://bucket"\nship_endpoint = "https://key:secret@store"': "is no URL of a store",
+    'ship = "s3://bucket"\ncompactor = false': "capture.ship ships nothing without a compactor",
+    'ship = "s3://bucket"\nship_credentials = "gone"': "can't be read (No such file or directory)",
+    'ship = "s3://bucket"\nship_credentials = "/dev/null"': "may be read by others than its owner",
+}
+
+
+@pytest.mark.parametrize("keys", WRONG_SHIPPING)
+def test_what_can_not_be_shipped_is_refused_in_a_line(keys: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSetting) as refused:
+        loaded(tmp_path, BASIC + f"[capture]\nfolder = 'first'\n{keys}\n")
+    (line,) = refused.value.lines
+    assert WRONG_SHIPPING[keys] in line
+    assert "right would be" in line
+
+
+def test_without_the_packages_nothing_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.extras.find_spec", lambda name: None)
+    with pytest.raises(
+        BadSetting, match="capture.ship needs what is not installed: boto3, botocore; right would be in "
+    ):
+        loaded(tmp_path, BASIC + "[capture]\nfolder = 'first'\nship = 's3://bucket'\n")
 
 
 def one_more(place: KeyPath, field: KeyedField) -> tuple[str, Any]:

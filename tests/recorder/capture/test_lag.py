@@ -17,7 +17,7 @@ from recorder.capture.lag import (
     StatusReader,
     UnreadEntries,
 )
-from recorder.capture.status import STATUS_FILE, Status, write_status
+from recorder.capture.status import STATUS_FILE, Status, read_status, write_status
 
 SECOND = 1_000_000_000
 HEAD = 100
@@ -293,7 +293,7 @@ def test_a_report_that_hangs_is_waited_for_by_one_thread_and_the_lag_grows(log, 
 
 
 def test_without_a_thread_to_be_had_the_report_is_the_one_before(session, monkeypatch):
-    reports = StatusReader(session)
+    reports = StatusReader(lambda: read_status(session), Status())
 
     def none_to_be_had(_: object) -> None:
         raise RuntimeError("can't start new thread")

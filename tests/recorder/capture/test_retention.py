@@ -21,6 +21,7 @@ from recorder.capture.compactor import idle_for
 from recorder.capture.fact_files import State, state_of, stems
 from recorder.capture.fact_maker import make_missing
 from recorder.capture.frames import HOUR_NS
+from recorder.capture.held import HeldFile, Listing
 from recorder.capture.keep import (
     KEEP_FOLDER,
     Declared,
@@ -43,6 +44,7 @@ from recorder.capture.retention import (
     removing,
 )
 from recorder.capture.session import RecordSettings
+from recorder.capture.shipped import SHIP_FOLDER, Records, Shipped
 from recorder.inspect.summary import summarize
 from tests.recorder.capture.recorded import two_sessions
 from tests.sweeps import is_thorough
@@ -281,7 +283,7 @@ def units(draw: st.DrawFn) -> list[Unit]:
     found = []
     for hour in range(draw(st.integers(0, 8))):
         keeps = draw(st.lists(st.builds(Declared, AGES, SIZES), min_size=1, max_size=3))
-        file = retention.HeldFile("frames", "date", "hour", "x", "s", 1, draw(st.integers(0, 1000)), 0, True)
+        file = HeldFile("frames", "date", "hour", "x", "s", 1, draw(st.integers(0, 1000)), 0, True)
         found.append(Unit(str(hour), (NOW - 9 + hour) * HOUR_NS, (file,), tuple(keeps)))
     return found
 
@@ -464,3 +466,61 @@ def test_a_keeper_says_what_went_and_why_nothing_goes(tmp_path: Path) -> None:
     other = Keeper(tmp_path, said.append, remover(tmp_path))
     other.look()
     assert said[1:] == [f"nothing is removed: {tmp_path / 'frames'} is a symbolic link, not a folder"]
+
+
+# --- what is not shipped --------------------------------------------------------------------------------
+def ship(folder: Path, *sessions: str) -> None:
+    """Records all rows of these sessions as shipped."""
+    with (
+        Folder.at(folder) as capture,
+        capture.make_folder(SHIP_FOLDER) as ships,
+        closing(Records(ships, "s3://bucket")) as to,
+    ):
+        for files in Listing().files(capture).values():
+            for file in files:
+                if file.session in sessions:
+                    to.add(file.path, f"{file.date}T{file.hour}", Shipped(file.size, file.at_ns))
+        to.save()
+
+
+def test_nothing_goes_that_is_not_shipped_where_it_is_shipped_also_below_the_floor(tmp_path: Path) -> None:
+    for session in ("done", "here", "other"):
+        write(tmp_path, session, {"done": 5, "here": 4, "other": 3}[session], 1)
+        keep(tmp_path, session, keep_age=HOUR, ship=None if session == "other" else "s3://bucket")
+    ship(tmp_path, "done")
+    removed(tmp_path)
+    assert left(tmp_path) == segments_of("here", 1)
+    keep(tmp_path, "here", ship="s3://bucket", keep_free=Floor(size=VOLUME // 2))
+    assert removed(tmp_path, free=0).went == []
+    ship(tmp_path, "here")
+    assert [reason for _, reason in removed(tmp_path, free=0).went] == [Reason.FREE]
+    assert left(tmp_path) == set()
+
+
+def test_a_file_made_again_is_not_shipped(tmp_path: Path) -> None:
+    write(tmp_path, "s", 5, 1)
+    keep(tmp_path, "s", keep_age=HOUR, ship="s3://bucket")
+    ship(tmp_path, "s")
+    write(tmp_path, "s", 5, 1, size=101)
+    assert removed(tmp_path).went == []
+
+
+def test_by_hand_too_only_what_is_shipped_goes_of_sessions_that_are(tmp_path: Path) -> None:
+    for session in ("ships", "local"):
+        write(tmp_path, session, 5, 1)
+        keep(tmp_path, session, ship="s3://bucket" if session == "ships" else None)
+    removed(tmp_path, keeps=Declared(age=HOUR))
+    assert left(tmp_path) == segments_of("ships", 1)
+
+
+def test_facts_that_count_and_are_not_shipped_keep_their_frames(tmp_path: Path) -> None:
+    two_sessions(tmp_path)
+    assert make_missing(tmp_path) == []
+    for session in ("s0", "s1"):
+        declare(tmp_path, session, RecordSettings(keep_free=Floor(), ship="s3://bucket"))
+    ship(tmp_path, "s0", "s1")
+    # the markers are not in the bucket
+    until = max(unit for unit in (path.stat().st_mtime_ns for path in tmp_path.glob("frames/*/*/*"))) + 9 * HOUR_NS
+    done = Remover(tmp_path, Declared(age=HOUR), now_ns=lambda: until).round()
+    assert done is not None
+    assert not [unit for unit, _ in done.went if any(file.table == "frames" for file in unit.files)]

@@ -1,0 +1,208 @@
+"""A bucket of an S3-compatible store: puts files, and asks what it holds. Only this module knows Amazon's SDK.
+
+A file is put with its SHA-256, which the store checks. Afterwards the store is asked for size and digest; a store that
+tells no digest is read. Every call ends: the SDK's timeouts bound the time without a byte, and the SDK tries nothing
+again, because the shipper does. Errors are a `StoreError`, whose cause is a label of a metric.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any
+
+import boto3
+import botocore.exceptions as sdk
+import botocore.session
+from boto3.exceptions import Boto3Error
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.credentials import CredentialResolver, SharedCredentialProvider
+
+from recorder.capture.remote import SCHEME
+
+# seconds that a connection may take, and seconds without a byte in either direction
+CONNECT_SECONDS, SILENT_SECONDS = 10.0, 60.0
+# larger files go in parts: what breaks off is then a part
+PART_BYTES = 1 << 28
+_READ_BYTES = 1 << 20
+# characters of a store's own words in a line
+_MAX_WORDS = 200
+
+
+class Cause(StrEnum):
+    """Why a file could not be shipped."""
+
+    UNREACHABLE = "unreachable"  # no connection, or it was cut
+    TIMEOUT = "timeout"  # the store has said nothing for too long
+    CREDENTIALS = "credentials"  # there are no keys, or none that the store knows
+    REFUSED = "refused"  # the keys may not do it
+    NO_BUCKET = "no_bucket"
+    QUOTA = "quota"  # the store is full, or this bucket is
+    BUSY = "busy"  # the store asks to slow down
+    STORE = "store"  # the store failed, or answered something else
+    WRONG_CONTENT = "wrong_content"  # the bucket holds other bytes than were put
+    LOCAL = "local"  # the file can't be read here
+
+
+_CODES = {
+    **dict.fromkeys(("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"), Cause.CREDENTIALS),
+    **dict.fromkeys(("AccessDenied", "AllAccessDisabled", "AccountProblem"), Cause.REFUSED),
+    **dict.fromkeys(("NoSuchBucket", "PermanentRedirect", "InvalidBucketName"), Cause.NO_BUCKET),
+    **dict.fromkeys(("QuotaExceeded", "ServiceQuotaExceeded", "XMinioStorageFull", "InsufficientStorage"), Cause.QUOTA),
+    **dict.fromkeys(("SlowDown", "TooManyRequests", "RequestLimitExceeded", "ServiceUnavailable"), Cause.BUSY),
+    **dict.fromkeys(("BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch"), Cause.WRONG_CONTENT),
+    **dict.fromkeys(("RequestTimeout",), Cause.TIMEOUT),
+}
+# of answers without a code that is known
+_STATUSES = {
+    301: Cause.NO_BUCKET,
+    401: Cause.CREDENTIALS,
+    403: Cause.REFUSED,
+    429: Cause.BUSY,
+    503: Cause.BUSY,
+    507: Cause.QUOTA,
+}
+
+
+class StoreError(Exception):
+    """A file could not be shipped. The text is one line without secrets."""
+
+    def __init__(self, cause: Cause, reason: str) -> None:
+        super().__init__(reason)
+        self.cause = cause
+
+
+class Store:
+    """A folder of a bucket.
+
+    Args:
+        url: "s3://bucket/folder".
+        endpoint, region, credentials: see `ShipSettings`; None: as the SDK finds them.
+        silent_seconds: how long the store may say nothing.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        endpoint: str | None = None,
+        region: str | None = None,
+        credentials: Path | None = None,
+        silent_seconds: float = SILENT_SECONDS,
+    ) -> None:
+        self._bucket, _, folder = url.removeprefix(SCHEME).partition("/")
+        self._before = f"{folder}/" if folder else ""
+        config = Config(
+            connect_timeout=min(CONNECT_SECONDS, silent_seconds),
+            read_timeout=silent_seconds,
+            retries={"max_attempts": 0},
+            tcp_keepalive=True,
+            # digests are told and compared here; not all stores know the SDK's own trailers
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        )
+        with _translated():
+            session = _session(credentials)
+            self._client = session.client("s3", endpoint_url=endpoint, region_name=region, config=config)
+
+    def put(self, path: str, file: IO[bytes], size: int, digest: str) -> None:
+        """Puts a file of this size and digest ("sha256:…", in hex). Errors: StoreError; OSError of the file."""
+        where = {"Bucket": self._bucket, "Key": self._before + path}
+        with _translated():
+            if size <= PART_BYTES:
+                self._client.put_object(**where, Body=file, ContentLength=size, ChecksumSHA256=_base64(digest))
+            else:
+                parts = TransferConfig(
+                    multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
+                )
+                self._client.upload_fileobj(file, where["Bucket"], where["Key"], Config=parts)
+
+    def holds(self, path: str, size: int, digest: str) -> bool:
+        """True if the bucket holds a file of this size and digest; False if none, or another. Errors: StoreError."""
+        where = {"Bucket": self._bucket, "Key": self._before + path}
+        try:
+            found = self._client.head_object(**where, ChecksumMode="ENABLED")
+        except sdk.ClientError as error:
+            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 404:
+                return False
+            raise _translation(error) from error
+        except (sdk.BotoCoreError, sdk.HTTPClientError) as error:
+            raise _translation(error) from error
+        if found["ContentLength"] != size:
+            return False
+        told = found.get("ChecksumSHA256")
+        # the digest of a file in parts is that of its parts' digests
+        if told is not None and found.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT" and "-" not in told:
+            return bool(told == _base64(digest))
+        return self._read_digest(where) == digest
+
+    def _read_digest(self, where: dict[str, str]) -> str:
+        found = hashlib.sha256()
+        with _translated():
+            body = self._client.get_object(**where)["Body"]
+            with body:
+                while block := body.read(_READ_BYTES):
+                    found.update(block)
+        return f"sha256:{found.hexdigest()}"
+
+
+def _session(credentials: Path | None) -> boto3.session.Session:
+    """A session of the SDK; with a file of keys these alone count, whatever the environment says."""
+    inner = botocore.session.Session()
+    if credentials is not None:
+        only = SharedCredentialProvider(str(credentials), "default")
+        inner.register_component("credential_provider", CredentialResolver([only]))
+    return boto3.session.Session(botocore_session=inner)
+
+
+def _base64(digest: str) -> str:
+    return base64.b64encode(bytes.fromhex(digest.removeprefix("sha256:"))).decode()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (sdk.ClientError, sdk.BotoCoreError, sdk.HTTPClientError, Boto3Error) as error:
+        raise _translation(error) from error
+    except ValueError as error:
+        # what the SDK says of a wrong endpoint in the environment
+        raise StoreError(Cause.STORE, _words(str(error))) from error
+
+
+def _translation(error: BaseException) -> StoreError:
+    if isinstance(error, sdk.ClientError):
+        told = error.response.get("Error", {})
+        code, status = str(told.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        cause = _CODES.get(code) or _STATUSES.get(status or 0, Cause.STORE)
+        return StoreError(cause, _words(f"{error.operation_name}: {code or status} {told.get('Message', '')}"))
+    match error:
+        case sdk.NoCredentialsError() | sdk.PartialCredentialsError() | sdk.CredentialRetrievalError():
+            cause = Cause.CREDENTIALS
+        case sdk.TokenRetrievalError() | sdk.UnauthorizedSSOTokenError() | sdk.ProfileNotFound():
+            cause = Cause.CREDENTIALS
+        case sdk.ReadTimeoutError() | sdk.ConnectTimeoutError():
+            cause = Cause.TIMEOUT
+        case sdk.HTTPClientError() | sdk.ResponseStreamingError():
+            cause = Cause.UNREACHABLE
+        case Boto3Error():
+            return _of_parts(error)
+        case _:
+            cause = Cause.STORE
+    return StoreError(cause, _words(str(error)))
+
+
+def _of_parts(error: BaseException) -> StoreError:
+    """What the SDK's transfer of parts met: it names the first error in its own words."""
+    inner = error.__cause__ or error.__context__
+    return _translation(inner) if inner is not None else StoreError(Cause.STORE, _words(str(error)))
+
+
+def _words(text: Any) -> str:
+    words = " ".join(str(text).split())
+    return words if len(words) <= _MAX_WORDS else words[:_MAX_WORDS] + "…"

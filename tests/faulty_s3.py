@@ -1,0 +1,167 @@
+"""A server in front of an S3 store: passes requests on, or fails as stores and networks do.
+
+A test says what happens to each request (`Front.fault`); what was put into the store is counted by key.
+"""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from typing import Any
+from urllib.parse import unquote
+
+from tests.s3 import CREDENTIALS, Store
+
+_HOP_BY_HOP = {"expect", "connection", "transfer-encoding", "keep-alive"}
+_CHECKSUM = "x-amz-checksum-sha256"
+
+
+class Fault(StrEnum):
+    """What happens to a request."""
+
+    HANG = "hang"  # it is read, and never answered
+    CUT = "cut"  # the connection ends within the request's body
+    ANSWER_LOST = "answer_lost"  # the store does it, and the connection ends before the answer
+    HALF = "half"  # the store gets half of the bytes, and says that all is well
+    WRONG_DIGEST = "wrong_digest"  # the answer tells other digests than the store
+    NO_DIGEST = "no_digest"  # the answer tells none: the store is an old one
+    SLOW = "slow"  # the bytes trickle
+    ERROR = "500"
+    SLOW_DOWN = "503"
+    FORBIDDEN = "403"
+    FULL = "507"
+
+
+_CODES = {
+    Fault.ERROR: "InternalError",
+    Fault.SLOW_DOWN: "SlowDown",
+    Fault.FORBIDDEN: "AccessDenied",
+    Fault.FULL: "XMinioStorageFull",
+}
+
+
+class Front:
+    """A running front.
+
+    Attributes:
+        fault: called with the method and key of each request; None: it is passed on.
+        puts: how often the store has taken a key.
+        asked: how often a method was tried on a key.
+    """
+
+    def __init__(self, behind: Store, port: int) -> None:
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self.environment = {**CREDENTIALS, "AWS_ENDPOINT_URL": self.endpoint}
+        self.behind = behind.endpoint.removeprefix("http://")
+        self.fault: Callable[[str, str], Fault | None] = lambda method, key: None
+        self.puts = Counter[str]()
+        self.asked = Counter[tuple[str, str]]()
+        self.goes_on = threading.Event()
+        self.lock = threading.Lock()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    front: Front
+
+    def _handle(self) -> None:
+        key = unquote(self.path.partition("?")[0].lstrip("/"))
+        with self.front.lock:
+            self.front.asked[self.command, key] += 1
+            fault = self.front.fault(self.command, key)
+        with suppress(ConnectionError, TimeoutError):
+            self._answer(key, fault)
+
+    do_GET = do_PUT = do_HEAD = do_POST = _handle  # noqa: N815
+
+    def _answer(self, key: str, fault: Fault | None) -> None:
+        size = int(self.headers.get("Content-Length") or 0)
+        if fault is Fault.CUT:
+            self.rfile.read(size // 2)
+            self._hang_up()
+            return
+        body = b"".join(self._pieces(size, 512 if fault is Fault.SLOW else size or 1))
+        if fault is Fault.HANG:
+            self.front.goes_on.wait()
+            self._hang_up()
+            return
+        if fault in _CODES:
+            text = f"<Error><Code>{_CODES[fault]}</Code><Message>{fault.name}</Message></Error>".encode()
+            self._send(int(fault), {"Content-Type": "application/xml"}, text)
+            return
+        status, headers, content = self._pass_on(body[: size // 2] if fault is Fault.HALF else body, fault)
+        if self.command == "PUT" and status == 200:
+            with self.front.lock:
+                self.front.puts[key] += 1
+        if fault is Fault.ANSWER_LOST:
+            self._hang_up()
+            return
+        if fault is Fault.WRONG_DIGEST:
+            headers = {name: '"0"' if name.lower() == "etag" else value for name, value in headers.items()}
+            headers |= {name: "A" * 43 + "=" for name in headers if name.lower() == _CHECKSUM}
+        if fault is Fault.NO_DIGEST:
+            headers = {name: value for name, value in headers.items() if "checksum" not in name.lower()}
+        self._send(status, headers, content)
+
+    def _pieces(self, size: int, each: int) -> Iterator[bytes]:
+        while size and (piece := self.rfile.read(min(each, size))):
+            size -= len(piece)
+            yield piece
+
+    def _pass_on(self, body: bytes, fault: Fault | None) -> tuple[int, dict[str, str], bytes]:
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP}
+        if fault is Fault.HALF:
+            headers = {name: value for name, value in headers.items() if name.lower() != _CHECKSUM}
+            headers["Content-Length"] = str(len(body))
+        connection = http.client.HTTPConnection(self.front.behind)
+        try:
+            connection.request(self.command, self.path, body, headers)
+            answer = connection.getresponse()
+            kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
+            return answer.status, kept, answer.read()
+        finally:
+            connection.close()
+
+    def _send(self, status: int, headers: dict[str, str], content: bytes) -> None:
+        self.send_response_only(status)
+        length = headers.get("Content-Length", str(len(content))) if self.command == "HEAD" else str(len(content))
+        for name, value in {**headers, "Content-Length": length}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def _hang_up(self) -> None:
+        self.close_connection = True
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+@contextmanager
+def front(behind: Store) -> Iterator[Front]:
+    """A front before a store, within the block."""
+
+    class Handler(_Handler):
+        pass
+
+    with _Server(("127.0.0.1", 0), Handler) as server:
+        Handler.front = opened = Front(behind, server.server_address[1])
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield opened
+        finally:
+            opened.goes_on.set()
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,54 @@
+"""Ships captures in tests, and compares folders with buckets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as fs
+
+from proxy.files import Folder
+from recorder.capture.shipped import SHIP_FOLDER
+from recorder.shipping.shipper import Shipper
+from recorder.shipping.store import Store
+from tests.s3 import Store as Server
+
+BUCKET, PREFIX = "shipped", "kept/here"
+URL = f"s3://{BUCKET}/{PREFIX}"
+
+
+@contextmanager
+def shipper(folder: Path, say: Callable[[str], None] = lambda line: None, **options: Any) -> Iterator[Shipper]:
+    """A shipper that never sleeps, and waits for a store for half a second."""
+    with Folder.at(folder) as capture, capture.make_folder(SHIP_FOLDER) as ship:
+        options.setdefault("sleep", lambda seconds: None)
+        opened = Shipper(folder, ship, Store(URL, silent_seconds=0.5), URL, say, **options)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+def local(folder: Path) -> dict[str, str]:
+    """path -> digest of all that is to be shipped, by a plain look at the folder."""
+    files = [*folder.rglob("date=*/hour=*/*.parquet"), *folder.glob("facts/_done/*")]
+    return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def remote(server: Server) -> dict[str, str]:
+    """path -> digest of all that the bucket holds."""
+    system = server.system()
+    found = {}
+    for info in system.get_file_info(fs.FileSelector(BUCKET, recursive=True)):
+        if info.type is fs.FileType.File:
+            with system.open_input_stream(info.path) as stream:
+                found[info.path.removeprefix(f"{BUCKET}/{PREFIX}/")] = hashlib.sha256(stream.read()).hexdigest()
+    return found
+
+
+def puts(front: Any) -> dict[str, int]:
+    """path -> how often the store took it."""
+    return {key.removeprefix(f"{BUCKET}/{PREFIX}/"): number for key, number in front.puts.items()}

@@ -1,0 +1,312 @@
+"""Tests of shipping: the bucket holds what the folder holds, each file once, whatever the store does."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.fs as fs
+import pytest
+
+from proxy.files import Folder
+from recorder.capture import unshipped
+from recorder.capture.fact_files import open_facts, read_marker
+from recorder.capture.fact_maker import make_missing
+from recorder.capture.shipped import read_status
+from recorder.shipping.shipper import FIRST_PAUSE, LONGEST_PAUSE, pause_after
+from tests.faulty_s3 import Fault, Front
+from tests.recorder.shipping.shipped import BUCKET, PREFIX, local, puts, remote, shipper
+from tests.s3 import Store
+
+pytestmark = pytest.mark.real
+
+
+class Crash(BaseException):
+    """A kill -9 at a step."""
+
+
+def ship(folder: Path, tries: int = 500) -> list[str]:
+    """Ships all; returns the lines that were said."""
+    said: list[str] = []
+    with shipper(folder, said.append) as opened:
+        assert opened.ship_all(tries)
+    return said
+
+
+def test_the_bucket_holds_what_the_folder_holds_each_file_put_once(s3: Store, store_front: Front, folder: Path) -> None:
+    with shipper(folder) as opened:
+        assert opened.ship_all(1)
+        assert remote(s3) == local(folder)
+        assert puts(store_front) == dict.fromkeys(local(folder), 1)
+        assert (opened.files, opened.there) == (len(local(folder)), 0)
+        # a second look finds nothing to do
+        before = sum(store_front.asked.values())
+        assert opened.is_shipped()
+        assert sum(store_front.asked.values()) == before
+    status = read_status(folder)
+    assert status is not None
+    assert status.files == len(local(folder))
+    assert status.bytes == sum((folder / path).stat().st_size for path in local(folder))
+    assert (status.waiting_files, status.waiting_bytes, status.oldest_ns, status.failing) == (0, 0, 0, "")
+    assert unshipped.waiting(folder) == []
+
+
+def test_a_marker_is_put_after_its_facts_and_older_hours_before_newer_ones(store_front: Front, folder: Path) -> None:
+    shutil.copytree(folder / "frames", folder / "older")
+    hours = sorted(path.name for path in (folder / "frames").glob("date=*/hour=*"))
+    assert hours
+    steps: list[str] = []
+    with shipper(folder, before_step=steps.append) as opened:
+        assert opened.ship_all(1)
+    put = [step.removeprefix("put ") for step in steps if step.startswith("put ")]
+    for at, path in enumerate(put):
+        if path.startswith("facts/_done/"):
+            stem = Path(path).name
+            others = [other for other in put if other.startswith("facts/") and Path(other).stem == stem]
+            assert {*others} - {path} <= {*put[:at]}
+    of_rows = [path for path in put if path.startswith(("frames", "events"))]
+    times = [(Path(path).parent.name, (folder / path).stat().st_mtime_ns) for path in of_rows]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_nothing_is_lost_and_nothing_twice_if_each_request_fails_once(
+    s3: Store, store_front: Front, folder: Path, fault: Fault
+) -> None:
+    for path in [*folder.glob("facts/*/date=*"), folder / "facts" / "_done"]:
+        # a few files do: a store that hangs takes half a second for each request
+        shutil.rmtree(path)
+    tried = Counter[tuple[str, str]]()
+
+    def once(method: str, key: str) -> Fault | None:
+        tried[method, key] += 1
+        # before a file is put, the store tells nothing of it that could be wrong
+        is_wrong = tried[method, key] == (2 if (method, fault) == ("HEAD", Fault.WRONG_DIGEST) else 1)
+        return fault if is_wrong else None
+
+    store_front.fault = once
+    said = ship(folder)
+    assert remote(s3) == local(folder)
+    # half a file, and digests that are not those of the bytes, are put again; a put is not tried before it is asked for
+    most = 2 if fault in (Fault.HALF, Fault.WRONG_DIGEST) else 1
+    assert max(puts(store_front).values()) <= most
+    status = read_status(folder)
+    assert status is not None
+    harmless = fault in (Fault.SLOW, Fault.NO_DIGEST)
+    assert bool(sum(status.failures.values())) is not harmless
+    # one line for a cause, one when the store is back; not one per try
+    assert len(said) <= 2 * len(local(folder)) * 3
+    assert all("test" not in line.split() for line in said)
+
+
+CAUSES = {
+    Fault.HANG: "timeout",
+    Fault.CUT: "unreachable",
+    Fault.ERROR: "store",
+    Fault.SLOW_DOWN: "busy",
+    Fault.FORBIDDEN: "refused",
+    Fault.FULL: "quota",
+    Fault.HALF: "wrong_content",
+}
+
+
+@pytest.mark.parametrize("fault", CAUSES)
+def test_a_store_that_fails_is_named_once_and_so_is_its_coming_back(
+    s3: Store, store_front: Front, folder: Path, fault: Fault
+) -> None:
+    store_front.fault = lambda method, key: fault if method == "PUT" else None
+    said: list[str] = []
+    with shipper(folder, said.append) as opened:
+        assert [opened.is_shipped() for _ in range(3)] == [False] * 3
+        status = read_status(folder)
+        assert status is not None
+        assert status.failing == CAUSES[fault]
+        assert status.failures[CAUSES[fault]] == 3
+        assert status.waiting_files == len(local(folder))
+        assert status.oldest_ns == min((folder / path).stat().st_mtime_ns for path in local(folder))
+        (line,) = said
+        assert line.startswith(f"nothing is shipped ({CAUSES[fault]}), and tried again: ")
+        store_front.fault = lambda method, key: None
+        assert opened.is_shipped()
+    assert said[1:] == ["shipping goes on"]
+    assert remote(s3) == local(folder)
+
+
+def test_a_bucket_that_is_not_there_is_named(s3: Store, store_front: Front, folder: Path) -> None:
+    urllib.request.urlopen(f"{s3.endpoint}/moto-api/reset", data=b"").close()
+    said: list[str] = []
+    with shipper(folder, said.append) as opened:
+        assert not opened.ship_all(2)
+    assert [line.partition(",")[0] for line in said] == ["nothing is shipped (no_bucket)"]
+
+
+def test_one_key_that_the_store_refuses_keeps_no_other_file_back(s3: Store, store_front: Front, folder: Path) -> None:
+    (refused, *_) = sorted(local(folder))
+    store_front.fault = lambda method, key: Fault.FORBIDDEN if method == "PUT" and key.endswith(refused) else None
+    with shipper(folder) as opened:
+        assert not opened.ship_all(8)
+    # a marker waits for its facts
+    missing = local(folder).keys() - remote(s3).keys()
+    assert refused in missing
+    assert len(missing) <= 2
+
+
+def test_a_kill_at_any_step_loses_nothing_and_puts_nothing_twice(s3: Store, store_front: Front, folder: Path) -> None:
+    rng, kills = random.Random(1), 0
+    while True:
+        left = rng.randrange(12)
+
+        def step(name: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Crash(name)
+
+        try:
+            with shipper(folder, before_step=step) as opened:
+                assert opened.ship_all(1)
+            break
+        except Crash:
+            kills += 1
+            assert remote(s3).items() <= local(folder).items()
+    assert kills > 5
+    assert remote(s3) == local(folder)
+    assert puts(store_front) == dict.fromkeys(local(folder), 1)
+
+
+def test_files_that_the_bucket_has_already_are_not_put_again(s3: Store, store_front: Front, folder: Path) -> None:
+    ship(folder)
+    shutil.rmtree(folder / "_ship")
+    store_front.puts.clear()
+    with shipper(folder) as opened:
+        assert opened.ship_all(1)
+        assert (opened.files, opened.there) == (0, len(local(folder)))
+    assert not store_front.puts
+
+
+def test_a_file_made_again_is_put_again_if_its_bytes_differ(s3: Store, store_front: Front, folder: Path) -> None:
+    ship(folder)
+    same, other = sorted(folder.glob("events/*/*/*.parquet"))[:2]
+    os.utime(same)
+    other.write_bytes(other.read_bytes() + b"x")
+    store_front.puts.clear()
+    ship(folder)
+    assert puts(store_front) == {str(other.relative_to(folder)): 1}
+    assert remote(s3) == local(folder)
+
+
+def test_facts_made_anew_are_shipped_again_and_half_made_ones_are_not(
+    s3: Store, store_front: Front, folder: Path
+) -> None:
+    ship(folder)
+    before = remote(s3)
+    (marker, *_) = sorted((folder / "facts" / "_done").iterdir())
+    kept = marker.read_bytes()
+    # the marker counts for nothing while its facts are made
+    with open_facts(folder) as done:
+        found = read_marker(done, marker.name)
+        assert found is not None
+    marker.write_bytes(kept.replace(f'"number":{found.number}'.encode(), b'"number":-1'))
+    assert marker.read_bytes() != kept
+    ship(folder)
+    assert remote(s3) == before
+    assert make_missing(folder) == []
+    ship(folder)
+    assert remote(s3) == local(folder)
+
+
+def test_a_file_of_facts_that_is_not_as_made_is_named_and_keeps_its_marker_back(
+    s3: Store, store_front: Front, folder: Path
+) -> None:
+    (marker, *_) = sorted((folder / "facts" / "_done").iterdir())
+    (damaged, *_) = sorted(folder.glob(f"facts/*/date=*/hour=*/{marker.name}.parquet"))
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    said: list[str] = []
+    with shipper(folder, said.append) as opened:
+        assert [opened.is_shipped(), opened.is_shipped()] == [False, False]
+    path = str(damaged.relative_to(folder))
+    assert said == [f"{path} is not shipped: it is not as it was made: `kafka-wiretap facts` makes facts anew"]
+    assert local(folder).keys() - remote(s3).keys() == {path, f"facts/_done/{marker.name}"}
+
+
+def test_hidden_files_logs_and_links_are_not_shipped(s3: Store, store_front: Front, folder: Path) -> None:
+    (file, *_) = sorted(folder.glob("frames/*/*/*.parquet"))
+    before = local(folder)
+    file.with_name("." + file.name).write_bytes(b"half")
+    (folder / "_spool" / "x").mkdir(parents=True)
+    (folder / "_spool" / "x" / "00000001.log").write_bytes(b"log")
+    file.with_name("x-00000001-00000001.parquet").symlink_to("/etc/passwd")
+    said: list[str] = []
+    with shipper(folder, said.append) as opened:
+        assert not opened.is_shipped()
+    assert remote(s3) == before
+    (line,) = said
+    assert line.endswith("is a symbolic link, not a file")
+
+
+def test_another_target_gets_all_of_it(
+    s3: Store, store_front: Front, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship(folder)
+    monkeypatch.setattr("tests.recorder.shipping.shipped.URL", f"s3://{BUCKET}/second")
+    ship(folder)
+    both = s3.system().get_file_info(fs.FileSelector(f"{BUCKET}/second", recursive=True))
+    assert len([one for one in both if one.is_file]) == len(local(folder))
+
+
+def test_records_of_hours_that_have_gone_are_removed(store_front: Front, folder: Path) -> None:
+    ship(folder)
+    assert list((folder / "_ship").glob("*/*.json"))
+    for table in ("frames", "events", "facts"):
+        shutil.rmtree(folder / table)
+    ship(folder)
+    assert not list((folder / "_ship").glob("*/*.json"))
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"x": 1}', b'{"frames": [1]}', b"\xff"])
+def test_records_that_say_nothing_are_made_anew_from_the_bucket(
+    s3: Store, store_front: Front, folder: Path, content: bytes
+) -> None:
+    ship(folder)
+    for record in (folder / "_ship").glob("*/*.json"):
+        record.write_bytes(content)
+    store_front.puts.clear()
+    ship(folder)
+    assert not store_front.puts
+    assert unshipped.waiting(folder) == []
+
+
+def test_pauses_double_to_a_longest_and_differ_by_chance() -> None:
+    for failures in range(1, 40):
+        most = min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE)
+        found = {pause_after(failures) for _ in range(50)}
+        assert len(found) > 1
+        assert all(most / 2 <= pause <= most for pause in found)
+
+
+def test_the_prefix_and_the_paths_are_the_keys(store_front: Front, folder: Path) -> None:
+    ship(folder)
+    assert {*store_front.puts} == {f"{BUCKET}/{PREFIX}/{path}" for path in local(folder)}
+
+
+def test_a_full_disk_is_a_failure_that_passes(
+    store_front: Front, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    with shipper(folder, said.append) as opened:
+        with monkeypatch.context() as full:
+
+            def refuse(*_: object, **__: object) -> None:
+                raise OSError(28, "No space left on device")
+
+            full.setattr(Folder, "replace", refuse)
+            assert not opened.is_shipped()
+        assert opened.is_shipped()
+    assert any("No space left on device" in line for line in said)
+    assert unshipped.waiting(folder) == []
