@@ -12,7 +12,7 @@ cluster.py       one cluster: listeners and their connections
 reloading.py     reads the settings again at SIGHUP
 change.py        commits prepared changes of settings: all of them, or none
 stopping.py      how the proxy ends, whatever hangs
-children.py      keeps the recorder's compactor running
+children.py      keeps the recorder's compactor running, and what ships the capture
 systemd.py       notifies systemd
 heartbeat.py     a probe that tells whether the event loop runs
 blocking.py      runs blocking calls in threads that nothing else uses

@@ -37,6 +37,13 @@
     compaction       one session: segment after segment, each frame exactly once
     compactor        all sessions of a capture; the process
 
+    kept and shipped
+    keep             what each session keeps; the volume's floor; readers hold removals back
+    retention        removes the oldest hours
+    held             lists a capture's published files, for both
+    shipping_settings    where the capture is shipped to
+    shipped, unshipped   the records of what is shipped; what is still to be (`recorder.shipping` does it)
+
     facts
     fact_files       the files of facts beside those of frames, and the markers by which they count
     fact_maker       makes the facts of files of frames; the compactor's child, which `fact_child` looks after

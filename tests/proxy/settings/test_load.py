@@ -222,7 +222,7 @@ def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
 
 
 WRONG_SHIPPING = {
-    'ship = "s3://"': "capture.ship = 's3://' names no bucket",
+    'ship = "s3://"': 'capture.ship = "s3://" names no bucket',
     'ship = "bucket/folder"': "names no bucket",
     'ship = "s3://key:secret@bucket"': "names no bucket",
     'ship = "s3://bucket//x"': "has a folder without a name",
@@ -246,7 +246,7 @@ def test_what_can_not_be_shipped_is_refused_in_a_line(keys: str, tmp_path: Path)
 def test_without_the_packages_nothing_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.extras.find_spec", lambda name: None)
     with pytest.raises(
-        BadSetting, match="capture.ship needs what is not installed: boto3, botocore; right would be in "
+        BadSetting, match=r"capture\.ship needs what is not installed: boto3, botocore; right would be in "
     ):
         loaded(tmp_path, BASIC + "[capture]\nfolder = 'first'\nship = 's3://bucket'\n")
 
