@@ -83,6 +83,11 @@ class Folder:
             return False
 
     @property
+    def descriptor(self) -> int:
+        """The open folder itself, for a caller that syncs it in its own way."""
+        return self._descriptor
+
+    @property
     def owner(self) -> int:
         """The user id of the folder's owner."""
         return os.fstat(self._descriptor).st_uid

@@ -62,7 +62,25 @@ class Front:
         self.puts = Counter[str]()
         self.asked = Counter[tuple[str, str]]()
         self.goes_on = threading.Event()
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
+        self._at_work = 0
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Within the block a request is answered."""
+        with self.lock:
+            self._at_work += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._at_work -= 1
+                self.lock.notify_all()
+
+    def wait_until_idle(self) -> None:
+        """Waits for the answers to all requests so far."""
+        with self.lock:
+            assert self.lock.wait_for(lambda: not self._at_work, 60)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -74,7 +92,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with self.front.lock:
             self.front.asked[self.command, key] += 1
             fault = self.front.fault(self.command, key)
-        with suppress(ConnectionError, TimeoutError):
+        with suppress(ConnectionError, TimeoutError), self.front.working():
             self._answer(key, fault)
 
     do_GET = do_PUT = do_HEAD = do_POST = _handle  # noqa: N815

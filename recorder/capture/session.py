@@ -64,6 +64,18 @@ class WhenFull(StrEnum):
     WAIT = "wait"
 
 
+class Fsync(StrEnum):
+    """When the log is synced to the disk, for a crash of the machine.
+
+    CLOSE: each segment once it is full or old enough, and the last one at the session's end. INTERVAL: also every so
+    many seconds. NEVER: when the kernel likes.
+    """
+
+    CLOSE = "close"
+    INTERVAL = "interval"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class RecordSettings(KeepSettings):
     """How to record. Sizes are in bytes.
@@ -98,6 +110,21 @@ class RecordSettings(KeepSettings):
             "60s",
         ),
     ] = 60.0
+
+    fsync: Annotated[
+        Fsync,
+        Key(
+            choice(Fsync),
+            "fsync",
+            "When the log is synced to the disk, for a crash of the machine: when a log file is closed, also every "
+            "`fsync_interval`, or never.",
+            "interval",
+        ),
+    ] = Fsync.CLOSE
+    fsync_interval: Annotated[
+        float,
+        Key(at_least(0.1), "fsync_interval", 'How often the log is synced with `fsync = "interval"`.', "1s"),
+    ] = 1.0
 
     def __post_init__(self) -> None:
         if wrong := wrong_values(self):
@@ -191,6 +218,8 @@ def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
         opened = spool.make_folder(hidden, 0o700, is_new=True)
         lock = Lock.take(opened, WRITER_LOCK)
         spool.rename(hidden, session)
+        # else a crash of the machine may leave the name with the dot, by which nobody finds the session
+        spool.sync()
         opened.close()
         if lock is None:
             raise FolderError(f"session {session} is another's")

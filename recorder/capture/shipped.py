@@ -32,7 +32,7 @@ _MAX_RECORD, _MAX_STATUS = 1 << 28, 1 << 16
 _TARGET = re.compile(r"[0-9a-f]{16}")
 _RECORD = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)\.json")
 # an older status is that of a process that hangs or has gone
-FRESH_NS = 30 * 10**9
+FRESH_NS = 120 * 10**9
 
 
 class Shipped(Struct, frozen=True, array_like=True):

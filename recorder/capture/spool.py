@@ -13,8 +13,9 @@ where the segment before it ends, and how long the log is so far. A segment's fi
 connections and the totals of the closed ones. An entry's checksum is seeded with the checksum of its segment's head, so
 bytes of another segment, or of a recorded stream, never pass for an entry.
 
-Writes go to the page cache, which survives the process, or past it to the disk (`direct_io`). Nothing is synced: a
-crash of the machine may cost the end of a recording, but a sync for each write would slow down every recording.
+Writes go to the page cache, which survives the process, or past it to the disk (`direct_io`). A sync for each write
+would slow down every recording: the settings say when the log is synced (`session.Fsync`), and docs/capture.md what a
+crash of the machine costs.
 
 The heads of all formats from 2 on have one layout, so that a reader can tell a newer log from a damaged one. Of format
 1, whose heads' checksums cover the JSON alone, only the heads are known: such a log is refused.

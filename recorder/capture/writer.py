@@ -24,7 +24,7 @@ from recorder.capture.inventory import Inventory
 from recorder.capture.lag import ArrivalTimes
 from recorder.capture.lock import lock_segment
 from recorder.capture.segments import segment_name, segments
-from recorder.capture.session import RecordSettings
+from recorder.capture.session import Fsync, RecordSettings
 from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, EntryKind, Item, SegmentHead, data_size
 
 Buffers = list[bytes]
@@ -110,6 +110,9 @@ class Log:
         self._ended = False
         self._descriptor = -1
         self._segment_begun = 0.0
+        # the end of the newest segment when it was synced last, and when that was (monotonic)
+        self._synced_end, self._synced_at = 0, time.monotonic()
+        self._sync_failed = False
         self.clock_offset_ns = 0
         self._begin(1)
 
@@ -185,6 +188,35 @@ class Log:
         if large or (self._end > self._start and seconds - self._segment_begun >= self._settings.segment_seconds):
             self._begin(self.segment + 1)
 
+    def sync_if_due(self, seconds: float) -> None:
+        """With `fsync = "interval"`, syncs what was written if it is time. `seconds`: monotonic time. Blocks."""
+        settings = self._settings
+        is_due = settings.fsync is Fsync.INTERVAL and seconds - self._synced_at >= settings.fsync_interval
+        if is_due and self._end > self._synced_end:
+            self._synced_at, self._synced_end = seconds, self._end
+            self._sync(self._descriptor)
+
+    def _sync(self, *descriptors: int) -> None:
+        """Syncs files, in this order. A disk that can't costs no recording: the log says so, once until it can again.
+
+        An error is not raised: after a failed sync the kernel takes the pages for written, and a second try would
+        succeed without them.
+        """
+        try:
+            for descriptor in descriptors:
+                os.fsync(descriptor)
+        except OSError as error:
+            if not self._sync_failed:
+                self._sync_failed = True
+                log(WARNING, "the log can't be synced", folder=self.folder.path, reason=error.strerror or error)
+        else:
+            self._sync_failed = False
+
+    def _sync_closed(self) -> None:
+        """Syncs a segment that gets no more entries."""
+        if self._settings.fsync is not Fsync.NEVER and self._descriptor >= 0:
+            self._sync(self._descriptor)
+
     def clock_jump(self) -> Item | None:
         """A CLOCK item if the wall clock was set after the segment's head or the last CLOCK item; otherwise None."""
         now = self._clock()
@@ -194,8 +226,9 @@ class Log:
         return (int(EntryKind.CLOCK), 0, NO_CONNECTION, now, time.monotonic_ns(), b"", ())
 
     def close(self) -> None:
-        """Closes the log's files; a second call does nothing."""
+        """Syncs and closes the log's files; a second call does nothing."""
         if self._descriptor >= 0:
+            self._sync_closed()
             os.close(self._descriptor)
             self._descriptor = -1
         self._close_direct_file()
@@ -250,6 +283,8 @@ class Log:
         encoded += (
             spool.entry_head(int(EntryKind.INVENTORY), 0, NO_CONNECTION, 0, mono_ns, inventory, (), 0, seed) + inventory
         )
+        # before the next segment is there: entries of a segment are lost only with all of the following ones
+        self._sync_closed()
         descriptor = self._create(number, encoded)
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -259,7 +294,7 @@ class Log:
             self._direct_file = DirectFile(self.folder.open(segment_name(number), os.O_WRONLY | os.O_DIRECT))
         self._log_bytes = log_bytes
         self.arrival_times.begin(number, log_bytes)
-        self._start = self._end = len(encoded)
+        self._start = self._end = self._synced_end = len(encoded)
         self._segment_begun = time.monotonic()
         self.sum_older_segments()
 
@@ -271,7 +306,11 @@ class Log:
             lock_segment(descriptor)
             if os.write(descriptor, encoded) != len(encoded):
                 raise OSError("a segment's head was written in part")
+            if self._settings.fsync is not Fsync.NEVER:
+                self._sync(descriptor)
             self.folder.rename("." + name, name)
+            if self._settings.fsync is not Fsync.NEVER:
+                self._sync(self.folder.descriptor)
         except BaseException:
             os.close(descriptor)
             raise
@@ -452,6 +491,7 @@ class Writer:
     def _roll_if_due(self) -> float:
         now = time.monotonic()
         self.log.roll_if_due(now)
+        self.log.sync_if_due(now)
         self.segment = self.log.segment
         self.when_due()
         return now

@@ -3,8 +3,8 @@
     python -m recorder.shipping.process FOLDER URL --proxy PID
 
 One process at a time ships a capture: the others wait for its lock, so that a proxy that shares the folder takes over.
-It ends after its proxy, once the compactors have published the rest and that is shipped, or once the store fails then:
-what is left is shipped by the next proxy, or by `kafka-wiretap ship`.
+It ends after its proxy, once the compactors have published the rest and that is shipped, or once the store fails
+several times then: what is left is shipped by the next proxy, or by `kafka-wiretap ship`.
 """
 
 from __future__ import annotations

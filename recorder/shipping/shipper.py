@@ -33,6 +33,10 @@ LOOK_SECONDS = 5.0
 RECORD_SECONDS, STATUS_SECONDS = 1.0, 1.0
 # seconds before a store is tried again: doubled from the first to the longest, and up to half of it left off by chance
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+# tries in turn after the proxy's end: some 15 s
+LAST_TRIES = 5
+# failures in turn before the log has a line: a connection that breaks off now and then is no news
+SAID_AFTER = 2
 # after so many failures of a file the others go before it: a store may refuse one key alone
 TRIES_IN_TURN = 3
 
@@ -73,6 +77,9 @@ class Shipper:
         self._passed_over = set[str]()
         # the cause of the last round's failure, and how many rounds in turn have failed without a file shipped
         self._failing, self._in_turn = "", 0
+        self._reason = ""
+        # the cause that was said, and has not passed
+        self._said = ""
         self._before = read_status(folder) or ShipStatus()
         # each cause has a number from the start: a rate needs the 0 before the first failure
         self._failures = Counter({**dict.fromkeys(map(str, Cause), 0), **self._before.failures})
@@ -84,13 +91,12 @@ class Shipper:
         self._records.close()
 
     def follow(self, is_over: Callable[[], bool]) -> bool:
-        """Ships until `is_over()`, and then what is left, as long as nothing fails. True if all is shipped."""
+        """Ships until `is_over()`, and then what is left (`ship_all`). True if all is shipped."""
         while True:
             # asked before the round, which then finds all that was published
-            is_last = is_over()
+            if is_over():
+                return self.ship_all(LAST_TRIES)
             self.is_shipped()
-            if is_last:
-                return self._is_done
             self._wait(pause_after(self._in_turn) if self._failing else LOOK_SECONDS, is_over)
 
     def ship_all(self, tries: int) -> bool:
@@ -109,11 +115,15 @@ class Shipper:
         except OSError as error:
             self._fail(Cause.LOCAL.value, f"{error.filename or self._folder}: {error.strerror or error}")
         else:
-            if self._failing:
-                self._say("shipping goes on")
             self._failing, self._in_turn = "", 0
+            if self._said:
+                self._say("shipping goes on")
+            self._said = ""
         if self._failing:
             self._in_turn = 1 if self.files + self.there > before else self._in_turn + 1
+            if self._in_turn >= SAID_AFTER and self._said != self._failing:
+                self._say(f"nothing is shipped ({self._failing}), and tried again: {self._reason}")
+                self._said = self._failing
         self._tell(at_once=True)
         return self._is_done
 
@@ -204,9 +214,7 @@ class Shipper:
 
     def _fail(self, cause: str, reason: str) -> None:
         self._failures[cause] += 1
-        if self._failing != cause:
-            self._failing = cause
-            self._say(f"nothing is shipped ({cause}), and tried again: {reason}")
+        self._failing, self._reason = cause, reason
 
     def _tell(self, *, at_once: bool = False) -> None:
         """Renews the status, if it is time. A full disk takes none; the metrics then show the lag by its age."""

@@ -32,6 +32,7 @@ from proxy.settings.sources import SourceKind, variable_of
 from recorder.capture.keep import Floor
 from recorder.capture.record_rules import RecordRule
 from recorder.capture.session import CaptureSettings, WhenFull
+from recorder.capture.session import CaptureSettings, Fsync, WhenFull
 from tests.tables import each_row
 
 BASIC = '[clusters.main]\nupstream = "broker-9:9092"\nlisten = "127.0.0.1:19099"\n'
@@ -81,6 +82,8 @@ hash_key = "/k"
 ship = "s3://bucket/kept/"
 ship_endpoint = "https://store.example:9000"
 ship_region = "here-1"
+fsync = "interval"
+fsync_interval = "8s"
 bodies = "4KiB"
 only.apis = ["Produce"]
 only.clusters = ["m*"]
@@ -101,6 +104,7 @@ OTHERS: dict[str, Any] = {
     "timeouts.half_close": "3s",
     "timeouts.tls": "3s",
     "queue": "1MiB",
+    "fsync_interval": "3s",
     "spool": "1MiB",
     "when_full": "wait",
     "segment": "1MiB",
@@ -206,6 +210,8 @@ def test_a_file_says_everything(tmp_path):
         ship="s3://bucket/kept",
         ship_endpoint="https://store.example:9000",
         ship_region="here-1",
+        fsync=Fsync.INTERVAL,
+        fsync_interval=8,
         bodies=4096,
         apis=("Produce",),
         clusters=("m*",),

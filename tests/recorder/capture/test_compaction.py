@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,13 +81,15 @@ def record(
     is_killed: bool = False,
     is_begun: bool = False,
     has_gaps: bool = False,
+    watch: Callable[[], None] = lambda: None,
+    **more: Any,
 ) -> Recorded:
     """Records talks that begin and end at different times, each chunk written at once.
 
     `segment`: the bytes of a segment. `is_begun`: half of them were compacted during the recording. `has_gaps`: the
-    limit was hit now and then.
+    limit was hit now and then. `watch`: called after each chunk. `more`: settings of the recording.
     """
-    tap = open_tap(folder, RecordSettings(segment=segment), "s")
+    tap = open_tap(folder, RecordSettings(segment=segment, **more), "s")
     player = Player(tap)
     waiting = [_talk(rng, number, calls) for number in range(talks)]
     made = list(waiting)
@@ -104,6 +107,7 @@ def record(
             player.close(connection)
             del left[connection]
         tap.flush()
+        watch()
         if is_begun and not waiting and len(left) == talks // 2:
             is_begun = False
             compact(folder)

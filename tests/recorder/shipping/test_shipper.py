@@ -23,6 +23,8 @@ from tests.recorder.shipping.shipped import BUCKET, PREFIX, local, puts, remote,
 from tests.s3 import Store
 
 pytestmark = pytest.mark.real
+# what takes seconds: a store answers some hundred requests
+slow = pytest.mark.long
 
 
 class Crash(BaseException):
@@ -73,6 +75,7 @@ def test_a_marker_is_put_after_its_facts_and_older_hours_before_newer_ones(store
     assert times == sorted(times)
 
 
+@slow
 @pytest.mark.parametrize("fault", list(Fault))
 def test_nothing_is_lost_and_nothing_twice_if_each_request_fails_once(
     s3: Store, store_front: Front, folder: Path, fault: Fault
@@ -114,6 +117,7 @@ CAUSES = {
 }
 
 
+@slow
 @pytest.mark.parametrize("fault", CAUSES)
 def test_a_store_that_fails_is_named_once_and_so_is_its_coming_back(
     s3: Store, store_front: Front, folder: Path, fault: Fault
@@ -144,6 +148,7 @@ def test_a_bucket_that_is_not_there_is_named(s3: Store, store_front: Front, fold
     assert [line.partition(",")[0] for line in said] == ["nothing is shipped (no_bucket)"]
 
 
+@slow
 def test_one_key_that_the_store_refuses_keeps_no_other_file_back(s3: Store, store_front: Front, folder: Path) -> None:
     (refused, *_) = sorted(local(folder))
     store_front.fault = lambda method, key: Fault.FORBIDDEN if method == "PUT" and key.endswith(refused) else None
@@ -155,6 +160,7 @@ def test_one_key_that_the_store_refuses_keeps_no_other_file_back(s3: Store, stor
     assert len(missing) <= 2
 
 
+@slow
 def test_a_kill_at_any_step_loses_nothing_and_puts_nothing_twice(s3: Store, store_front: Front, folder: Path) -> None:
     rng, kills = random.Random(1), 0
     while True:
@@ -178,6 +184,7 @@ def test_a_kill_at_any_step_loses_nothing_and_puts_nothing_twice(s3: Store, stor
     assert puts(store_front) == dict.fromkeys(local(folder), 1)
 
 
+@slow
 def test_files_that_the_bucket_has_already_are_not_put_again(s3: Store, store_front: Front, folder: Path) -> None:
     ship(folder)
     shutil.rmtree(folder / "_ship")
@@ -188,6 +195,7 @@ def test_files_that_the_bucket_has_already_are_not_put_again(s3: Store, store_fr
     assert not store_front.puts
 
 
+@slow
 def test_a_file_made_again_is_put_again_if_its_bytes_differ(s3: Store, store_front: Front, folder: Path) -> None:
     ship(folder)
     same, other = sorted(folder.glob("events/*/*/*.parquet"))[:2]
@@ -199,6 +207,7 @@ def test_a_file_made_again_is_put_again_if_its_bytes_differ(s3: Store, store_fro
     assert remote(s3) == local(folder)
 
 
+@slow
 def test_facts_made_anew_are_shipped_again_and_half_made_ones_are_not(
     s3: Store, store_front: Front, folder: Path
 ) -> None:
@@ -250,6 +259,7 @@ def test_hidden_files_logs_and_links_are_not_shipped(s3: Store, store_front: Fro
     assert line.endswith("is a symbolic link, not a file")
 
 
+@slow
 def test_another_target_gets_all_of_it(
     s3: Store, store_front: Front, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +279,7 @@ def test_records_of_hours_that_have_gone_are_removed(store_front: Front, folder:
     assert not list((folder / "_ship").glob("*/*.json"))
 
 
+@slow
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"x": 1}', b'{"frames": [1]}', b"\xff"])
 def test_records_that_say_nothing_are_made_anew_from_the_bucket(
     s3: Store, store_front: Front, folder: Path, content: bytes

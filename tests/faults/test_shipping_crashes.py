@@ -1,0 +1,144 @@
+"""Tests that each published file reaches the bucket exactly once, whoever is killed, and while the store is away."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from recorder.capture import session as sessions
+from recorder.capture import unshipped
+from recorder.capture.compactor import compact
+from recorder.capture.fact_maker import make_missing
+from tests.brokers.children import spawn
+from tests.brokers.waiting import wait_for
+from tests.faults.live import LiveProxy, Load, broker, mixed, stopped_behind
+from tests.faulty_s3 import Fault, Front, front
+from tests.recorder.capture.test_compaction import record
+from tests.recorder.shipping.shipped import BUCKET, URL, local, puts, remote
+from tests.s3 import Store, store
+from tests.sweeps import mostly_long
+
+pytestmark = [pytest.mark.real, pytest.mark.long]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    with store() as opened:
+        opened.system().create_dir(BUCKET)
+        yield opened
+
+
+@pytest.fixture
+def store_front(server: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
+    with front(server) as opened:
+        for name, value in opened.environment.items():
+            monkeypatch.setenv(name, value)
+        yield opened
+
+
+def shipping(folder: Path, output: Path) -> subprocess.Popen[bytes]:
+    """The process that a proxy starts; it ends once all is shipped, because its proxy is gone."""
+    command = [sys.executable, "-P", "-m", "recorder.shipping.process", str(folder), URL, "--proxy", "1"]
+    return spawn(command, output=output, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})
+
+
+@pytest.mark.parametrize("seed", mostly_long(range(8), usual=1))
+def test_a_shipper_killed_at_random_moments_leaves_each_file_once_in_the_bucket(
+    server: Store, store_front: Front, tmp_path: Path, seed: int
+) -> None:
+    """Killed while a request is on its way: before the store takes it, after, or while it is answered."""
+    rng = random.Random(seed)
+    folder = tmp_path / "capture"
+    folder.mkdir()
+    record(folder, rng, 3, 12, 9000)
+    compact(folder)
+    make_missing(folder)
+    kills, child = 0, None
+    moment, requests = 0, 0
+    what: Fault | None = None
+
+    def kill(method: str, key: str) -> Fault | None:
+        nonlocal requests
+        requests += 1
+        if requests == moment and child is not None:
+            child.send_signal(signal.SIGKILL)
+            return what
+        return None
+
+    store_front.fault = kill
+    while True:
+        requests, moment = 0, rng.randint(1, 20)
+        what = rng.choice([None, None, Fault.CUT, Fault.ANSWER_LOST])
+        child = shipping(folder, tmp_path / "log")
+        code = child.wait()
+        store_front.wait_until_idle()
+        held = remote(server)
+        assert held.items() <= local(folder).items()
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+        kills += 1
+    assert kills
+    assert remote(server) == local(folder)
+    assert puts(store_front) == dict.fromkeys(local(folder), 1)
+    assert unshipped.waiting(folder) == []
+
+
+def shipper_of(proxy: LiveProxy, other_than: int = 0) -> psutil.Process:
+    """The process that ships beside a proxy; waits until there is one."""
+    me = psutil.Process(proxy.process.pid)
+
+    def running() -> list[psutil.Process]:
+        return [one for one in me.children() if one.pid != other_than and "recorder.shipping.process" in one.cmdline()]
+
+    return wait_for(running, "the shipper")[0]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_proxy_ships_while_its_shipper_is_killed_and_the_store_is_away(
+    server: Store, store_front: Front, tmp_path: Path, workers: int
+) -> None:
+    folder = tmp_path / "capture"
+    settings = {"SHIP": URL, "SEGMENT": "512KiB", "SEGMENT_AGE": "1s"}
+    environment = {f"KAFKA_WIRETAP_CAPTURE__{name}": value for name, value in settings.items()}
+    with (
+        broker() as upstream,
+        stopped_behind(
+            LiveProxy(upstream, folder, tmp_path / "log", "--workers", str(workers), env=environment)
+        ) as proxy,
+    ):
+        load = Load([proxy.listening] * 2, mixed([100, 2000], 20))
+        load.reach(1 << 20)
+        wait_for(lambda: proxy.metric("recorder_shipped_files_total"), "files in the bucket")
+        assert proxy.metric("recorder_shipper_runs") == 1
+        store_front.fault = lambda method, key: Fault.ERROR
+        wait_for(lambda: proxy.metric("recorder_ship_failing"), "the store's failure")
+        load.reach(1 << 20)
+        assert proxy.is_ready()
+        wait_for(lambda: proxy.metric("recorder_ship_failures_total", 'cause="store"'), "the failures' cause")
+        wait_for(lambda: proxy.metric("recorder_ship_lag_bytes"), "the lag")
+        first = shipper_of(proxy)
+        first.kill()
+        second = shipper_of(proxy, first.pid)
+        store_front.fault = lambda method, key: None
+        load.reach(1 << 20)
+        load.stop()
+        wait_for(lambda: not proxy.metric("recorder_ship_failing"), "shipping to go on")
+        assert proxy.metric("recorder_shipper_restarts_total") >= 1
+    wait_for(lambda: not sessions.sessions(folder), "the session's end")
+    # it outlives the proxy until the rest is shipped
+    wait_for(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE, "the shipper's end")
+    store_front.wait_until_idle()
+    assert remote(server) == local(folder)
+    assert {*puts(store_front).values()} == {1}
+    assert unshipped.waiting(folder) == []
