@@ -9,11 +9,13 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from proxy.files import Folder
+from proxy.option_types import FOLDER, Type
 from proxy.terminal import printable
 from recorder.capture.frames import (
     AT_NS,
@@ -28,7 +30,7 @@ from recorder.capture.frames import (
     newer_format_message,
 )
 from recorder.capture.keep import begin_reading
-from recorder.capture.remote import Place, reason_of
+from recorder.capture.remote import SCHEME, Place, is_url, place_at, reason_of
 from recorder.capture.retention import removed_so_far
 from recorder.capture.session import SPOOL_FOLDER, is_live, links, open_session, sessions
 from recorder.capture.unshipped import waiting
@@ -36,6 +38,25 @@ from recorder.terminal import console, count, size
 
 if TYPE_CHECKING:
     from recorder.capture.compactor import Summary
+
+
+class CaptureType(Type):
+    """Where a capture is: a folder of this machine, or s3://BUCKET/FOLDER."""
+
+    name = "folder"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        """The place. Errors: BadParameter for another URL, or for a file."""
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]
+        if is_url(value) and not value.startswith(SCHEME):
+            self.fail(f"{value!r} is no capture's URL; right would be s3://BUCKET/FOLDER", param, ctx)
+        place = place_at(value)
+        return FOLDER.convert(value, param, ctx) if isinstance(place, Path) else place
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Folders."""
+        return FOLDER.shell_complete(ctx, param, incomplete)
 
 
 class NoCapture(click.ClickException):

@@ -171,12 +171,13 @@ def streamed_bodies(
 
     Args:
         checked: row groups whose checksums need not be computed. This one is added once all its bodies were read.
-            Only for files of this machine.
+            A file in a bucket is checked at each reading: nothing tells that it is still the same.
     Resource handling: the file is open until the last body was taken or the iterator is closed.
     Errors: as of `row_groups`.
     """
     with _errors_of(file), file.path.open("rb") as raw, opened(file.path) as parquet:
         row_group = RowGroup(parquet, raw, group, Allowance(READING, DEFAULT_BUDGET))
+        checked = checked if isinstance(file.path, Path) else None
         is_checked = checked is not None and checked.has(raw, group)
         yield from row_group.streamed_bodies(first, is_checked=is_checked)
         if checked is not None and first == 0:

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with, text
-from proxy.option_types import COUNT, FOLDER, LARGEST_NUMBER, NUMBER, ReadBy, Type
+from proxy.option_types import COUNT, LARGEST_NUMBER, NUMBER, ReadBy
 from proxy.similar import LIKELY, nearest
 from proxy.tools import names
 from proxy.tools.arguments import named
@@ -22,34 +22,15 @@ from proxy.tools.output import budget_option
 from proxy.wire.budget import DEFAULT_BUDGET
 from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
-from recorder.capture.remote import SCHEME, Place, is_url, place_at
 from recorder.capture.session import is_name
 from recorder.filters import SINCE, UNTIL
 from recorder.query.fields import ALL, FAULTS, FIELDS, Level
 from recorder.query.values import Api
 from recorder.query.values import api as read_api
+from recorder.ready import CaptureType
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 READING_HELP = "The most memory for what is read and counted, and for one frame's error codes."
-
-
-class CaptureType(Type):
-    """Where a capture is: a folder of this machine, or s3://BUCKET/FOLDER."""
-
-    name = "folder"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
-        """The place. Errors: BadParameter for another URL, or for a file."""
-        if not isinstance(value, str):
-            return value  # type: ignore[no-any-return]
-        if is_url(value) and not value.startswith(SCHEME):
-            self.fail(f"{value!r} is no capture's URL; right would be s3://BUCKET/FOLDER", param, ctx)
-        place = place_at(value)
-        return FOLDER.convert(value, param, ctx) if isinstance(place, Path) else place
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Folders."""
-        return FOLDER.shell_complete(ctx, param, incomplete)
 
 
 CAPTURE = click.argument("folder", type=CaptureType(), metavar="FOLDER")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from proxy.wire.apis import api_name
 from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c
+from recorder.capture.remote import Place
 from recorder.query.evaluation import Predicate, Subject, predicate
 from recorder.query.shorthand import Filter
 from recorder.query.syntax import EVERYTHING
@@ -84,7 +84,7 @@ _OF_HEADS = frozenset({"api", "dialect", "version", "client", "client_id", "prin
 _OF_HEADS |= {c.EXCHANGE, c.NODE, "at"}
 
 
-def choose(folder: Path, options: Options, wanted: Filter, say: Callable[[str], None]) -> Choice:
+def choose(folder: Place, options: Options, wanted: Filter, say: Callable[[str], None]) -> Choice:
     """The choice of a filter over a capture. `say`: prints a note. Errors: those of `Capture.exchanges`."""
     if wanted.names <= _OF_HEADS:
         return Choice(options, wanted)

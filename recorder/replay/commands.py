@@ -19,8 +19,10 @@ from proxy.tools.output import budget_option
 from proxy.wire.apis import api_keys
 from proxy.wire.budget import Budget
 from proxy.wire.errors import OverBudget
+from recorder.capture.remote import Place
 from recorder.capture.session import WhenFull
 from recorder.filters import MOMENT
+from recorder.ready import CaptureType
 from recorder.replay.login.logins import has_login
 from recorder.replay.names import is_prefix
 from recorder.replay.options import OF_TARGET, WAITS, Deletes, Options, is_api
@@ -120,7 +122,7 @@ def replay() -> None:
 
 
 @replay.command()
-@click.argument("folder", type=FOLDER, metavar="FOLDER")
+@click.argument("folder", type=CaptureType(), metavar="FOLDER")
 @click.option(
     "--to",
     "bootstrap",
@@ -281,7 +283,7 @@ def replay() -> None:
     show_default=True,
     help="If the disk is too slow: leave a gap, or slow the replay down.",
 )
-def play(folder: Path, **given: Any) -> None:
+def play(folder: Place, **given: Any) -> None:
     """Play the capture in FOLDER against the brokers of --to, in recorded time, and compare their answers.
 
     Topic ids, producers, groups, sessions and offsets are the target's own, learned from its answers. A request that
@@ -293,7 +295,7 @@ def play(folder: Path, **given: Any) -> None:
     As fast as it goes:  kafka-wiretap replay capture --to test:9092 --speed max --yes --report replay.html
     Beside other work:   kafka-wiretap replay capture --to test:9092 --prefix replay- --create-topics
     """
-    from recorder.ready import ready
+    from recorder.ready import ready_at
     from recorder.replay.player.run import Job, run
 
     file: FileSettings = given["settings"]
@@ -306,7 +308,7 @@ def play(folder: Path, **given: Any) -> None:
             raise Refused(str(error)) from error
     _check_record(folder, given["record"], given["dry_run"])
     try:
-        notes = ready(folder)
+        notes = ready_at(folder)
     except click.ClickException as error:
         raise Refused(error.message) from error
     for note in notes:
@@ -331,10 +333,10 @@ def play(folder: Path, **given: Any) -> None:
     sys.exit(run(job))
 
 
-def _check_record(folder: Path, record: Path | None, dry_run: bool) -> None:
+def _check_record(folder: Place, record: Path | None, dry_run: bool) -> None:
     if record is not None and dry_run:
         raise Refused("--dry-run plays nothing that --record could keep: right would be one of them")
-    if record is not None and record.resolve() == folder.resolve():
+    if record is not None and isinstance(folder, Path) and record.resolve() == folder.resolve():
         raise Refused(f"--record {printable(record)} is the capture that is played: right would be another folder")
 
 
@@ -354,7 +356,7 @@ def _options(given: dict[str, Any], file: FileSettings) -> Options:
     )
 
 
-def _choice(folder: Path, options: Options, given: dict[str, Any]) -> Choice:
+def _choice(folder: Place, options: Options, given: dict[str, Any]) -> Choice:
     """The choice of the options; prints the note on it. Errors: Refused."""
     from recorder.capture.frames import DamagedFileError, UnknownFormatError
     from recorder.capture.reader import last_ns

@@ -27,6 +27,7 @@ from recorder.capture import entry_json, session
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.reader import CaptureFile, Listing, covers, listed, row_groups
+from recorder.capture.remote import Place
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.spool import EntryKind, short_name
 
@@ -152,7 +153,7 @@ class RecordedClusters:
                     self.addresses[Address(host, port)].add(part[0])
 
 
-def recorded_clusters(folder: Path, sessions: Sequence[str] = ()) -> RecordedClusters:
+def recorded_clusters(folder: Place, sessions: Sequence[str] = ()) -> RecordedClusters:
     """What the events of a capture tell, those of all its sessions; where a session has none, what its frames tell.
 
     Args:
@@ -161,10 +162,11 @@ def recorded_clusters(folder: Path, sessions: Sequence[str] = ()) -> RecordedClu
     Errors: DamagedFileError, UnknownFormatError, OverBudget; OSError if the spool can't be read.
     """
     found = RecordedClusters()
-    # before the files: what is compacted meanwhile stands in them
-    for name in session.sessions(folder):
-        _add_running(found, folder, name)
-    found.unreadable.update(session.links(folder))
+    if isinstance(folder, Path):
+        # before the files: what is compacted meanwhile stands in them
+        for name in session.sessions(folder):
+            _add_running(found, folder, name)
+        found.unreadable.update(session.links(folder))
     found.listing = listed(folder)
     for file in found.listing.events:
         columns = (c.CLUSTER, c.CONNECTION, c.KIND, c.CAUSE, c.DETAIL)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import chain, count, repeat
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -42,6 +41,7 @@ from recorder.capture.reader import (
     row_groups,
     streamed_bodies,
 )
+from recorder.capture.remote import Place
 from recorder.replay.plan import Exchange, FramePlace, Origin, Peer, Reason
 from recorder.replay.recorded_clusters import facts_of
 
@@ -155,7 +155,7 @@ _answer: Callable[[type[AnswerRecorded], tuple[Any, ...]], AnswerRecorded] = tup
 
 
 def happenings(
-    folder: Path,
+    folder: Place,
     sessions: Sequence[str] = (),
     cluster: str | None = None,
     listing: Listing | None = None,
@@ -175,7 +175,7 @@ def happenings(
 
 
 def in_steps(
-    folder: Path,
+    folder: Place,
     sessions: Sequence[str] = (),
     cluster: str | None = None,
     listing: Listing | None = None,
@@ -212,7 +212,7 @@ class _Reading(NamedTuple):
 class _Merge:
     def __init__(
         self,
-        folder: Path,
+        folder: Place,
         sessions: tuple[str, ...],
         cluster: str | None,
         then: Listing | None,

@@ -25,6 +25,7 @@ from proxy.wire.apis import api_key
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.reader import CheckedBodies, Listing
+from recorder.capture.remote import Place
 from recorder.capture.session import FolderError, WhenFull
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
@@ -67,7 +68,7 @@ _COLLECT_AFTER = 50_000
 class Job:
     """A replay as the command asks for it: the capture, the target, the options, the reports."""
 
-    folder: Path
+    folder: Place
     bootstrap: tuple[tuple[str, int], ...]
     options: Options
     choice: Choice

@@ -92,7 +92,7 @@ def recorded(started: Callable[[Node], Node]) -> Node:
 
 
 @pytest.fixture
-def job(tmp_path: Path, recorded: Node) -> Callable[..., Job]:
+def job(tmp_path: Path, recorded: Node) -> Callable[..., Any]:
     """Makes a job of a capture of `recorded`, by default one without Metadata whose events tell everything."""
 
     def made(
@@ -117,7 +117,7 @@ def job(tmp_path: Path, recorded: Node) -> Callable[..., Job]:
     return made
 
 
-def ending(job: Job, capsys: pytest.CaptureFixture[str]) -> str:
+def ending(job: Any, capsys: pytest.CaptureFixture[str]) -> str:
     """Plays to where the replay ends itself; returns why."""
     assert run(job) == 1
     told = " ".join(capsys.readouterr().out.split())
@@ -125,14 +125,14 @@ def ending(job: Job, capsys: pytest.CaptureFixture[str]) -> str:
     return told
 
 
-def refusal(job: Job) -> str:
+def refusal(job: Any) -> str:
     with pytest.raises(Refused) as refused:
         run(job)
     return refused.value.message
 
 
 def test_another_cluster_gets_all_that_was_recorded(
-    job: Callable[..., Job], started: Callable[[Node], Node], recorded: Node
+    job: Callable[..., Any], started: Callable[[Node], Node], recorded: Node
 ) -> None:
     target = started(Node())
     assert run(job(target)) == 0
@@ -142,7 +142,7 @@ def test_another_cluster_gets_all_that_was_recorded(
 @pytest.mark.real
 @pytest.mark.parametrize("dry_run", [False, True], ids=["played", "dry run"])
 def test_another_way_to_the_recorded_cluster_is_refused_by_its_id(
-    job: Callable[..., Job], started: Callable[[Node], Node], dry_run: bool
+    job: Callable[..., Any], started: Callable[[Node], Node], dry_run: bool
 ) -> None:
     # another proxy before it, or the broker's second listener
     way = started(Node("recorded"))
@@ -153,7 +153,7 @@ def test_another_way_to_the_recorded_cluster_is_refused_by_its_id(
 
 
 @pytest.mark.real
-def test_the_recorded_cluster_is_played_to_only_if_that_is_asked_for(job: Callable[..., Job], recorded: Node) -> None:
+def test_the_recorded_cluster_is_played_to_only_if_that_is_asked_for(job: Callable[..., Any], recorded: Node) -> None:
     assert run(job(recorded, onto_recorded=True)) == 0
     assert recorded.asked["Produce"] == 3
 
@@ -164,7 +164,7 @@ def test_the_recorded_cluster_is_played_to_only_if_that_is_asked_for(job: Callab
 )
 @pytest.mark.parametrize("is_node", [False, True], ids=["bootstrap", "node"])
 def test_a_recorded_address_is_refused_however_it_is_spelled(
-    job: Callable[..., Job], started: Callable[[Node], Node], spelled: str, is_node: bool
+    job: Callable[..., Any], started: Callable[[Node], Node], spelled: str, is_node: bool
 ) -> None:
     there = started(Node("target", host="0.0.0.0"))
     events = [known_by("recorded", upstreams=(f"127.0.0.1:{there.port}",))]
@@ -180,7 +180,7 @@ def test_a_recorded_address_is_refused_however_it_is_spelled(
 
 @pytest.mark.parametrize("listener", ["0.0.0.0", "[::]", "*", "127.0.0.1", "localhost", "LocalHost."])
 def test_a_listener_of_the_recording_is_refused_at_each_of_its_addresses(
-    job: Callable[..., Job], started: Callable[[Node], Node], listener: str
+    job: Callable[..., Any], started: Callable[[Node], Node], listener: str
 ) -> None:
     proxy = started(Node("target", host="0.0.0.0"))
     told = refusal(
@@ -190,7 +190,7 @@ def test_a_listener_of_the_recording_is_refused_at_each_of_its_addresses(
     assert not proxy.asked
 
 
-def test_an_address_of_this_machine_is_each_of_them(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+def test_an_address_of_this_machine_is_each_of_them(job: Callable[..., Any], started: Callable[[Node], Node]) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             # no packet leaves: it only tells the address that other machines know this one by
@@ -204,7 +204,7 @@ def test_an_address_of_this_machine_is_each_of_them(job: Callable[..., Job], sta
 
 
 def test_an_equal_address_is_allowed_alone_and_an_equal_id_is_not(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     target = started(Node("target"))
     events = [known_by("recorded", listeners=(f"127.0.0.1:{target.port}",))]
@@ -219,7 +219,7 @@ def test_an_equal_address_is_allowed_alone_and_an_equal_id_is_not(
 @pytest.mark.parametrize("id_of_node", ["recorded", "a third", None])
 @pytest.mark.parametrize("way", ["leader", "coordinator", "metadata"])
 def test_a_node_that_appears_while_playing_gets_nothing_unless_it_is_of_the_target(
-    job: Callable[..., Job],
+    job: Callable[..., Any],
     started: Callable[[Node], Node],
     capsys: pytest.CaptureFixture[str],
     id_of_node: str | None,
@@ -248,7 +248,7 @@ def test_a_node_that_appears_while_playing_gets_nothing_unless_it_is_of_the_targ
 @pytest.mark.real
 @pytest.mark.parametrize("way", ["leader", "coordinator"])
 def test_a_recorded_address_that_appears_while_playing_is_sent_not_a_byte(
-    job: Callable[..., Job],
+    job: Callable[..., Any],
     started: Callable[[Node], Node],
     capsys: pytest.CaptureFixture[str],
     recorded: Node,
@@ -270,7 +270,7 @@ def test_a_recorded_address_that_appears_while_playing_is_sent_not_a_byte(
 
 @pytest.mark.real
 def test_a_reconnect_that_leads_elsewhere_gets_nothing(
-    job: Callable[..., Job], started: Callable[[Node], Node], capsys: pytest.CaptureFixture[str]
+    job: Callable[..., Any], started: Callable[[Node], Node], capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = started(Node("target", hang_up=True))
 
@@ -292,7 +292,7 @@ def test_a_reconnect_that_leads_elsewhere_gets_nothing(
 
 @pytest.mark.real
 def test_a_name_that_leads_elsewhere_later_gets_nothing(
-    job: Callable[..., Job],
+    job: Callable[..., Any],
     started: Callable[[Node], Node],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -317,7 +317,7 @@ def test_a_name_that_leads_elsewhere_later_gets_nothing(
 
 
 def test_no_topic_is_made_before_all_nodes_are_known_to_be_the_targets(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     target, other = started(Node("target")), started(Node("recorded"))
     target.nodes = {1: (target.host, target.port), 2: (other.host, other.port)}
@@ -351,7 +351,7 @@ def old(**columns: Any) -> list[Row]:
     ids=["the capture", "null", "a version without ids"],
 )
 def test_where_an_id_is_missing_only_the_users_word_counts(
-    job: Callable[..., Job], started: Callable[[Node], Node], told: Node, unsaid: tuple[str, ...]
+    job: Callable[..., Any], started: Callable[[Node], Node], told: Node, unsaid: tuple[str, ...]
 ) -> None:
     target = started(told)
     for options in ({}, {"same_address": True}, {"dry_run": True}, {"yes": False}):
@@ -365,7 +365,7 @@ def test_where_an_id_is_missing_only_the_users_word_counts(
 
 @pytest.mark.parametrize("events", [None, []], ids=["events", "metadata"])
 def test_a_target_without_an_id_is_asked_about(
-    job: Callable[..., Job], started: Callable[[Node], Node], events: list[Row] | None
+    job: Callable[..., Any], started: Callable[[Node], Node], events: list[Row] | None
 ) -> None:
     target = started(Node(None))
     found = refusal(job(target, rows=old() if events == [] else None, events=events))
@@ -375,7 +375,7 @@ def test_a_target_without_an_id_is_asked_about(
 
 @pytest.mark.real
 def test_people_are_asked_and_yes_does_not_answer_for_them(
-    job: Callable[..., Job], started: Callable[[Node], Node], monkeypatch: pytest.MonkeyPatch
+    job: Callable[..., Any], started: Callable[[Node], Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, asked = started(Node("target")), list[str]()
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -399,7 +399,7 @@ def test_people_are_asked_and_yes_does_not_answer_for_them(
 
 
 def test_a_session_that_tells_no_id_is_asked_about_beside_one_that_does(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     target = started(Node("target"))
     rows = [*frames(), *frames(session=OTHER_SESSION)]
@@ -407,7 +407,7 @@ def test_a_session_that_tells_no_id_is_asked_about_beside_one_that_does(
     assert not target.written
 
 
-def test_an_unplayed_sessions_cluster_is_refused(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+def test_an_unplayed_sessions_cluster_is_refused(job: Callable[..., Any], started: Callable[[Node], Node]) -> None:
     target = started(Node("target"))
     rows = [*frames(), *frames(session=OTHER_SESSION)]
     events = [known_by("recorded"), known_by("target", session=OTHER_SESSION)]
@@ -418,7 +418,7 @@ def test_an_unplayed_sessions_cluster_is_refused(job: Callable[..., Job], starte
 
 @pytest.mark.parametrize("is_old", [False, True], ids=["events", "metadata"])
 def test_a_cluster_that_is_not_played_is_refused(
-    job: Callable[..., Job], started: Callable[[Node], Node], is_old: bool
+    job: Callable[..., Any], started: Callable[[Node], Node], is_old: bool
 ) -> None:
     target = started(Node("recorded"))
     rows = [*frames(cluster="one", session=OTHER_SESSION), *(old if is_old else frames)(cluster="two")]
@@ -430,7 +430,7 @@ def test_a_cluster_that_is_not_played_is_refused(
 
 
 def test_an_id_of_one_cluster_is_not_taken_for_anothers(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     target = started(Node("target"))
     rows = [*frames(cluster="one"), *[each | {"connection": 2} for each in frames(cluster="two")]]
@@ -450,7 +450,7 @@ def test_an_id_of_one_cluster_is_not_taken_for_anothers(
     ids=["dialled", "arrived at", "node", "node's listener", "frames alone"],
 )
 def test_a_capture_of_earlier_versions_tells_addresses(
-    job: Callable[..., Job], started: Callable[[Node], Node], told: Mapping[str, Any] | None
+    job: Callable[..., Any], started: Callable[[Node], Node], told: Mapping[str, Any] | None
 ) -> None:
     target = started(Node("target", host="0.0.0.0"))
     events = []
@@ -466,7 +466,7 @@ def test_a_capture_of_earlier_versions_tells_addresses(
 
 
 def test_brokers_that_recorded_metadata_names_are_addresses_of_the_recording(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     target = started(Node("target"))
     broker = {"node_id": 1, "host": "localhost", "port": target.port}
@@ -477,7 +477,7 @@ def test_brokers_that_recorded_metadata_names_are_addresses_of_the_recording(
 
 
 def test_a_session_of_kafka_0_7_has_no_id_and_is_asked_about(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     target = started(Node("target"))
     nameless = {"api_key": 0, "api": "0.7/produce", "api_version": None, "dialect": "kafka-0.7"}
@@ -488,7 +488,7 @@ def test_a_session_of_kafka_0_7_has_no_id_and_is_asked_about(
 @pytest.mark.real
 @pytest.mark.parametrize("metadata", [0, 1, 3, 9])
 def test_a_dry_run_makes_no_topic_by_asking(
-    job: Callable[..., Job], started: Callable[[Node], Node], metadata: int
+    job: Callable[..., Any], started: Callable[[Node], Node], metadata: int
 ) -> None:
     target = started(Node("target", newest={METADATA: metadata}))
     for options in ({}, {"prefix": "new-"}, {"prefix": "new-", "create_topics": True}):
@@ -497,7 +497,7 @@ def test_a_dry_run_makes_no_topic_by_asking(
     assert not target.asked["FindCoordinator"]
 
 
-def test_what_a_dry_run_may_ask_it_asks(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+def test_what_a_dry_run_may_ask_it_asks(job: Callable[..., Any], started: Callable[[Node], Node]) -> None:
     target = started(Node("target", has_groups=True))
     assert run(job(target, dry_run=True)) == 0
     assert target.asked["FindCoordinator"]
@@ -505,7 +505,7 @@ def test_what_a_dry_run_may_ask_it_asks(job: Callable[..., Job], started: Callab
 
 
 def test_nothing_is_made_before_people_have_said_yes(
-    job: Callable[..., Job], started: Callable[[Node], Node], monkeypatch: pytest.MonkeyPatch
+    job: Callable[..., Any], started: Callable[[Node], Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = started(Node("target", newest={METADATA: 3}))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -516,14 +516,14 @@ def test_nothing_is_made_before_people_have_said_yes(
     assert target.made == {"__consumer_offsets"}
 
 
-def test_an_old_target_makes_no_topic_that_it_lacks(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+def test_an_old_target_makes_no_topic_that_it_lacks(job: Callable[..., Any], started: Callable[[Node], Node]) -> None:
     target = started(Node("target", newest={METADATA: 3}))
     assert "the target lacks 1 topic (new-orders" in refusal(job(target, prefix="new-"))
     assert "new-orders" not in target.made
 
 
 def test_an_id_that_a_connection_tells_later_is_looked_at_before_the_replay(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     target = started(Node("recorded", told_ids=("target",)))
     assert "(cluster recorded)" in refusal(job(target, create_topics=True))
@@ -533,7 +533,7 @@ def test_an_id_that_a_connection_tells_later_is_looked_at_before_the_replay(
 @pytest.mark.real
 @pytest.mark.parametrize("then", ["recorded", "a third", None])
 def test_an_id_that_a_connection_tells_later_ends_the_replay_at_once(
-    job: Callable[..., Job], started: Callable[[Node], Node], capsys: pytest.CaptureFixture[str], then: str | None
+    job: Callable[..., Any], started: Callable[[Node], Node], capsys: pytest.CaptureFixture[str], then: str | None
 ) -> None:
     target = started(Node("target"))
 
@@ -564,7 +564,7 @@ class Transactions(Node):
 
 @pytest.mark.real
 def test_no_transaction_ends_at_an_address_where_a_new_connection_was_refused(
-    job: Callable[..., Job],
+    job: Callable[..., Any],
     started: Callable[[Node], Node],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -608,7 +608,7 @@ def test_no_transaction_ends_at_an_address_where_a_new_connection_was_refused(
 
 
 def test_an_unplayed_session_of_an_earlier_version_tells_its_id_and_addresses(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     target = started(Node("recorded"))
     rows = [*frames(), *old(session=OTHER_SESSION)]
@@ -627,7 +627,7 @@ def broker_at(node: Node, **columns: Any) -> Row:
 
 @pytest.mark.parametrize("way", ["session", "cluster"])
 def test_what_is_not_played_and_tells_no_id_is_asked_about(
-    job: Callable[..., Job], started: Callable[[Node], Node], way: str
+    job: Callable[..., Any], started: Callable[[Node], Node], way: str
 ) -> None:
     target = started(Node("target"))
     if way == "session":
@@ -642,7 +642,7 @@ def test_what_is_not_played_and_tells_no_id_is_asked_about(
 
 @pytest.mark.parametrize("kind", ["events", "frames"])
 def test_what_a_damaged_file_of_an_unplayed_session_may_tell_is_asked_about(
-    job: Callable[..., Job], started: Callable[[Node], Node], kind: str
+    job: Callable[..., Any], started: Callable[[Node], Node], kind: str
 ) -> None:
     target = started(Node("target"))
     rows = [*frames(), *frames(session=OTHER_SESSION)]
@@ -657,7 +657,7 @@ def test_what_a_damaged_file_of_an_unplayed_session_may_tell_is_asked_about(
 
 
 def test_an_hour_whose_events_are_missing_is_asked_about(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     target = started(Node("target"))
     played = job(target)
@@ -671,7 +671,7 @@ def test_an_hour_whose_events_are_missing_is_asked_about(
 
 @pytest.mark.parametrize("named", ["frames", "events"])
 def test_a_row_without_a_clusters_name_is_of_the_sessions_only_cluster(
-    job: Callable[..., Job], started: Callable[[Node], Node], named: str
+    job: Callable[..., Any], started: Callable[[Node], Node], named: str
 ) -> None:
     target = started(Node("target"))
     nameless: dict[str, Any] = {"cluster": None}
@@ -681,7 +681,7 @@ def test_a_row_without_a_clusters_name_is_of_the_sessions_only_cluster(
 
 @pytest.mark.parametrize("key", [FETCH, PRODUCE])
 def test_endpoints_in_recorded_answers_are_addresses_of_the_recording(
-    job: Callable[..., Job], started: Callable[[Node], Node], key: int
+    job: Callable[..., Any], started: Callable[[Node], Node], key: int
 ) -> None:
     target = started(Node("target"))
     endpoints = {"node_endpoints": [{"node_id": 1, "host": "localhost", "port": target.port, "rack": None}]}
@@ -697,7 +697,7 @@ def test_endpoints_in_recorded_answers_are_addresses_of_the_recording(
 
 @pytest.mark.parametrize("ids", [[], ["other"], ["target"]], ids=["no id", "another", "the target's"])
 def test_a_session_that_is_not_compacted_yet_counts(
-    job: Callable[..., Job], started: Callable[[Node], Node], ids: list[str]
+    job: Callable[..., Any], started: Callable[[Node], Node], ids: list[str]
 ) -> None:
     target = started(Node("target"))
     played = job(target, dry_run=True)
@@ -715,7 +715,7 @@ def test_a_session_that_is_not_compacted_yet_counts(
 
 
 def test_each_cluster_of_a_session_that_is_not_compacted_yet_counts(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     played = job(started(Node("target")), dry_run=True)
     tap = open_tap(played.folder, RecordSettings())
@@ -731,12 +731,12 @@ def test_each_cluster_of_a_session_that_is_not_compacted_yet_counts(
     "detail",
     [None, "", "[1]", '{"ids": ["sec', '{"ids": "second", "upstreams": [], "listeners": []}', '{"ids": [2]}', "{}"],
 )
-def test_an_event_of_a_cluster_that_cannot_be_read_may_hide_its_id(job: Callable[..., Job], detail: str | None) -> None:
+def test_an_event_of_a_cluster_that_cannot_be_read_may_hide_its_id(job: Callable[..., Any], detail: str | None) -> None:
     told = [known_by("first", upstreams=("192.0.2.1:9092",)), event(9, None, "cluster", detail=detail)]
     assert recorded_clusters(job("127.0.0.1:1", events=told).folder).unreadable == {SESSION}
 
 
-def test_a_later_segment_that_tells_no_id_is_of_an_unknown_cluster(job: Callable[..., Job]) -> None:
+def test_a_later_segment_that_tells_no_id_is_of_an_unknown_cluster(job: Callable[..., Any]) -> None:
     folder = job("127.0.0.1:1", events=[known_by("first")]).folder
     write(folder, frames(connection=2), [known_by(listeners=("192.0.2.1:9092",))], segment=2)
     assert recorded_clusters(folder).without_id == [SESSION]
@@ -759,7 +759,7 @@ def damaged(log: Path, what: bytes) -> None:
 
 
 @pytest.mark.parametrize("behind", [0, 1], ids=["at its end", "within"])
-def test_a_damaged_log_may_have_told_another_cluster(job: Callable[..., Job], behind: int) -> None:
+def test_a_damaged_log_may_have_told_another_cluster(job: Callable[..., Any], behind: int) -> None:
     folder = job("127.0.0.1:1", events=[known_by("first")]).folder
     tap = open_tap(folder, RecordSettings(), OTHER_SESSION)
     tap.identified("main", ids=["second"])
@@ -783,7 +783,7 @@ def test_a_damaged_log_may_have_told_another_cluster(job: Callable[..., Job], be
 
 
 def test_a_log_that_was_damaged_before_it_was_compacted_may_have_told_another_cluster(
-    job: Callable[..., Job],
+    job: Callable[..., Any],
 ) -> None:
     folder = job("127.0.0.1:1", events=[known_by("first")]).folder
     tap = open_tap(folder, RecordSettings(), OTHER_SESSION)
@@ -798,7 +798,7 @@ def test_a_log_that_was_damaged_before_it_was_compacted_may_have_told_another_cl
 
 
 def test_an_id_that_is_longer_than_a_capture_keeps_is_known_by_its_beginning(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     name = "x" * 1025
     target = started(Node(name))
@@ -806,23 +806,23 @@ def test_an_id_that_is_longer_than_a_capture_keeps_is_known_by_its_beginning(
     assert refusal(job(target, events=[known_by(name)])).startswith("the target is the recorded cluster")
 
 
-def test_a_row_without_a_clusters_name_is_of_any_of_them(job: Callable[..., Job]) -> None:
+def test_a_row_without_a_clusters_name_is_of_any_of_them(job: Callable[..., Any]) -> None:
     told = [known_by("first", cluster="one"), known_by(upstreams=("192.0.2.1:9092",), cluster="two")]
     assert recorded_clusters(job("127.0.0.1:1", rows=frames(cluster=None), events=told).folder).without_id == [SESSION]
 
 
-def test_brokers_that_told_no_id_may_be_of_another_cluster_than_those_that_did(job: Callable[..., Job]) -> None:
+def test_brokers_that_told_no_id_may_be_of_another_cluster_than_those_that_did(job: Callable[..., Any]) -> None:
     assert recorded_clusters(job("127.0.0.1:1", events=[known_by("first")]).folder).without_id == []
     assert recorded_clusters(job("127.0.0.1:1", events=[known_by("first", "")]).folder).without_id == [SESSION]
 
 
-def test_a_spool_that_is_a_link_is_refused_in_a_sentence(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_a_spool_that_is_a_link_is_refused_in_a_sentence(job: Callable[..., Any], tmp_path: Path) -> None:
     played = job("127.0.0.1:1", events=[known_by("first")])
     (played.folder / "_spool").symlink_to(tmp_path)
     assert refusal(played) == f"{played.folder / '_spool'} is a symbolic link, not a folder"
 
 
-def test_a_node_that_is_down_is_no_reason_to_refuse(job: Callable[..., Job], started: Callable[[Node], Node]) -> None:
+def test_a_node_that_is_down_is_no_reason_to_refuse(job: Callable[..., Any], started: Callable[[Node], Node]) -> None:
     target = started(Node("target"))
     with socket.socket() as free:
         # bound, but nobody listens
@@ -832,7 +832,7 @@ def test_a_node_that_is_down_is_no_reason_to_refuse(job: Callable[..., Job], sta
 
 
 def test_a_node_without_an_id_beside_one_with_an_id_is_told_in_whole_sentences(
-    job: Callable[..., Job], started: Callable[[Node], Node]
+    job: Callable[..., Any], started: Callable[[Node], Node]
 ) -> None:
     target, other = started(Node(None)), started(Node("other"))
     target.nodes = {1: (target.host, target.port), 2: (other.host, other.port)}
@@ -845,7 +845,7 @@ def test_a_node_without_an_id_beside_one_with_an_id_is_told_in_whole_sentences(
 @pytest.mark.real
 @pytest.mark.parametrize(("session", "segment"), [(OTHER_SESSION, 1), (SESSION, 2)], ids=["a session", "a part of one"])
 def test_what_arrives_behind_the_check_is_not_played(
-    job: Callable[..., Job],
+    job: Callable[..., Any],
     started: Callable[[Node], Node],
     monkeypatch: pytest.MonkeyPatch,
     session: str,
@@ -885,7 +885,7 @@ def test_files_that_were_merged_behind_the_check_are_played(tmp_path: Path) -> N
     assert [*happenings(folder, listing=before)] == []
 
 
-def test_a_segment_without_its_inventory_may_have_told_another_cluster(job: Callable[..., Job]) -> None:
+def test_a_segment_without_its_inventory_may_have_told_another_cluster(job: Callable[..., Any]) -> None:
     folder = job("127.0.0.1:1", events=[known_by("first")]).folder
     tap = open_tap(folder, RecordSettings(), OTHER_SESSION)
     tap.close()
@@ -898,7 +898,7 @@ def test_a_segment_without_its_inventory_may_have_told_another_cluster(job: Call
 
 
 def test_what_was_recorded_before_the_id_was_known_is_of_the_cluster_that_told_it(
-    job: Callable[..., Job],
+    job: Callable[..., Any],
 ) -> None:
     folder = job("127.0.0.1:1", events=[known_by(listeners=("192.0.2.1:9092",))]).folder
     assert recorded_clusters(folder).without_id == [SESSION]
@@ -906,7 +906,7 @@ def test_what_was_recorded_before_the_id_was_known_is_of_the_cluster_that_told_i
     assert recorded_clusters(folder).without_id == []
 
 
-def test_an_hour_without_the_events_in_its_middle_has_no_id(job: Callable[..., Job]) -> None:
+def test_an_hour_without_the_events_in_its_middle_has_no_id(job: Callable[..., Any]) -> None:
     folder = job("127.0.0.1:1", events=[known_by("first")]).folder
     (of_events,) = folder.glob("events/*/*/*.parquet")
     (of_frames,) = folder.glob("frames/*/*/*.parquet")
@@ -919,7 +919,7 @@ def test_an_hour_without_the_events_in_its_middle_has_no_id(job: Callable[..., J
     assert recorded_clusters(folder).without_id == []
 
 
-def test_a_session_that_is_a_link_may_hide_a_cluster(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_a_session_that_is_a_link_may_hide_a_cluster(job: Callable[..., Any], tmp_path: Path) -> None:
     folder = job("127.0.0.1:1", events=[known_by("first")]).folder
     (folder / "_spool").mkdir()
     (folder / "_spool" / OTHER_SESSION).symlink_to(tmp_path)
