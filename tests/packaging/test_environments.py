@@ -34,6 +34,7 @@ from tests.brokers import children
 from tests.brokers.mock import MockCluster
 from tests.brokers.waiting import wait_for
 from tests.packaging.conftest import PROJECT
+from tests.s3 import store
 
 # seconds that an environment may take on a busy machine: pip unpacks up to a gigabyte
 TIMEOUT = 1500
@@ -78,6 +79,7 @@ COMMANDS = (
     ("replay capture --to {target} --create-topics --speed max --yes --report replay.json", ""),
     ("replay capture --to {target} --create-topics --dry-run --report replay.html", "report"),
     ("spark-package package", ""),
+    ("ship capture s3://bucket/folder --endpoint {store} --region here --credentials keys", "ship"),
     ("inspect groups capture", "analysis"),
     ("sql capture tables", "analysis"),
     ("sql capture describe frames", "analysis"),
@@ -106,6 +108,7 @@ ENVIRONMENTS = {
     "report": {"report"},
     "schemas": {"schemas"},
     "telemetry": {"telemetry"},
+    "ship": {"ship"},
     "export": {"analysis", "export"},
     "demo": {"analysis", "report", "demo"},
 }
@@ -248,9 +251,16 @@ def check_every_command(
     is_linked: bool = False,
 ) -> None:
     shutil.copy(PROJECT / "examples" / "wiretap.toml", folder)
-    with environment(built, folder / "environment", extras, is_linked=is_linked) as programs, MockCluster(1) as target:
+    (folder / "keys").write_text("[default]\naws_access_key_id = test\naws_secret_access_key = test\n")
+    with (
+        environment(built, folder / "environment", extras, is_linked=is_linked) as programs,
+        MockCluster(1) as target,
+        store() as opened,
+    ):
+        opened.system().create_dir("bucket")
         record(programs, folder)
-        found = run_all(programs, folder, [each.format(target=target.bootstrap) for each, _ in commands])
+        servers = {"target": target.bootstrap, "store": opened.endpoint}
+        found = run_all(programs, folder, [each.format(**servers) for each, _ in commands])
     lacking = [[extra for extra in needs.split(",") if extra and extra not in there] for _, needs in commands]
     faults = [wrong(each, lacks, done) for (each, _), lacks, done in zip(commands, lacking, found, strict=True)]
     assert "\n".join(filter(None, faults)) == ""

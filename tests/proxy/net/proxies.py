@@ -14,6 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.config import MAIN, ClusterSettings
 from proxy.conversation import Cause
+from proxy.net.children import Companion
 from proxy.net.cluster import Cluster
 from proxy.net.reloading import ReadSettings
 from proxy.net.server import Proxy
@@ -83,6 +84,7 @@ async def proxying(
     watcher: Any = None,
     child: Sequence[str] | None = None,
     reload: ReadSettings | None = None,
+    companion: Companion | None = None,
     **others: Any,
 ) -> AsyncIterator[Running]:
     """Runs a proxy during the `with` block. `watcher`: its observer. `others`: settings outside of clusters."""
@@ -93,7 +95,7 @@ async def proxying(
         running.listeners, running.metrics = listening, metrics
         ready.set()
 
-    proxy = Proxy(whole(*chosen, **others), watcher, child, say_ready, reload)
+    proxy = Proxy(whole(*chosen, **others), watcher, child, say_ready, reload, companion=companion)
     async with trio.open_nursery() as nursery:
         running = Running(proxy, watcher, {}, None)
 

@@ -6,11 +6,14 @@ import http.client
 import resource
 import signal
 import socket
+from collections.abc import Callable
+from typing import Any
 
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.mapping.nodes import Node
+from proxy.net.children import Companion
 from proxy.net.reloading import ReloadedSettings
 from proxy.schema.addresses import Address
 from proxy.schema.errors import BadSetting
@@ -101,6 +104,27 @@ async def test_a_capture_that_cannot_be_written_is_not_ready(broker):
         proxy.watcher.failed = 1
         assert await page(proxy, "/readyz") == (503, "the capture can't be written\n")
         await ping(await proxy.client())
+
+
+async def test_a_capture_that_is_not_shipped_is_said_and_the_proxy_stays_ready(broker, monkeypatch):
+    events: list[Any] = []
+
+    async def look_after(command: list[str], on_end: Callable[[], None]) -> None:
+        events.append(command)
+        on_end()
+        await trio.sleep_forever()
+
+    monkeypatch.setattr("proxy.net.server.look_after", look_after)
+    numbers = {"ship_failing": 0.0, "ship_lag_bytes": 7.0}
+    companion = Companion(["ship"], lambda: events.append("ended"), lambda: numbers)
+    async with proxying(settings(broker.address), metrics=Address(HOST, 0), companion=companion) as proxy:
+        await ping(await proxy.client())
+        assert events == [["ship"], "ended"]
+        assert await page(proxy, "/readyz") == (200, "ready\n")
+        numbers["ship_failing"] = 1.0
+        assert await page(proxy, "/readyz") == (200, "ready; the capture is not shipped\n")
+        _, text = await page(proxy, "/metrics")
+        assert "kafka_wiretap_recorder_ship_lag_bytes 7.0" in text
 
 
 async def test_a_proxy_that_refuses_answers_as_there_are_too_many_nodes_is_not_ready(broker, monkeypatch):

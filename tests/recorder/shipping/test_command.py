@@ -27,7 +27,7 @@ def test_a_finished_capture_is_shipped_once(s3: Store, store_front: Front, folde
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith(f"shipped {len(local(folder))} files, ")
     assert remote(s3) == local(folder)
-    assert run(folder, URL).stdout == "shipped 0 files, 0 bytes\n"
+    assert run(folder, URL).stdout == "shipped 0 files, 0 B\n"
 
 
 def test_a_store_that_refuses_is_one_line(store_front: Front, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
