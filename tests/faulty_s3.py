@@ -30,6 +30,7 @@ class Fault(StrEnum):
     HALF = "half"  # the store gets half of the bytes, and says that all is well
     WRONG_DIGEST = "wrong_digest"  # the answer tells other digests than the store
     NO_DIGEST = "no_digest"  # the answer tells none: the store is an old one
+    OLD = "old"  # a request with fields of digests is refused: the store does not know them
     SLOW = "slow"  # the bytes trickle
     ERROR = "500"
     SLOW_DOWN = "503"
@@ -107,6 +108,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if fault is Fault.HANG:
             self.front.goes_on.wait()
             self._hang_up()
+            return
+        if fault is Fault.OLD and any("checksum" in name.lower() for name in self.headers):
+            self._send(501, {}, b"")
             return
         if fault in _CODES:
             text = f"<Error><Code>{_CODES[fault]}</Code><Message>{fault.name}</Message></Error>".encode()

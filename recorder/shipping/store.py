@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -69,12 +69,15 @@ _STATUSES = {
 }
 
 
-class StoreError(Exception):
-    """A file could not be shipped. The text is one line without secrets."""
+_NOT_FOUND, _NOT_IMPLEMENTED = 404, 501
 
-    def __init__(self, cause: Cause, reason: str) -> None:
+
+class StoreError(Exception):
+    """A file could not be shipped. The text is one line without secrets. `status`: of the store's answer, if any."""
+
+    def __init__(self, cause: Cause, reason: str, status: int | None = None) -> None:
         super().__init__(reason)
-        self.cause = cause
+        self.cause, self.status = cause, status
 
 
 class Store:
@@ -106,6 +109,8 @@ class Store:
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         )
+        # older stores answer 501 to a field of digests
+        self._knows_digests = True
         with _translated():
             session = _session(credentials)
             self._client = session.client("s3", endpoint_url=endpoint, region_name=region, config=config)
@@ -113,26 +118,22 @@ class Store:
     def put(self, path: str, file: IO[bytes], size: int, digest: str) -> None:
         """Puts a file of this size and digest ("sha256:…", in hex). Errors: StoreError; OSError of the file."""
         where = {"Bucket": self._bucket, "Key": self._before + path}
+        if size <= PART_BYTES:
+            self._with_digest(self._client.put_object, {"ChecksumSHA256": _base64(digest)}, **where, Body=file)
+            return
+        parts = TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False)
         with _translated():
-            if size <= PART_BYTES:
-                self._client.put_object(**where, Body=file, ContentLength=size, ChecksumSHA256=_base64(digest))
-            else:
-                parts = TransferConfig(
-                    multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
-                )
-                self._client.upload_fileobj(file, where["Bucket"], where["Key"], Config=parts)
+            self._client.upload_fileobj(file, where["Bucket"], where["Key"], Config=parts)
 
     def holds(self, path: str, size: int, digest: str) -> bool:
         """True if the bucket holds a file of this size and digest; False if none, or another. Errors: StoreError."""
         where = {"Bucket": self._bucket, "Key": self._before + path}
         try:
-            found = self._client.head_object(**where, ChecksumMode="ENABLED")
-        except sdk.ClientError as error:
-            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 404:
+            found = self._with_digest(self._client.head_object, {"ChecksumMode": "ENABLED"}, **where)
+        except StoreError as error:
+            if error.status == _NOT_FOUND:
                 return False
-            raise _translation(error) from error
-        except (sdk.BotoCoreError, sdk.HTTPClientError) as error:
-            raise _translation(error) from error
+            raise
         if found["ContentLength"] != size:
             return False
         told = found.get("ChecksumSHA256")
@@ -140,6 +141,20 @@ class Store:
         if told is not None and found.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT" and "-" not in told:
             return bool(told == _base64(digest))
         return self._read_digest(where) == digest
+
+    def _with_digest(self, ask: Callable[..., Any], of_digest: dict[str, str], **request: Any) -> Any:
+        """The answer to a request with fields of digests; without them, once a store has said that it knows none."""
+        with _translated():
+            if self._knows_digests:
+                try:
+                    return ask(**request, **of_digest)
+                except sdk.ClientError as error:
+                    if _status(error) != _NOT_IMPLEMENTED:
+                        raise
+                    self._knows_digests = False
+                    if body := request.get("Body"):
+                        body.seek(0)
+            return ask(**request)
 
     def _read_digest(self, where: dict[str, str]) -> str:
         found = hashlib.sha256()
@@ -178,9 +193,9 @@ def _translated() -> Iterator[None]:
 def _translation(error: BaseException) -> StoreError:
     if isinstance(error, sdk.ClientError):
         told = error.response.get("Error", {})
-        code, status = str(told.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        code, status = str(told.get("Code", "")), _status(error)
         cause = _CODES.get(code) or _STATUSES.get(status or 0, Cause.STORE)
-        return StoreError(cause, _words(f"{error.operation_name}: {code or status} {told.get('Message', '')}"))
+        return StoreError(cause, _words(f"{error.operation_name}: {code or status} {told.get('Message', '')}"), status)
     match error:
         case sdk.NoCredentialsError() | sdk.PartialCredentialsError() | sdk.CredentialRetrievalError():
             cause = Cause.CREDENTIALS
@@ -195,6 +210,11 @@ def _translation(error: BaseException) -> StoreError:
         case _:
             cause = Cause.STORE
     return StoreError(cause, _words(str(error)))
+
+
+def _status(error: sdk.ClientError) -> int | None:
+    found: int | None = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return found
 
 
 def _of_parts(error: BaseException) -> StoreError:

@@ -60,7 +60,7 @@ def test_a_shipper_killed_at_random_moments_leaves_each_file_once_in_the_bucket(
     rng = random.Random(seed)
     folder = tmp_path / "capture"
     folder.mkdir()
-    record(folder, rng, 3, 12, 9000)
+    record(folder, rng, 2, 6, 2500)
     compact(folder)
     make_missing(folder)
     kills, child = 0, None

@@ -99,11 +99,18 @@ def test_nothing_is_lost_and_nothing_twice_if_each_request_fails_once(
     assert max(puts(store_front).values()) <= most
     status = read_status(folder)
     assert status is not None
-    harmless = fault in (Fault.SLOW, Fault.NO_DIGEST)
+    harmless = fault in (Fault.SLOW, Fault.NO_DIGEST, Fault.OLD)
     assert bool(sum(status.failures.values())) is not harmless
     # one line for a cause, one when the store is back; not one per try
     assert len(said) <= 2 * len(local(folder)) * 3
     assert all("test" not in line.split() for line in said)
+
+
+def test_a_store_that_knows_no_digests_is_read(s3: Store, store_front: Front, folder: Path) -> None:
+    store_front.fault = lambda method, key: Fault.OLD
+    assert ship(folder) == []
+    assert remote(s3) == local(folder)
+    assert {*puts(store_front).values()} == {1}
 
 
 CAUSES = {
