@@ -31,7 +31,6 @@ from proxy.settings.load import LoadedSettings, load
 from proxy.settings.sources import SourceKind, variable_of
 from recorder.capture.keep import Floor
 from recorder.capture.record_rules import RecordRule
-from recorder.capture.session import CaptureSettings, WhenFull
 from recorder.capture.session import CaptureSettings, Fsync, WhenFull
 from tests.tables import each_row
 
