@@ -59,7 +59,7 @@ from recorder.facts.tables import NUMBER, TABLES
 # rows and bytes of facts that wait in memory until they are a row group
 MAX_ROWS, MAX_BYTES = 128 * 1024, 32 << 20
 # rows of frames that are decoded at a time
-BATCH_ROWS = 8192
+BATCH_ROWS = 4096
 # the key of a file's metadata that holds the facts' number
 NUMBER_KEY = b"kafka_wiretap.facts"
 # The memory of the compactor's child: a row group of frames takes 64 MiB, and what may be made of one frame is bounded
