@@ -230,7 +230,7 @@ def test_the_budget_is_one_of_all_frames_that_are_shown(capture: Path) -> None:
 
 
 def test_a_dump_ends_where_the_budget_does(capture: Path) -> None:
-    done = run("inspect", "show", str(capture), "1/2", "--format", "hex", "--bytes", "200000", "--budget", "10KiB")
+    done = run("inspect", "show", str(capture), "1/2", "--hex", "--bytes", "200000", "--budget", "10KiB")
     assert (done.exit_code, len(done.stdout) < 11_000) == (INCOMPLETE, True)
     assert "printing would make more than 10KiB" in done.stderr
 
