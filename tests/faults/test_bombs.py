@@ -213,10 +213,10 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize("frame", ["1/0", "1/1", "1/2"])
-def test_inspect_show_keeps_within_its_budget(capture: Path, frame: str, form: str) -> None:
-    done = run("inspect", "show", str(capture), frame, "--format", form, "--budget", str(BUDGET))
+def test_inspect_show_keeps_within_its_budget(capture: Path, frame: str, form: list[str]) -> None:
+    done = run("inspect", "show", str(capture), frame, *form, "--budget", str(BUDGET))
     assert done.exit_code == INCOMPLETE
     assert done.stderr.endswith(" would make more than 8MiB; --budget raises that\n")
     assert f"{SESSION}/{frame}" in done.stdout
