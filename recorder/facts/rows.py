@@ -281,8 +281,9 @@ def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Fr
         if data is not None:
             # Spark's own reader leaves dropped spans as they are
             whole = data if dropped is None else _whole(data, dropped, stored)
+            hidden = masked_from(masked) if masked else None
             cut = note is not None and is_cut(note)
-            frame = Frame(side, dialect, key, version, whole, masked_from(masked) if masked else None, cut, dropped is not None)
+            frame = Frame(side, dialect, key, version, whole, hidden, cut, dropped is not None)
         yield index.of(side, dialect, key, version), frame
 
 
