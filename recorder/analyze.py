@@ -41,6 +41,7 @@ from recorder.spark_options import (
     place_of,
     say_begun,
 )
+from recorder.sql_words import TABLES, asked
 from recorder.terminal import cell, console, say
 
 if TYPE_CHECKING:
@@ -62,12 +63,13 @@ LIMIT = 50
 
 
 class Chosen(NamedTuple):
-    """Where the answer goes. `form` is None for tables on the terminal."""
+    """Where the answer goes. `form` is None for tables on the terminal. `all_rows`: the option that prints all rows."""
 
     out: str | None
     form: str | None
     overwrite: bool
     limit: int
+    all_rows: str = "--format json"
 
     def checked(self) -> Chosen:
         """Returns these options with the format filled in. Errors: UsageError for parquet without a folder."""
@@ -268,16 +270,14 @@ def _told(query: tuple[str, ...], markdown: bool) -> Iterable[str] | None:
     Errors: MissingPackages, because tables are declared as Spark's types.
     """
     extras.check("analysis")
-    if query == ("tables",):
-        from recorder.analysis import listing
+    told = asked(" ".join(query))
+    if told is None:
+        return None
+    from recorder.analysis import listing
 
+    if told == (TABLES,):
         return listing.page() if markdown else listing.tables()
-    words = query if len(query) > 1 else (*query[0].rstrip("; ").split(),)
-    if words[:1] == ("describe",) and len(words) == 2 and (len(query) == 2 or _is_table(words[1])):
-        from recorder.analysis import listing
-
-        return listing.described(_check_table(words[1]))
-    return None
+    return listing.described(_check_table(told[1]))
 
 
 def _is_table(name: str) -> bool:
@@ -344,11 +344,12 @@ def show_table(
     filters: str = "the query",
     ask: Ask | None = None,
     what: str = "row",
+    meant: Callable[[Any], str] = lambda _: "",
 ) -> None:
     """Writes a table to the chosen output.
 
-    `filters`: what a row must pass, for the sentence if none does, and `what` a row is; `ask`: of an open session;
-    None: in one of its own.
+    `filters`: what a row must pass, for the sentence if none does, and `what` a row is; `meant`: the end of that
+    sentence; `ask`: of an open session; None: in one of its own.
 
     Lines are printed only when all are computed, because `ask` repeats the question after a broken file.
     """
@@ -362,8 +363,8 @@ def show_table(
             return output.write(found, for_executors(chosen.out), chosen.form or "", overwrite=chosen.overwrite)
         if chosen.form:
             return _kept(output.lines(found, chosen.form))
-        rows, more = output.table(found, title, console().width, chosen.limit)
-        return (rows, more) if rows else (None, nothing_passes(what, filters, held(captured)))
+        rows, more = output.table(found, title, console().width, chosen.limit, chosen.all_rows)
+        return (rows, more) if rows else (None, nothing_passes(what, filters, held(captured)) + meant(captured))
 
     with console(stderr=True).status(_STARTING):
         told = (ask or ask_once)(place, shown)

@@ -19,9 +19,9 @@ import atexit
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from proxy.files import Folder
 from proxy.terminal import printable
 from proxy.user_folders import cache_folder
-from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.terminal import console, count
 
@@ -64,22 +63,28 @@ def facts_at_hand(
     """The facts of a capture.
 
     Those of a capture in a bucket are on this machine as long as this process lives: copied from the bucket if it has
-    them, else made.
+    them, when they are asked for; else made, if they may be, which copies all at once.
 
     Args:
-        with_cache: whether they may be in the cache folder; else only in the capture.
+        with_cache: whether they may be in the cache folder, or copied; else only in the capture, by URLs in a bucket.
         make: whether those that are missing are made.
         tables: those that the caller reads; None: all.
     """
+    from recorder.capture.bucket_facts import paths_in
     from recorder.capture.fact_files import stems
     from recorder.capture.remote import S3Path
+    from recorder.facts.tables import TABLES
 
     try:
         every = stems(folder)
+        if isinstance(folder, S3Path) and not with_cache:
+            return AtHand({path: found for stem in every for path, found in paths_in(folder, stem).items()})
+        if isinstance(folder, S3Path) and not make:
+            return AtHand(FactsInBucket(folder, every, tables or [table.name for table in TABLES]))
         if isinstance(folder, S3Path):
             kept = _kept_of(str(folder))
             _copy(folder, every, kept)
-            return _at_hand(folder, every, [kept], kept if make else None, tables)
+            return _at_hand(folder, every, [kept], kept, tables)
         places, into = _places(folder, with_cache)
         return _at_hand(folder, every, places, into if make else None, tables)
     except (OSError, DamagedFileError, UnknownFormatError):
@@ -89,54 +94,74 @@ def facts_at_hand(
 
 @cache
 def _kept_of(url: str) -> Path:
-    """The folder of the facts of a capture in a bucket; it goes with this process."""
+    """The folder of all facts of a capture in a bucket."""
+    return _temporary()
+
+
+def _temporary() -> Path:
+    """A new folder, which goes with this process."""
     kept = TemporaryDirectory(prefix="kafka-wiretap-facts-")
     atexit.register(kept.cleanup)
     return Path(kept.name)
 
 
 def _copy(capture: S3Path, every: Sequence[Stem], kept: Path) -> None:
-    """Copies facts that a bucket has and that are not here yet; what can't be read is left out.
-
-    They are checked where they are copied to.
-    """
+    """Copies facts that a bucket has and that are not here yet."""
+    from recorder.capture.bucket_facts import copied
     from recorder.capture.partitions import DONE_FOLDER, FACTS_FOLDER
 
     left = CACHE_BYTES
     for stem in every:
-        marker = kept / FACTS_FOLDER / DONE_FOLDER / stem.name
-        if not marker.exists():
-            with suppress(OSError, InvalidEntryError):
-                left -= _copy_stem(capture / FACTS_FOLDER, kept / FACTS_FOLDER, stem, left)
+        if not (kept / FACTS_FOLDER / DONE_FOLDER / stem.name).exists():
+            left -= _bytes_of(copied(capture, stem, kept, left))
 
 
-def _copy_stem(facts: S3Path, into: Path, stem: Stem, most: int) -> int:
-    """Copies a stem's facts, if they are of this version and have at most `most` bytes; returns how many there were.
+def _bytes_of(facts: FactFiles) -> int:
+    return sum(Path(path).stat().st_size for tables in facts.values() for path in tables.values())
 
-    Errors: OSError; InvalidEntryError for what is no marker.
+
+class FactsInBucket(Mapping[str, Mapping[str, str]]):
+    """The facts that a capture in a bucket has. Those of a file are copied to this machine when they are asked for.
+
+    So a question about an hour fetches the facts of that hour. They go with this process.
+
+    Args:
+        every: the capture's files of frames.
+        tables: what is copied.
     """
-    from recorder.capture.fact_files import MAX_MARKER, fact_paths_of, marker_in
-    from recorder.capture.partitions import DONE_FOLDER
-    from recorder.capture.remote import size_of
-    from recorder.facts.tables import NUMBER
 
-    marked = facts / DONE_FOLDER / stem.name
-    if size_of(marked) > MAX_MARKER:
-        return 0
-    with marked.open() as file:
-        text = file.read()
-    marker = marker_in(text)
-    wanted = [path for each in stem.files for path in fact_paths_of(each, marker)]
-    size = sum(size_of(facts / path) for path in wanted)
-    if marker.number != NUMBER or size > most:
-        return 0
-    for path in wanted:
-        (into / path).parent.mkdir(parents=True, exist_ok=True)
-        with (facts / path).open() as source, (into / path).open("wb") as target:
-            shutil.copyfileobj(source, target)
-    (into / DONE_FOLDER).mkdir(parents=True, exist_ok=True)
-    (into / DONE_FOLDER / stem.name).write_bytes(text)
-    return size
+    def __init__(self, capture: S3Path, every: Sequence[Stem], tables: Collection[str]) -> None:
+        self._capture, self._tables, self._left = capture, tables, CACHE_BYTES
+        self._stems = {str(file.path): stem for stem in every for file in stem.files}
+        self._copied: dict[str, FactFiles] = {}
+
+    def __getitem__(self, path: str) -> Mapping[str, str]:
+        from recorder.capture.bucket_facts import copied
+
+        stem = self._stems[path]
+        if stem.name in self._marked and stem.name not in self._copied:
+            found = copied(self._capture, stem, self._kept, self._left, self._tables)
+            self._left -= _bytes_of(found)
+            self._copied[stem.name] = found
+        return self._copied[stem.name][path]
+
+    def __iter__(self) -> Iterator[str]:
+        return (path for path in self._stems if self.get(path) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @cached_property
+    def _marked(self) -> frozenset[str]:
+        from recorder.capture.bucket_facts import marked
+
+        with suppress(OSError):
+            return frozenset(marked(self._capture))
+        return frozenset()
+
+    @cached_property
+    def _kept(self) -> Path:
+        return _temporary()
 
 
 def _places(folder: Path, with_cache: bool) -> tuple[list[Path], Path | None]:

@@ -27,7 +27,8 @@ def _looking(command: Callable[..., None]) -> Callable[..., None]:
     """Adds what all these commands take: the capture, the form of the answer, and which engine answers."""
     shown = (
         click.argument("folder", shell_complete=folders),
-        click.option("--format", "form", type=click.Choice(("csv", "json")), help="Print all rows, for programs."),
+        click.option("--json", "form", flag_value="json", help="All rows, one JSON object a line."),
+        click.option("--csv", "form", flag_value="csv", help="All rows as CSV, with a header."),
         click.option("--limit", type=ROWS, default=LIMIT, show_default=True, help="Rows of each table on a terminal."),
     )
     command = asking(command)
@@ -58,7 +59,7 @@ def groups(folder: str, name: str | None, show: tuple[str, ...], where: Where, f
     How far it is behind:   kafka-wiretap inspect groups capture billing --show lag
     """
     if form == "csv" and name is not None and len(show) > 1:
-        raise click.UsageError("these are several tables; right would be --show with one of them, or --format json")
+        raise click.UsageError("these are several tables; right would be --show with one of them, or --json")
 
     def chosen() -> list[Look]:
         from recorder.analysis import looks
@@ -68,7 +69,7 @@ def groups(folder: str, name: str | None, show: tuple[str, ...], where: Where, f
         of_group = looks.group(name)
         return [of_group[each] for each in show]
 
-    _show(folder, chosen, where, Chosen(None, form, False, limit))
+    _show(folder, chosen, where, Chosen(None, form, False, limit, all_rows="--json"))
 
 
 @click.command(short_help="Transactions: their outcome, records and groups.")
@@ -81,7 +82,7 @@ def transactions(folder: str, where: Where, form: str | None, limit: int) -> Non
 
         return [looks.of_transactions()]
 
-    _show(folder, chosen, where, Chosen(None, form, False, limit))
+    _show(folder, chosen, where, Chosen(None, form, False, limit, all_rows="--json"))
 
 
 @click.command(short_help="Leaders, replicas and nodes that changed.")
@@ -94,7 +95,7 @@ def metadata(folder: str, where: Where, form: str | None, limit: int) -> None:
 
         return [looks.moves()]
 
-    _show(folder, chosen, where, Chosen(None, form, False, limit))
+    _show(folder, chosen, where, Chosen(None, form, False, limit, all_rows="--json"))
 
 
 def _show(folder: str, looks: Callable[[], Sequence[Look]], where: Where, chosen: Chosen) -> None:
@@ -105,7 +106,7 @@ def _show(folder: str, looks: Callable[[], Sequence[Look]], where: Where, chosen
 
     with session_for([place]) as ask:
         for look in looks():
-            show_table(place, look.rows, look.title, chosen, "", ask, look.what)
+            show_table(place, look.rows, look.title, chosen, "", ask, look.what, look.meant)
     end_answer(place, chosen)
 
 

@@ -29,7 +29,7 @@ from proxy.wire.errors import OverBudget
 from recorder import extras
 from recorder.analysis import master as masters
 from recorder.capture.frames import FRAMES_FOLDER, DamagedFileError, UnknownFormatError
-from recorder.capture.remote import SCHEME, is_url, reason_of
+from recorder.capture.remote import SCHEME, is_url, place_at, reason_of
 from recorder.ready import URL_NOTE, NoCapture, ready
 from recorder.terminal import cell, console, say
 
@@ -255,7 +255,7 @@ def places_of(folders: Sequence[str], where: Where, *, facts: bool = True) -> li
         _begin_engine()
     for place in places:
         place.is_embedded = is_embedded
-        if facts and not is_url(place.folder):
+        if facts and place.files is not None:
             place.facts = _facts_of(place)
     return found
 
@@ -269,12 +269,13 @@ def _begin_engine() -> None:
 
 
 def _facts_of(place: Place) -> dict[str, Mapping[str, str]]:
-    """Returns the facts of the capture's files; makes the missing ones, and says so on a terminal."""
+    """Returns the facts of the capture's files; makes the missing ones of a folder, and says so on a terminal."""
     from recorder.analysis.job import is_local
     from recorder.facts_at_hand import facts_at_hand
 
     # the executors of a cluster reach what is in the capture, and no cache of this machine
-    found = facts_at_hand(Path(place.folder), with_cache=place.is_embedded or is_local(place.master))
+    is_here = place.is_embedded or is_local(place.master)
+    found = facts_at_hand(place_at(place.folder), with_cache=is_here, make=not is_url(place.folder))
     # scripts may merge both outputs
     if found.made and console(stderr=True).is_terminal:
         console(stderr=True).print(cell(found.made, style="dim"))
@@ -327,7 +328,6 @@ def ns_of(moment: Any, place: Place) -> int | None:
     if moment is None:
         return None
     from recorder.capture.reader import last_ns
-    from recorder.capture.remote import place_at
 
     if place.files is None and moment.ns is None:
         raise click.UsageError("behind a URL the last frame's time is not known; right would be 2026-11-21T13:48")

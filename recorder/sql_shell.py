@@ -36,6 +36,7 @@ from proxy.user_folders import state_folder
 from recorder.analysis.running import EngineGone
 from recorder.analysis.sources import SOURCES
 from recorder.analysis.views import split
+from recorder.sql_words import asked
 from recorder.terminal import duration, say
 
 Answer = Callable[[str], None]
@@ -49,8 +50,9 @@ describe NAME      the columns of a table
 help               this list
 quit               ends the shell, as Ctrl-D does
 SELECT ...;        a query in SQL, up to its semicolon; only queries are answered"""
-# what a shell of another database calls these
-_SAME = {"\\d": "tables", "\\dt": "tables", "\\q": "quit", "exit": "quit", "\\?": "help", "\\h": "help"}
+# what a shell of another database calls these; sql_words has the other ones
+_SAME = {**dict.fromkeys(("\\q", "exit", ".quit", ".exit"), "quit"), **dict.fromkeys(("\\?", "\\h", ".help"), "help")}
+_SAME |= {".timer": "\\timing"}
 _WORDS = ("tables", "describe", "\\timing", "help", "quit")
 _KEYWORDS = re.findall(
     r"\w+",
@@ -73,14 +75,16 @@ class Shell:
 
     def take(self, text: str) -> None:
         """Does what a word of the shell says, or answers statements. Errors: ClickException."""
-        words = text.strip().rstrip(";").split()
-        if not words or not self._is_own(words):
+        if not self._is_own(text):
             statements, rest = split(text)
             for statement in [*statements, *([rest] if rest else [])]:
                 self._timed(statement)
 
-    def _is_own(self, words: list[str]) -> bool:
-        match [_SAME.get(words[0].lower(), words[0].lower()), *words[1:]]:
+    def _is_own(self, text: str) -> bool:
+        if (told := asked(text)) is not None:
+            self._print(told)
+            return True
+        match _own(text.split()):
             case ["quit"]:
                 self.is_ended = True
             case ["help"]:
@@ -88,10 +92,6 @@ class Shell:
             case ["\\timing"]:
                 self._says_times = not self._says_times
                 echo(f"timing is {'on' if self._says_times else 'off'}")
-            case ["tables"]:
-                self._print(("tables",))
-            case ["describe" | "desc" | "tables", name]:
-                self._print(("describe", name))
             case _:
                 return False
         return True
@@ -176,10 +176,13 @@ def typed() -> Iterator[str]:
 def is_complete(text: str) -> bool:
     """True if Enter ends what is typed: nothing, words of the shell, or statements with their last semicolon."""
     words = text.split()
-    if not words:
-        return True
-    first = _SAME.get(words[0].lower().rstrip(";"), words[0].lower().rstrip(";"))
-    return (first in _WORDS and len(words) <= 2) or not split(text)[1]
+    return not words or asked(text) is not None or _own(words)[0] in _WORDS or not split(text)[1]
+
+
+def _own(words: list[str]) -> list[str]:
+    """Words that are typed, the first one as this shell has it; [""] for none."""
+    first = words[0].lower().rstrip(";") if words else ""
+    return [_SAME.get(first, first), *words[1:]]
 
 
 class Names(Completer):

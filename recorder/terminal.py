@@ -27,8 +27,8 @@ from proxy.command_line import folded, width
 from proxy.terminal import echo, printable
 from proxy.threads import NoThread, start_thread
 
-# The width of tables in a pipe or a file, where there is no terminal's width.
-PIPE_WIDTH = 140
+# The width of a pipe or a file: more than any table takes, so that each row stays a line, with all columns, for grep.
+PIPE_WIDTH = 100_000
 # Where names are broken into lines: behind blanks; else inside of words, as in GetTelemetry, a-b, a_b, a.b; but not
 # behind an escaped line feed, whose next letters would begin a line after all
 _BLANKS = re.compile(r"(?<=\s)(?=\S)")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import socket
+import socketserver
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -32,14 +35,67 @@ class Store:
             allow_bucket_creation=True,
         )
 
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file, named with its bucket."""
+        with self.system().open_output_stream(name) as target:
+            target.write(content)
+
+    def content(self, folder: str) -> dict[str, bytes]:
+        """The files in a folder of a bucket, by their paths from the folder's parent on."""
+        system = self.system()
+        infos = system.get_file_info(fs.FileSelector(folder, recursive=True))
+        above = len(folder.rpartition("/")[0]) + 1
+        files = (info for info in infos if info.type == fs.FileType.File)
+        return {info.path[above:]: system.open_input_file(info.path).readall() for info in files}
+
     def put(self, capture: Path, bucket: str) -> str:
         """Copies a capture's Parquet files into a bucket. Returns its URL."""
         system = self.system()
         system.create_dir(bucket)
         for file in capture.rglob("*.parquet"):
-            with system.open_output_stream(f"{bucket}/kept/{file.relative_to(capture)}") as target:
-                target.write(file.read_bytes())
+            self.write(f"{bucket}/kept/{file.relative_to(capture)}", file.read_bytes())
         return f"s3://{bucket}/kept"
+
+
+class Meter:
+    """Counts what is fetched through it. `bytes`: of answers so far."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+@contextmanager
+def metered(store: Store) -> Iterator[tuple[Meter, str]]:
+    """Runs a relay before a server within the block: what it has counted, and its endpoint."""
+    meter, port = Meter(), int(store.endpoint.rpartition(":")[2])
+
+    class Relay(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.create_connection(("127.0.0.1", port)) as server:
+                asking = threading.Thread(target=relayed, args=(self.request, server), daemon=True)
+                asking.start()
+                for size in relayed_sizes(server, self.request):
+                    meter.bytes += size
+
+    def relayed(source: socket.socket, target: socket.socket) -> None:
+        for _ in relayed_sizes(source, target):
+            pass
+
+    def relayed_sizes(source: socket.socket, target: socket.socket) -> Iterator[int]:
+        with suppress(OSError):
+            while chunk := source.recv(1 << 16):
+                target.sendall(chunk)
+                yield len(chunk)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads, block_on_close = True, False
+
+    with Server(("127.0.0.1", 0), Relay) as relay:
+        threading.Thread(target=relay.serve_forever, daemon=True).start()
+        yield meter, f"http://127.0.0.1:{relay.server_address[1]}"
+        relay.shutdown()
 
 
 @contextmanager

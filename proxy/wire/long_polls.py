@@ -161,6 +161,6 @@ def _stops_before(data: Buffer, end: int) -> bool:
 
 def has_more(found: Sequence[records.Batch], size: int, end: int) -> bool:
     """True if the log has more than these batches in `size` bytes: later offsets, or the rest of a cut batch."""
-    last = max((batch.last_offset for batch in found), default=None)
-    is_cut = size > (found[-1].end if found else 0)
-    return is_cut or (last is not None and last + 1 < end)
+    if not found:
+        return size > 0
+    return size > found[-1].end or max([batch.last_offset for batch in found]) + 1 < end

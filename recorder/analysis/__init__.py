@@ -22,7 +22,7 @@
     embedded    opens sessions on the embedded engine; embedded_process: starts and ends its process, which is
                 embedded_server
     place       where a capture is, and which engine answers about it, without pyspark
-    job         opens Spark sessions; executor_zip: zips the code for executors
+    job         opens Spark sessions; executor_zip: zips the code for executors; fact_tasks: facts by tasks
     java, master, store    checks that fail sooner and more clearly than Spark would
     screen, output, listing    answers and tables as text
 

@@ -33,6 +33,7 @@ from recorder.analysis.from_facts import fact_rows, stands_on_facts
 from recorder.analysis.scan import (
     Piece,
     Wanted,
+    fact_batches,
     opened_frames,
     opened_together,
     plain_rows,
@@ -223,13 +224,22 @@ def fresh_rows(captured: Captured, decoder: Decoder) -> DataFrame:
 def fact_table(captured: Captured, decoder: Decoder) -> DataFrame:
     """Returns a table of facts: the rows of the chosen time."""
     files = () if captured.facts is None else captured.facts.files.get(decoder.name, ())
-    paths = [path for path, _ in within(files, captured.since_ns, captured.until_ns)]
+    found = [*within(files, captured.since_ns, captured.until_ns)]
+    paths = [path for path, _ in found]
     spark, schema = captured.spark, decoder.table.ddl
     if not paths:
         return spark.createDataFrame([], schema)
+    if paths[0].startswith(SCHEME):
+        # workers reach the bucket as the capture's reader does
+        read = partial(fact_batches, columns=decoder.table.names)
+        return _in_time(captured, by_workers(spark, found, read, schema, is_tiny=captured.is_tiny))
     # without the second option Spark reads names as patterns
     reader = spark.read.schema(schema).options(**CHECKED).option("__globPaths__", "false")
-    found = reader.parquet(*paths)
+    return _in_time(captured, reader.parquet(*paths))
+
+
+def _in_time(captured: Captured, found: DataFrame) -> DataFrame:
+    """The rows of a table of facts within the chosen time."""
     for bound, holds in ((captured.since_ns, ge), (captured.until_ns, le)):
         if bound is not None:
             found = found.filter(holds(F.col(c.AT), F.timestamp_micros(F.lit(bound // 1000))))

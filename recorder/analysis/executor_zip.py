@@ -2,7 +2,8 @@
 
 The data source plans on executors, without this project's driver, so it needs the module that reads times.
 
-Executors import the code from the zip, so no module in it may need files on disk. They also need Python with pyarrow.
+Executors import the code from the zip, so no module in it may need files on disk. They also need Python with pyarrow,
+and with msgspec to make facts, whose markers are read with what reads the log's entries.
 The zip for `spark-submit` has both packages as a whole, because there the driver has no other code.
 """
 
@@ -15,7 +16,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 NAME = "kafka-wiretap"
 # package -> its folders in the zip
-SHIPPED = {"proxy": ("wire", "tools", "schema"), "recorder": ("analysis", "capture", "facts")}
+SHIPPED = {"proxy": ("wire", "tools", "schema", "conversation"), "recorder": ("analysis", "capture", "facts")}
 # package -> single files that these folders need
 FILES = {"proxy": ("files.py", "terminal.py", "units.py"), "recorder": ("moments.py",)}
 

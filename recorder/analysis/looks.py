@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
+from proxy.similar import LIKELY, nearest
 from proxy.terminal import printable
 from recorder.analysis.bodies import Captured
 from recorder.analysis.sources import load
@@ -18,14 +19,22 @@ from recorder.facts import group_rows as g
 # the steps of a member that a group's timeline shows
 _STEPS = (g.JOIN, g.SYNC, g.LEAVE)
 _PARTITION = ("cluster", "group_id", "topic_id", "partition")
+# columns of rebalances that hold ids of members, or the names of static ones
+_MEMBERS = ("members", "joined", "left", "lost")
+# names of groups that a wrong one is compared with
+_NAMES = 10_000
 
 
 class Look(NamedTuple):
-    """One table. `what`: a row of it is this, for the sentence where it has none."""
+    """One table.
+
+    `what`: a row of it is this, for the sentence where it has none; `meant`: the end of that sentence.
+    """
 
     title: str
     what: str
     rows: Callable[[Captured], DataFrame]
+    meant: Callable[[Captured], str] = lambda _: ""
 
 
 def groups() -> Look:
@@ -35,12 +44,20 @@ def groups() -> Look:
 
 def group(name: str) -> dict[str, Look]:
     """One group's rebalances, the steps of its members, and how far behind it is at the end."""
-    shown = printable(name)
+    shown, meant = printable(name), partial(_meant, name=name)
     return {
-        "rebalances": Look("Rebalances", f"rebalance of the group {shown}", partial(_rebalances, name=name)),
-        "steps": Look("Steps of members", f"step of a member of the group {shown}", partial(_steps, name=name)),
-        "lag": Look("Lag at the end", f"commit of the group {shown}", partial(_lag, name=name)),
+        "rebalances": Look("Rebalances", f"rebalance of the group {shown}", partial(_rebalances, name=name), meant),
+        "steps": Look("Steps of members", f"step of a member of the group {shown}", partial(_steps, name=name), meant),
+        "lag": Look("Lag at the end", f"commit of the group {shown}", partial(_lag, name=name), meant),
     }
+
+
+def _meant(found: Captured, name: str) -> str:
+    """The group that was probably meant by a name that no group has."""
+    rows = load(found, "group_events").select("group_id").filter(F.col("group_id").isNotNull()).distinct()
+    names = [row["group_id"] for row in rows.limit(_NAMES).collect()]
+    near = None if name in names else nearest(name, names, likeness=LIKELY)
+    return "" if near is None else f"; did you mean the group {printable(near)}?"
 
 
 def of_transactions() -> Look:
@@ -87,7 +104,9 @@ def _groups(found: Captured) -> DataFrame:
 
 
 def _rebalances(found: Captured, name: str) -> DataFrame:
-    rows = load(found, "rebalances").filter(F.col("group_id") == name).orderBy("from_at", "generation")
+    rows = load(found, "rebalances").filter(F.col("group_id") == name).crossJoin(_client_ids(found, name))
+    for column in _MEMBERS:
+        rows = rows.withColumn(column, F.transform(column, _by_client_id))
     shown = (
         "from_at",
         "generation",
@@ -100,7 +119,21 @@ def _rebalances(found: Captured, name: str) -> DataFrame:
         "reasons",
         "assignor",
     )
-    return rows.select(*shown)
+    return rows.orderBy("from_at", "generation").select(*shown)
+
+
+def _client_ids(found: Captured, name: str) -> DataFrame:
+    """One row with the map `client_ids`: client ids of a group's members, by their ids and by static members' names."""
+    steps = load(found, "group_events").filter((F.col("group_id") == name) & F.col("client_id").isNotNull())
+    ids = steps.select(F.explode(F.array("member_id", "instance_id")).alias("id"), "client_id", "at")
+    each = ids.filter(F.col("id").isNotNull()).groupBy("id").agg(F.max_by("client_id", "at").alias("client_id"))
+    return each.agg(F.map_from_entries(F.collect_list(F.struct("id", "client_id"))).alias("client_ids"))
+
+
+def _by_client_id(member: Column) -> Column:
+    """A member as people know it: its client id, with the member's id beside it."""
+    client = F.col("client_ids")[member]
+    return F.when(client.isNotNull(), F.concat(client, F.lit(" ("), member, F.lit(")"))).otherwise(member)
 
 
 def _steps(found: Captured, name: str) -> DataFrame:

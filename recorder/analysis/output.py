@@ -48,8 +48,12 @@ def lines(found: DataFrame, form: str) -> Iterator[str]:
         yield json.dumps(_plain(row)) if form == "json" else _csv(map(_text, row))
 
 
-def table(found: DataFrame, title: str, width: int, limit: int) -> tuple[RenderableType | None, str]:
+def table(
+    found: DataFrame, title: str, width: int, limit: int, all_rows: str = "--format json"
+) -> tuple[RenderableType | None, str]:
     """Returns the first `limit` rows as a table, and a line about further rows; the line is empty if there are none.
+
+    `all_rows`: the option that prints them all.
 
     None: there is no row at all. Times are short; the title names their day if all are of one day. A note
     names the value of columns that are left out because all rows have the same one.
@@ -63,7 +67,7 @@ def table(found: DataFrame, title: str, width: int, limit: int) -> tuple[Rendera
     columns = _columns(kinds, cells)
     if len(days) == 1:
         title = ", ".join(filter(None, [title, *days]))
-    more = f"the first {count(limit, 'row')}: --limit shows more, --format json all" if len(rows) > limit else ""
+    more = f"the first {count(limit, 'row')}: --limit shows more, {all_rows} all" if len(rows) > limit else ""
     return fitted(title, columns, cells, width), more
 
 
@@ -127,5 +131,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return b64encode(value).decode()
     if isinstance(value, datetime):
-        return value.isoformat()
+        # a session's times are UTC
+        return f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
     return value if isinstance(value, str | int | float | bool | None) else str(value)

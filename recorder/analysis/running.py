@@ -221,11 +221,7 @@ def _answer(spark: SparkSession, place: Place, question: Callable[[Captured], An
 
 def _without_facts(text: str, facts: FactFiles) -> list[str]:
     """Returns the files of frames with facts that an error names, or that have gone: their frames are opened then."""
-    return [
-        file
-        for file, tables in facts.items()
-        if any(path in text or not os.path.exists(path) for path in tables.values())
-    ]
+    return [file for file, tables in facts.items() if any(path in text or _has_gone(path) for path in tables.values())]
 
 
 def _gone(place: Place) -> list[str]:

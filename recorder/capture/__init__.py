@@ -46,6 +46,7 @@
 
     facts
     fact_files       the files of facts beside those of frames, and the markers by which they count
+    bucket_facts     the same in a bucket: copied from it, published in it
     fact_maker       makes the facts of files of frames; the compactor's child, which `fact_child` looks after
 
     for readers

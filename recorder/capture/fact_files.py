@@ -45,7 +45,7 @@ MAX_MARKER = 1 << 20
 # the number of a marker whose facts are yet to be made
 _UNMADE = -1
 _HASHED_BYTES = 1 << 20
-_HOUR = re.compile(rf"{c.DATE}=\d{{4}}-\d\d-\d\d/{c.HOUR}=\d\d")
+HOUR = re.compile(rf"{c.DATE}=\d{{4}}-\d\d-\d\d/{c.HOUR}=\d\d")
 
 
 class State(StrEnum):
@@ -82,6 +82,16 @@ class Marker(Struct, frozen=True):
 
 
 _MARKERS: Decoder[Marker] = Decoder(Marker)
+
+
+def void_marker(stem: Stem) -> bytes:
+    """A marker that counts for nothing: the stem's facts are yet to be made."""
+    return encode(Marker(_UNMADE, {hour_key(file): HourFacts(0, "", {}) for file in stem.files}))
+
+
+def state_of_number(number: int) -> State:
+    """What a marker's number tells of its facts."""
+    return State.CURRENT if number == NUMBER else State.MISSING if number == _UNMADE else State.OTHER_NUMBER
 
 
 class Stem(NamedTuple):
@@ -146,8 +156,8 @@ def state_of(folder: Path, stem: Stem, *, checked: bool = False, tables: Collect
 
 
 def _state(facts: Folder, stem: Stem, marker: Marker, made_ns: int) -> State:
-    if marker.number != NUMBER:
-        return State.MISSING if marker.number == _UNMADE else State.OTHER_NUMBER
+    if (state := state_of_number(marker.number)) is not State.CURRENT:
+        return state
     for file in stem.files:
         hour = marker.hours.get(hour_key(file))
         if hour is None or not _is_of(hour, file.path, made_ns):
@@ -240,8 +250,7 @@ def forget(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep) -> N
     Errors: OSError.
     """
     before_step("void marker")
-    hours = {hour_key(file): HourFacts(0, "", {}) for file in stem.files}
-    done.replace(stem.name, encode(Marker(_UNMADE, hours)), mode=0o666)
+    done.replace(stem.name, void_marker(stem), mode=0o666)
     with Folder.at(folder) as capture, capture.folder(FACTS_FOLDER) as facts:
         for file in stem.files:
             for table, hour in _table_hours(facts, hour_key(file)):
@@ -272,7 +281,7 @@ def forget_gone(folder: Path, done: Folder, stems: Iterable[Stem]) -> None:
 
 def _remove_hour(facts: Folder, hour: str, name: str) -> None:
     """Removes the files of one hour's facts. A marker may come from anywhere: what names no hour is passed over."""
-    if _HOUR.fullmatch(hour):
+    if HOUR.fullmatch(hour):
         for _, opened in _table_hours(facts, hour):
             opened.remove(name)
             opened.remove(hidden(name))

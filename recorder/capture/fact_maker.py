@@ -20,9 +20,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ from proxy.files import Folder
 from proxy.terminal import harmless
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
+from recorder.capture.bucket_facts import forget_gone_in, publish_in, state_in
 from recorder.capture.fact_child import BEGUN, FAILED, MADE
 from recorder.capture.fact_files import (
     HourFacts,
@@ -50,7 +52,8 @@ from recorder.capture.fact_files import (
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.partitions import FACTS_FOLDER, hidden
 from recorder.capture.reader import CaptureFile, row_count, row_groups
-from recorder.capture.remote import Place, size_of
+from recorder.capture.remote import Place, S3Path, size_of
+from recorder.capture.remote import reason_of as reason_of_store
 from recorder.capture.storage import BeforeStep, TableFile, ignore_step
 from recorder.facts.rows import KIND, LARGEST_BODY, Decoder, DecoderIndex, decoded_together, unopened
 from recorder.facts.schema import arrow_type
@@ -59,7 +62,7 @@ from recorder.facts.tables import NUMBER, TABLES
 # rows and bytes of facts that wait in memory until they are a row group
 MAX_ROWS, MAX_BYTES = 128 * 1024, 32 << 20
 # rows of frames that are decoded at a time
-BATCH_ROWS = 8192
+BATCH_ROWS = 4096
 # the key of a file's metadata that holds the facts' number
 NUMBER_KEY = b"kafka_wiretap.facts"
 # The memory of the compactor's child: a row group of frames takes 64 MiB, and what may be made of one frame is bounded
@@ -89,17 +92,14 @@ class Failure(NamedTuple):
 
 def missing(folder: Place, into: Path | None = None, *, checked: bool = False) -> Iterator[tuple[Stem, State]]:
     """The stems whose facts are to be made, and why. Args: as of `make_missing`. Errors: as of `reader.files`."""
+    place = into or folder
     for stem in stems(folder):
-        state = state_of(_place(folder, into), stem, checked=checked)
+        if isinstance(place, S3Path):
+            state = state_in(place, stem, checked=checked)
+        else:
+            state = state_of(place, stem, checked=checked)
         if state is not State.CURRENT:
             yield stem, state
-
-
-def _place(folder: Place, into: Path | None) -> Path:
-    """The folder whose `facts` are meant."""
-    place = into or folder
-    assert isinstance(place, Path)
-    return place
 
 
 def make(folder: Path, done: Folder, stem: Stem, before_step: BeforeStep = ignore_step) -> Made:
@@ -217,9 +217,12 @@ class _FactFile:
 
 def reason_of(error: Exception) -> str:
     """Why a stem has no facts, in one line."""
-    return " ".join(f"{error}".split()) or type(error).__name__
+    text = reason_of_store(error) if isinstance(error, OSError) else " ".join(f"{error}".split())
+    return text or type(error).__name__
 
 
+# Makes the facts of stems of a capture, and tells what became of each.
+Elsewhere = Callable[[Place, Sequence[Stem]], Iterator[tuple[Stem, Made | str]]]
 # what a stem costs at most: frames that can't be read, a full disk, too little memory
 FAILURES = (DamagedFileError, UnknownFormatError, OverBudget, OSError, MemoryError, pa.ArrowException)
 
@@ -236,29 +239,29 @@ def make_missing(
     processes: int = 1,
     into: Path | None = None,
     checked: bool = False,
+    elsewhere: Elsewhere | None = None,
 ) -> list[Failure]:
     """Makes all facts that are missing, but those of the stems `leave_out`. Returns those that could not be made.
 
     Args:
         folder: the capture.
-        into: the folder whose `facts` they become; None: the capture itself, which then is a folder.
+        into: the folder whose `facts` they become; None: the capture itself.
         checked: whether the bytes of facts that are there are looked at, too.
         say: called with (BEGUN, stem, None), (MADE, stem, Made) and (FAILED, stem, reason).
         processes: 1: this process makes them. More: so many children, whose memory is bounded.
-    Errors: Busy; as of `reader.files`; OSError for a folder that can't be written.
+        elsewhere: what makes them in place of processes here.
+    Errors: Busy; as of `reader.files`; OSError for a place that can't be written.
     """
     failures: list[Failure] = []
-    place = _place(folder, into)
-    with closing(open_facts(place)) as done:
-        if not done.lock():
-            raise Busy(f"another process makes facts of {folder}")
-        forget_gone(place, done, stems(folder))
-        todo = [stem for stem, _ in missing(folder, place, checked=checked) if stem.name not in leave_out]
-        outcomes = (
-            _one_by_one(place, done, todo, say)
-            if processes == 1 or not todo
-            else _by_children(place, todo, say, processes)
-        )
+    place = into or folder
+    with _to_be_made(place, stems(folder)):
+        todo = [stem for stem, _ in missing(folder, into, checked=checked) if stem.name not in leave_out]
+        if elsewhere is not None:
+            outcomes = elsewhere(place, todo) if todo else iter(())
+        elif processes == 1 or not todo:
+            outcomes = _one_by_one(place, todo, say)
+        else:
+            outcomes = _by_children(place, todo, say, processes)
         for stem, outcome in outcomes:
             if isinstance(outcome, Made):
                 say(MADE, stem.name, outcome)
@@ -268,29 +271,58 @@ def make_missing(
     return failures
 
 
+@contextmanager
+def _to_be_made(place: Place, every: Sequence[Stem]) -> Iterator[None]:
+    """Removes what counts for nothing any more. Within the block no other process makes facts of a folder.
+
+    Errors: Busy; OSError.
+    """
+    if isinstance(place, S3Path):
+        forget_gone_in(place, every)
+        yield
+        return
+    with closing(open_facts(place)) as done:
+        if not done.lock():
+            raise Busy(f"another process makes facts of {place}")
+        forget_gone(place, done, every)
+        yield
+
+
 def _one_by_one(
-    folder: Path, done: Folder, todo: Sequence[Stem], say: Callable[[str, str, Any], None]
+    place: Place, todo: Sequence[Stem], say: Callable[[str, str, Any], None]
 ) -> Iterator[tuple[Stem, Made | str]]:
     for stem in todo:
         say(BEGUN, stem.name, None)
-        yield stem, _made_or_reason(folder, done, stem)
+        yield stem, made_or_reason(place, stem)
 
 
-def _made_or_reason(folder: Path, done: Folder, stem: Stem) -> Made | str:
+def made_or_reason(place: Place, stem: Stem) -> Made | str:
+    """Makes a stem's facts, and publishes them in a capture; or tells why it can't.
+
+    `place`: the capture. Of a folder, the caller or a process above it has locked the facts.
+    """
     try:
-        return make(folder, done, stem)
+        if not isinstance(place, S3Path):
+            with closing(open_facts(place)) as done:
+                return make(place, done, stem)
+        with TemporaryDirectory(prefix="kafka-wiretap-facts-") as name:
+            scratch = Path(name)
+            with closing(open_facts(scratch)) as done:
+                made = make(scratch, done, stem)
+            publish_in(place, stem, scratch)
+            return made
     except FAILURES as error:
         return reason_of(error)
 
 
 def _by_children(
-    folder: Path, todo: Sequence[Stem], say: Callable[[str, str, Any], None], processes: int
+    place: Place, todo: Sequence[Stem], say: Callable[[str, str, Any], None], processes: int
 ) -> Iterator[tuple[Stem, Made | str]]:
     """Each stem by one of several processes. If a stem ends its process, the others' stems are made one at a time."""
     left = {stem.name: stem for stem in todo}
     try:
         with _children(min(processes, len(todo))) as pool:
-            running = {pool.submit(_made_by_child, folder, stem): stem for stem in todo}
+            running = {pool.submit(made_or_reason, place, stem): stem for stem in todo}
             for future in as_completed(running):
                 outcome = future.result()
                 del left[running[future].name]
@@ -301,18 +333,13 @@ def _by_children(
         say(BEGUN, stem.name, None)
         try:
             with _children(1) as pool:
-                yield stem, pool.submit(_made_by_child, folder, stem).result()
+                yield stem, pool.submit(made_or_reason, place, stem).result()
         except BrokenProcessPool:
             yield stem, "its frames ended the process that read them"
 
 
 def _children(processes: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_bound_memory)
-
-
-def _made_by_child(folder: Path, stem: Stem) -> Made | str:
-    with closing(open_facts(folder)) as done:
-        return _made_or_reason(folder, done, stem)
 
 
 def _bound_memory() -> None:

@@ -4,8 +4,8 @@ Used by `reader` and by commands that take such URLs. pyarrow speaks S3. It find
 AWS_ACCESS_KEY_ID and so on, a profile, a machine's role. AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL names another store
 than Amazon's. Each process opens its own connection, when it needs one.
 
-`S3Path` has the part of `pathlib.Path` that readers use. Published files never change, so a size is asked for only
-once.
+`S3Path` has the part of `pathlib.Path` that readers use, and what facts are published by. Published files never change,
+so a size is asked for only once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import io
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -68,9 +69,22 @@ class S3Path:
         """This path: a URL is always absolute."""
         return self
 
-    def open(self, _mode: str = "rb") -> Any:
-        """The file, opened for reading. Errors: OSError."""
+    def open(self, mode: str = "rb") -> Any:
+        """The file, opened for reading, or for writing ("wb"): it is there once it is closed. Errors: OSError."""
+        if mode == "wb":
+            _SIZES.pop(str(self), None)
+            return file_system().open_output_stream(str(self.key))
         return io.BufferedReader(_Blocks(file_system().open_input_file(str(self.key))), 1)
+
+    def remove(self) -> None:
+        """Removes the file, if it is there. Errors: OSError."""
+        _SIZES.pop(str(self), None)
+        with suppress(FileNotFoundError):
+            file_system().delete_file(str(self.key))
+
+    def names(self) -> list[str]:
+        """The names of the files in the folder, sorted; none if it is missing. Errors: OSError."""
+        return [info.base_name for info in _listed(self, "") if info.size is not None]
 
 
 class _Blocks(io.RawIOBase):

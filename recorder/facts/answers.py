@@ -93,8 +93,8 @@ def read_values(frame: Frame, values: Values, found: Iterable[Place]) -> tuple[l
     codes = [code for code in (values.get("error_code"), *(place.code for place in found)) if code]
     if frame.api_key == keys.PRODUCE:
         return codes, None, values.get("throttle_time_ms")
-    stops = map(_has_more, (place for place in found if place.records))
-    wait = shown(stops, bool(codes), any(place.records for place in found))
+    filled = [place for place in found if place.records]
+    wait = shown(map(_has_more, filled), bool(codes), bool(filled))
     return codes, wait.value, values.get("throttle_time_ms")
 
 

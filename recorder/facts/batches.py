@@ -44,12 +44,16 @@ _OWN = (
     Column("is_transactional", "boolean", "whether it is part of a transaction"),
     Column("is_control", "boolean", "whether a broker wrote it: the end of a transaction, a change of leader"),
     Column("timestamp_type", "string", "`create`, `log_append`; `none` in magic 0"),
-    Column("base_timestamp_ms", "bigint", "the time of its first record, or the delete horizon"),
-    Column("max_timestamp_ms", "bigint", "the latest time of its records"),
-    Column("producer_id", "bigint", "null without idempotence"),
-    Column("producer_epoch", "smallint", "null without idempotence"),
-    Column("base_sequence", "int", "the sequence of its first record; null without idempotence"),
-    Column("leader_epoch", "int", "the epoch of the leader that appended it; null in requests"),
+    Column(
+        "base_timestamp_ms", "bigint", "the time of its first record, or the delete horizon", is_never_negative=True
+    ),
+    Column("max_timestamp_ms", "bigint", "the latest time of its records", is_never_negative=True),
+    Column("producer_id", "bigint", "null without idempotence", is_never_negative=True),
+    Column("producer_epoch", "smallint", "null without idempotence", is_never_negative=True),
+    Column(
+        "base_sequence", "int", "the sequence of its first record; null without idempotence", is_never_negative=True
+    ),
+    Column("leader_epoch", "int", "the epoch of the leader that appended it; null in requests", is_never_negative=True),
     Column("crc", "bigint", "the checksum that the header tells: equal batches have equal ones"),
     Column(
         "is_intact",
@@ -99,17 +103,12 @@ def _row(frame: Frame, data: bytes, batch: Batch) -> tuple[Any, ...]:
         batch.count,
         batch.end - batch.start,
         *_kind(batch),
-        *(
-            None if number < 0 else number
-            for number in (
-                batch.base_timestamp,
-                batch.max_timestamp,
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_sequence,
-                batch.leader_epoch,
-            )
-        ),
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.leader_epoch,
         batch.crc,
         _is_intact(data, batch) if is_kept else None,
         *(_folded(data, batch) if is_kept else (None, None)),

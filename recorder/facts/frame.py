@@ -84,6 +84,10 @@ class Opened(NamedTuple):
     body: int
 
 
+# the constructor of a named tuple is a Python function, which takes three times as long
+_as_opened: Callable[[type[Opened], tuple[object, ...]], Opened] = tuple.__new__
+
+
 class _Made(NamedTuple):
     """The result of a shared function, or why it failed. `price`: bytes of values, which `payer` has paid."""
 
@@ -91,6 +95,9 @@ class _Made(NamedTuple):
     reason: str | None
     price: int
     payer: Budget
+
+
+_as_made: Callable[[type[_Made], tuple[object, ...]], _Made] = tuple.__new__
 
 
 def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget], Result]:
@@ -103,23 +110,28 @@ def shared(make: Callable[[Frame, Budget], Result]) -> Callable[[Frame, Budget],
     def made(frame: Frame, budget: Budget) -> Result:
         before = frame.shared_results.get(make)
         if before is None:
-            before = frame.shared_results[make] = _make(make, frame, budget)
-        elif before.payer is not budget and not budget.values.try_take(before.price):
+            return _make(make, frame, budget)
+        found, reason, price, payer = before
+        if payer is not budget and not budget.values.try_take(price):
             raise Unreadable(Unread.TOO_LARGE)
-        if before.reason is not None:
-            raise Unreadable(before.reason)
-        result: Result = before.result
+        if reason is not None:
+            raise Unreadable(reason)
+        result: Result = found
         return result
 
     return made
 
 
-def _make(make: Callable[[Frame, Budget], Any], frame: Frame, budget: Budget) -> _Made:
-    left = budget.values.left
+def _make(make: Callable[[Frame, Budget], Result], frame: Frame, budget: Budget) -> Result:
+    values = budget.values
+    left = values.left
     try:
-        return _Made(make(frame, budget), None, left - budget.values.left, budget)
+        result = make(frame, budget)
     except Unreadable as error:
-        return _Made(None, error.reason, 0, budget)
+        frame.shared_results[make] = _Made(None, error.reason, 0, budget)
+        raise
+    frame.shared_results[make] = _as_made(_Made, (result, None, left - values.left, budget))
+    return result
 
 
 def opened(frame: Frame, budget: Budget) -> Values:
@@ -151,7 +163,7 @@ def _opened(frame: Frame, version: int, budget: Budget) -> Opened:
     if len(data) <= _SMALL and most <= allowance.left:
         # the most that its values can take: to count them would take longer than to read them
         allowance.take(most)
-        return Opened(codec.decode(data, body)[0], codec, body)
+        return _as_opened(Opened, (codec.decode(data, body)[0], codec, body))
     return Opened(codec.decode(data, body, budget=budget)[0], codec, body)
 
 

@@ -29,6 +29,8 @@ FRAME_BUDGET = 512 << 20
 LARGEST_BODY = 64 << 20
 # about the most bytes of keys and values in a batch of rows; the most rows in it
 MAX_BYTES, MAX_ROWS = 16 << 20, 16_384
+# bytes of a column that are made Python values at a time
+_CACHED_BYTES = 1 << 17
 # the rows of frames of at most this many bytes are kept for frames of the same bytes, and of how many
 _SMALL, _KEPT = 256, 4096
 # groups, and rows in a group, of such a frame
@@ -89,7 +91,7 @@ class Group(NamedTuple):
     size: int = 0
 
 
-Read = Callable[[Frame, Budget], Iterator[Group]]
+Read = Callable[[Frame, Budget], Iterable[Group]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,16 +258,14 @@ def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
             continue
         key = None if frame is None else repeats.key(frame)
         groups = None if key is None else repeats.groups(key)
-        is_new = groups is None
-        kept: list[tuple[Decoder, Group]] = []
-        for decoder, group in _groups(decoders, frame, index.unfold_nothing) if groups is None else groups:
+        made = _groups(decoders, frame, index.unfold_nothing) if groups is None else groups
+        if key is not None and groups is None:
+            made = [*made]
+            repeats.keep(key, made)
+        for decoder, group in made:
             mine = gathered[decoder.name]
-            if key is not None and is_new:
-                kept.append((decoder, group))
             if mine.add(at, group):
                 yield decoder, mine.taken()
-        if key is not None and is_new:
-            repeats.keep(key, kept)
     for decoder in index.decoders:
         if gathered[decoder.name].rows:
             yield decoder, gathered[decoder.name].taken()
@@ -281,8 +281,9 @@ def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Fr
         if data is not None:
             # Spark's own reader leaves dropped spans as they are
             whole = data if dropped is None else _whole(data, dropped, stored)
+            hidden = masked_from(masked) if masked else None
             cut = note is not None and is_cut(note)
-            frame = Frame(side, dialect, key, version, whole, masked_from(masked), cut, dropped is not None)
+            frame = Frame(side, dialect, key, version, whole, hidden, cut, dropped is not None)
         yield index.of(side, dialect, key, version), frame
 
 
@@ -295,10 +296,11 @@ def _whole(kept: bytes, dropped: Any, stored: int) -> bytes:
 
 
 def _values(column: Any) -> Iterable[Any]:
-    """The column's Python values; one by one if all of them would take much memory."""
+    """The column's Python values, made as they are read: as many at a time as a processor's cache holds."""
     if column.null_count == len(column):
         return repeat(None, len(column))
-    return column.to_pylist() if column.nbytes <= MAX_BYTES else (value.as_py() for value in column)
+    step = max(len(column) * _CACHED_BYTES // max(column.nbytes, 1), 1)
+    return chain.from_iterable(column.slice(at, step).to_pylist() for at in range(0, len(column), step))
 
 
 def frame_of(row: Mapping[str, Any]) -> Frame:
@@ -316,13 +318,13 @@ def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None
 
 def _groups(decoders: Sequence[Decoder], frame: Frame | None, unfold_nothing: bool) -> Iterator[tuple[Decoder, Group]]:
     """Yields the frame's groups. If a decoder can't read it to its end, a row with the reason comes last."""
-    shared_budget = Budget(FRAME_BUDGET)
+    budget = Budget(FRAME_BUDGET)
     for decoder in decoders:
         if frame is None:
             yield decoder, unread(decoder, Unread.OMITTED.value)
             continue
         try:
-            for group in decoder.read(frame, shared_budget if unfold_nothing else Budget(FRAME_BUDGET)):
+            for group in decoder.read(frame, budget if unfold_nothing else Budget(FRAME_BUDGET)):
                 yield decoder, group
         except Unreadable as error:
             yield decoder, unread(decoder, error.reason)
@@ -352,11 +354,13 @@ class _Gathered:
 
         `frame`: the number of the group's frame in its batch.
         """
-        if group.rows:
-            self.rows += group.rows
-            self._groups.append(group)
-            self._frames.append(frame)
-            self._size += group.size
+        _, rows, _, size = group
+        if not rows:
+            return False
+        self.rows += rows
+        self._groups.append(group)
+        self._frames.append(frame)
+        self._size += size
         return len(self.rows) >= MAX_ROWS or self._size >= MAX_BYTES
 
     def taken(self) -> Any:

@@ -10,7 +10,6 @@ of its session. What other frames must tell (an id's name, a session's partition
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from proxy.wire import keys
@@ -64,37 +63,39 @@ _NO_REQUEST = (None,) * 4
 _NO_COUNTS = (None,) * 8
 
 
-def _read_frame(frame: Frame, budget: Budget) -> Iterator[Group]:
+def _read_frame(frame: Frame, budget: Budget) -> tuple[Group]:
     """The single row of a frame. Errors: Unreadable."""
     is_kafka = frame.dialect == Dialect.KAFKA
-    if frame.side == RESPONSE and is_kafka and frame.api_key in _BY_VALUES and frame.masked_from is None:
-        yield from _read_opened(frame, budget)
-    elif frame.side == RESPONSE:
-        answered, unread = _answered(frame, budget)
-        counted = None
-        if is_kafka and unread is None and frame.api_key in PARTITION_APIS:
-            try:
-                counted = len(places(frame, budget))
-            except Unreadable as error:
-                # the codes were found before what can't be read
-                yield Group((), [(*answered, *_NO_COUNTS, error.reason)], unread)
-                return
-        yield Group((), [(*answered, counted, None, None, None, *_NO_REQUEST, None)], unread)
-    elif is_kafka:
-        yield Group((), [(*_NO_ANSWER, *_asked(frame, budget), None)])
-    else:
-        yield Group((), [(*_NO_ANSWER, *_NO_COUNTS, None)])
+    if frame.side == RESPONSE:
+        if is_kafka and frame.api_key in _BY_VALUES and frame.masked_from is None:
+            row, unread = _opened_answer(frame, budget)
+        else:
+            row, unread = _other_answer(frame, budget, is_kafka and frame.api_key in PARTITION_APIS)
+        return (Group((), [row], unread),)
+    return (Group((), [(*_NO_ANSWER, *(_asked(frame, budget) if is_kafka else _NO_COUNTS), None)]),)
 
 
-def _read_opened(frame: Frame, budget: Budget) -> Iterator[Group]:
-    """The row of an answer to Produce or Fetch, by its values, which other tables need too."""
+def _other_answer(frame: Frame, budget: Budget, has_partitions: bool) -> tuple[tuple[Any, ...], str | None]:
+    """The row of an answer that is opened only to count its partitions; and why its codes are unknown."""
+    answered, unread = _answered(frame, budget)
+    counted = None
+    if has_partitions and unread is None:
+        try:
+            counted = len(places(frame, budget))
+        except Unreadable as error:
+            # the codes were found before what can't be read
+            return (*answered, *_NO_COUNTS, error.reason), unread
+    return (*answered, counted, None, None, None, *_NO_REQUEST, None), unread
+
+
+def _opened_answer(frame: Frame, budget: Budget) -> tuple[tuple[Any, ...], str | None]:
+    """The row of an answer to Produce or Fetch, by its values, which other tables need too; else as `_other_answer`."""
     try:
         values, found = contents(frame, budget)
     except Unreadable as error:
         # its codes may stand before what can't be read
         answered, unread = _answered(frame, budget)
-        yield Group((), [(*answered, *_NO_COUNTS, error.reason)], unread)
-        return
+        return (*answered, *_NO_COUNTS, error.reason), unread
     unread = None
     try:
         codes, wait, throttle = read_values(frame, values, found)
@@ -103,7 +104,7 @@ def _read_opened(frame: Frame, budget: Budget) -> Iterator[Group]:
         # a batch is no batch: the codes are known, the wait is not
         answered, unread = _answered(frame, budget)
     told = len(found), None, values.get("session_id"), values.get("error_code")
-    yield Group((), [(*answered, *told, *_NO_REQUEST, None)], unread)
+    return (*answered, *told, *_NO_REQUEST, None), unread
 
 
 def _answered(frame: Frame, budget: Budget) -> tuple[tuple[Any, ...], str | None]:

@@ -17,7 +17,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from proxy.wire.language import Field
 from proxy.wire.places import FORGOTTEN
-from recorder.facts.frame import REQUEST, RESPONSE, Frame, Unreadable, none_if_negative, why
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, Unreadable, why
 from recorder.facts.rows import Decoder, FrameSelector, Group
 from recorder.facts.schema import Column
 from recorder.facts.topics import PARTITION_APIS, PLACE, Place, contents, forgotten
@@ -31,6 +31,8 @@ _OFFSETS = (
     "committed_offset",
     "offset",
 )
+# -1 stands for none on the wire
+_NONE_BELOW_0 = True
 _OWN = (
     *PLACE,
     Column("error_code", "smallint", "the answer's code for this partition; null in requests"),
@@ -40,13 +42,20 @@ _OWN = (
         "bigint",
         "records in these batches, without markers of transactions; null if only decompressing would tell",
     ),
-    Column("fetch_offset", "bigint", "the first offset asked for"),
-    Column("log_start_offset", "bigint", "the partition's first offset"),
-    Column("high_watermark", "bigint", "the offset after the last one that consumers see"),
-    Column("last_stable_offset", "bigint", "the first offset of an open transaction, else the high watermark"),
-    Column("base_offset", "bigint", "the offset of the first record produced"),
-    Column("committed_offset", "bigint", "the offset that the group committed"),
-    Column("offset", "bigint", "the offset that ListOffsets found, or up to which DeleteRecords deletes"),
+    Column("fetch_offset", "bigint", "the first offset asked for", _NONE_BELOW_0),
+    Column("log_start_offset", "bigint", "the partition's first offset", _NONE_BELOW_0),
+    Column("high_watermark", "bigint", "the offset after the last one that consumers see", _NONE_BELOW_0),
+    Column(
+        "last_stable_offset",
+        "bigint",
+        "the first offset of an open transaction, else the high watermark",
+        _NONE_BELOW_0,
+    ),
+    Column("base_offset", "bigint", "the offset of the first record produced", _NONE_BELOW_0),
+    Column("committed_offset", "bigint", "the offset that the group committed", _NONE_BELOW_0),
+    Column(
+        "offset", "bigint", "the offset that ListOffsets found, or up to which DeleteRecords deletes", _NONE_BELOW_0
+    ),
     Column(
         "timestamp_ms",
         "bigint",
@@ -55,14 +64,14 @@ _OWN = (
     Column("group_id", "string", "the group, if the message names one"),
     Column("transactional_id", "string", "the transactional id, if the message names one"),
     Column("acks", "smallint", "the acks that a Produce request asks for"),
-    Column("producer_id", "bigint", "the producer of its first record batch; null without idempotence"),
-    Column("producer_epoch", "smallint", "that producer's epoch"),
-    Column("base_sequence", "int", "the sequence of that batch's first record: a retry has the same"),
+    Column("producer_id", "bigint", "the producer of its first record batch; null without idempotence", _NONE_BELOW_0),
+    Column("producer_epoch", "smallint", "that producer's epoch", _NONE_BELOW_0),
+    Column("base_sequence", "int", "the sequence of that batch's first record: a retry has the same", _NONE_BELOW_0),
 )
 # what only facts say of a partition
 _FURTHER = (
-    Column("leader_epoch", "int", "the leader's epoch, as the message says it"),
-    Column("leader", "int", "the leader's node id, if an answer corrects the client's"),
+    Column("leader_epoch", "int", "the leader's epoch, as the message says it", _NONE_BELOW_0),
+    Column("leader", "int", "the leader's node id, if an answer corrects the client's", _NONE_BELOW_0),
     Column("isolation_level", "smallint", "of requests: 1 for a reader of committed records; null: no such field"),
     Column("control_offsets", "array<bigint>", "the offsets of the control batches in an answer; null: none"),
     Column("is_forgotten", "boolean", "whether a Fetch takes the partition out of its session"),
@@ -71,10 +80,13 @@ _EPOCHS = ("current_leader_epoch", "committed_leader_epoch", "leader_epoch")
 
 
 class _Shape(NamedTuple):
-    """What the partitions of a message may have, in any version: the names of _OFFSETS (None: no such field), ..."""
+    """What the partitions of a message may have, in any version.
 
-    offsets: tuple[str | None, ...]
-    epoch: str | None
+    `offsets`: the names of _OFFSETS; `epoch`: the name of the leader's epoch; "" for those that the message lacks.
+    """
+
+    offsets: tuple[str, ...]
+    epoch: str
     has_group: bool
     has_transaction: bool
 
@@ -83,9 +95,9 @@ class _Shape(NamedTuple):
 def _shape(side: MessageKind, api_key: int) -> _Shape:
     message = apis.message(side, api_key)
     names = {*_names(message.fields if message else ())}
-    offsets = tuple(name if name in names else None for name in _OFFSETS)
+    offsets = tuple(name if name in names else "" for name in _OFFSETS)
     has_transaction = not names.isdisjoint(("transactional_id", "v3_and_below_transactional_id"))
-    epoch = next((name for name in _EPOCHS if name in names), None)
+    epoch = next((name for name in _EPOCHS if name in names), "")
     return _Shape(offsets, epoch, "group_id" in names, has_transaction)
 
 
@@ -95,15 +107,14 @@ def _names(fields: Iterable[Field]) -> Iterator[str]:
         yield from _names(field.fields)
 
 
-def read(frame: Frame, budget: Budget) -> Iterator[Group]:
+def read(frame: Frame, budget: Budget) -> list[Group]:
     """The partitions that the frame names; none of a frame with a batch that can't be read. Errors: Unreadable."""
     if frame.dialect == Dialect.KAFKA_07:
-        yield Group((), [_row_of_07(part, len(_OWN)) for part in parts_of_07(frame)])
-        return
+        return [Group((), [_row_of_07(part, len(_OWN)) for part in parts_of_07(frame)])]
     values, found = contents(frame, budget)
     _check_batches(frame, found)
     shape = _shape(frame.side, frame.api_key)
-    yield Group((), [_row(values, place, shape) for place in found])
+    return [Group((), [_row(values, place, shape) for place in found])]
 
 
 def read_facts(frame: Frame, budget: Budget) -> Iterator[Group]:
@@ -130,12 +141,11 @@ def _check_batches(frame: Frame, found: Iterable[Place]) -> None:
 
 def _further(place: Place, isolation: int | None, shape: _Shape) -> tuple[Any, ...]:
     values = place.values
-    epoch = None if shape.epoch is None else values.get(shape.epoch)
     leader = values.get("current_leader")
     controls = [one.last_offset for one in place.batches.found if one.control] if place.records else None
     if leader:
-        return none_if_negative(leader["leader_epoch"]), none_if_negative(leader["leader_id"]), None, controls or None
-    return none_if_negative(epoch), None, isolation, controls or None
+        return leader["leader_epoch"], leader["leader_id"], None, controls or None
+    return values.get(shape.epoch), None, isolation, controls or None
 
 
 def _row(of_frame: Mapping[str, Any], place: Place, shape: _Shape) -> tuple[Any, ...]:
@@ -149,14 +159,11 @@ def _row(of_frame: Mapping[str, Any], place: Place, shape: _Shape) -> tuple[Any,
     if old:
         # ListOffsets 0 lists offsets, the latest one first
         values = {**values, "offset": old[0]}
-    offsets = [
-        None if name is None or (found := values.get(name)) is None or found < 0 else found for name in shape.offsets
-    ]
     return (
         *place.named,
         place.code,
         *_records(place),
-        *offsets,
+        *map(values.get, shape.offsets),
         values.get("timestamp"),
         group,
         transaction,
@@ -170,10 +177,7 @@ def _producer(place: Place) -> tuple[int | None, ...]:
     if not place.records or not place.batches.found:
         return None, None, None
     first = place.batches.found[0]
-    if first.producer_id < 0 and first.producer_epoch < 0 and first.base_sequence < 0:
-        return None, None, None
-    producer = first.producer_id, first.producer_epoch, first.base_sequence
-    return producer if min(producer) >= 0 else tuple(map(none_if_negative, producer))
+    return first.producer_id, first.producer_epoch, first.base_sequence
 
 
 def _records(place: Place) -> tuple[int | None, int | None]:
@@ -183,8 +187,13 @@ def _records(place: Place) -> tuple[int | None, int | None]:
     if not place.records:
         return 0, 0
     found, error = place.batches
-    counts = [None] if error else [0 if batch.control else batch.count for batch in found]
-    return len(place.records), None if None in counts else sum(count or 0 for count in counts)
+    counted = 0
+    for batch in found:
+        if batch.count is None:
+            return len(place.records), None
+        if not batch.control:
+            counted += batch.count
+    return len(place.records), None if error else counted
 
 
 def _named(around: tuple[Mapping[str, Any], ...], name: str) -> str | None:

@@ -79,17 +79,17 @@ class Contents(NamedTuple):
     """A frame's values, and all partitions that it names, in its order; no forgotten ones."""
 
     values: Values
-    places: tuple[Place, ...]
+    places: list[Place]
 
 
 @shared
 def contents(frame: Frame, budget: Budget) -> Contents:
     """What the frame says of partitions. Errors: Unreadable."""
     values = opened(frame, budget)
-    return Contents(values, tuple(map(_place, partitions(frame.side, frame.api_key, values))))
+    return Contents(values, [*map(_place, partitions(frame.side, frame.api_key, values))])
 
 
-def places(frame: Frame, budget: Budget) -> tuple[Place, ...]:
+def places(frame: Frame, budget: Budget) -> list[Place]:
     """All partitions that the frame names, in its order; no forgotten ones. Errors: Unreadable."""
     return contents(frame, budget).places
 
@@ -105,8 +105,7 @@ def forgotten(frame: Frame, budget: Budget) -> list[Place]:
 
 
 def _place(found: Partition) -> Place:
-    _, partition, values, code, topic = found
-    _, name, topic_id, of_topic, around = topic
+    _, partition, values, code, (_, name, topic_id, of_topic, around) = found
     named = name or None, None if topic_id is None else id_text(topic_id), partition
     return Place(named, values, code, (*around, of_topic), values.get("records") or b"")
 

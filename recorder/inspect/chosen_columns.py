@@ -14,7 +14,7 @@ from typing import Any
 from proxy.command_line import folded
 from proxy.terminal import each_printable
 from proxy.wire.error_codes import kafka_error
-from recorder.inspect.lines import moment
+from recorder.inspect.lines import instant, moment
 from recorder.query.fields import FIELDS, Kind
 from recorder.terminal import milliseconds, size
 
@@ -30,14 +30,14 @@ _LISTED = ", "
 
 
 def plain(name: str, value: Any) -> Any:
-    """A value for programs: times as text, durations as ns, errors by name."""
+    """A value for programs: times as RFC 3339 has them, durations as ns, errors by name."""
     if isinstance(value, list):
         return [plain(name, each) for each in value]
     kind = FIELDS[name].kind if name in FIELDS else None
     if value is None:
         return None
     if kind is Kind.MOMENT:
-        return moment(value)
+        return instant(value)
     if kind is Kind.CLIENT:
         return value[1]
     return kafka_error(value).name if kind is Kind.ERROR else value
@@ -70,6 +70,8 @@ def _cell(name: str, value: Any) -> str:
     kind = FIELDS[name].kind if name in FIELDS else None
     if kind is Kind.SIZE:
         return _listed(value, size)
+    if kind is Kind.MOMENT:
+        return _listed(value, moment)
     if kind is Kind.TIME:
         return _listed(value, lambda ns: milliseconds(ns / 1e6))
     return _listed(plain(name, value), str)

@@ -236,7 +236,7 @@ def frames(
         wanted, bodies=of_responses if usual else none, columns=() if usual else _fields(asked)
     )
     found = _picked(passed, limits, lambda row, name: of_frame(row).get(name), budget)
-    nothing = partial(_none, "frame", folder, wanted, limits.limit, budget)
+    nothing = partial(_none, "frame", capture, wanted, limits.limit)
     with _telling_unsure("frame", wanted, passed):
         if not usual:
             every = ({"id": lines.frame_id(row)} | passed.values(row, _fields(asked)) for row in found)
@@ -286,7 +286,7 @@ def exchanges(
         wanted, columns=() if usual else _fields(asked), with_normal=with_normal
     )
     found = _picked(passed, limits, lambda pair, name: of_exchange(pair).get(name), budget)
-    nothing = partial(_none, "exchange", folder, wanted, limits.limit, budget)
+    nothing = partial(_none, "exchange", capture, wanted, limits.limit)
     with _telling_unsure("exchange", wanted, passed):
         if not usual:
             every = ({"id": lines.exchange_id(pair.head)} | passed.values(pair, _fields(asked)) for pair in found)
@@ -346,7 +346,7 @@ def records(
         _make_facts(capture, wanted)
     passed = _source(capture, limits, follow=follow).records(wanted, grep=grep, text=as_text)
     found = _picked(passed, limits, lambda record, name: None, budget)
-    nothing = partial(_none, "record", folder, wanted, limits.limit, budget)
+    nothing = partial(_none, "record", capture, wanted, limits.limit)
     with _telling_unsure("exchange", wanted, passed):
         if as_json:
             _list((record_lines.record_json(record, decode) for record in found), nothing)
@@ -400,11 +400,11 @@ def _grouping(name: str, grouping: str, short_help: str, text: str, *, follows: 
             found = limits.picked(count_up(passed), lambda line, name: None, most=budget)
         else:
             found = followed(passed, limits, lambda pair: count_up([pair]))
-        nothing = partial(_none, asked.what, folder, wanted, limits.limit, budget)
+        nothing = partial(_none, asked.what, capture, wanted, limits.limit)
         names = (*asked.by, *asked.counted)
         with _telling_unsure("exchange", wanted, passed):
             if as_json:
-                _list((json.dumps({name: line.get(name) for name in names}) for line in found), nothing)
+                _list((json.dumps(groups.plain(asked, line)) for line in found), nothing)
             elif as_csv:
                 rows = (chosen_columns.csv_line(groups.plain_cells(asked, line)) for line in found)
                 _list(rows, nothing, chosen_columns.csv_line(names))
@@ -477,7 +477,7 @@ def latency(folder: Place, as_json: bool, as_csv: bool, budget: int, by: str | N
     passed = capture.exchanges(wanted, brief=True, columns=("topic",) if by == "topic" else ())
     lines = module.latency(passed, by, passed.head, passed.elements, most=budget)
     found = limits.picked(lines, lambda line, name: None, most=budget)
-    nothing = partial(_none, "answered exchange", folder, wanted, limits.limit, budget)
+    nothing = partial(_none, "answered exchange", capture, wanted, limits.limit)
     with _telling_unsure("exchange", wanted, passed):
         if as_json:
             _list(map(json.dumps, found), nothing)
@@ -538,11 +538,12 @@ def _note_unsure(what: str, wanted: Filter, unsure: Unsure) -> None:
 @inspect.command(short_help="Decode frames and exchanges, or describe a connection.")
 @CAPTURE
 @click.argument("ids", type=shown_id, metavar="ID...", nargs=-1, required=True)
-@click.option("--format", "kind", type=click.Choice(["text", "json", "hex"]), default="text", show_default=True)
+@click.option("--json", "kind", flag_value="json", help="One JSON object for each id.")
+@click.option("--hex", "kind", flag_value="hex", help="The bytes of frames.")
 @click.option("--bytes", "most", type=COUNT, help="Show at most this many bytes of a value.")
 @click.option("--records", type=COUNT, default=10, show_default=True, help=RECORDS_HELP)
 @budget_option("The most memory for all that is shown: decompressed, decoded and printed.")
-def show(folder: Place, ids: tuple[Shown, ...], kind: str, most: int | None, records: int, budget: int) -> None:
+def show(folder: Place, ids: tuple[Shown, ...], kind: str | None, most: int | None, records: int, budget: int) -> None:
     """Show connections (4), exchanges (4/e8: exchange 8 of connection 4) and frames (4/17: frame 17 of connection 4).
     If the capture has several sessions, put SESSION/ in front.
 
@@ -555,9 +556,9 @@ def show(folder: Place, ids: tuple[Shown, ...], kind: str, most: int | None, rec
 
     limit = most if most is not None else SHOWN_DUMP if kind == "hex" else SHOWN_BYTES
     if kind == "hex" and any(one.exchange is None and one.sequence is None for one in ids):
-        raise click.UsageError("--format hex shows frames and exchanges, no connections")
+        raise click.UsageError("--hex shows frames and exchanges, no connections")
     _made_ready(folder)
-    form = Form(kind, limit, records, Budget(budget), named=len(ids) > 1)
+    form = Form(kind or "text", limit, records, Budget(budget), named=len(ids) > 1)
     for one in ids:
         try:
             found = shown(folder, one, form)
@@ -572,13 +573,15 @@ def show(folder: Place, ids: tuple[Shown, ...], kind: str, most: int | None, rec
     end(form.budget)
 
 
-def _none(what: str, folder: Place, wanted: Filter, limit: int | None, budget: int) -> str:
+def _none(what: str, capture: Capture, wanted: Filter, limit: int | None) -> str:
     """The note if nothing is listed. `what`: the singular of what is listed."""
+    from recorder.inspect.nearest import meant
     from recorder.inspect.summary import held
 
     if limit == 0:
         return f"no {what} to show"
-    return nothing_passes(what, " ".join(wanted.words), held(folder, most=budget))
+    passes = nothing_passes(what, " ".join(wanted.words), held(capture.folder, most=capture.budget))
+    return passes + meant(capture, wanted.node)
 
 
 def _list(lines: Iterable[str], none: Callable[[], str], header: str | None = None) -> None:

@@ -13,7 +13,7 @@ from recorder.capture import frames as c
 from recorder.capture.reader import READING, Row, files, row_groups
 from recorder.capture.remote import Place
 from recorder.inspect.details import detail
-from recorder.inspect.lines import api_name, error_counts, moment
+from recorder.inspect.lines import api_name, error_counts, instant, moment
 from recorder.query.columns import Rows
 from recorder.reading.exchanges import pairs
 from recorder.reading.rows import of_exchanges, rows
@@ -140,14 +140,14 @@ def as_json(found: Connection) -> dict[str, Any]:
         for name, api in found.apis.items()
     }
     events = [
-        {"at": moment(event[c.AT_NS]), "kind": event[c.KIND]}
+        {"at": instant(event[c.AT_NS]), "kind": event[c.KIND]}
         | {name: event[name] for name in (c.CAUSE, c.FRAMES, c.BYTES) if event[name] is not None}
         | {"detail": detail(event)}
         for event in found.events
     ]
     times = {"first": found.first_ns, "last": found.last_ns}
     facts = {"id": found.id, **found.facts, "frames": found.frames, "bytes": found.bytes}
-    facts |= {name: None if at is None else moment(at) for name, at in times.items()}
+    facts |= {name: None if at is None else instant(at) for name, at in times.items()}
     return facts | {"apis": apis, "events": events}
 
 

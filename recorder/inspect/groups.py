@@ -20,7 +20,7 @@ from proxy.wire.normal_errors import is_normal
 from proxy.wire.releases import FLOORS_OF, versions_in
 from recorder.capture import frames as c
 from recorder.inspect.layouts import Cells, Layouts
-from recorder.inspect.lines import moment
+from recorder.inspect.lines import instant, moment
 from recorder.query.evaluation import Element
 from recorder.query.syntax import EVERYTHING, Node, condition
 from recorder.query.values import Api
@@ -204,8 +204,6 @@ def grouped(
 
 def _told(line: Line) -> dict[str, Any]:
     found = dict(line)
-    for name in _TIMES:
-        found[name] = moment(found[name])
     if "connections" in found:
         found["connections"] = len(found["connections"])
         found[TOO_OLD] = sorted(found.get(TOO_OLD, ()))
@@ -214,13 +212,19 @@ def _told(line: Line) -> dict[str, Any]:
 
 def plain_cells(grouping: Grouping, line: Mapping[str, Any]) -> list[Any]:
     """A line's cells for programs: numbers and texts."""
-    values = (line.get(name) for name in (*grouping.by, *grouping.counted))
-    return [", ".join(value) if isinstance(value, list) else value for value in values]
+    return [", ".join(value) if isinstance(value, list) else value for value in plain(grouping, line).values()]
+
+
+def plain(grouping: Grouping, line: Mapping[str, Any]) -> dict[str, Any]:
+    """A line's values for programs, by column: times as RFC 3339 has them."""
+    values = ((name, line.get(name)) for name in (*grouping.by, *grouping.counted))
+    return {name: instant(value) if name in _TIMES and value is not None else value for name, value in values}
 
 
 def as_table(grouping: Grouping, lines: list[dict[str, Any]], width: int) -> RenderableType:
     """The lines as a table that fits into `width`."""
     names = [*grouping.by, *grouping.counted]
+    lines = [line | {name: moment(line[name]) for name in _TIMES} for line in lines]
     columns = [Column(name, is_number=_is_number(name), rank=_rank(grouping, name)) for name in names]
     days = {line[name].split()[0] for line in lines for name in _TIMES}
     # one day stands in the title alone
@@ -243,7 +247,7 @@ def cells(line: Mapping[str, Any]) -> Cells:
     place = None if line["topic"] is None else f"{line['topic']}-{line['partition']}"
     times = f"{line['error']} x{line['times']}" if line["times"] > 1 else line["error"]
     about = (times, place, line["group"] and f"group {line['group']}")
-    columns = {"time": line["first"], "api": line["api"] or "", "client": line["client_id"] or ""}
+    columns = {"time": moment(line["first"]), "api": line["api"] or "", "client": line["client_id"] or ""}
     return Cells(columns, ", ".join(filter(None, about)))
 
 

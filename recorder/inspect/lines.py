@@ -58,6 +58,11 @@ def moment(at_ns: int) -> str:
     return f"{datetime.fromtimestamp(at_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{at_ns % 10**9 // 1000:06}"
 
 
+def instant(at_ns: int) -> str:
+    """As `moment`, for programs: as RFC 3339 has it, "2026-11-21T12:00:00.000001Z"."""
+    return f"{moment(at_ns).replace(' ', 'T')}Z"
+
+
 def frame_id(row: Row) -> str:
     """A frame's id, as an argument of `inspect show`: SESSION/CONNECTION/SEQUENCE."""
     return f"{row[c.SESSION]}/{short_id(row)}"
@@ -148,14 +153,14 @@ def frame_json(row: Row, most: int = DEFAULT_BUDGET) -> str:
     """
     facts = {name: value for name, value in row.items() if name not in (c.AT, c.FRAME) and value is not None}
     errors = errors_json(_reading(row, most)) if row[c.KIND] == c.RESPONSE else {}
-    return json.dumps({"id": frame_id(row), "at": moment(row[c.AT_NS]), **facts, **errors})
+    return json.dumps({"id": frame_id(row), "at": instant(row[c.AT_NS]), **facts, **errors})
 
 
 def exchange_json(pair: Pair) -> dict[str, Any]:
     """An exchange, ready for JSON, with the errors of its response; other nulls are left out."""
     head, request, response, reading = pair.head, pair.request, pair.response, pair.reading
     shared = (c.SESSION, c.CONNECTION, c.EXCHANGE, c.CLIENT, c.NODE, c.LISTENER, c.PRINCIPAL)
-    facts: dict[str, Any] = {"id": exchange_id(head), "at": moment(head[c.AT_NS])}
+    facts: dict[str, Any] = {"id": exchange_id(head), "at": instant(head[c.AT_NS])}
     facts |= {name: head[name] for name in shared}
     facts |= {name: head[name] for name in (c.API_KEY, c.API, c.API_VERSION, c.CORRELATION_ID, c.CLIENT_ID)}
     facts |= {"outcome": pair.outcome.value, "allowed_ms": pair.allowed_ms}

@@ -10,7 +10,7 @@ from proxy.command_line import INDENT, folded
 from proxy.terminal import printable
 from proxy.wire.error_codes import kafka_error
 from recorder.inspect.chosen_columns import csv_line
-from recorder.inspect.lines import moment
+from recorder.inspect.lines import instant, moment
 from recorder.reading.elements import shown
 from recorder.reading.records import Fetched, LogRecord, Produced
 from recorder.reading.schemas import Value
@@ -101,7 +101,7 @@ def record_csv(record: LogRecord, decode: Decode = as_it_is) -> str:
     """A record as a line of CSV, under COLUMNS. `decode`: as of `record_lines`."""
     made = record.produced
     readers = dict.fromkeys(f"{each.client_id or each.client} ({each.group or '?'})" for each in record.fetched)
-    by = (moment(made.at_ns), made.client_id or made.client, _error(made)) if made else (None,) * 3
+    by = (instant(made.at_ns), made.client_id or made.client, _error(made)) if made else (None,) * 3
     texts = decode(record.key).text, decode(record.value).text
     cells = (*_place(record).values(), _time(record), *texts, *by, ", ".join(readers))
     return csv_line(cells)
@@ -113,11 +113,11 @@ def _place(record: LogRecord) -> dict[str, Any]:
 
 
 def _time(record: LogRecord) -> str | None:
-    return None if record.timestamp_ms is None else moment(record.timestamp_ms * _NS_PER_MS)
+    return None if record.timestamp_ms is None else instant(record.timestamp_ms * _NS_PER_MS)
 
 
 def _as_json(found: Produced | Fetched) -> dict[str, Any]:
-    facts = {"at": moment(found.at_ns), "client_id": found.client_id, "client": found.client}
+    facts = {"at": instant(found.at_ns), "client_id": found.client_id, "client": found.client}
     facts |= {"principal": found.principal, "exchange": found.exchange}
     return facts | ({"error": _error(found)} if isinstance(found, Produced) else {"group": found.group})
 

@@ -29,6 +29,7 @@ from recorder.inspect.lines import (
     exchange_id,
     exchange_json,
     frame_id,
+    instant,
     moment,
     wait_text,
 )
@@ -190,14 +191,14 @@ def as_text(row: Row, found: Body, form: Form) -> Iterator[str]:
     if found.values is not None:
         yield from as_lines(found.values, 1, form.most)
     elif row[c.FRAME]:
-        yield f"{INDENT}its bytes: --format hex"
+        yield f"{INDENT}its bytes: --hex"
 
 
 def as_tree(row: Row, found: Body, form: Form) -> Tree:
     """The tree of a frame: its head, `body`, a response's errors, and `why` if the body is missing or incomplete."""
     head = {name: value for name, value in row.items() if name not in (c.FRAME, c.AT) and value is not None}
     errors = errors_json(form.reading(row)) if row[c.KIND] == c.RESPONSE else {}
-    told: Tree = {"id": frame_id(row), "at": moment(row[c.AT_NS]), **head, "body": found.values}
+    told: Tree = {"id": frame_id(row), "at": instant(row[c.AT_NS]), **head, "body": found.values}
     return told | ({"why": found.why} if found.why else {}) | errors
 
 

@@ -17,7 +17,7 @@ from recorder.capture import frames as c
 from recorder.capture.remote import Place
 from recorder.filters import Held
 from recorder.inspect.in_force import InForce
-from recorder.inspect.lines import moment
+from recorder.inspect.lines import instant, moment
 from recorder.inspect.losses import Losses
 from recorder.inspect.masked import why
 from recorder.missing import missing_table
@@ -147,7 +147,7 @@ def as_json(found: Summary) -> dict[str, Any]:
     return {
         "missing": found.losses.missing.as_json(),
         "sessions": [
-            {"session": name, "first": moment(one.first_ns), "last": moment(one.last_ns), "frames": one.frames}
+            {"session": name, "first": instant(one.first_ns), "last": instant(one.last_ns), "frames": one.frames}
             | {"bytes": one.bytes, "connections": len(one.connections)}
             | found.in_force.of_session(name)
             for name, one in sorted(found.sessions.items())
@@ -159,7 +159,7 @@ def as_json(found: Summary) -> dict[str, Any]:
         },
         "notes": dict(found.notes),
         "masked": dict(found.masked),
-        "gaps": [{**gap, "at": moment(gap[c.AT_NS])} for gap in found.gaps],
+        "gaps": [{**gap, "at": instant(gap[c.AT_NS])} for gap in found.gaps],
     }
 
 

@@ -216,15 +216,16 @@ def _expected(terminals: Iterable[str]) -> str:
     return ", ".join(word for name, word in _WORDS.items() if name in named) or "the filter's end"
 
 
-# the words that end in these are complete: the next one begins behind a blank
-_BROKEN = re.compile(r"""[^\s()"',=!<>~]*\Z""")
+# what ends a word: the next one begins behind it
+_BREAK = re.compile(r"""[\s()"',=!<>~]""")
 
 
 def completions(begun: str) -> list[str]:
     """The texts that the last word of a begun filter may become, each as the whole filter up to there."""
-    found = _BROKEN.search(begun)
-    assert found is not None
-    before, word = begun[: found.start()], found[0]
+    if len(begun) > MOST_LETTERS:
+        return []
+    at = max((found.end() for found in _BREAK.finditer(begun)), default=0)
+    before, word = begun[:at], begun[at:]
     if before.count('"') % 2 or before.count("'") % 2:
         return []
     parser = _parser().parse_interactive(before)

@@ -37,7 +37,7 @@ from recorder.query.syntax import EVERYTHING, Node, resolved
 from recorder.reading import passing
 from recorder.reading.elements import shown
 from recorder.reading.exchanges import Pair
-from recorder.reading.known import NO_FACTS, TABLES_READ, Known
+from recorder.reading.known import TABLES_READ, Known
 from recorder.reading.passing import Judge, Unsure, judge
 from recorder.reading.rows import Choice, none
 from recorder.ready import ready_at
@@ -238,8 +238,6 @@ class Capture:
 
     @cached_property
     def _known(self) -> Known:
-        if isinstance(self.folder, S3Path):
-            return NO_FACTS
         return Known(facts_at_hand(self.folder, make=False, tables=TABLES_READ).files, self.budget)
 
 

@@ -44,8 +44,9 @@ FIELD_OF_COLUMN = {
     "transactional_id": "transactional_id",
     "producer_id": "producer_id",
 }
+# their places in a row, whether a negative value stands for none, their fields
 _AT = [
-    (at, FIELD_OF_COLUMN[column.name])
+    (at, column.is_never_negative, FIELD_OF_COLUMN[column.name])
     for at, column in enumerate(PARTITION_FACTS.own)
     if column.name in FIELD_OF_COLUMN
 ]
@@ -161,7 +162,13 @@ def _add(found: Side, key: Key, element: dict[str, Any]) -> None:
 
 def _add_partition_facts(found: Side, frame: Frame, budget: Budget) -> None:
     for group in read_facts(frame, budget):
-        _add_partitions(found, [{name: row[at] for at, name in _AT if row[at] is not None} for row in group.rows])
+        _add_partitions(found, map(_element, group.rows))
+
+
+def _element(row: Sequence[Any]) -> dict[str, Any]:
+    """The fields of a row of the partitions' facts that have a value."""
+    told = ((row[at], is_never_negative, name) for at, is_never_negative, name in _AT)
+    return {name: value for value, is_none, name in told if value is not None and not (is_none and value < 0)}
 
 
 def side_of_partitions(partitions: Iterable[dict[str, Any]]) -> Side:

@@ -39,7 +39,9 @@ def of_exchange(pair: Pair) -> Head:
 def of_half(row: Row) -> Head:
     """The head of an exchange, as far as one of its frames tells."""
     if row[c.KIND] == c.RESPONSE:
-        return of_exchange(Pair(None, row)) | dict.fromkeys(("at", "outcome", "principal", "node"), UNKNOWN)
+        earlier = ["at", "outcome", "principal", "node"]
+        earlier += ["sent", "size"] if row.get(c.REQUEST_SIZE) is None else []
+        return of_exchange(Pair(None, row)) | dict.fromkeys(earlier, UNKNOWN)
     if row[c.AWAITS] is False:
         return of_exchange(Pair(row, None))
     later = dict.fromkeys(("received", "size", "outcome", "latency", "queued", "transfer"), UNKNOWN)

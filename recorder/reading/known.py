@@ -119,27 +119,25 @@ class Known:
     """
 
     def __init__(self, files: FactFiles, most: int = DEFAULT_BUDGET) -> None:
-        self._files, self._most = dict(files), most
-
-    def __bool__(self) -> bool:
-        return bool(self._files)
+        self._files, self._most = files, most
+        self._unusable: set[str] = set()
 
     def has(self, file: CaptureFile) -> bool:
         """True if the file's facts are at hand."""
-        return str(file.path) in self._files
+        return str(file.path) not in self._unusable and str(file.path) in self._files
 
     def read(self, file: CaptureFile, table: str, columns: Sequence[str], where: Any = None) -> Any | None:
         """The rows of a table of a file's facts; None if there are no facts, or if they can't be read.
 
         `where`: an expression over `columns`.
         """
-        paths = self._files.get(str(file.path))
-        if paths is None:
+        if not self.has(file):
             return None
+        paths = self._files[str(file.path)]
         try:
             return _read(paths.get(table), table, columns, where, Allowance(READING, self._most))
         except (pa.ArrowException, OSError, KeyError, OverBudget):
-            del self._files[str(file.path)]
+            self._unusable.add(str(file.path))
             return None
 
     def of_rows(self, file: CaptureFile, heads: Any, fields: Collection[str]) -> Iterator[Further] | None:

@@ -306,9 +306,39 @@ class Records:
 
     def passing(self) -> Iterator[LogRecord]:
         """The records that pass, in the order of topic, partition and offset; those without an offset last."""
+        self._place_unanswered()
         found = [self._records[key] for key in self._passing]
         found.sort(key=lambda one: (one.topic, one.partition, one.offset is None, one.offset or 0, one.cluster or ""))
         yield from found
+
+    def _place_unanswered(self) -> None:
+        """Joins a produced record whose offset no answer told (acks=0) with the fetched one that it must be.
+
+        Where several of the same content were produced or fetched, nobody can tell which is which: all stay apart.
+        """
+        alike = defaultdict[tuple[Any, ...], list[tuple[Any, ...]]](list)
+        for key, one in self._records.items():
+            content = one.timestamp_ms, one.key, one.value, one.headers
+            alike[one.cluster, one.topic, one.partition, *content].append(key)
+        for several in alike.values():
+            if len(several) != 2:
+                continue
+            # the one without an offset first
+            first, second = sorted(several, key=lambda key: self._records[key].offset is not None)
+            sent, read = self._records[first], self._records[second]
+            if _is_fetched_later(sent, read):
+                read.produced = sent.produced
+                del self._records[first]
+                if first in self._passing:
+                    self._passing.remove(first)
+                    self._passing.add(second)
+
+
+def _is_fetched_later(sent: LogRecord, read: LogRecord) -> bool:
+    """True if one record was sent, without an offset, before the other one was fetched, whose Produce is unknown."""
+    if sent.offset is not None or sent.produced is None or sent.produced.error or read.produced is not None:
+        return False
+    return read.offset is not None and any(each.at_ns >= sent.produced.at_ns for each in read.fetched)
 
 
 def log_records(

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from queue import Empty, Queue
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlsplit
 
 from proxy.files import Folder
+from proxy.threads import start_thread
 
 # USER:PASSWORD for a registry
 USERINFO = "KAFKA_WIRETAP_SCHEMA_REGISTRY_USERINFO"
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
-# bytes of a schema, or of an answer that holds one; seconds of an answer, and of each wait for its next bytes
+# bytes of a schema, or of an answer that holds one; seconds of an answer
 MAX_BYTES, MAX_SECONDS = 1 << 20, 10
 # other schemas that one schema may need
 MAX_REFERENCES = 100
@@ -63,11 +66,16 @@ class FolderSource:
                 if found is None:
                     raise NoSchema(f"no file {number}.avsc, {number}.json or {number}.proto")
                 text = _text(folder.read(f"{number}{found}", MAX_BYTES + 1))
-                imported = [name for name in folder.names() if name.endswith(".proto")] if found == ".proto" else []
-                others = {name: _text(folder.read(name, MAX_BYTES + 1)) for name in imported[:MAX_REFERENCES]}
+                imported = filter(partial(_may_import, folder), folder.names() if found == ".proto" else ())
+                others = {name: _text(folder.read(name, MAX_BYTES)) for name in islice(imported, MAX_REFERENCES)}
         except OSError as error:
             raise NoSchema(error.strerror or str(error)) from error
         return Schema(_ENDINGS[found], text, others)
+
+
+def _may_import(folder: Folder, name: str) -> bool:
+    """True for a file that a schema may import. Other entries, and larger ones, are no schema's fault."""
+    return name.endswith(".proto") and folder.is_file(name) and folder.size(name) <= MAX_BYTES
 
 
 class Registry:
@@ -105,29 +113,21 @@ class Registry:
                 found[name] = _schema_of(needed)
 
     def _asked(self, path: str) -> dict[str, Any]:
-        """What the registry answers. Errors: NoSchema."""
-        import requests
+        """What the registry answers. Errors: NoSchema.
 
+        A thread asks, because nothing else ends a head or a body whose bytes come one by one.
+        """
         if self._is_gone:
             raise NoSchema(self._is_gone)
-        until = time.monotonic() + MAX_SECONDS
+        answers: Queue[bytes | NoSchema] = Queue()
+        start_thread(lambda: answers.put(self._body_or_reason(path)), "schema registry")
         try:
-            with self._http.get(
-                self._base + path, auth=self._auth, timeout=MAX_SECONDS, stream=True, allow_redirects=False
-            ) as answer:
-                if answer.status_code != 200:
-                    raise NoSchema(f"the registry answers {answer.status_code}")
-                body = bytearray()
-                for chunk in answer.iter_content(_AT_ONCE):
-                    body += chunk
-                    if len(body) > MAX_BYTES:
-                        raise NoSchema(f"the registry's answer has more than {MAX_BYTES >> 20} MiB")
-                    if time.monotonic() > until:
-                        self._is_gone = f"the registry's answers take more than {MAX_SECONDS} s"
-                        raise NoSchema(self._is_gone)
-        except requests.RequestException as error:
-            self._is_gone = f"the registry can't be asked: {type(error).__name__}"
+            body = answers.get(timeout=MAX_SECONDS)
+        except Empty:
+            self._is_gone = f"the registry's answers take more than {MAX_SECONDS} s"
             raise NoSchema(self._is_gone) from None
+        if isinstance(body, NoSchema):
+            raise body
         try:
             found = json.loads(body)
         except (ValueError, RecursionError):
@@ -135,6 +135,29 @@ class Registry:
         if not isinstance(found, dict):
             raise NoSchema("the registry's answer is no JSON object")
         return found
+
+    def _body_or_reason(self, path: str) -> bytes | NoSchema:
+        """The body of an answer, or why there is none."""
+        import requests
+
+        try:
+            with self._http.get(
+                self._base + path, auth=self._auth, timeout=MAX_SECONDS, stream=True, allow_redirects=False
+            ) as answer:
+                if answer.status_code != 200:
+                    return NoSchema(f"the registry answers {answer.status_code}")
+                body = bytearray()
+                for chunk in answer.iter_content(_AT_ONCE):
+                    body += chunk
+                    if len(body) > MAX_BYTES:
+                        return NoSchema(f"the registry's answer has more than {MAX_BYTES >> 20} MiB")
+                return bytes(body)
+        except requests.RequestException as error:
+            self._is_gone = f"the registry can't be asked: {type(error).__name__}"
+            return NoSchema(self._is_gone)
+        except Exception as error:
+            # whatever a library makes of foreign bytes
+            return NoSchema(f"the registry's answer can't be read ({type(error).__name__})")
 
 
 def _schema_of(answer: Mapping[str, Any]) -> str:

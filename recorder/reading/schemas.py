@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +33,10 @@ MAX_SCHEMAS = 1000
 MAX_DATA = 1 << 20
 # letters of a decoded value: few bytes may be many fields with long names
 MAX_TEXT = 1 << 20
+# bytes of a decimal: making its digits takes time that grows with their square
+MAX_DECIMAL = 1 << 10
+# values that are not decoded anew: a record's are asked for several times in a row, and each may take some megabytes
+_REMEMBERED = 16
 _PROTOC_SECONDS = 30
 Decode = Callable[[bytes], Any]
 
@@ -54,7 +58,7 @@ class Schemas:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._decoders: dict[int, Decode | str] = {}
-        self.value = lru_cache(1024)(self._value)
+        self.value = lru_cache(_REMEMBERED)(self._value)
 
     def text(self, data: bytes | None) -> str | None:
         """Bytes as text: decoded if they name a schema, else as `elements.shown` has them."""
@@ -123,6 +127,7 @@ def _plain(value: Any) -> Any:
 def _avro(schema: Schema) -> Decode:
     import fastavro
 
+    _bound_decimals()
     named: dict[str, Any] = {}
     every = [*map(json.loads, (*schema.references.values(), schema.text))]
     check(every)
@@ -135,6 +140,23 @@ def _avro(schema: Schema) -> Decode:
         return _whole(value, len(data) - stream.tell())
 
     return decode
+
+
+@cache
+def _bound_decimals() -> None:
+    """Lets fastavro refuse decimals that are too large."""
+    from fastavro.read import LOGICAL_READERS
+
+    def bounded(read: Callable[..., Any]) -> Callable[..., Any]:
+        def decimal(data: bytes, *schemas: Any) -> Any:
+            if len(data) > MAX_DECIMAL:
+                raise Undecodable(f"a decimal has more than {MAX_DECIMAL} bytes")
+            return read(data, *schemas)
+
+        return decimal
+
+    for name in ("bytes-decimal", "fixed-decimal"):
+        LOGICAL_READERS[name] = bounded(LOGICAL_READERS[name])
 
 
 def _whole(value: Any, left: int) -> Any:

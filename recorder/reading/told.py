@@ -42,11 +42,12 @@ def told(folder: Place, *, topics: bool, software: bool, known: Known = NO_FACTS
     """What a capture tells, by facts or by its frames. Errors: OverBudget, and those of `rows`."""
     found = Told()
     asked = rows_that_tell(topics=topics, software=software)
-    if not known:
+    every = files(folder)
+    if not any(map(known.has, every)):
         _learn_all(found, rows(folder, asked, bodies=has_body, most=most), most)
         return found
     # in the order of the log: what a connection says last counts
-    for file in files(folder):
+    for file in every:
         named, libraries = known.names(file) if topics else {}, known.software(file) if software else {}
         if named is None or libraries is None:
             _learn_all(found, rows([file], asked, bodies=has_body, most=most), most)

@@ -18,6 +18,7 @@ from proxy.cli import main
 from proxy.wire.kafka07 import Fetch, MultiFetch, MultiProduce, Offsets, Produce, Request, encode_request, messages
 from recorder.capture.compactor import compact
 from tests.brokers.waiting import wait_for
+from tests.clients.checks import check_facts
 from tests.clients.kafka07 import NAMES, brokers, recording
 from tests.faults.live import OWN_PORT, PATIENCE, LiveProxy
 from tests.proxy.wire.kafka07.clients import FRAMES
@@ -164,6 +165,7 @@ def test_old_clients_talk_as_without_the_proxy_and_are_recorded_and_measured(wor
     assert noted == {("request", 18, True, "unknown_api"), ("bytes", None, None, "bad_length")}
     assert {json.loads(row["detail"])["dialect"] for row in event_rows(tmp_path / "capture", "opened")} == {"kafka-0.7"}
     assert inspected(tmp_path / "capture") == [NAMES[2]]
+    check_facts(tmp_path / "capture")
 
 
 def assert_measured(counted: dict[str, dict[str, float]], sent: Talk, answers: Talk) -> None:

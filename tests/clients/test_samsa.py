@@ -24,7 +24,7 @@ pytestmark = pytest.mark.real
 def shown(folder: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the bodies of these frames as `inspect show` has them."""
     ids = [f"{row['connection']}/{row['sequence']}" for row in rows]
-    result = CliRunner().invoke(main, ["inspect", "show", str(folder), *ids, "--format", "json"])
+    result = CliRunner().invoke(main, ["inspect", "show", str(folder), *ids, "--json"])
     assert result.exit_code == 0, result.output
     return [json.loads(line)["body"] for line in result.stdout.splitlines()]
 

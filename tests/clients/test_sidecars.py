@@ -14,12 +14,15 @@ from typing import Any
 
 import pytest
 
+import recorder
+from recorder.capture.compactor import compact
+from recorder.capture.reader import files
 from tests.brokers import children
 from tests.brokers.kafka import TAPPED_HOST, KafkaCluster
 from tests.brokers.metadata import ask_metadata
 from tests.brokers.ports import reserved_range
 from tests.brokers.waiting import wait_for
-from tests.clients.checks import check_no_leak, check_transparent, is_own_question
+from tests.clients.checks import check_facts, check_no_leak, check_transparent, is_own_question
 from tests.clients.harness import PROGRAM, READY_SECONDS, STOP_SECONDS
 from tests.clients.streams import Conversation
 from tests.clients.tap import Tap
@@ -67,6 +70,18 @@ def test_clients_reach_every_node_by_the_name_that_its_proxy_is_known_by(
     reached = Counter(one.dialled for one in brokers if not is_own_question(one))
     assert reached == Counter(tapped[node] for node in NODES for one in clients if one.dialled == told[node])
     assert reached.keys() == {*tapped.values()}
+    check_one_capture(tmp_path / "capture")
+
+
+def check_one_capture(folder: Path) -> None:
+    """Asserts that the captures of all proxies, which lie in one folder, are whole and have facts that tell of all."""
+    compact(folder)
+    assert len({file.session for file in files(folder)}) == len(NODES)
+    check_facts(folder)
+    capture = recorder.open(folder)
+    # a topic's id is told by one proxy's broker, and used by clients of the others
+    named = {pair.head["node"] for pair in capture.exchanges("api in (Produce, Fetch) and topic ~ '*'")}
+    assert named == {*NODES}
 
 
 @pytest.mark.long
@@ -118,6 +133,7 @@ class Sidecars:
             (folder / f"{node}.toml").write_text(
                 f'[clusters.main]\nupstream = ["{brokers[node]}"]\nlisten = "{listener}"\nmapping = "template"\n'
                 f'advertise = "{advertise}"\nown_node = {node}\nstate = "{folder}/{node}.json"\n'
+                f'[capture]\nfolder = "{folder}/capture"\n'
             )
 
     def start(self, *nodes: int) -> None:

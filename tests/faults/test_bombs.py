@@ -213,10 +213,10 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize("frame", ["1/0", "1/1", "1/2"])
-def test_inspect_show_keeps_within_its_budget(capture: Path, frame: str, form: str) -> None:
-    done = run("inspect", "show", str(capture), frame, "--format", form, "--budget", str(BUDGET))
+def test_inspect_show_keeps_within_its_budget(capture: Path, frame: str, form: list[str]) -> None:
+    done = run("inspect", "show", str(capture), frame, *form, "--budget", str(BUDGET))
     assert done.exit_code == INCOMPLETE
     assert done.stderr.endswith(" would make more than 8MiB; --budget raises that\n")
     assert f"{SESSION}/{frame}" in done.stdout
@@ -230,7 +230,7 @@ def test_the_budget_is_one_of_all_frames_that_are_shown(capture: Path) -> None:
 
 
 def test_a_dump_ends_where_the_budget_does(capture: Path) -> None:
-    done = run("inspect", "show", str(capture), "1/2", "--format", "hex", "--bytes", "200000", "--budget", "10KiB")
+    done = run("inspect", "show", str(capture), "1/2", "--hex", "--bytes", "200000", "--budget", "10KiB")
     assert (done.exit_code, len(done.stdout) < 11_000) == (INCOMPLETE, True)
     assert "printing would make more than 10KiB" in done.stderr
 

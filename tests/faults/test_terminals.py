@@ -78,18 +78,19 @@ named("inspect damaged files")
 for name in ("broken", "strange"):
     view("inspect", "frames", folder / (name + NAME))
     view("inspect", folder / (name + NAME))
-for form in ("text", "json", "hex"):
+SHOW_FORMS = {"text": [], "json": ["--json"], "hex": ["--hex"]}
+for form, option in SHOW_FORMS.items():
     named("inspect show " + form)
-    view("inspect", "show", capture, *SHOWN, "--format", form, "--bytes", "4096")
-    view("inspect", "show", capture, "1/0", "1/e0", "--format", form)
-for form in ("text", "json"):
+    view("inspect", "show", capture, *SHOWN, *option, "--bytes", "4096")
+    view("inspect", "show", capture, "1/0", "1/e0", *option)
+for form, option in [*SHOW_FORMS.items()][:2]:
     named("inspect show connection as " + form)
-    view("inspect", "show", capture, f"{SESSION}/2", "--format", form)
-    view("inspect", "show", capture, f"{SESSION}/5", "--format", form)
-    view("inspect", "show", capture, f"{NAME}/2", "--format", form)
-for form in ("text", "json", "hex"):
+    view("inspect", "show", capture, f"{SESSION}/2", *option)
+    view("inspect", "show", capture, f"{SESSION}/5", *option)
+    view("inspect", "show", capture, f"{NAME}/2", *option)
+for form, option in SHOW_FORMS.items():
     named("inspect show exchange as " + form)
-    view("inspect", "show", capture, *EXCHANGES, "--format", form, "--bytes", "4096")
+    view("inspect", "show", capture, *EXCHANGES, *option, "--bytes", "4096")
 named("wire decode")
 view("wire", "decode", "--file", folder / "requests")
 view("wire", "decode", "--file", folder / NAME)

@@ -616,7 +616,7 @@ def test_tables_of_inspect_are_shown_in_one_session(captured: Path, monkeypatch:
     "options, line",
     [
         (["--show", "leg"], "'leg' is nothing to ask by; did you mean lag?"),
-        (["--format", "csv"], "these are several tables; right would be --show with one of them, or --format json"),
+        (["--csv"], "these are several tables; right would be --show with one of them, or --json"),
     ],
 )
 def test_wrong_options_of_a_group_are_refused(captured: Path, options: list[str], line: str) -> None:

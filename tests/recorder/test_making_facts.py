@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import duckdb
 import pandas
@@ -17,8 +18,12 @@ from click.testing import CliRunner, Result
 
 from proxy import cli
 from recorder.capture import reader
+from recorder.capture.bucket_facts import state_in
+from recorder.capture.fact_files import State, stems
+from recorder.capture.remote import S3Path
 from recorder.facts.tables import TABLES
 from tests.recorder.capture.recorded import two_sessions
+from tests.s3 import Store
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +95,93 @@ def test_a_damaged_file_of_frames_is_named_and_the_others_get_facts(folder: Path
     assert "made the facts of" in done.stdout
 
 
-@pytest.mark.parametrize("given", ["s3://bucket/capture", "hdfs://host/capture"])
-def test_a_url_is_refused_in_a_sentence(given: str) -> None:
-    done = run(given)
+def test_a_url_of_another_store_is_refused_in_a_sentence() -> None:
+    done = run("hdfs://host/capture")
     assert done.exit_code == 2
-    assert done.stderr == f"Error: {given} is a URL; right would be a folder of this machine\n"
+    assert done.stderr.splitlines()[-1].endswith("no capture's URL; right would be s3://BUCKET/FOLDER")
+
+
+@pytest.mark.parametrize("options", [["--master", "local[2]"], ["--conf", "spark.executor.memory=1g"]])
+def test_either_processes_or_spark_make_facts(folder: Path, options: list[str]) -> None:
+    done = run(folder, "--processes", 2, *options)
+    assert done.exit_code == 2
+    assert "right would be either" in done.stderr
+    assert not (folder / "facts").exists()
+
+
+@pytest.mark.real
+def test_the_facts_in_a_bucket_are_those_of_a_folder_and_are_made_once(s3: Store, folder: Path) -> None:
+    url = s3.put(folder, "made")
+    done = run(url)
+    assert (done.exit_code, done.exception) == (0, None), done.output
+    assert run(folder).stdout == done.stdout
+    made = (path for path in (folder / "facts").rglob("*") if path.is_file())
+    mine = {str(path.relative_to(folder)): path.read_bytes() for path in made}
+    assert s3.content("made/kept/facts") == mine
+    assert "nothing to make" in run(url).stdout
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("spoil", [b"", b"x" * 100])
+def test_facts_that_are_gone_or_damaged_in_a_bucket_are_made_anew(s3: Store, folder: Path, spoil: bytes) -> None:
+    url = s3.put(folder, f"spoilt-{len(spoil)}")
+    run(url, "--processes", 1)
+    before = s3.content(f"spoilt-{len(spoil)}/kept/facts")
+    (first, *_) = (name for name in before if "/partitions/" in name)
+    s3.write(f"spoilt-{len(spoil)}/kept/{first}", spoil)
+    assert json.loads(run(url, "--processes", 1, "--json").stdout)["made"] == 1
+    assert s3.content(f"spoilt-{len(spoil)}/kept/facts") == before
+
+
+@pytest.mark.real
+def test_the_facts_of_frames_that_have_gone_from_a_bucket_are_removed(s3: Store, folder: Path) -> None:
+    url = s3.put(folder, "gone")
+    run(url, "--processes", 1)
+    (gone, *_) = (file.path for file in reader.files(folder))
+    assert isinstance(gone, Path)
+    s3.system().delete_file(f"gone/kept/{gone.relative_to(folder)}")
+    run(url, "--processes", 1)
+    left = s3.content("gone/kept/facts")
+    assert left
+    assert not [name for name in left if gone.stem in name]
+
+
+@pytest.mark.real
+def test_a_bucket_that_takes_no_facts_is_one_line(s3: Store, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = s3.put(folder, "closed")
+
+    def refused(self: S3Path, mode: str = "rb") -> Any:
+        if mode == "wb":
+            raise OSError("When initiating: AWS Error ACCESS_DENIED during PutObject operation: Access Denied")
+        return opened(self, mode)
+
+    opened = S3Path.open
+    monkeypatch.setattr(S3Path, "open", refused)
+    done = run(url, "--processes", 1)
+    assert done.exit_code == 1
+    assert {line.split(": ", 2)[-1] for line in done.stderr.splitlines()[1:]} == {"access denied: Access Denied"}
+
+
+@pytest.mark.real
+def test_tables_are_published_in_a_bucket_before_the_marker_that_counts_them(
+    s3: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = s3.put(folder, "steps")
+    states: list[State] = []
+
+    opened, place = S3Path.open, S3Path(PurePosixPath(url.removeprefix("s3://")))
+
+    def opening(self: S3Path, mode: str = "rb") -> Any:
+        if mode == "wb":
+            states.append(state_in(place, stem))
+        return opened(self, mode)
+
+    stem = stems(place)[-1]
+    monkeypatch.setattr(S3Path, "open", opening)
+    run(url, "--processes", 1)
+    assert len(states) > 3
+    assert set(states) == {State.MISSING}
+    assert state_in(place, stem, checked=True) is State.CURRENT
 
 
 def test_nothing_is_written_into_a_folder_without_a_capture(tmp_path: Path) -> None:

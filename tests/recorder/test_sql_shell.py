@@ -142,9 +142,9 @@ def test_a_pipe_holds_statements_and_words_of_the_shell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = Answers()
-    run("\\dt\nselect 1;\n\\d exchanges\nselect\n 2; select 3;\nselect 4", answer, monkeypatch)
+    run("\\dt\nselect 1;\n.tables\nshow tables;\n\\d `exchanges`\nselect\n 2; select 3;\nselect 4", answer, monkeypatch)
     assert answer.asked == ["select 1", "select\n 2", "select 3", "select 4"]
-    assert capsys.readouterr().out.splitlines() == ["tables", "describe exchanges"]
+    assert capsys.readouterr().out.splitlines() == ["tables", "tables", "tables", "describe exchanges"]
 
 
 def test_a_statement_of_many_lines_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +176,7 @@ def test_without_standard_input_nothing_is_asked(monkeypatch: pytest.MonkeyPatch
     assert answer.asked == []
 
 
-@each_row("word", ["quit", "exit", "\\q", "QUIT;"])
+@each_row("word", ["quit", "exit", "\\q", "QUIT;", ".quit", ".exit"])
 def test_nothing_behind_quit_is_asked(word: str) -> None:
     answer = Answers()
     with pytest.MonkeyPatch.context() as monkeypatch:

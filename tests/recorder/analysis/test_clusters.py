@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from proxy.wire.keys import FETCH, HEARTBEAT, METADATA, PRODUCE
 from tests.recorder.analysis.by_exchange import Talk, batch
 from tests.recorder.analysis.conftest import write_frames
 from tests.recorder.analysis.standalone import SPARK_HOME, standalone
+from tests.s3 import Store
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 MASTERS = ["local[2]", "local-cluster[2,1,1024]", "standalone"]
@@ -131,3 +133,52 @@ def submitted(package: Path, master: str, *arguments: str) -> Any:
     return subprocess.run(
         [str(one) for one in (*command, *arguments)], capture_output=True, text=True, env=own, cwd=package, check=False
     )
+
+
+def run(*words: object) -> str:
+    """The output of a command."""
+    arguments = [sys.executable, "-P", "-c", "from proxy.cli import main; main()", *map(str, words)]
+    done = subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+ON_CLUSTER = ("--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=512m")
+COUNTED = "SELECT side, topic, count(*) AS n FROM topic_partitions GROUP BY side, topic ORDER BY side, topic"
+
+
+@pytest.fixture
+def several(folder: Path, tmp_path: Path) -> Path:
+    """The capture twice, in files of two names."""
+    found = Path(shutil.copytree(folder, tmp_path / "capture"))
+    (file,) = found.glob("frames/**/*.parquet")
+    shutil.copyfile(file, file.with_name("s-2-2.parquet"))
+    return found
+
+
+def facts_of(capture: Path) -> dict[str, bytes]:
+    every = (path for path in (capture / "facts").rglob("*") if path.is_file())
+    return {str(path.relative_to(capture)): path.read_bytes() for path in every}
+
+
+def test_tasks_of_a_cluster_make_the_facts_that_a_process_makes(several: Path) -> None:
+    run("facts", several, "--processes", 1)
+    alone = facts_of(several)
+    shutil.rmtree(several / "facts")
+    assert json.loads(run("facts", several, *ON_CLUSTER, "--json"))["made"] == 2
+    assert facts_of(several) == alone
+
+
+def test_a_cluster_makes_and_reads_facts_in_a_bucket(s3: Store, several: Path) -> None:
+    here = run("sql", several, COUNTED, "--format", "csv")
+    url = s3.put(several, "clustered")
+    # its facts are still to be made
+    for name in s3.content("clustered/kept/facts"):
+        s3.system().delete_file(f"clustered/kept/{name}")
+    run("facts", url, *ON_CLUSTER)
+    assert s3.content("clustered/kept/facts") == facts_of(several)
+    assert run("sql", url, COUNTED, "--format", "csv", *ON_CLUSTER) == here
+    # no frame is opened: there is none any more
+    for name, content in s3.content("clustered/kept/frames").items():
+        s3.write(f"clustered/kept/{name}", bytes(len(content)))
+    assert run("sql", url, COUNTED, "--format", "csv", *ON_CLUSTER) == here

@@ -44,6 +44,24 @@ def test_a_process_that_has_only_the_zip_reads_errors_and_waits(tmp_path: Path) 
     assert json.loads(done.stdout) == [[6], None, "error"]
 
 
+MAKER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from recorder.capture import fact_maker
+ours = [module for name, module in sys.modules.items() if name.split(".")[0] in ("proxy", "recorder")]
+assert all(module.__file__.startswith(sys.argv[1]) for module in ours), ours
+print(fact_maker.make_missing.__name__)
+"""
+
+
+@pytest.mark.real
+def test_a_process_that_has_only_the_zip_can_make_facts(tmp_path: Path) -> None:
+    zipped = write_zip(tmp_path / "code.zip")
+    command = [sys.executable, "-I", "-c", MAKER, str(zipped)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("make_missing\n", "")
+
+
 DECODERS = """
 import sys
 sys.path.insert(0, sys.argv[1])

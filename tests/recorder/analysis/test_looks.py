@@ -110,6 +110,40 @@ def test_one_group_shows_its_own_rows_alone_in_their_order(shown: Any) -> None:
     assert [(row["partition"], row["lag"]) for row in shown(of_group["lag"], tables)] == [(1, 4), (0, 3)]
 
 
+def test_members_are_named_by_their_client_ids(shown: Any) -> None:
+    step: Row = {"session": "s", "connection": 1, "group_id": "g", "step": "join", "at": at(1)}
+    ids = {"members": ["a-1", "static"], "joined": ["a-1"], "left": ["nobody-knows"], "lost": None}
+    tables: Tables = {
+        "rebalances": [rebalance("g", 1, 1, "joined") | ids],
+        "group_events": [
+            step | {"sequence": 1, "member_id": "a-1", "client_id": "billing"},
+            step | {"sequence": 2, "member_id": "b-1", "instance_id": "static", "client_id": "audit"},
+            step | {"sequence": 3, "member_id": "nobody-knows", "group_id": "h", "client_id": "other"},
+        ],
+    }
+    (row,) = shown(looks.group("g")["rebalances"], tables)
+    assert (row["members"], row["joined"]) == (["billing (a-1)", "audit (static)"], ["billing (a-1)"])
+    assert (row["left"], row["lost"]) == (["nobody-knows"], None)
+
+
+def test_a_rebalance_whose_members_steps_are_unknown_is_shown(shown: Any) -> None:
+    tables: Tables = {"rebalances": [rebalance("g", 1, 1, "joined", "a")]}
+    (row,) = shown(looks.group("g")["rebalances"], tables)
+    assert row["members"] == ["a"]
+
+
+@pytest.mark.parametrize(("name", "meant"), [("biling", "; did you mean the group billing?"), ("x", ""), ("audit", "")])
+def test_a_group_that_is_not_there_is_answered_by_the_one_most_like_it(
+    shown: Any, monkeypatch: pytest.MonkeyPatch, name: str, meant: str
+) -> None:
+    step: Row = {"session": "s", "connection": 1, "sequence": 1, "step": "join"}
+    tables: Tables = {"group_events": [step | {"group_id": one} for one in ("billing", "audit")]}
+    look = looks.group(name)["lag"]
+    assert shown(look, tables) == []
+    found: Any = None
+    assert look.meant(found) == meant
+
+
 def test_first_states_are_no_changes(shown: Any) -> None:
     row: Row = {"cluster": "c", "topic": "t", "partition": 0, "leader": 1, "at": at(0), "is_first": True}
     moved = row | {"at": at(5), "leader": 2, "was_leader": 1, "is_first": False}

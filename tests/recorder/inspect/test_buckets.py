@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from proxy.wire.keys import PRODUCE
+from proxy.wire.records import Record, write_batch
 from recorder.inspect.commands import inspect
+from recorder.making_facts import facts
 from recorder.ready import URL_NOTE
-from tests.s3 import Store, store
+from tests.recorder.analysis.by_exchange import Talk
+from tests.recorder.analysis.conftest import write_frames
+from tests.s3 import Store, metered, store
 
 
 def run(*arguments: object) -> Result:
@@ -44,6 +50,31 @@ def test_a_bucket_is_listed_as_the_folder_that_it_was_copied_from(s3: Store, fol
         if command != "summary":
             assert there.stdout == here.stdout
     assert run("show", url, "1/e1").stdout == run("show", folder, "1/e1").stdout
+
+
+@pytest.mark.real
+def test_facts_in_a_bucket_spare_the_frames_from_being_fetched(
+    s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, talk, rows = random.Random(1), Talk(), []
+    done = {"responses": [{"name": "orders", "partition_responses": [{"index": 0}]}]}
+    for number in range(100):
+        records = write_batch([Record(0, 1000, value=chance.randbytes(100_000))])
+        asked = {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]}
+        rows += talk.exchange(PRODUCE, 8, number, asked, done)
+    write_frames(tmp_path / "capture", rows, 100)
+    url = s3.put(tmp_path / "capture", "weighed")
+    fetched, listed = [], []
+    for _ in range(2):
+        with metered(s3) as (meter, endpoint):
+            monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+            listed.append(run("topics", url, "--topic", "orders", "--json").stdout)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
+        fetched.append(meter.bytes)
+        CliRunner().invoke(facts, [url, "--processes", "1"])
+    assert listed[0] == listed[1] != ""
+    assert fetched[0] > 10_000_000
+    assert fetched[1] < fetched[0] / 3
 
 
 @pytest.mark.real

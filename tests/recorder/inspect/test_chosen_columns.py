@@ -22,7 +22,7 @@ VALUES = {
 def test_programs_get_numbers_texts_and_names() -> None:
     assert json.loads(as_json(VALUES)) == {
         "id": "s/1/e2",
-        "at": "2026-11-21 12:00:00.000000",
+        "at": "2026-11-21T12:00:00.000000Z",
         "latency": 1_500_000,
         "size": 2048,
         "client": "127.0.0.1:5",
@@ -31,7 +31,7 @@ def test_programs_get_numbers_texts_and_names() -> None:
         "node": None,
     }
     (cells,) = csv.reader([as_csv(VALUES)])
-    assert cells[1:6] == ["2026-11-21 12:00:00.000000", "1500000", "2048", "127.0.0.1:5", "a,b, c"]
+    assert cells[1:6] == ["2026-11-21T12:00:00.000000Z", "1500000", "2048", "127.0.0.1:5", "a,b, c"]
     assert cells[6:] == ["NOT_LEADER_OR_FOLLOWER, NONE", ""]
     assert csv_line(["a", "b"]) == "a,b"
 

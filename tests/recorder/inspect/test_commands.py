@@ -60,7 +60,7 @@ def test_the_summary_counts_sessions_apis_notes_and_gaps(folder: Path) -> None:
     (found,) = objects("summary", folder)
     (session,) = found["sessions"]
     assert (session["frames"], session["connections"]) == (11, 3)
-    assert (session["first"], session["last"]) == ("2026-11-21 12:00:00.000000", "2026-11-21 12:00:06.000000")
+    assert (session["first"], session["last"]) == ("2026-11-21T12:00:00.000000Z", "2026-11-21T12:00:06.000000Z")
     assert found["apis"]["Fetch"]["request"]["frames"] == 2
     assert found["apis"]["Fetch"]["response"]["frames"] == 1
     assert found["apis"]["api 2000"]["request"]["frames"] == 1
@@ -261,7 +261,7 @@ def test_show_decodes_a_frame_as_text(folder: Path) -> None:
 
 
 def test_show_decodes_several_frames_as_lines_of_json(folder: Path) -> None:
-    request, response = (json.loads(line) for line in lines("show", folder, "1/0", "1/1", "--format", "json"))
+    request, response = (json.loads(line) for line in lines("show", folder, "1/0", "1/1", "--json"))
     assert (request["kind"], request["correlation_id"]) == ("request", 7)
     assert response["body"]["cluster_id"] == "demo"
     assert response["body"]["controller_id"] == 1
@@ -284,24 +284,24 @@ def test_messages_that_a_fetch_of_0_7_brought_have_the_logs_offsets(
     later = [row | {"session": "20261121T120000Z-older", "frame": requests[1]["frame"]} for row in rows[:1]]
     written(folder, "frames", rows)
     written(folder, "frames", later)
-    told = [json.loads(line)["body"] for n in (3, 4, 5) for line in lines("show", folder, f"9/{n}", "--format", "json")]
+    told = [json.loads(line)["body"] for n in (3, 4, 5) for line in lines("show", folder, f"9/{n}", "--json")]
     offsets = [[one["offset"] for one in body["messages"]] for body in (*told[:2], *told[2]["parts"])]
     assert offsets == [[12, 24], [120, 132], [12, 24], [120, 132]]
     assert "    - offset: 12" in lines("show", folder, "9/3")
 
 
 def test_long_bytes_are_cut_and_say_so(folder: Path) -> None:
-    (told,) = (json.loads(line) for line in lines("show", folder, "1/3", "--format", "json", "--bytes", "3"))
+    (told,) = (json.loads(line) for line in lines("show", folder, "1/3", "--json", "--bytes", "3"))
     records = told["body"]["responses"][0]["partitions"][0]["records"]
     assert records[0]["bytes"] == {"length": 100, "base64": "cnJy", "text": "rrr", "cut": True}
 
 
 def test_masked_values_are_named_and_never_shown_as_zeros(folder: Path) -> None:
     assert "  auth_bytes: masked, 11 bytes" in lines("show", folder, "2/0")
-    (told,) = (json.loads(line) for line in lines("show", folder, "2/3", "--format", "json"))
+    (told,) = (json.loads(line) for line in lines("show", folder, "2/3", "--json"))
     config = told["body"]["results"][0]["configs"][0]
     assert (config["name"], config["value"]) == ("password", {"masked": 7})
-    dump = " ".join(line[:58] for line in lines("show", folder, "2/0", "--format", "hex"))
+    dump = " ".join(line[:58] for line in lines("show", folder, "2/0", "--hex"))
     assert dump.split().count("**") == 11
 
 
@@ -311,11 +311,11 @@ def test_an_exchange_is_both_of_its_frames_below_what_they_share(folder: Path) -
     assert text[0] == f"{session}/1/e1  Fetch exchange: answered after 250 ms, OFFSET_OUT_OF_RANGE"
     frames = [line for line in text if line.startswith(session)][1:]
     assert frames == [f"{session}/1/2  Fetch request version 12", f"{session}/1/3  Fetch response version 12"]
-    (told,) = (json.loads(line) for line in lines("show", folder, "1/e1", "--format", "json"))
+    (told,) = (json.loads(line) for line in lines("show", folder, "1/e1", "--json"))
     assert (told["errors"], told["wait"], told["outcome"]) == ({"OFFSET_OUT_OF_RANGE": 1}, "full", "answered")
     assert [told[kind]["id"] for kind in ("request", "response")] == [f"{session}/1/2", f"{session}/1/3"]
     assert told["request"]["body"]["session_id"] == 3
-    dumps = lines("show", folder, "1/e1", "--format", "hex")
+    dumps = lines("show", folder, "1/e1", "--hex")
     assert [line for line in dumps if line.startswith(session)] == [f"{session}/1/2", f"{session}/1/3"]
 
 
@@ -331,7 +331,7 @@ def test_a_connection_is_described_by_its_events_and_its_apis(folder: Path) -> N
     assert "  2026-11-21 12:00:00.000000 gap queue_full, 12 frames lost" in text
     assert "  Fetch: 2 exchanges, 1 unanswered, OFFSET_OUT_OF_RANGE x1" in text
     assert "  Produce: 1 exchange, 1 one way" in text
-    (told,) = (json.loads(line) for line in lines("show", folder, "20261121T/1", "2", "--format", "json")[:1])
+    (told,) = (json.loads(line) for line in lines("show", folder, "20261121T/1", "2", "--json")[:1])
     assert told["apis"]["Fetch"]["outcomes"] == {"answered": 1, "unanswered": 1}
     assert [event["kind"] for event in told["events"]] == ["gap", "opened"]
 
@@ -342,15 +342,15 @@ def test_show_prints_why_a_frame_can_not_be_decoded(folder: Path) -> None:
 
 
 def test_a_hex_dump_shows_offsets_bytes_and_text(folder: Path) -> None:
-    first, *_ = lines("show", folder, "2/4", "--format", "hex")
+    first, *_ = lines("show", folder, "2/4", "--hex")
     assert first == "00000000  07 d0 00 03 00 00 00 07 00 03 61 70 70 2d 73 65  ..........app-se"
-    assert lines("show", folder, "2/4", "--format", "hex", "--bytes", "16")[-1] == "... 4 bytes more"
+    assert lines("show", folder, "2/4", "--hex", "--bytes", "16")[-1] == "... 4 bytes more"
 
 
 def test_each_of_several_hex_dumps_has_its_id_above(folder: Path) -> None:
-    one, other = (lines("show", folder, name, "--format", "hex") for name in ("2/4", "1/0"))
+    one, other = (lines("show", folder, name, "--hex") for name in ("2/4", "1/0"))
     session = "20261121T120000Z-abc"
-    assert lines("show", folder, "2/4", "1/0", "--format", "hex") == [f"{session}/2/4", *one, f"{session}/1/0", *other]
+    assert lines("show", folder, "2/4", "1/0", "--hex") == [f"{session}/2/4", *one, f"{session}/1/0", *other]
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_each_of_several_hex_dumps_has_its_id_above(folder: Path) -> None:
         (["show", "{}", "1/e99"], "no exchange 1/e99"),
         (["show", "{}", "99"], "no connection 99"),
         (["show", "{}", "other/1/e0"], "no exchange other/1/e0"),
-        (["show", "{}", "1", "--format", "hex"], "--format hex shows frames and exchanges"),
+        (["show", "{}", "1", "--hex"], "--hex shows frames and exchanges"),
         (["frames", "nowhere"], "nowhere does not exist"),
     ],
 )

@@ -70,7 +70,7 @@ def test_a_connections_json_has_every_event_with_its_detail(connected: Path) -> 
     (found,) = connections(connected, rows_of_ids(connections=(1,)))
     told = as_json(found)
     assert (told["id"], told["principal"], told["node"], told["frames"]) == (f"{SESSION}/1", "alice", 2, 5)
-    assert (told["first"], told["last"]) == ("2026-11-21 12:00:01.000000", "2026-11-21 12:00:05.000000")
+    assert (told["first"], told["last"]) == ("2026-11-21T12:00:01.000000Z", "2026-11-21T12:00:05.000000Z")
     assert told["apis"]["Metadata"]["errors"] == {"LEADER_NOT_AVAILABLE": 2}
     assert told["apis"]["Metadata"]["unread"] == {"omitted": 1}
     assert [one["kind"] for one in told["events"]] == ["opened", "login", "login", "gap", "half_closed", "closed"]

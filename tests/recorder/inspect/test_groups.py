@@ -55,7 +55,7 @@ def test_topics_are_counted_by_who_produces_to_them(counted: Path) -> None:
         "payments": (3, 2),
     }
     assert (found["orders"]["client_id"], found["orders"]["principal"]) == ("writer", "alice")
-    assert found["orders"]["first"] == "2026-11-21 12:00:01.000000"
+    assert found["orders"]["first"] == "2026-11-21T12:00:01.000000Z"
     assert [line["topic"] for line in objects("topics", counted, "--topic", "pay*")] == ["payments"]
 
 

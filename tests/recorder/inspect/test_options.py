@@ -55,7 +55,7 @@ def test_folders_complete_where_a_capture_must_stand(folder: Path) -> None:
     ("words", "found"),
     [
         (["inspect", "frames", "c", "--kind", "re"], ["request", "response"]),
-        (["inspect", "show", "c", "1", "--format", ""], ["text", "json", "hex"]),
+        (["inspect", "show", "c", "1", "--h"], ["--hex", "--help"]),
         (["inspect", "exchanges", "c", "--e"], ["--errors"]),
         (["analyze", "c", "--master", "local-"], ["local-cluster[2,1,1024]"]),
         (["analyze", "c", "--window", "1 "], ["1 minute", "1 hour"]),
@@ -73,7 +73,7 @@ def test_a_shell_that_completes_opens_no_capture(folder: Path, monkeypatch: pyte
 
     monkeypatch.setattr("recorder.inspect.commands.ready_at", opened)
     assert completed("inspect", "frames", str(folder), "--api", "Fetc")
-    assert completed("inspect", "show", str(folder), "--format", "") == ["text", "json", "hex"]
+    assert completed("inspect", "show", str(folder), "--h") == ["--hex", "--help"]
 
 
 BASH = """

@@ -87,7 +87,7 @@ def test_a_response_that_breaks_off_shows_its_errors_and_how_to_see_its_bytes(ma
     assert list(as_text(row, broken, text()))[3:] == [
         "  errors: UNSUPPORTED_VERSION (normal)",
         "  (can't be decoded: why)",
-        "  its bytes: --format hex",
+        "  its bytes: --hex",
     ]
     assert as_tree(row, broken, text())["errors"] == {"UNSUPPORTED_VERSION": 1}
 

@@ -8,7 +8,7 @@ import pytest
 
 from recorder.moments import Moment
 from recorder.query.fields import FIELDS
-from recorder.query.language import MOST_LEVELS, FilterError, completions, parse
+from recorder.query.language import MOST_LETTERS, MOST_LEVELS, FilterError, completions, parse
 from recorder.query.syntax import And, Comparison, Node, Not, Or, condition, names, resolved
 from recorder.query.values import Api
 
@@ -152,3 +152,9 @@ def test_a_filter_tells_its_fields() -> None:
 )
 def test_what_may_come_next_is_completed(begun: str, following: set[str]) -> None:
     assert {*completions(begun)} == following
+
+
+def test_a_long_begun_filter_completes_and_one_that_is_too_long_does_not() -> None:
+    long = 'topic == "' + "a" * (MOST_LETTERS - 20) + '" an'
+    assert completions(long) == [long + "d"]
+    assert completions("a" * MOST_LETTERS + " and ") == []

@@ -76,7 +76,8 @@ def traffic() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     folder = tmp_path_factory.mktemp("capture")
-    write(folder, "frames", [*everything(), *traffic()])
+    # what a response tells of its request's size is what the request has, or nothing
+    write(folder, "frames", [row | {"request_size": None} for row in (*everything(), *traffic())])
     return recorder.open(folder)
 
 
@@ -188,6 +189,10 @@ def test_opening_only_what_may_pass_lists_the_same(capture: Capture, text: str) 
         if passes(Subject(of_exchange(pair), elements)):
             expected.append(f"{pair.head['connection']}/e{pair.head['exchange']}")
     assert sorted(listed(capture, text)) == sorted(expected)
+
+
+def test_a_requests_size_is_told_by_the_request_where_its_response_does_not(capture: Capture) -> None:
+    assert listed(capture, "sent > 60 and records > 1") == ["7/e1", "8/e1"]
 
 
 def test_frames_pass_by_what_each_says_alone(capture: Capture) -> None:

@@ -6,6 +6,7 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -358,3 +359,54 @@ def test_a_registry_that_can_not_be_reached_is_asked_once(server: Server) -> Non
     schemas = schemas_at(f"http://me:hunter2@127.0.0.1:{closed.server_port}")
     whys = {schemas.value(b"\0\0\0\0" + bytes([number])).why for number in range(3)}
     assert whys == {f"schema {number}: the registry can't be asked: ConnectionError" for number in range(3)}
+
+
+class _Drips(http.server.BaseHTTPRequestHandler):
+    """Sends a byte now and then, as long as the server is there: of its head, or of its body."""
+
+    def do_GET(self) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n"
+        self.wfile.write(head + (b"\r\n" if self.path.endswith("/1") else b"X: "))
+        with suppress(OSError):
+            while not self.server.is_over.wait(0.01):  # type: ignore[attr-defined]
+                self.wfile.write(b" ")
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["body", "head"])
+def test_a_registry_whose_answer_never_ends_is_asked_once(
+    server: Server, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(server, "RequestHandlerClass", _Drips)
+    monkeypatch.setattr("recorder.reading.schema_sources.MAX_SECONDS", 0.5)
+    server.is_over = threading.Event()  # type: ignore[attr-defined]
+    schemas = schemas_at(f"http://127.0.0.1:{server.server_port}")
+    whys = {schemas.value(b"\0\0\0\0" + bytes([at])).why for at in (number, 3)}
+    server.is_over.set()  # type: ignore[attr-defined]
+    assert whys == {f"schema {at}: the registry's answers take more than 0.5 s" for at in (number, 3)}
+
+
+def test_other_entries_of_a_folder_cost_no_schema(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools")
+    (tmp_path / "7.proto").write_text('syntax = "proto3"; import "shop.proto"; message Order { Money price = 1; }')
+    (tmp_path / "shop.proto").write_text('syntax = "proto3"; message Money { int32 cents = 1; }')
+    (tmp_path / "0-elsewhere.proto").symlink_to(tmp_path / "shop.proto")
+    (tmp_path / "0-large.proto").write_bytes(b" " * ((1 << 20) + 1))
+    (tmp_path / "0-folder.proto").mkdir()
+    assert schemas_at(str(tmp_path)).value(b"\0\0\0\0\7\0\x0a\2\x08\5") == Value('{"price": {"cents": 5}}')
+
+
+@pytest.mark.parametrize("kind", ["bytes", "fixed"])
+def test_a_decimal_of_many_digits_is_not_read(kind: str) -> None:
+    size = {"name": "F", "size": 2000} if kind == "fixed" else {}
+    schema = {"type": kind, "logicalType": "decimal", "precision": 4000, "scale": 2} | size
+    schemas = Schemas(Kept(s0=Schema("AVRO", json.dumps(schema))))
+    data = (b"" if size else b"\xa0\x1f") + b"\x7f" * 2000
+    assert schemas.value(b"\0\0\0\0\0" + data).why == "schema 0: a decimal has more than 1024 bytes"
+
+
+def test_a_decimal_is_shown() -> None:
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    assert Schemas(Kept(s0=Schema("AVRO", json.dumps(schema)))).text(b"\0\0\0\0\0\4\4\xd2") == '"12.34"'
