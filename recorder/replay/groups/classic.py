@@ -3,7 +3,8 @@
     member id       the id in the target's JoinGroup answer. A member that the target does not know joins with "" and
                     follows error 79; its other requests are withheld
     generation      the target's last one for the recorded last one, else the paired one
-    assignments     the recorded leader's, sent by the member that the target elected (`assignments`)
+    assignments     the recorded leader's, sent by the member that the target elected (`assignments`); where the leader
+                    has sent them before the recording, those that recorded answers tell
     rejoins         wait for the event that is their reason (`rejoins`)
     lost members    a member whose recorded answer is error 25 leaves the target's group first, so that the target
                     answers with error 25 too

@@ -187,11 +187,17 @@ class Group:
         the recorded group was from before is not in the target's. The join waits until all members have joined again.
         The recording has no request for that.
         """
+        answers = ((exchange.answer, recorded) for exchange, recorded in self.joins.items())
+        joining = [
+            (answer["generation_id"], recorded) for answer, recorded in answers if answer and not error_of(answer)
+        ]
+        # in most rebalances no member has come as far, so that each is looked at once, however many join
+        first = min((generation for generation, _ in joining), default=INT32_MAX)
         return any(
-            answer is not None and not error_of(answer) and member.recorded >= answer["generation_id"]
-            for answer, recorded in ((exchange.answer, recorded) for exchange, recorded in self.joins.items())
+            generation <= member.recorded and recorded != member.id
             for member in self.present()
-            if member.id != recorded
+            if member.recorded >= first
+            for generation, recorded in joining
         )
 
     def elected(self, member: Member) -> bool:

@@ -11,8 +11,8 @@ A member's state tells which request it makes (`member_states.MADE`). It has at 
     HEARTBEAT    Heartbeat                                               a heartbeat with its epoch
 
 Heartbeats leave with growing pauses while a member is not settled, while it asks whether to rejoin, and while its group
-mends a member, because a rebalance that the recording lacks takes all members along. Otherwise a member's heartbeat
-leaves once it has been silent for long.
+mends a member or is ahead of a recorded join (`Group.is_ahead`), because a rebalance that the recording lacks takes all
+members along. Otherwise a member's heartbeat leaves once it has been silent for long.
 
 A member whose recorded connection has ended sends nothing. The target loses it after its session timeout, as the
 recorded cluster did. At the end of the replay all members leave, static ones too.
