@@ -1,7 +1,9 @@
 """Rules for records at the tap: what they leave out reaches no disk, and all the rest stays as it is."""
 
 import random
+import shutil
 from collections import defaultdict
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,12 @@ import pytest
 
 from recorder.capture import frames as c
 from recorder.capture import reader
-from recorder.capture.compactor import compact
+from recorder.capture.compactor import compact, compact_session
 from recorder.capture.fact_maker import fact_rows
-from recorder.capture.session import RecordSettings
+from recorder.capture.session import RecordSettings, WhenFull
 from recorder.capture.spool import OF_STREAMS
 from recorder.capture.tap import open_tap
-from tests.recorder.capture.looks import frame_rows, log_bytes, raw_entries, session_folder
+from tests.recorder.capture.looks import frame_rows, kill, log_bytes, raw_entries, session_folder
 from tests.recorder.capture.record_traffic import RULES, Planted, old_talk, ruled_talk
 from tests.recorder.capture.traffic import Player, Talk
 from tests.sweeps import mostly_long
@@ -110,3 +112,42 @@ def test_messages_of_0_7_are_dropped_as_well(seed, largest, tmp_path):
     frames = b"".join(row[c.FRAME] for row in frame_rows(tmp_path / "ruled"))
     assert planted.kept
     assert all(text in frames for text in planted.kept)
+
+
+class Crash(BaseException):
+    """An exception that no code catches."""
+
+
+def killed(folder: Path, at: int) -> bool:
+    """Compacts, and ends before this step. Returns whether there was such a step."""
+    steps = count()
+
+    def before_step(step: str) -> None:
+        if next(steps) == at:
+            raise Crash
+
+    try:
+        compact_session(folder, "s", before_step=before_step)
+    except Crash:
+        return True
+    return False
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_a_compactor_killed_at_any_step_leaves_nothing_of_a_dropped_record_anywhere(seed, tmp_path):
+    planted = Planted(random.Random(seed))
+    tap = open_tap(tmp_path / "killed", RecordSettings(segment=30_000, when_full=WhenFull.WAIT, **RULES), "s")
+    Player(tap).all_of([ruled_talk(planted, 1, 700), ruled_talk(planted, 2, 700)], planted.rng)
+    tap.flush()
+    kill(tap)
+    shutil.copytree(tmp_path / "killed", tmp_path / "whole")
+    compact(tmp_path / "whole")
+    at = 0
+    while killed(tmp_path / "killed", at):
+        assert_hides(planted, every_value(tmp_path / "killed"))
+        at += 1
+    assert at > 5
+    assert every_value(tmp_path / "killed")
+    for ours, theirs in zip(frame_rows(tmp_path / "killed"), frame_rows(tmp_path / "whole"), strict=True):
+        assert ours == theirs
