@@ -9,7 +9,7 @@ place of bytes that are left out, the log holds their number, with which the com
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -45,7 +45,7 @@ class Omission(NamedTuple):
     """The bytes of a frame from `start` to `stop` are left out; the frame begins at `begin` (all are stream offsets).
 
     `begins_left_out_frame`: True for the first omission of a frame that becomes no row. `are_records`: a rule for
-    records leaves the bytes out.
+    records leaves the bytes out. `counted`: see `RecordSpans`.
     """
 
     begin: int
@@ -53,6 +53,7 @@ class Omission(NamedTuple):
     stop: int
     begins_left_out_frame: bool
     are_records: bool = False
+    counted: Sequence[tuple[str, int, int, int, int]] = ()
 
 
 class FrameFilter:
@@ -190,6 +191,8 @@ class FrameFilter:
             for first, last in left_out.spans:
                 if begin + first < limit:
                     yield Omission(begin, begin + first, min(begin + last, limit), False, are_records=True)
+            if left_out.counted:
+                yield Omission(begin, arrived, arrived, False, True, left_out.counted)
         omit_from = max(self._omit_from[direction], piece_start)
         if begins_left_out_frame or omit_from < arrived:
             yield Omission(begin, min(omit_from, arrived), arrived, begins_left_out_frame)
