@@ -56,6 +56,7 @@ class ConnectionRecorder:
         "_unframed_from",
         "_waiting_marks",
         "checkpoint_segment",
+        "client",
         "cluster_and_listener",
         "connection",
         "conversation",
@@ -69,8 +70,12 @@ class ConnectionRecorder:
         "unwritten_opened",
     )
 
-    def __init__(self, connection: int, conversation: Conversation, opened: Item, principal: str | None = None) -> None:
+    def __init__(
+        self, connection: int, conversation: Conversation, opened: Item, principal: str | None = None, client: str = ""
+    ) -> None:
         self.connection = connection
+        # the client's address
+        self.client = client
         self.conversation = conversation
         # the principal of the last accepted login, if there was one
         self.principal = principal
