@@ -6,7 +6,7 @@ frames that the settings left out, sessions that died, frames that are not in th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +16,9 @@ from rich.text import Text
 from proxy.terminal import harmless
 from recorder.capture.frames import GAP_DAMAGE
 from recorder.terminal import Cell, Column, count, fitted, size
+
+# the settings of a sample
+SHARE, SHARES = "capture.share", "capture.shares."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ class Missing:
     `left_out`: frames that the settings left out, on connections that have been closed. `cut_frames`: frames of which
     the settings left out a part; `cut_bytes`: the size of these parts. `died`: sessions whose proxy did not end in
     order. `notes`: printable sentences on frames that are not in the Parquet files yet, or can't be. `without_records`:
-    frames of which a rule left records out.
+    frames of which a rule left records out. `samples`: the settings by which only a share of the traffic was recorded;
+    nothing is scaled.
     """
 
     gaps: list[Gaps] = field(default_factory=list)
@@ -60,6 +64,7 @@ class Missing:
     died: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     without_records: int = 0
+    samples: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return self.is_counted or bool(self.notes)
@@ -67,11 +72,18 @@ class Missing:
     @property
     def is_counted(self) -> bool:
         """True if there is more than notes."""
-        return bool(self.gaps or self.left_out or self.cut_frames or self.died or self.without_records)
+        return bool(self.gaps or self.left_out or self.cut_frames or self.died or self.without_records or self.samples)
 
     def as_json(self) -> dict[str, Any]:
         """The losses, ready for JSON."""
         return asdict(self)
+
+
+def samples(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The settings, as a capture tells them (name, value), by which only a share of the traffic was recorded."""
+    for name, value in settings:
+        if (name == SHARE or name.startswith(SHARES)) and value not in ("1", "1.0"):
+            yield f"{name} = {value}"
 
 
 def missing_table(found: Missing, width: int) -> RenderableType:
@@ -96,6 +108,8 @@ def _rows(found: Missing) -> Iterator[list[Cell]]:
         yield ["frames kept in part, by the settings", "", count(found.cut_frames), size(found.cut_bytes)]
     if found.without_records:
         yield ["records not kept, by capture.records", "", count(found.without_records), ""]
+    for sample in found.samples:
+        yield [f"a sample, of which nothing is scaled: {sample}", "", "", ""]
     for name in found.died:
         yield [f"session {name} died: what its proxy had not written yet", "", "", ""]
     for note in found.notes:

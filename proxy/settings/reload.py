@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 # keys that change at once
 AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
 # what is recorded and how long it is kept changes at once: these keys of the capture, and all keys below them
-CAPTURE_AT_ONCE = frozenset({(CAPTURE, name) for name in ("only", "bodies", "records", "topics", "keep")})
+CAPTURE_AT_ONCE = frozenset(
+    {(CAPTURE, name) for name in ("only", "bodies", "records", "topics", "share", "shares", "seed", "keep")}
+)
 # a cluster's tables by node id: a new node in them takes effect at once
 NODES, ADVERTISED = "nodes", "advertised"
 # why a changed key waits for the next start, for keys of TLS, of clusters, of the capture, and all others

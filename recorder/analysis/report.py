@@ -22,7 +22,7 @@ from recorder.analysis.tables.exchanges import doubtful, exchanges
 from recorder.analysis.tables.lag import SECOND_NS, window_ns
 from recorder.capture import frames as c
 from recorder.filters import Held
-from recorder.missing import Gaps, LostOfApi, Missing
+from recorder.missing import Gaps, LostOfApi, Missing, samples
 
 Rows = list[dict[str, Any]]
 BY_API = Question()
@@ -113,6 +113,7 @@ def missing(frames: DataFrame, event_rows: DataFrame, output: Output | None = No
         sums["cut_bytes"],
         died,
         without_records=sums["without_records"],
+        samples=sorted(samples(map(tuple, losses.settings_told(event_rows).collect()))),
     )
 
 

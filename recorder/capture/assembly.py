@@ -205,6 +205,7 @@ class Assembly:
             fields["length"],
             begins_left_out_frame=fields.get("frame", False),
             are_records=fields.get("records", False),
+            counted=fields.get("counted", ()),
         )
 
     def _leftover(self, conn: ConnectionState, entry: Entry) -> None:

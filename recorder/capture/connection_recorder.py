@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
@@ -55,6 +56,7 @@ class ConnectionRecorder:
         "_unframed_from",
         "_waiting_marks",
         "checkpoint_segment",
+        "client",
         "cluster_and_listener",
         "connection",
         "conversation",
@@ -68,8 +70,12 @@ class ConnectionRecorder:
         "unwritten_opened",
     )
 
-    def __init__(self, connection: int, conversation: Conversation, opened: Item, principal: str | None = None) -> None:
+    def __init__(
+        self, connection: int, conversation: Conversation, opened: Item, principal: str | None = None, client: str = ""
+    ) -> None:
         self.connection = connection
+        # the client's address
+        self.client = client
         self.conversation = conversation
         # the principal of the last accepted login, if there was one
         self.principal = principal
@@ -137,8 +143,8 @@ class ConnectionRecorder:
             pending = PendingEntry(EntryKind.BYTES, direction, offset, at_ns, chunk)
             for omission in omissions:
                 pending.leave_out(omission.start, omission.stop, are_records=omission.are_records)
-                if omission.begins_left_out_frame:
-                    pending.add_before(_of_left_out_frame(omission, direction, at_ns))
+                if omission.begins_left_out_frame or omission.counted:
+                    pending.add_before(_of_frame(omission, direction, at_ns))
             return [*pending.items(self.connection)]
         for verdict in step.verdicts:
             self._note_login(verdict, at_ns)
@@ -243,8 +249,9 @@ class ConnectionRecorder:
         return offset + lost, chunk[lost:]
 
     def _leave_out(self, omission: Omission, direction: Direction, at_ns: int) -> None:
-        if omission.begins_left_out_frame and omission.begin >= self.resume_at[direction]:
-            self._backlog.add_before_offset(_of_left_out_frame(omission, direction, at_ns))
+        says_more = omission.begins_left_out_frame or omission.counted
+        if says_more and omission.begin >= self.resume_at[direction]:
+            self._backlog.add_before_offset(_of_frame(omission, direction, at_ns))
         self._backlog.leave_out(direction, omission.start, omission.stop, are_records=omission.are_records)
 
     def _note_login(self, verdict: Verdict, at_ns: int) -> None:
@@ -370,7 +377,8 @@ class ConnectionRecorder:
         yield from pending.items(self.connection)
 
 
-def _of_left_out_frame(omission: Omission, direction: Direction, at_ns: int) -> PendingEntry:
-    """The entry before a frame's first byte that says that the frame becomes no row."""
-    fields = json.dumps({"length": 0, "frame": True}).encode()
-    return PendingEntry(EntryKind.OMITTED, direction, omission.begin, at_ns, fields)
+def _of_frame(omission: Omission, direction: Direction, at_ns: int) -> PendingEntry:
+    """The entry that says that a frame becomes no row, or what was only counted of its batches."""
+    fields: dict[str, Any] = {"length": 0}
+    fields |= {"frame": True} if omission.begins_left_out_frame else {"counted": omission.counted}
+    return PendingEntry(EntryKind.OMITTED, direction, omission.begin, at_ns, json.dumps(fields).encode())

@@ -54,6 +54,7 @@ class ConnectionState:
         "lost_arriving",
         "masks",
         "next_entry",
+        "notes",
         "omissions",
         "opening",
         "parts",
@@ -95,6 +96,8 @@ class ConnectionState:
         self.masks: tuple[Stretches, Stretches] = (deque(), deque())
         self.omissions: tuple[Stretches, Stretches] = (deque(), deque())
         self.dropped: tuple[Stretches, Stretches] = (deque(), deque())
+        # the stream offsets of frames that have not come whole, and the notes of their rows
+        self.notes: tuple[deque[tuple[int, str]], deque[tuple[int, str]]] = (deque(), deque())
         # True once frames can't be told apart
         self.unreadable = [False, False]
         # 1 if the record has resumed within a frame: that frame is lost, and is counted when its end has come
@@ -212,6 +215,13 @@ class ConnectionState:
             self.left_out_responses.append(exchange.number)
         return gone
 
+    def take_note(self, direction: int, begin: int) -> str | None:
+        """The note for the frame that begins at stream offset `begin`, once; None if there is none."""
+        notes = self.notes[direction]
+        while notes and notes[0][0] < begin:
+            notes.popleft()
+        return notes.popleft()[1] if notes and notes[0][0] == begin else None
+
     def spans(self, direction: int, start: int, stop: int) -> tuple[Spans, Spans, Spans]:
         """Removes and returns the masked, the omitted and the dropped spans of the frame between two stream offsets."""
         masked, omitted, dropped = (each[direction] for each in (self.masks, self.omissions, self.dropped))
@@ -244,7 +254,7 @@ class ConnectionState:
         self.conversation = None
         self.parts = [None, None]
         self._answerable.clear()
-        for spans in (*self.masks, *self.omissions, *self.dropped, *self.left_out):
+        for spans in (*self.masks, *self.omissions, *self.dropped, *self.left_out, *self.notes):
             spans.clear()
 
     def reach(self, direction: int, offset: int) -> None:
@@ -304,6 +314,7 @@ class ConnectionState:
             "masks": [list(stretches) for stretches in self.masks],
             "omissions": [list(stretches) for stretches in self.omissions],
             "dropped": [list(stretches) for stretches in self.dropped],
+            "notes": [list(notes) for notes in self.notes],
             "deaf": self.unreadable,
             "left_out": [sorted(begins) for begins in self.left_out],
             "unwanted": list(self.left_out_responses),
@@ -336,6 +347,8 @@ class ConnectionState:
         # states of older versions lack the key
         conn.left_out = (set(state.get("left_out", ([], []))[0]), set(state.get("left_out", ([], []))[1]))
         conn.left_out_responses.extend(state.get("unwanted", ()))
+        for notes, saved in zip(conn.notes, state.get("notes", ([], [])), strict=True):
+            notes.extend((begin, note) for begin, note in saved)
         conn.next_entry = state["next_entry"]
         conn.reached = state["reached"] and [*state["reached"]]
         conn.lost_arriving = [*state["late"]]

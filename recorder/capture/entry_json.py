@@ -36,6 +36,7 @@ Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Size = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 CountPair = tuple[Count, Count]
 SignedNumber = Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+Counted = tuple[str, Int32, Count, Count, Count]
 # facts that a decision may have: more than any has
 MAX_FACTS = 20
 
@@ -62,11 +63,14 @@ class OmittedJson(TypedDict):
     """`length`: how many bytes a setting left out.
 
     `frame`: True if the frame that begins here gets no row. `records`: True if a rule for records left the bytes out.
+    `counted`: of the frame that begins here, what was only counted of its batches: topic, partition, batches, records,
+    bytes.
     """
 
     length: Annotated[int, Meta(ge=0, le=MAX_ENTRY)]
     frame: NotRequired[bool]
     records: NotRequired[bool]
+    counted: NotRequired[list[Counted]]
 
 
 class GapJson(TypedDict):
@@ -302,6 +306,7 @@ class SavedConnectionState(TypedDict):
     masks: tuple[list[CountPair], list[CountPair]]
     omissions: tuple[list[CountPair], list[CountPair]]
     dropped: NotRequired[tuple[list[CountPair], list[CountPair]]]
+    notes: NotRequired[tuple[list[tuple[Count, str]], list[tuple[Count, str]]]]
     deaf: tuple[bool, bool]
     left_out: NotRequired[tuple[list[Count], list[Count]]]
     unwanted: NotRequired[list[Count]]

@@ -9,7 +9,7 @@ place of bytes that are left out, the log holds their number, with which the com
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -45,7 +45,7 @@ class Omission(NamedTuple):
     """The bytes of a frame from `start` to `stop` are left out; the frame begins at `begin` (all are stream offsets).
 
     `begins_left_out_frame`: True for the first omission of a frame that becomes no row. `are_records`: a rule for
-    records leaves the bytes out.
+    records leaves the bytes out. `counted`: see `RecordSpans`.
     """
 
     begin: int
@@ -53,6 +53,7 @@ class Omission(NamedTuple):
     stop: int
     begins_left_out_frame: bool
     are_records: bool = False
+    counted: Sequence[tuple[str, int, int, int, int]] = ()
 
 
 class FrameFilter:
@@ -66,8 +67,11 @@ class FrameFilter:
         *,
         is_selected: bool,
         principal: str | None,
+        client: str = "",
     ) -> None:
+        """`client`: its address."""
         self.selection = selection
+        self._client, self._host = client, client.rpartition(":")[0]
         # True if the connection is recorded at all
         self.is_selected = is_selected
         self.principal = principal
@@ -190,6 +194,8 @@ class FrameFilter:
             for first, last in left_out.spans:
                 if begin + first < limit:
                     yield Omission(begin, begin + first, min(begin + last, limit), False, are_records=True)
+            if left_out.counted:
+                yield Omission(begin, arrived, arrived, False, True, left_out.counted)
         omit_from = max(self._omit_from[direction], piece_start)
         if begins_left_out_frame or omit_from < arrived:
             yield Omission(begin, min(omit_from, arrived), arrived, begins_left_out_frame)
@@ -222,21 +228,26 @@ class FrameFilter:
         self, exchange: Exchange | None, part: bytes, is_complete: bool
     ) -> tuple[bool, int | None] | None:
         if exchange is None:
+            # the client id of a token is unknown: it is kept where its connection's next request may be
             unwanted = not self._matches(None, "")
             return unwanted, self._kept_size(LENGTH_SIZE, unwanted)
         if self._is_kafka07:
             # 0.7 has no client ids
-            unwanted, head_size = not self._matches(exchange.api, ""), HEAD_07
-        elif not self._matches(exchange.api, None):
+            is_taken = self._takes_exchange(exchange) and self.selection.sample.takes_client(self._host, "")
+            unwanted, head_size = not (is_taken and self._matches(exchange.api, "")), HEAD_07
+        elif not (self._takes_exchange(exchange) and self._matches(exchange.api, None)):
             unwanted, head_size = True, FRAMED_SIZE_AT
         else:
-            if self.selection.body_limit is None and self.selection.client_ids.matches_all:
+            is_of_any_client = self.selection.client_ids.matches_all and self.selection.sample.takes_all_clients
+            if self.selection.body_limit is None and is_of_any_client:
                 return False, None
             size = _client_id_size(part, 4 + exchange.request_size)
             client_id = part[FRAMED_ID_AT : FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID)]
             if len(part) < FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID) and not is_complete:
                 return None
-            unwanted = not self._matches(exchange.api, client_id.decode("utf-8", "replace"))
+            name = client_id.decode("utf-8", "replace")
+            is_taken = self.selection.sample.takes_client(self._host, name)
+            unwanted = not (is_taken and self._matches(exchange.api, name))
             head_size = FRAMED_ID_AT if unwanted else FRAMED_ID_AT + size
         if unwanted and exchange.awaits:
             self._left_out_responses.append(exchange.number)
@@ -256,6 +267,9 @@ class FrameFilter:
             return head_size
         limit = self.selection.body_limit
         return None if limit is None else max(head_size, LENGTH_SIZE + limit)
+
+    def _takes_exchange(self, exchange: Exchange) -> bool:
+        return self.selection.sample.takes_exchange(exchange.api, self._client, exchange.number)
 
     def _matches(self, api: str | None, client_id: str | None) -> bool:
         """True if frames of this API and client id are selected; `client_id` None: of any client id."""

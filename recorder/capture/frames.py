@@ -96,6 +96,8 @@ BY_PROXY = "proxy"
 
 # the beginning of the `note` of a frame that never came whole
 CUT = "cut: "
+# the beginning of the `note` of a frame whose batches are only counted from some number on
+COUNTED = "only counted beyond 65536 batches: "
 
 # values of `dialect`
 KAFKA = "kafka"

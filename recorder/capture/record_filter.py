@@ -18,6 +18,7 @@ from proxy.wire import catalog
 from proxy.wire.apis import MessageKind
 from proxy.wire.kafka07 import RequestType
 from proxy.wire.kafka07 import record_data as of_07
+from proxy.wire.primitives import uuid_text
 from proxy.wire.records.walk import Find, RecordWalk, nothing_known
 from recorder.capture.frame_spans import FrameSpan
 from recorder.capture.record_rules import RecordRule, RecordRules
@@ -34,10 +35,12 @@ class RecordSpans(NamedTuple):
     """What rules leave out of a piece of a frame, in offsets of the frame, its length included.
 
     `spans`: the record data. `unreadable_from`: the offset from which on all is left out; None: nothing more.
+    `counted`: at the frame's end, what was only counted: topic, partition, batches, records and bytes.
     """
 
     spans: list[tuple[int, int]]
     unreadable_from: int | None
+    counted: list[tuple[str, int, int, int, int]]
 
 
 class RecordFilter:
@@ -70,7 +73,8 @@ class RecordFilter:
         if walk is None:
             return None
         spans = walk.feed(memoryview(step.data)[max(start, 0) : arrived])
-        return RecordSpans(spans, walk.unreadable_from)
+        counted = self._counted(walk) if walk.counted and arrived == stop else []
+        return RecordSpans(spans, walk.unreadable_from, counted)
 
     def _begun(self, direction: Direction, frame: FrameSpan) -> RecordWalk | None:
         kind, exchange = frame.kind, frame.exchange
@@ -83,6 +87,13 @@ class RecordFilter:
         topic: Callable[[bytes | None, bytes | None], bool] = partial(self._topic, bool(direction))
         head = of_07.HEAD if self._is_kafka07 else _HEADS[direction]
         return RecordWalk(find, topic, head=head, by_broker=bool(direction))
+
+    def _counted(self, walk: RecordWalk) -> list[tuple[str, int, int, int, int]]:
+        found = []
+        for ((raw, topic_id), partition), (batches, records, size) in walk.counted.items():
+            by_id = None if topic_id is None else self._topic_ids.name(topic_id) or uuid_text(topic_id)
+            found.append((_text(raw) or by_id or "?", partition, batches, records, size))
+        return found
 
     def _topic(self, is_told: bool, raw: bytes | None, topic_id: bytes | None) -> bool:
         """True if the rule of a topic is not KEEP. `is_told`: an answer tells of the topic."""

@@ -5,14 +5,15 @@ Used by the tap and by `frame_filter`. `proxy.schema.patterns` says what a list 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 from typing import Annotated, Any
 
 from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import Key
-from proxy.schema.kinds import SIZE, Kind, Toml, cut, each, elements, shown, text
+from proxy.schema.kinds import INTEGER, SIZE, Kind, Toml, cut, each, elements, shown, text
 from proxy.schema.patterns import NOT, Patterns
 from proxy.similar import nearest
 from proxy.wire.apis import api_keys, api_name
@@ -70,6 +71,25 @@ def _written_bodies(value: Any) -> Toml:
     return value if value in (FULL, HEAD) else SIZE.written(value)
 
 
+def _share(raw: Any) -> float:
+    try:
+        share = float(raw)
+    except (TypeError, ValueError):
+        share = -1.0
+    if isinstance(raw, bool) or not 0 < share <= 1:
+        raise InvalidValue("is no share above 0, and at most 1")
+    return share
+
+
+def _api_name(raw: Any) -> str:
+    name = _api(raw)
+    known = {api.lower(): api for api in filter(None, map(api_name, api_keys()))}
+    if name.lower() not in known:
+        raise InvalidValue("is no single API")
+    return known[name.lower()]
+
+
+SHARE = Kind("a share above 0, 1 at most", _share, float, "SHARE")
 PATTERNS = Kind("a list of patterns", partial(_patterns, _pattern), list)
 APIS = Kind("a list of patterns of APIs' names", partial(_patterns, _api), list)
 BODIES = Kind('"full", "head" or a size', _bodies, _written_bodies)
@@ -136,17 +156,70 @@ class SelectionSettings(RecordRuleSettings):
             "head",
         ),
     ] = FULL
+    share: Annotated[
+        float,
+        Key(
+            SHARE,
+            "share",
+            "Record this share of all clients: a hash of a client's address and client id chooses, so a client's "
+            "connections stay together.",
+            0.01,
+        ),
+    ] = 1.0
+    shares: Annotated[
+        Mapping[str, float],
+        Key(
+            SHARE,
+            "shares",
+            "Record this share of an API's exchanges, of the clients that are recorded.",
+            0.1,
+            unset="all",
+            name_kind=Kind("the name of an API", _api_name, str, "API"),
+            entry=("Fetch",),
+        ),
+    ] = field(default_factory=dict)
+    seed: Annotated[
+        int,
+        Key(INTEGER, "seed", "Another number chooses other clients and exchanges for `share` and `shares`.", 7),
+    ] = 0
 
 
 # the fields that are lists of patterns
 LISTS = ("apis", "clusters", "listeners", "client_ids", "principals")
 
 
+class Sample:
+    """The share of clients, and of APIs' exchanges, that is recorded. `takes_all`: True if that is everything."""
+
+    def __init__(self, settings: SelectionSettings) -> None:
+        self._share, self._shares, self._seed = settings.share, dict(settings.shares), settings.seed
+        self.takes_all = self._share == 1 and all(share == 1 for share in self._shares.values())
+
+    @property
+    def takes_all_clients(self) -> bool:
+        """True if no client id has to be known."""
+        return self._share == 1
+
+    def takes_client(self, address: str, client_id: str) -> bool:
+        """True if the requests of this client are recorded. `address`: without its port."""
+        return self._share == 1 or self._chance(address, client_id) < self._share
+
+    def takes_exchange(self, api: str | None, client: str, number: int) -> bool:
+        """True if an exchange is recorded, as far as its API goes. `client`: the address with its port."""
+        share = self._shares.get(api or "", 1.0)
+        return share == 1 or self._chance(client, str(number)) < share
+
+    def _chance(self, *parts: str) -> float:
+        """A number from 0 to 1 that follows from the seed and these texts."""
+        found = blake2b("\0".join((str(self._seed), *parts)).encode("utf-8", "replace"), digest_size=8).digest()
+        return int.from_bytes(found, "big") / (1 << 64)
+
+
 class Selection:
     """The settings, compiled.
 
     `body_limit`: how many bytes of a frame, counted after its length field, are kept; its head is kept in any case
-    (0: the head alone; None: all). `rules`: what is kept of the records in them.
+    (0: the head alone; None: all). `rules`: what is kept of the records in them. `sample`: the share that is recorded.
     """
 
     def __init__(self, settings: SelectionSettings) -> None:
@@ -158,6 +231,7 @@ class Selection:
         # each list that is given, as a user wrote it
         self.lists = {name: list(given) for name in LISTS if (given := getattr(settings, name))}
         self.rules = RecordRules(settings)
+        self.sample = Sample(settings)
         self.body_limit = None if settings.bodies == FULL else 0 if settings.bodies == HEAD else int(settings.bodies)
 
     @property
@@ -173,6 +247,7 @@ class Selection:
             and self.apis.matches_all
             and self.client_ids.matches_all
             and self.principals.matches_all
+            and self.sample.takes_all
         )
 
     def selects(self, cluster: str | None, listener: str) -> bool:

@@ -7,6 +7,7 @@ their place, so left-out bytes take no memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
@@ -23,6 +24,8 @@ from recorder.capture.spool import Entry, EntryKind
 
 # the most bytes of a frame that the conversation reads. Of left-out bytes it gets this many zeros, and skips the rest
 _HEAD = 16
+# partitions that a note names
+_MOST_NOTED = 50
 
 
 class Streams:
@@ -61,12 +64,14 @@ class Streams:
         *,
         begins_left_out_frame: bool,
         are_records: bool = False,
+        counted: Sequence[Sequence[Any]] = (),
     ) -> None:
         """Takes an OMITTED entry: `length` bytes are left out.
 
         Args:
             begins_left_out_frame: their frame gets no row.
             are_records: a rule for records left them out.
+            counted: of the frame that begins at the entry's offset, what was only counted of its batches.
         """
         direction, conversation = entry.direction, conn.conversation
         if conversation is None:
@@ -77,6 +82,8 @@ class Streams:
             return
         if begins_left_out_frame and entry.offset >= side.offset:
             conn.left_out[direction].add(entry.offset)
+        if counted:
+            conn.notes[direction].append((entry.offset, _counted_note(counted)))
         seen = self._bytes_seen(conn, side, entry, length) if length else None
         if seen is not None:
             if length - seen > side.missing:
@@ -234,9 +241,20 @@ class Streams:
             return
         if exchange is not None and exchange.opaque is not None and note is None:
             note = exchange.opaque.value
+        note = note or conn.take_note(direction, base + span.start)
         self.rows.add_frame(
             conn, direction, span.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note, dropped
         )
+
+
+def _counted_note(counted: Sequence[Sequence[Any]]) -> str:
+    """The note of a row of whose batches not even all heads are kept."""
+    parts = [
+        f"{topic}-{partition}: {batches} batches, {records} records, {size} bytes"
+        for topic, partition, batches, records, size in counted[:_MOST_NOTED]
+    ]
+    more = len(counted) - _MOST_NOTED
+    return f"{c.COUNTED}{'; '.join(parts)}" + (f"; {more} partitions more" if more > 0 else "")
 
 
 def _side(conversation: Conversation, direction: int) -> Any:

@@ -164,7 +164,7 @@ class Tap:
             self._special.add(facts.connection)
             return
         recorder = self._recorders[facts.connection] = ConnectionRecorder(
-            facts.connection, conversation, entry, facts.principal
+            facts.connection, conversation, entry, facts.principal, facts.client
         )
         recorder.cluster_and_listener, recorder.checkpoint_segment = (facts.cluster, facts.listener), self._seen_segment
         self._apply_selection(recorder)
@@ -264,6 +264,7 @@ class Tap:
                 self._topic_ids[recorder.cluster_and_listener[0]],
                 is_selected=is_selected,
                 principal=recorder.principal,
+                client=recorder.client,
             )
             self._special.add(recorder.connection)
         elif is_selected:

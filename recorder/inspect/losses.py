@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from recorder.capture import frames as c
 from recorder.capture.outcome import DIED
 from recorder.capture.reader import Row
-from recorder.inspect.details import detail, numbers
-from recorder.missing import Gaps, LostOfApi, Missing
+from recorder.inspect.details import detail, numbers, texts
+from recorder.missing import Gaps, LostOfApi, Missing, samples
 
 Connection = tuple[str, int]
 
@@ -34,6 +34,7 @@ class Losses:
     cut_frames: int = 0
     cut_bytes: int = 0
     without_records: int = 0
+    samples: set[str] = field(default_factory=set)
     # connections with an opening event, with a closing event
     _opened: set[Connection] = field(default_factory=set)
     _closed: set[Connection] = field(default_factory=set)
@@ -63,6 +64,8 @@ class Losses:
             elif event[c.KIND] == c.EVENT_CLOSED:
                 self._closed.add((event[c.SESSION], event[c.CONNECTION]))
                 self._uncounted[event[c.SESSION], event[c.CONNECTION]] += event[c.FRAMES] or 0
+            elif event[c.KIND] == c.EVENT_SETTINGS:
+                self.samples |= set(samples(texts(detail(event).get(c.SETTINGS)).items()))
             elif event[c.KIND] == c.EVENT_SESSION and event[c.CAUSE] == DIED:
                 self.died.append(event[c.SESSION])
 
@@ -107,6 +110,7 @@ class Losses:
             sorted(self.died),
             self.notes,
             self.without_records,
+            sorted(self.samples),
         )
 
 

@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from recorder.missing import Gaps, LostOfApi, Missing, missing_table
+from recorder.missing import Gaps, LostOfApi, Missing, missing_table, samples
 
 LOSSY = Missing(
     [Gaps("queue_full", 2, 0, 1606, 12_300_000), Gaps("spool_damaged", 1, 3, 0, 0)],
@@ -63,3 +63,19 @@ def test_a_note_names_paths_as_everywhere_else() -> None:
         "session x is another user's: kafka-wiretap compact a\\\\b finishes it",
         "\\u001b[2J",
     ]
+
+
+def test_a_sample_is_said_to_be_one():
+    told = {
+        "capture.share": "0.01",
+        "capture.shares.Fetch": "0.5",
+        "capture.shares.Produce": "1.0",
+        "capture.seed": "3",
+    }
+    found = Missing(samples=[*samples(told.items())])
+    assert found
+    text = "\n".join(printed(found, 140))
+    assert "a sample, of which nothing is scaled: capture.share = 0.01" in text
+    assert "capture.shares.Fetch = 0.5" in text
+    assert "Produce" not in text
+    assert [*samples({"capture.share": "1.0"}.items())] == []

@@ -2,8 +2,9 @@
 
 The generator is sent the pieces, and returns the offset of the message's end. It calls `here.topic(name, topic_id)` for
 each topic: True means that the topic's record data is to be found. `here.found(start, stop)` is told each stretch of it
-as soon as it has begun, `here.records(...)` walks through a field of batches, and `here.base` is the number of bytes
-before the newest piece. No byte is kept but a topic's name and id, and the heads of batches.
+as soon as it has begun, `here.records(...)` walks through a field of batches, which is of `here.partition`, and
+`here.base` is the number of bytes before the newest piece. No byte is kept but a topic's name and id, and heads of
+batches.
 
 A field marked `record_data` is record data: its batches' records if it is of the type `records`, else the whole value.
 So are tagged fields that the catalog doesn't know. A response that tells topics' ids with their names has its topics
@@ -19,7 +20,7 @@ from proxy.wire.compile.source import Source
 from proxy.wire.compile.walker import PieceCursor
 from proxy.wire.language import RECORD_DATA, Message
 
-NAME, ID = "topic_name", "topic_id"
+NAME, ID, PARTITION = "topic_name", "topic_id", "partition"
 # no topic has a longer name
 LONGEST_NAME = 249
 
@@ -59,6 +60,10 @@ def _slots(struct: Struct) -> Iterator[Slot]:
             yield from _slots(slot.struct)
 
 
+def _holds_batches(struct: Struct) -> bool:
+    return any(slot.type == "records" and RECORD_DATA in slot.field.marks for slot in struct.slots)
+
+
 def _topic_slots(struct: Struct) -> dict[str, Slot]:
     """The fields that name the topic of a struct, by their marks."""
     plain = [slot for slot in struct.slots if not slot.array]
@@ -79,6 +84,9 @@ class _RecordFinder(Searcher):
                 variables[ID] = self._id(slot)
             elif RECORD_DATA in slot.field.marks:
                 self._record_data(slot)
+            elif slot.code and PARTITION in slot.field.marks and _holds_batches(struct):
+                self.cursor.length(slot.code, slot.size)
+                self.source.line("here.partition = n")
             else:
                 self.slot(slot)
             if slot in last:

@@ -12,7 +12,7 @@ from proxy.wire.errors import Malformed
 from proxy.wire.kafka07.messages import HEAD_SIZES
 from proxy.wire.kafka07.requests import RequestType
 from proxy.wire.primitives import Buffer
-from proxy.wire.records.blank import State
+from proxy.wire.records.walk import State
 
 # a frame's length and the request's type, or the answer's error code
 HEAD = 6
@@ -35,7 +35,8 @@ def find_in_request(request_type: RequestType, asked: Callable[[bytes], None]) -
                 raise Malformed("a topic without a name")
             topic, buf, at, size = yield from split_bytes(length, buf, at, size)
             if request_type in (RequestType.PRODUCE, RequestType.MULTIPRODUCE):
-                length, buf, at, size = yield from split_int(4, buf, at + _PARTITION, size)
+                here.partition, buf, at, size = yield from split_int(_PARTITION, buf, at, size)
+                length, buf, at, size = yield from split_int(4, buf, at, size)
                 buf, at, size = yield from _messages(
                     here, max(length, 0), (buf, at, size), drops=here.topic(topic, None)
                 )
@@ -86,8 +87,7 @@ def _messages(here: Any, length: int, state: State, *, drops: bool) -> Generator
         if head is None or message < head:
             here.found(place + 5, end)
             return buf, at + end - place - 5, size
-        if place + 4 + head < min(stop, end):
-            here.found(place + 4 + head, min(stop, end))
+        here.batch(place, stop, end, 4 + head, 1)
         at += min(stop, end) - place - 5
         place = min(stop, end)
     return buf, at + end - place, size

@@ -2,17 +2,38 @@
 
 The batches' heads are no record data, so a frame without it still tells topics, partitions, offsets, counts and sizes.
 Nothing is held back: each piece is judged as it comes. Frames of today's dialect are walked by generated functions,
-those of 0.7 by `kafka07.record_data`.
+those of 0.7 by `kafka07.record_data`. A frame may have millions of batches, so behind the first MAX_HEADS of them heads
+are only counted, by partition.
 """
 
 from collections.abc import Callable, Generator
+from struct import Struct
 
+from proxy.wire.compile.runtime import split_bytes
 from proxy.wire.errors import WireError
 from proxy.wire.primitives import Buffer
-from proxy.wire.records.blank import State, record_data
+from proxy.wire.records.batch import BATCH_HEAD, LOG_OVERHEAD, MAGIC_AT, SMALLEST_MESSAGE, header
+from proxy.wire.records.blank import HEADS
+from proxy.wire.records.kinds import Compression
+
+# batches of a frame whose heads are no record data
+MAX_HEADS = 65_536
+# partitions whose further batches are counted apart
+MAX_COUNTED = 1000
+_SMALLEST = {**SMALLEST_MESSAGE, 2: BATCH_HEAD.size}
+# the size of a batch with the marker of a transaction's end, as brokers write it: a version, a type and an epoch
+_END_MARKER = 78
+# offset, size; behind the next four bytes, the magic
+_BEGIN = Struct(">qi4xB")
+_COUNT_AT = BATCH_HEAD.size - 4
 
 # (start, stop), from the frame's beginning, its length included
 Span = tuple[int, int]
+# the state of a generator that walks: the piece, the offset in it, its size
+State = tuple[Buffer, int, int]
+# a topic's name and id, as far as a frame tells them
+Named = tuple[bytes | None, bytes | None]
+NO_TOPIC: Named = (None, None)
 # (name, id) of a topic, None for what is not told -> whether its record data is to be found
 OfTopic = Callable[[bytes | None, bytes | None], bool]
 Find = Callable[["RecordWalk"], Generator[None, Buffer, int]]
@@ -23,34 +44,31 @@ class RecordWalk:
 
     Args:
         find: makes the generator that walks: `Codec.find_records`, or one of `kafka07.record_data`.
-        topic: is asked for each topic.
+        of_topic: is asked for each topic.
         head: bytes at the frame's beginning that are never record data.
         by_broker: True for an answer.
 
     Attributes:
         base: how many bytes came before the newest piece.
+        partition: the partition whose batches come next.
         unreadable_from: the offset from which on nobody can tell what the frame holds: it is no such message, or goes
             on behind its message. None: all can be told so far.
+        counted: (name and id of a topic, partition) -> batches, records and bytes behind the first MAX_HEADS batches.
+            Partitions behind the first MAX_COUNTED of them count together, for (NO_TOPIC, -1).
     """
 
-    def __init__(self, find: Find, topic: OfTopic, *, head: int, by_broker: bool) -> None:
-        self.base = 0
+    def __init__(self, find: Find, of_topic: OfTopic, *, head: int, by_broker: bool) -> None:
+        self.base = self.partition = 0
         self.unreadable_from: int | None = None
-        self.topic = topic
+        self.counted: dict[tuple[Named, int], list[int]] = {}
+        self._of_topic, self._topic = of_topic, NO_TOPIC
         self._head, self._by_broker = head, by_broker
+        self._heads_left = MAX_HEADS
         self._spans: list[Span] = []
         self._fed = 0
         self._pieces = find(self)
         self._end: int | None = None
         next(self._pieces)
-
-    def found(self, start: int, stop: int) -> None:
-        """Takes a stretch of record data, which may end behind the newest piece."""
-        self._spans.append((start, stop))
-
-    def records(self, length: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, State]:
-        """Walks through a field of batches."""
-        return record_data(self.base + at, length, (buf, at, size), self.found, by_broker=self._by_broker)
 
     def feed(self, piece: Buffer) -> list[Span]:
         """The stretches of record data in the next piece, in order. Those behind `unreadable_from` are not told."""
@@ -69,6 +87,78 @@ class RecordWalk:
         # of a stretch that goes on, the rest comes with the next piece
         self._spans = [(start, stop) for start, stop in self._spans if stop > self._fed]
         return [(start, stop) for start, stop in spans if start < stop]
+
+    # what the generators call
+
+    def topic(self, name: bytes | None, topic_id: bytes | None) -> bool:
+        """True if the record data of this topic is to be found; what follows is the topic's."""
+        self._topic = name, topic_id
+        return self._of_topic(name, topic_id)
+
+    def found(self, start: int, stop: int) -> None:
+        """Takes a stretch of record data, which may end behind the newest piece."""
+        if self._spans and self._spans[-1][1] == start:
+            start = self._spans.pop()[0]
+        self._spans.append((start, stop))
+
+    def batch(self, start: int, stop: int, end: int, head: int, records: int) -> None:
+        """Takes a batch, whose record data begins `head` bytes behind its start. `end`: of the field that holds it."""
+        if self._heads_left:
+            self._heads_left -= 1
+            start += head
+        else:
+            place = (self._topic, self.partition)
+            counts = self.counted.setdefault(place if len(self.counted) < MAX_COUNTED else (NO_TOPIC, -1), [0, 0, 0])
+            for at, more in enumerate((1, records, stop - start)):
+                counts[at] += more
+        if start < min(stop, end):
+            self.found(start, min(stop, end))
+
+    @property
+    def only_counts(self) -> bool:
+        """True behind the first MAX_HEADS batches."""
+        return not self._heads_left
+
+    def records(self, length: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, State]:
+        """Walks through a field of batches; tells of each stretch of record data once it has begun.
+
+        Behind a head that nobody can read, all is record data.
+        """
+        place = self.base + at
+        end = place + length
+        while end - place > MAGIC_AT:
+            head, buf, at, size = yield from _read(MAGIC_AT + 1, buf, at, size)
+            _, batch_size, magic = _BEGIN.unpack(head)
+            stop = place + LOG_OVERHEAD + batch_size
+            if magic not in HEADS or stop - place < _SMALLEST[magic]:
+                self.found(place + len(head), end)
+                return buf, at + end - place - len(head), size
+            may_be_marker = self._by_broker and stop - place == _END_MARKER and stop <= end
+            if magic == 2 and (may_be_marker or self.only_counts) and end - place >= BATCH_HEAD.size:
+                rest, buf, at, size = yield from _read(BATCH_HEAD.size - len(head), buf, at, size)
+                head += rest
+            if not (may_be_marker and _is_end_marker(head)):
+                # only counted batches need to be counted
+                records = int.from_bytes(head[_COUNT_AT:] or b"\1", "big")
+                self.batch(place, stop, end, HEADS[magic], records)
+            at += min(stop, end) - place - len(head)
+            place = min(stop, end)
+        return buf, at + end - place, size
+
+
+def _read(count: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[bytes, Buffer, int, int]]:
+    if at + count <= size:
+        return bytes(buf[at : at + count]), buf, at + count, size
+    found = yield from split_bytes(count, buf, at, size)
+    return found
+
+
+def _is_end_marker(head: bytes) -> bool:
+    """True for the head of a batch of _END_MARKER bytes that holds a marker."""
+    if len(head) < BATCH_HEAD.size:
+        return False
+    batch = header(head, 0, _END_MARKER)
+    return batch.control and batch.count == 1 and batch.codec is Compression.NONE
 
 
 def nothing_known(head: int) -> Find:

@@ -12,7 +12,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 
 from recorder.analysis import columns as t
 from recorder.capture import frames as c
-from recorder.capture.frames import EVENT_CLOSED, EVENT_GAP, EVENT_OPENED, EVENT_SESSION, MAX_COUNTED
+from recorder.capture.frames import (
+    EVENT_CLOSED,
+    EVENT_GAP,
+    EVENT_OPENED,
+    EVENT_SESSION,
+    EVENT_SETTINGS,
+    MAX_COUNTED,
+    SETTINGS,
+)
 from recorder.capture.outcome import DIED
 
 # the JSON in a gap's event
@@ -55,6 +63,13 @@ def lost_by_api(events: DataFrame) -> DataFrame:
 def sessions_that_died(events: DataFrame) -> DataFrame:
     """Returns the SESSION of each proxy run that did not end in order. Needs KIND, CAUSE, SESSION."""
     return events.filter((F.col(c.KIND) == EVENT_SESSION) & (F.col(c.CAUSE) == DIED)).select(c.SESSION).distinct()
+
+
+def settings_told(events: DataFrame) -> DataFrame:
+    """Returns each setting that was in force, as `name` and `value`. Needs KIND, DETAIL."""
+    told = events.filter(F.col(c.KIND) == EVENT_SETTINGS)
+    found = F.from_json(c.DETAIL, f"{SETTINGS} map<string, string>")[SETTINGS]
+    return told.select(F.explode(found).alias("name", "value")).distinct()
 
 
 def left_out(frames: DataFrame, events: DataFrame) -> DataFrame:

@@ -74,6 +74,8 @@ def _missing(missing: Missing) -> Iterator[tuple[str, int | None, int | None]]:
         yield "kept in part, by the settings", missing.cut_frames, missing.cut_bytes
     if missing.without_records:
         yield "records not kept, by capture.records", missing.without_records, None
+    for sample in missing.samples:
+        yield f"a sample, of which nothing is scaled: {sample}", None, None
     for session in missing.died:
         yield f"session {session} died: what its proxy had not written yet", None, None
     for note in missing.notes:

@@ -83,6 +83,9 @@ ship_endpoint = "https://store.example:9000"
 ship_region = "here-1"
 fsync = "interval"
 fsync_interval = "8s"
+share = 0.5
+shares.Fetch = 0.1
+seed = 3
 bodies = "4KiB"
 only.apis = ["Produce"]
 only.clusters = ["m*"]
@@ -211,6 +214,9 @@ def test_a_file_says_everything(tmp_path):
         ship_region="here-1",
         fsync=Fsync.INTERVAL,
         fsync_interval=8,
+        share=0.5,
+        shares={"Fetch": 0.1},
+        seed=3,
         bodies=4096,
         apis=("Produce",),
         clusters=("m*",),
@@ -266,7 +272,11 @@ def one_more(place: KeyPath, field: KeyedField) -> tuple[str, Any]:
 
 def below(place: KeyPath, field: KeyedField) -> KeyPath:
     """Returns the place of a key's value: of an entry if the key is a table."""
-    return place if field.key.name_kind is None else (*place, "1", *field.key.entry[1:])
+    if field.key.name_kind is None:
+        return place
+    # an API's name is no number, and a pattern's letters would change in a variable
+    name = field.key.entry[0] if field.key.entry[0].isalpha() else "1"
+    return (*place, name, *field.key.entry[1:])
 
 
 def without(place: KeyPath) -> str:

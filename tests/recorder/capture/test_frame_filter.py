@@ -13,9 +13,10 @@ from proxy.log import KeyFormatter
 from proxy.wire import catalog, keys
 from proxy.wire.apis import api_name
 from recorder.capture.compactor import compact
+from recorder.capture.selection import Sample
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import OF_STREAMS
-from recorder.capture.tap import Tap
+from recorder.capture.tap import Tap, open_tap
 from tests.brokers.waiting import wait_for
 from tests.recorder.capture import traffic
 from tests.recorder.capture.bad_disk import play_on_a_bad_disk
@@ -384,3 +385,26 @@ def test_an_open_connection_of_which_nothing_is_left_out_is_a_match(
     tap._writer.when_idle = lambda: turns.append(watch())
     wait_for(lambda: len(turns) > 5, "some looks at the selection")
     assert not caplog.records
+
+
+@pytest.mark.parametrize("seed", mostly_long(range(10), 2))
+def test_a_sample_has_all_exchanges_of_some_clients_and_none_of_the_others(seed, tmp_path):
+    rng = random.Random(seed)
+    talks = some_talks(rng, 8, 700)
+    for number, talk in enumerate(talks):
+        talk.client = f"10.0.0.{number}:5555"
+    for folder, more in ((tmp_path / "some", {"share": 0.5, "seed": seed}), (tmp_path / "all", {})):
+        tap = open_tap(folder, RecordSettings(**more), "s")
+        Player(tap).all_of(talks, rng)
+        tap.close()
+        compact(folder)
+    every, some = frame_rows(tmp_path / "all"), frame_rows(tmp_path / "some")
+    sample = Sample(RecordSettings(share=0.5, seed=seed))
+    of_exchanges = [row for row in every if row["exchange"] is not None]
+    wanted = [
+        (row["connection"], row["sequence"], row["frame"])
+        for row in of_exchanges
+        if sample.takes_client(row["client"].rpartition(":")[0], row["client_id"] or "")
+    ]
+    assert 0 < len(wanted) < len(of_exchanges)
+    assert [(row["connection"], row["sequence"], row["frame"]) for row in some if row["exchange"] is not None] == wanted

@@ -1,21 +1,26 @@
 """Rules for records at the tap: what they leave out reaches no disk, and all the rest stays as it is."""
 
 import random
+import shutil
 from collections import defaultdict
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from proxy.wire.budget import Budget
 from recorder.capture import frames as c
 from recorder.capture import reader
-from recorder.capture.compactor import compact
+from recorder.capture.compactor import compact, compact_session
 from recorder.capture.fact_maker import fact_rows
-from recorder.capture.session import RecordSettings
+from recorder.capture.session import RecordSettings, WhenFull
 from recorder.capture.spool import OF_STREAMS
 from recorder.capture.tap import open_tap
-from tests.recorder.capture.looks import frame_rows, log_bytes, raw_entries, session_folder
-from tests.recorder.capture.record_traffic import RULES, Planted, old_talk, ruled_talk
+from recorder.facts.rows import frame_of
+from recorder.facts.topics import id_text, places
+from tests.recorder.capture.looks import frame_rows, kill, log_bytes, raw_entries, session_folder
+from tests.recorder.capture.record_traffic import FREE, IDS, RULES, UNKNOWN, Planted, old_talk, ruled_talk
 from tests.recorder.capture.traffic import Player, Talk
 from tests.sweeps import mostly_long
 
@@ -110,3 +115,81 @@ def test_messages_of_0_7_are_dropped_as_well(seed, largest, tmp_path):
     frames = b"".join(row[c.FRAME] for row in frame_rows(tmp_path / "ruled"))
     assert planted.kept
     assert all(text in frames for text in planted.kept)
+
+
+class Crash(BaseException):
+    """An exception that no code catches."""
+
+
+def killed(folder: Path, at: int) -> bool:
+    """Compacts, and ends before this step. Returns whether there was such a step."""
+    steps = count()
+
+    def before_step(step: str) -> None:
+        if next(steps) == at:
+            raise Crash
+
+    try:
+        compact_session(folder, "s", before_step=before_step)
+    except Crash:
+        return True
+    return False
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_a_compactor_killed_at_any_step_leaves_nothing_of_a_dropped_record_anywhere(seed, tmp_path):
+    planted = Planted(random.Random(seed))
+    tap = open_tap(tmp_path / "killed", RecordSettings(segment=30_000, when_full=WhenFull.WAIT, **RULES), "s")
+    Player(tap).all_of([ruled_talk(planted, 1, 700), ruled_talk(planted, 2, 700)], planted.rng)
+    tap.flush()
+    kill(tap)
+    shutil.copytree(tmp_path / "killed", tmp_path / "whole")
+    compact(tmp_path / "whole")
+    at = 0
+    while killed(tmp_path / "killed", at):
+        assert_hides(planted, every_value(tmp_path / "killed"))
+        at += 1
+    assert at > 5
+    assert every_value(tmp_path / "killed")
+    for ours, theirs in zip(frame_rows(tmp_path / "killed"), frame_rows(tmp_path / "whole"), strict=True):
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("largest", [700, 1 << 20])
+def test_beyond_a_number_of_batches_a_frame_keeps_counts_by_partition_and_says_so(largest, tmp_path, monkeypatch):
+    monkeypatch.setattr("proxy.wire.records.walk.MAX_HEADS", 5)
+    planted = Planted(random.Random(1))
+    talk = ruled_talk(planted, 1, largest)
+    recorded(tmp_path / "ruled", [talk], **RULES)
+    recorded(tmp_path / "kept", [talk])
+    assert_hides(planted, every_value(tmp_path / "ruled"))
+    told = {
+        (row[c.SEQUENCE], part.rpartition(":")[0]): part.rpartition(": ")[2]
+        for row in frame_rows(tmp_path / "ruled")
+        if row[c.NOTE]
+        for part in row[c.NOTE].removeprefix(c.COUNTED).split("; ")
+    }
+    assert told
+    # the same counts by the frames as they were
+    wanted: dict[tuple[int, str], list[int]] = {}
+    for row in frame_rows(tmp_path / "kept"):
+        left = 5
+        holds = row[c.API] in ("Produce", "Fetch", "ShareFetch") and row[c.EXCHANGE] is not None
+        frame = frame_of(row)
+        for place in places(frame, Budget()) if holds else ():
+            topic = place.named[0] or {id_text(topic_id): name for name, topic_id in IDS.items()}[place.named[1] or ""]
+            if topic == FREE or (topic == UNKNOWN and place.named[0]):
+                continue
+            for batch in place.batches.found:
+                left -= 1
+                if left < 0:
+                    shown = topic if topic != UNKNOWN else place.named[1]
+                    counts = wanted.setdefault((row[c.SEQUENCE], f"{shown}-{place.named[2]}"), [0, 0, 0])
+                    for at, more in enumerate((1, batch.count or 1, batch.end - batch.start)):
+                        counts[at] += more
+    assert wanted.keys() <= told.keys()
+    whole = {key: "{} batches, {} records, {} bytes".format(*counts) for key, counts in wanted.items()}
+    same = [key for key in whole if told[key] == whole[key]]
+    # a batch that a broker has cut off counts, too
+    assert len(same) > len(whole) // 2

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.schema.errors import InvalidValue
-from recorder.capture.selection import APIS, BODIES, PATTERNS, MatchWatch, Selection, SelectionSettings
+from recorder.capture.selection import APIS, BODIES, PATTERNS, SHARE, MatchWatch, Sample, Selection, SelectionSettings
 from recorder.capture.session import RecordSettings
 from tests.tables import each_row
 
@@ -94,3 +94,35 @@ def test_a_match_begins_the_minute_again():
     watch.matched += 1
     assert [watch.frames_without_match(left_out, at) for left_out, at in ((2, 60), (3, 61), (4, 120))] == [0, 0, 0]
     assert watch.frames_without_match(5, 121) == 3
+
+
+CLIENTS = [(f"10.0.{number // 256}.{number % 256}", f"app-{number % 7}") for number in range(4000)]
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
+def test_about_a_share_of_the_clients_is_taken_and_always_the_same(share):
+    sample, again = (Sample(SelectionSettings(share=share)) for _ in range(2))
+    taken = [client for client in CLIENTS if sample.takes_client(*client)]
+    assert abs(len(taken) / len(CLIENTS) - share) < 0.05
+    assert taken == [client for client in CLIENTS if again.takes_client(*client)]
+    other = Sample(SelectionSettings(share=share, seed=1))
+    assert taken != [client for client in CLIENTS if other.takes_client(*client)]
+
+
+def test_a_larger_share_has_the_clients_of_a_smaller_one():
+    small, large = (Sample(SelectionSettings(share=share)) for share in (0.1, 0.4))
+    assert all(large.takes_client(*client) for client in CLIENTS if small.takes_client(*client))
+
+
+def test_a_share_of_an_apis_exchanges_leaves_other_apis_alone():
+    sample = Sample(SelectionSettings(shares={"Fetch": 0.25}))
+    assert sample.takes_all_clients
+    assert all(sample.takes_exchange("Produce", "10.0.0.1:5", number) for number in range(100))
+    taken = sum(sample.takes_exchange("Fetch", "10.0.0.1:5", number) for number in range(4000))
+    assert abs(taken / 4000 - 0.25) < 0.05
+
+
+@pytest.mark.parametrize("wrong", [0, -0.5, 1.5, "a tenth", True])
+def test_a_share_is_above_0_and_at_most_1(wrong):
+    with pytest.raises(InvalidValue, match="is no share"):
+        SHARE.read(wrong)

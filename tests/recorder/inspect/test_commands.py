@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,8 +17,13 @@ from click.testing import CliRunner, Result
 from proxy.wire import kafka07, records
 from proxy.wire.keys import API_VERSIONS, OFFSET_COMMIT
 from recorder import extras
+from recorder.capture.compactor import compact
+from recorder.capture.session import RecordSettings
+from recorder.capture.tap import open_tap
 from recorder.inspect.commands import inspect
 from recorder.inspect.masked import LOGINS, SETTINGS
+from tests.recorder.capture.record_traffic import RULES, Planted, ruled_talk
+from tests.recorder.capture.traffic import Player
 
 Make = Callable[..., dict[str, Any]]
 
@@ -562,3 +569,18 @@ def test_what_decodes_by_schemas_is_an_extra(folder: Path, monkeypatch: pytest.M
     assert found.exit_code == 2
     assert found.stderr.startswith("Error: not installed: fastavro_is_not_here; in the project's folder, ")
     assert "-m pip install '.[schemas]'" in found.stderr
+
+
+def test_records_that_a_rule_has_left_out_are_counted_and_never_shown(tmp_path: Path) -> None:
+    planted = Planted(random.Random(2))
+    tap = open_tap(tmp_path, RecordSettings(**RULES))
+    Player(tap).all_of([ruled_talk(planted, 1, 5000)])
+    tap.close()
+    compact(tmp_path)
+    ids = [f"1/{number}" for number in range(30)]
+    for result in (run(tmp_path), run("records", tmp_path), run("show", tmp_path, *ids), run("errors", tmp_path)):
+        assert result.exit_code == 0, result.output
+        assert not [text for text in planted.hidden if text in result.output.encode()]
+    assert "records not kept, by capture.records" in run(tmp_path).stdout
+    assert re.search(r"not kept: [0-9]+ records that might pass", run("records", tmp_path).stderr)
+    assert "its records are not kept" in run("show", tmp_path, *ids).stdout

@@ -205,6 +205,14 @@ def test_frames_that_can_not_be_sent_say_why(tmp_path: Path) -> None:
     assert found == [*reasons, Reason.CUT]
 
 
+def test_a_request_without_its_records_is_withheld(tmp_path: Path) -> None:
+    lacking = {"dropped": [{"start": 16, "length": 4}], "records": "drop"}
+    write(tmp_path, [row(1, 1, 0, b"x" * 20, api_key=METADATA, api_version=12, **lacking)])
+    (found,) = happenings(tmp_path)
+    assert isinstance(found, RequestRecorded)
+    assert found.exchange.fault is Reason.NOT_KEPT
+
+
 def test_an_answer_with_masked_bytes_is_known_to_have_come_and_not_used(tmp_path: Path) -> None:
     answer = response(20, 1, 0, METADATA, 12, {}, masked=[{"start": 0, "length": 4}])
     write(tmp_path, [request(10, 1, 0, METADATA, 12, {"topics": None}), answer])

@@ -1,0 +1,149 @@
+"""Tests of walks that find record data: frames that can't be read, and what nobody has told."""
+
+import random
+
+import pytest
+
+from proxy.wire import catalog, records
+from proxy.wire.framing import framed
+from proxy.wire.keys import FETCH, METADATA, PRODUCE
+from proxy.wire.records.walk import RecordWalk, nothing_known
+
+HEAD = 12
+BATCH = records.write_batch([records.Record(0, key=b"key", value=b"value" * 9)])
+MARKER = records.end_marker_batch(
+    records.ControlType.COMMIT, offset=0, timestamp=0, producer_id=1, producer_epoch=0, coordinator_epoch=0
+)
+
+
+def produce(version: int, *batches: bytes, name: str = "t") -> bytes:
+    partitions = [{"index": 0, "records": b"".join(batches)}]
+    topics = [{"name": name, "topic_id": bytes(range(16)), "partition_data": partitions}]
+    return framed(catalog.encode_request(PRODUCE, version, 1, "me", {"acks": 1, "topic_data": topics}))
+
+
+def fetched(version: int, *batches: bytes) -> bytes:
+    partitions = [{"partition_index": 0, "records": b"".join(batches)}]
+    topics = [{"topic": "t", "topic_id": bytes(range(16)), "partitions": partitions}]
+    return framed(catalog.encode_response(FETCH, version, 1, {"responses": topics}))
+
+
+def walk_of(kind: str, key: int, version: int, told: list[object] | None = None, *, drops: bool = True) -> RecordWalk:
+    codec = catalog.must(kind, key, version)  # type: ignore[arg-type]
+    asked = told if told is not None else []
+
+    def topic(name: bytes | None, topic_id: bytes | None) -> bool:
+        asked.append((name, topic_id))
+        return drops
+
+    return RecordWalk(codec.find_records, topic, head=HEAD, by_broker=kind == "response")
+
+
+def spans_of(walk: RecordWalk, frame: bytes, size: int = 1 << 20) -> list[tuple[int, int]]:
+    """Feeds pieces of a size; returns the spans, those that touch as one."""
+    found: list[tuple[int, int]] = []
+    for at in range(0, len(frame), size):
+        for start, stop in walk.feed(frame[at : at + size]):
+            assert at <= start < stop <= at + size
+            touches = bool(found) and found[-1][1] == start
+            found.append((found.pop()[0] if touches else start, stop))
+    return found
+
+
+def left(frame: bytes, walk: RecordWalk, size: int = 1 << 20) -> bytes:
+    """Returns what is left of a frame."""
+    spans = spans_of(walk, frame, size)
+    whole = bytearray(frame[: walk.unreadable_from])
+    for start, stop in reversed(spans):
+        del whole[start:stop]
+    return bytes(whole)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 17, 61, 1 << 20])
+def test_each_batch_keeps_its_head_however_the_frame_is_cut(size):
+    frame = produce(9, BATCH, BATCH)
+    assert spans_of(walk_of("request", PRODUCE, 9), frame, size) == [
+        (at + 61, at + len(BATCH)) for at in (frame.index(BATCH), frame.rindex(BATCH))
+    ]
+
+
+def test_a_topic_that_is_kept_has_no_record_data():
+    assert spans_of(walk_of("request", PRODUCE, 9, drops=False), produce(9, BATCH)) == []
+
+
+@pytest.mark.parametrize(("version", "told"), [(12, (b"t", None)), (13, (None, bytes(range(16))))])
+def test_topics_are_told_by_name_or_by_id(version, told):
+    asked: list[object] = []
+    spans_of(walk_of("request", PRODUCE, version, asked), produce(version, BATCH), 5)
+    assert asked == [(None, None), told]
+
+
+@pytest.mark.parametrize("version", [10, 12])
+def test_an_answer_tells_names_and_ids_together(version):
+    topics = [{"name": "a", "topic_id": bytes([1] * 16)}, {"name": "b", "topic_id": bytes([2] * 16)}]
+    frame = framed(catalog.encode_response(METADATA, version, 1, {"topics": topics}))
+    for size in (1, 7, 1 << 20):
+        asked: list[object] = []
+        assert spans_of(walk_of("response", METADATA, version, asked), frame, size) == []
+        assert asked[1:] == [(b"a", bytes([1] * 16)), (b"b", bytes([2] * 16))]
+
+
+def test_a_name_that_no_topic_has_is_not_told():
+    asked: list[object] = []
+    spans_of(walk_of("request", PRODUCE, 9, asked), produce(9, BATCH, name="t" * 250))
+    assert asked == [(None, None), (None, None)]
+
+
+def test_the_marker_of_a_transactions_end_is_no_record_data_in_an_answer_alone():
+    assert spans_of(walk_of("response", FETCH, 12), fetched(12, MARKER)) == []
+    assert spans_of(walk_of("request", PRODUCE, 9), produce(9, MARKER)) != []
+
+
+@pytest.mark.parametrize("cut", [1, 12, 16, 17, 60, 61, 62])
+def test_a_batch_that_a_broker_has_cut_off_keeps_at_most_its_head(cut):
+    frame = fetched(12, BATCH, BATCH[:cut])
+    kept = left(frame, walk_of("response", FETCH, 12))
+    assert kept.count(BATCH[61:]) == 0
+    assert BATCH[: min(cut, 61)] in kept
+
+
+@pytest.mark.parametrize("wrong", [b"\3", b"\x7f", b"\xff"])
+def test_behind_a_head_that_nobody_can_read_nothing_is_kept(wrong):
+    planted = BATCH[:16] + wrong + b"PLANTED" * 9
+    kept = left(produce(9, planted, BATCH), walk_of("request", PRODUCE, 9))
+    assert b"PLANTED" not in kept
+    assert BATCH[17:30] not in kept
+
+
+@pytest.mark.parametrize("size", [1, 40, 1 << 20])
+def test_what_follows_a_message_is_unreadable(size):
+    frame = produce(9, BATCH)
+    walk = walk_of("request", PRODUCE, 9)
+    assert left(frame + b"PLANTED", walk, size) == left(frame, walk_of("request", PRODUCE, 9), size)
+    assert walk.unreadable_from == len(frame)
+
+
+def test_an_unknown_tag_is_record_data():
+    frame = framed(catalog.encode_request(PRODUCE, 9, 1, "me", {"acks": 1, "_tags": {77: b"PLANTED"}}))
+    for size in (1, 9, 1 << 20):
+        assert b"PLANTED" not in left(frame, walk_of("request", PRODUCE, 9), size)
+    kept = walk_of("request", PRODUCE, 9, drops=False)
+    assert left(frame, kept) == frame
+
+
+def test_no_bytes_stop_a_walk():
+    rng = random.Random(7)
+    for _ in range(500):
+        frame = bytearray(produce(rng.randrange(14), BATCH, BATCH))
+        for _ in range(rng.randint(1, 5)):
+            frame[rng.randrange(HEAD, len(frame))] = rng.randrange(256)
+        walk = walk_of("request", PRODUCE, 9)
+        spans = spans_of(walk, bytes(frame), rng.choice([1, 13, 1 << 20]))
+        assert spans == sorted(spans)
+        assert walk.unreadable_from is None or walk.unreadable_from >= HEAD
+
+
+def test_of_a_frame_that_nobody_knows_the_head_alone_is_kept():
+    for size in (1, 5, 12, 13, 1 << 20):
+        walk = RecordWalk(nothing_known(HEAD), lambda name, topic_id: True, head=HEAD, by_broker=False)
+        assert left(b"\0\0\0\x20" + bytes(range(28)), walk, size) == b"\0\0\0\x20" + bytes(range(8))
