@@ -92,9 +92,12 @@ def sustained(place: Path, rounds: int, seconds: float) -> None:
             for name in ways[number % len(ways) :] + ways[: number % len(ways)]:
                 if name in plain:
                     plain[name].append(_plain(programs, upstream, place, name, seconds))
+                    say(f"round {number + 1}, {name}: {plain[name][-1]:,.0f} a second")
                 else:
                     folder = place / f"capture-{number}-{name == WITH_FACTS}"
-                    recorded[name].append(_recorded(programs, upstream, place, folder, name, seconds))
+                    recorded[name].append(one := _recorded(programs, upstream, place, folder, name, seconds))
+                    later = f"caught up {one.catch_up:.1f} s later"
+                    say(f"round {number + 1}, {name}: {one.per_second:,.0f} a second, {later}")
     say(f"\n{LOAD.title}, for {seconds:.0f} s, {rounds} rounds: medians, and ratios with their range over the rounds")
     for name, rates in plain.items():
         say(f"  {name:28} {median(rates):9,.0f}")
@@ -142,12 +145,10 @@ def _facts_made(folder: Path, begun: float) -> float:
 
 def compactor(place: Path, rounds: int) -> None:
     """Frames, and MB, that become Parquet in a second of a processor."""
-    bursts, large = list(small_bursts()), list(large_frames())
-    one_by_one = [frame for chunk in bursts for frame in map(framed, _bodies(chunk))]
     for name, chunks, is_large in (
-        ("small frames in bursts of 64", bursts, False),
-        ("small frames one by one", one_by_one, False),
-        ("frames of 1 MB", large, True),
+        (f"small frames in bursts of {BURST}", [*small_exchanges(200_000, BURST)], False),
+        ("small frames one by one", [*small_exchanges(100_000, 1)], False),
+        ("frames of 1 MB", [*large_frames(200)], True),
     ):
         log = record(place / f"log-{name}", chunks)
         # the first time, code and files are cold
@@ -202,16 +203,16 @@ def record(folder: Path, chunks: Iterable[bytes]) -> Path:
     return folder
 
 
-def small_bursts(exchanges: int = 200_000) -> Iterator[bytes]:
-    """Heartbeats as the load generator sends them, a burst in a chunk, and their responses."""
+def small_exchanges(exchanges: int, burst: int) -> Iterator[bytes]:
+    """Heartbeats as the load generator sends them, `burst` in a chunk, and their responses."""
     asked = {"group_id": "a-group", "generation_id": 7, "member_id": "a-member"}
-    for at in range(0, exchanges, BURST):
-        numbers = range(at, min(at + BURST, exchanges))
+    for at in range(0, exchanges, burst):
+        numbers = range(at, min(at + burst, exchanges))
         yield b"".join(framed(catalog.encode_request(HEARTBEAT, 4, number, "bench", asked)) for number in numbers)
         yield b"".join(framed(catalog.encode_response(HEARTBEAT, 4, number, {})) for number in numbers)
 
 
-def large_frames(requests: int = 200) -> Iterator[bytes]:
+def large_frames(requests: int) -> Iterator[bytes]:
     """Produce requests of 1 MB of random bytes, as of a producer that compresses, and their responses."""
     random = Random(1)
     for number in range(requests):
