@@ -98,6 +98,8 @@ class Script:
     taken: int = 0
     relay: Relay | None = None
     broker_told: bool = False
+    # what was put back and was not taken again
+    rests: dict[Direction, bytes] = field(default_factory=dict)
 
     def tell(self) -> None:
         self.changed.set()
@@ -109,6 +111,8 @@ class Script:
         del self.events[at]
         if len(data) > most:
             self.events.insert(at, (direction, data[most:]))
+        if direction in self.rests:
+            self.rests[direction] = self.rests[direction][most:]
         if self.overtaken is direction:
             self.overtaken = None
         self.read[direction] += data[:most]
@@ -121,6 +125,7 @@ class Script:
     def put_back(self, direction: Direction, rest: bytes) -> None:
         del self.read[direction][-len(rest) :]
         self.events.appendleft((direction, rest))
+        self.rests[direction] = rest
 
 
 class Side:
@@ -161,6 +166,10 @@ class Side:
 
     def put_back(self, rest: bytes) -> None:
         self._script.put_back(self._direction, rest)
+
+    def take_put_back(self, most: int = 1 << 18) -> bytes:
+        is_there = bool(self._script.rests.get(self._direction))
+        return self._script.take(self._direction, most) if is_there else b""
 
     async def receive_until(self, take: Callable[[bytes | None], T | None], most: int = 1 << 18) -> T:
         while (found := take(await self.receive(most))) is None:

@@ -27,6 +27,7 @@
     frame_spans      where the frames lie in a chunk, and the exchange of each
     connection_state one connection as the compactor sees it
     rows, columns    frames -> rows -> Arrow tables, one for each row group
+    told_by_brokers  nodes, racks and features, as brokers told clients of their cluster
     events           rows of `events`: everything that is no frame
     ranges           the Parquet files of one segment's rows, by hour
     partitions       the folders of the hours

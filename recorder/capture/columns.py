@@ -190,11 +190,11 @@ class FrameRows:
             c.DROPPED: _sparse(self._dropped, rows, schema.field(c.DROPPED).type),
             c.RECORDS: _sparse(dict.fromkeys(self._dropped, c.DROP), rows, pa.string()),
             c.NOTE: _sparse(self._notes, rows, pa.string()),
-            c.CLIENT_ID: _taken(self.shared.client_ids.values, number["client_id_index"], pa.string()),
+            c.CLIENT_ID: _taken(self.shared.client_ids.values, _indices(number["client_id_index"]), pa.string()),
         }
         for values, index, names in (
-            (self.shared.connections.values, number["connection_index"], ConnectionColumns._fields),
-            (self.shared.frame_types.values, number["frame_type_index"], FrameType._fields),
+            (self.shared.connections.values, _indices(number["connection_index"]), ConnectionColumns._fields),
+            (self.shared.frame_types.values, _indices(number["frame_type_index"]), FrameType._fields),
         ):
             for position, name in enumerate(names):
                 column = [value[position] for value in values]
@@ -258,8 +258,12 @@ def _characters(value: Any) -> int:
     return len(value) if isinstance(value, str) else 0
 
 
-def _taken(values: list[Any], index: list[int], arrow_type: Any) -> Any:
-    return pc.take(pa.array(values, arrow_type), pa.array(index, pa.int32()))
+def _indices(index: list[int]) -> Any:
+    return pa.array(index, pa.int32())
+
+
+def _taken(values: list[Any], indices: Any, arrow_type: Any) -> Any:
+    return pc.take(pa.array(values, arrow_type), indices)
 
 
 def _replaced(values: list[int], rare: dict[int, int]) -> list[int]:

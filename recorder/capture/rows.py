@@ -84,9 +84,14 @@ class RowMaker:
 
     def add_run(self, conn: ConnectionState, direction: int, data: bytes, run: list[FrameSpan], mono_ns: int) -> None:
         """Adds rows for the common case: whole frames of exchanges, one after the other in `data`."""
-        # the most frequent case; `groupby` alone would add half the time that the row takes
+        # the most frequent cases; `groupby` alone would add half the time that a row takes
         if len(run) == 1:
             self._add_part(conn, direction, data, run, mono_ns, _carries_records(run[0]))
+            return
+        routes = {frame[1].route for frame in run}  # type: ignore[union-attr]
+        carrying = {route.api in RECORD_APIS for route in routes}
+        if len(carrying) == 1:
+            self._add_part(conn, direction, data, run, mono_ns, carrying.pop())
             return
         for carries_records, part in groupby(run, _carries_records):
             self._add_part(conn, direction, data, [*part], mono_ns, carries_records)

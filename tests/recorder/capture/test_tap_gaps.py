@@ -224,6 +224,8 @@ class Volume:
             # the idle writer looks at the volume
             tap.flush()
             time.sleep(0)
+        # what came before may still wait to be written
+        tap.flush()
 
 
 @pytest.mark.parametrize("when_full", list(WhenFull))

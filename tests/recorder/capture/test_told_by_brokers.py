@@ -64,6 +64,12 @@ def test_controllers_name_their_nodes_in_describe_cluster(tmp_path: Path) -> Non
     assert cluster_event(tmp_path)["nodes"] == NODES
 
 
+def test_the_oldest_answers_name_nodes_without_racks(tmp_path: Path) -> None:
+    nodes = [{name: node[name] for name in ("node_id", "host", "port")} for node in NODES]
+    record_answers(tmp_path, [(METADATA, 0, {"brokers": nodes})])
+    assert cluster_event(tmp_path)["nodes"] == [node | {"rack": None} for node in nodes]
+
+
 @pytest.mark.parametrize("settings", [{"bodies": "head"}, {}], ids=["cut", "nothing told"])
 def test_what_is_not_told_is_not_there(settings: dict[str, Any], tmp_path: Path) -> None:
     answers = ANSWERS if settings else [(METADATA, 0, {}), (API_VERSIONS, 0, {})]
