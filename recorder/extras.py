@@ -18,6 +18,7 @@ MODULES = {
     "analysis": _ANALYSIS,
     "report": _REPORT,
     "export": (*_ANALYSIS, "cloudevents", "confluent_kafka"),
+    "pcap": ("pcapng",),
     "schemas": ("fastavro", "grpc_tools", "requests"),
     "demo": (*_ANALYSIS, *_REPORT, "confluent_kafka", "aiokafka"),
 }

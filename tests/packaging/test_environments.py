@@ -59,6 +59,7 @@ COMMANDS = (
     ("config reference", ""),
     ("compact capture --merge merged", ""),
     ("facts capture", ""),
+    ("import dump.pcap imported", "pcap"),
     ("prune capture --keep-age 7d", ""),
     ("inspect capture", ""),
     ("inspect exchanges capture --api Produce", ""),
