@@ -49,7 +49,7 @@ LAZY_COMMANDS = {
     ),
     "facts": ("recorder.commands", "Make the facts of a capture: what its frames say, as small tables."),
     "encodings": ("recorder.commands", "Tell what a capture's integers would take in other encodings, on Spark."),
-    "export": ("recorder.commands", "Publish a capture's findings to a topic, as CloudEvents."),
+    "export": ("recorder.commands", "Publish a capture's findings as CloudEvents, or its frames as a packet dump."),
     "import": ("recorder.commands", "Make a capture of a packet dump (pcap, pcapng), without a proxy."),
     "inspect": ("recorder.commands", "List, filter and decode the frames of a capture, without Spark."),
     "compare": ("recorder.commands", "Two captures side by side, on Spark: did the change help?"),

@@ -59,7 +59,6 @@ COMMANDS = (
     ("config reference", ""),
     ("compact capture --merge merged", ""),
     ("facts capture", ""),
-    ("import dump.pcap imported", "pcap"),
     ("prune capture --keep-age 7d", ""),
     ("inspect capture", ""),
     ("inspect exchanges capture --api Produce", ""),
@@ -89,6 +88,8 @@ COMMANDS = (
     ("report --rules", "analysis"),
     ("report capture -o report.html", "analysis,report"),
     ("compare capture capture -o changes.html", "analysis,report"),
+    ("export --pcapng capture dump.pcapng", "pcap"),
+    ("import dump.pcapng imported", "pcap"),
     ("export capture --cloudevents findings --bootstrap {target}", "export"),
     ("demo --folder demo", "demo"),
 )
@@ -108,6 +109,7 @@ ENVIRONMENTS = {
     "schemas": {"schemas"},
     "telemetry": {"telemetry"},
     "export": {"analysis", "export"},
+    "pcap": {"pcap"},
     "demo": {"analysis", "report", "demo"},
 }
 # what those need who test the proxy alone
