@@ -19,7 +19,7 @@ from typing import IO, NamedTuple
 
 from pcapng import FileScanner
 from pcapng.blocks import EnhancedPacket, InterfaceDescription, ObsoletePacket, SimplePacket
-from pcapng.exceptions import PcapngException, StreamEmpty
+from pcapng.exceptions import PcapngException
 
 # the first bytes of a pcap file -> byte order, and nanoseconds in a unit of its times
 _PCAP = {
@@ -36,6 +36,8 @@ _LAST_NS = (1 << 62) - 1
 _SECOND = 10**9
 # of the field in a pcap's head whose upper bits may say how long a frame check sequence is
 _LINK_BITS = 0x0FFFFFFF
+# what python-pcapng raises for bytes that are no blocks
+_WRONG = (PcapngException, ValueError, KeyError, struct.error, OverflowError, AssertionError)
 
 
 class UnreadableDump(Exception):
@@ -103,23 +105,28 @@ class _Bounded:
 
 
 def _of_pcapng(file: IO[bytes]) -> Iterator[Packet]:
-    last_ns = 0
+    bounded, last_ns, whole = _Bounded(file), 0, 0
     try:
-        for block in FileScanner(_Bounded(file)):
+        for block in FileScanner(bounded):
+            whole = bounded.tell()
             if isinstance(block, EnhancedPacket | ObsoletePacket):
                 interface = block.interface
-                units = (block.timestamp_high << 32) + block.timestamp_low
-                last_ns = _at_ns(interface, units)
+                last_ns = _at_ns(interface, (block.timestamp_high << 32) + block.timestamp_low)
                 yield Packet(last_ns, interface.link_type, block.packet_data)
             elif isinstance(block, SimplePacket):
                 # it has no time: that of the packet before it is the nearest
                 yield Packet(last_ns, block.interface.link_type, block.packet_data)
-    except StreamEmpty:
-        return
-    except (PcapngException, ValueError, KeyError, struct.error, OverflowError, AssertionError) as error:
-        at = file.tell()
-        is_end = at >= os.fstat(file.fileno()).st_size
-        raise UnreadableDump("is cut within its last block" if is_end else f"is damaged before byte {at}") from error
+    except _WRONG as error:
+        raise _fault(file, whole) from error
+    # the scanner takes a block that ends too early for the end of the file
+    if bounded.tell() != whole:
+        raise _fault(file, whole)
+
+
+def _fault(file: IO[bytes], whole: int) -> UnreadableDump:
+    """What is wrong behind the whole blocks, which end at byte `whole`."""
+    is_end = file.tell() >= os.fstat(file.fileno()).st_size
+    return UnreadableDump("is cut within its last block" if is_end else f"is damaged behind byte {whole}")
 
 
 def _at_ns(interface: InterfaceDescription, units: int) -> int:

@@ -29,6 +29,7 @@ from recorder.query.shorthand import Filter
 from recorder.reading.capture import open as open_capture
 from tests.recorder.capture.looks import event_rows, frame_rows
 from tests.recorder.capture.traffic import Call, Player, Talk, cut, framed, some_talks
+from tests.recorder.pcap.imports import SOURCE
 from tests.recorder.small_capture import everything, write
 
 # what an import can't know: the proxy's nodes and names, what it has masked, how it was told of time
@@ -51,8 +52,7 @@ def exported(folder: Path, file: Path, wanted: str | None = None) -> Exported:
 
 
 def imported(file: Path, folder: Path) -> None:
-    source = {"file": "a", "bytes": 1, "sha256": "0" * 64, "version": "1"}
-    session = Session(lambda clock: open_tap(folder, WHOLE_RECORD, clock=clock), source, Dialect.KAFKA)
+    session = Session(lambda clock: open_tap(folder, WHOLE_RECORD, clock=clock), SOURCE, Dialect.KAFKA)
     made = Import(session, [19092])
     for one in packets(file):
         made.take(one.at_ns, one.link, one.data)

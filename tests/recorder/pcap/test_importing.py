@@ -13,17 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.conversation import Direction
-from proxy.schema.flags import MAIN
 from proxy.wire.dialects import Dialect
-from proxy.wire.keys import HEARTBEAT, METADATA
+from proxy.wire.keys import METADATA
 from recorder.capture import frames as c
-from recorder.capture.compactor import compact
-from recorder.capture.session import RecordSettings, WhenFull
-from recorder.capture.tap import open_tap
-from recorder.pcap.importing import Import, Session
 from recorder.pcap.looking import Found
 from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows
-from tests.recorder.capture.traffic import KINDS, SECRET, Chunk, Talk, cut, expected, old_talk, talk
+from tests.recorder.capture.traffic import SECRET, Chunk, Talk, cut, expected, old_talk
 from tests.recorder.pcap.dumps import (
     BROKER,
     CLIENT,
@@ -36,47 +31,10 @@ from tests.recorder.pcap.dumps import (
     RST,
     SECOND,
     Sent,
-    as_packets,
     sent,
     shuffled,
 )
-
-SOURCE = {"file": "a.pcap", "bytes": 1, "sha256": "0" * 64, "version": "1"}
-
-
-def imported(
-    folder: Path,
-    segments: Sequence[Sent],
-    *,
-    ports: Sequence[int] = (),
-    link: int = ETHERNET,
-    vlans: Sequence[int] = (),
-    dialect: Dialect = Dialect.KAFKA,
-    **selected: Any,
-) -> Import:
-    """Imports segments into a capture, and compacts it in this process."""
-    record = RecordSettings(cluster=MAIN, when_full=WhenFull.WAIT, **selected)
-    session = Session(lambda clock: open_tap(folder, record, clock=clock), SOURCE, dialect)
-    made = Import(session, ports)
-    for at_ns, data, _ in as_packets(segments, link, vlans):
-        made.take(at_ns, link, data)
-    made.close()
-    session.close()
-    done = compact(folder)
-    assert not done.failed
-    assert not done.damaged
-    return made
-
-
-def a_talk(rng: random.Random, calls: int = 30, largest: int = 4000, apis: Sequence[int] = KINDS) -> Talk:
-    return cut(rng, talk(rng, 0, calls, apis), largest)
-
-
-def without_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of each direction without what depends on when their segments came."""
-    timed = ("mono_ns", "first_mono_ns", "sequence")
-    by_direction = sorted(rows, key=lambda row: (row["kind"], row["exchange"]))
-    return [{name: value for name, value in row.items() if name not in timed} for row in by_direction]
+from tests.recorder.pcap.imports import SOURCE, a_talk, imported, lockstep, without_times
 
 
 def test_a_dump_holds_the_frames_of_its_connections(tmp_path: Path) -> None:
@@ -160,17 +118,6 @@ def test_lost_segments_are_gaps_of_exactly_their_bytes(
 def older(one: Talk, begin: int) -> list[Sent]:
     """The segments of a talk whose first ones, with the handshake, were before the dump."""
     return sent(one, handshake=False)[begin:]
-
-
-def lockstep(rng: random.Random, calls: int = 20) -> Talk:
-    """A talk of a client that waits for each response."""
-    one = talk(rng, 0, calls, (METADATA, HEARTBEAT))
-    at_ns = SECOND
-    for each in one.calls:
-        for direction, data in zip(Direction, (each.request, each.answer), strict=True):
-            at_ns += 1000
-            one.chunks.append(Chunk(direction, data or b"", at_ns))
-    return one
 
 
 def test_a_connection_that_is_older_than_the_dump_is_picked_up_at_a_frame(tmp_path: Path) -> None:
@@ -283,3 +230,30 @@ def test_traffic_of_kafka_07_is_recorded_where_it_is_named(tmp_path: Path) -> No
     one = cut(random.Random(13), old_talk(random.Random(13), 0, 20), 4000)
     imported(tmp_path, sent(one), ports=[9092], dialect=Dialect.KAFKA_07)
     assert_holds(frame_rows(tmp_path), expected(one))
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=30, deadline=None)
+def test_any_segments_are_imported_without_a_fault(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    rng = random.Random(seed)
+    segments = [*sent(a_talk(rng, 20)), *sent(lockstep(rng))]
+    for at in range(0, len(segments), 2):
+        one = segments[at]
+        segments[at] = replace(
+            one,
+            number=rng.choice([one.number, one.number + rng.randint(-3000, 3000), rng.getrandbits(32)]),
+            acknowledged=rng.choice([one.acknowledged, rng.getrandbits(32)]),
+            flags=rng.choice([one.flags, rng.randrange(64)]),
+            data=rng.choice([one.data, rng.randbytes(50), b""]),
+        )
+    rng.shuffle(segments)
+    folder = tmp_path_factory.mktemp("capture")
+    imported(folder, segments, ports=rng.choice([[], [9092]]))
+
+
+def test_a_lost_fin_or_a_dump_of_one_direction_ends(tmp_path: Path) -> None:
+    one = lockstep(random.Random(14))
+    imported(tmp_path, [segment for segment in sent(one) if segment.direction is Direction.REQUEST], ports=[9092])
+    assert [row["kind"] for row in frame_rows(tmp_path)] in ([], ["request"] * len(frame_rows(tmp_path)))
+    seen = sum(row["size"] + 4 for row in frame_rows(tmp_path))
+    assert seen + sum(gap["bytes"] for gap in event_rows(tmp_path, c.EVENT_GAP)) == sum(map(len, one.streams()))
