@@ -44,7 +44,7 @@ _MAX_EXTENSIONS = 16
 _PORTS_AND_NUMBERS = struct.Struct(">HHIIBB")
 _SHORTEST_TCP = 20
 
-FIN, SYN, RST, ACK = 1, 2, 4, 16
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
 
 class Passed(StrEnum):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.cli import main
@@ -31,6 +31,7 @@ from tests.recorder.capture.looks import event_rows, frame_rows
 from tests.recorder.capture.traffic import Call, Player, Talk, cut, framed, some_talks
 from tests.recorder.pcap.imports import SOURCE
 from tests.recorder.small_capture import everything, write
+from tests.sweeps import examples
 
 # what an import can't know: the proxy's nodes and names, what it has masked, how it was told of time
 OF_THE_PROXY = {c.SESSION, c.NODE, c.PRINCIPAL, c.MASKED, c.MONO_NS, c.FIRST_MONO_NS, "at"}
@@ -67,8 +68,10 @@ def shown(folder: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name not in OF_THE_PROXY | {c.CONNECTION}} for row in found]
 
 
+@pytest.mark.real
+@pytest.mark.sweep
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=15, deadline=None)
+@examples(100, deadline=None)
 def test_an_exported_capture_imported_is_the_capture(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     rng, folder = random.Random(seed), tmp_path_factory.mktemp("captures")
     talks = some_talks(rng, 3, 12, rng.choice([50, 4000]))

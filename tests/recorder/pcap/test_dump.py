@@ -9,12 +9,13 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.pcap.dump import Packet, UnreadableDump, packets
 from tests.recorder.capture.traffic import cut, talk
 from tests.recorder.pcap.dumps import ETHERNET, RAW, SECOND, as_packets, linked, pcap, pcapng, sent, write
+from tests.sweeps import examples
 
 SEGMENTS = sent(cut(random.Random(1), talk(random.Random(1), 0, 12), 3000, start_ns=1_795_980_000_123_456_789))
 PACKETS = as_packets(SEGMENTS)
@@ -94,8 +95,10 @@ def test_what_is_wrong_with_a_file_is_a_sentence(tmp_path: Path, content: bytes,
     assert told in (read_all(write(tmp_path / "a", content)) or "")
 
 
+@pytest.mark.real
+@pytest.mark.sweep
 @given(data=st.data(), is_new=st.booleans())
-@settings(max_examples=300, deadline=None)
+@examples(1200, deadline=None)
 def test_any_damage_is_read_past_or_said_within_bounded_memory(
     data: st.DataObject, is_new: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation import Direction
@@ -35,6 +35,7 @@ from tests.recorder.pcap.dumps import (
     shuffled,
 )
 from tests.recorder.pcap.imports import SOURCE, a_talk, imported, lockstep, without_times
+from tests.sweeps import examples
 
 
 def test_a_dump_holds_the_frames_of_its_connections(tmp_path: Path) -> None:
@@ -51,8 +52,10 @@ def test_a_dump_holds_the_frames_of_its_connections(tmp_path: Path) -> None:
     assert (row[c.LISTENER], row[c.CLIENT], row[c.AT_NS]) == ("10.0.0.1:9092", "10.0.0.7:40000", row["mono_ns"])
 
 
+@pytest.mark.real
+@pytest.mark.sweep
 @given(seed=st.integers(0, 2**32), window=st.sampled_from([1, 3, 8, 40]))
-@settings(max_examples=25, deadline=None)
+@examples(100, deadline=None)
 def test_segments_in_any_order_give_the_same_rows(
     seed: int, window: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -100,8 +103,10 @@ def blanked(frame: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
     return bytes(made)
 
 
+@pytest.mark.real
+@pytest.mark.sweep
 @given(seed=st.integers(0, 2**32), share=st.sampled_from([0.01, 0.05, 0.3]), largest=st.sampled_from([100, 4000]))
-@settings(max_examples=40, deadline=None)
+@examples(160, deadline=None)
 def test_lost_segments_are_gaps_of_exactly_their_bytes(
     seed: int, share: float, largest: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -135,8 +140,10 @@ def test_a_connection_that_is_older_than_the_dump_is_picked_up_at_a_frame(tmp_pa
     assert gap["bytes"] + sum(row["size"] + 4 for row in rows) == seen
 
 
+@pytest.mark.real
+@pytest.mark.sweep
 @given(seed=st.integers(0, 2**32), begin=st.integers(0, 30), largest=st.sampled_from([300, 4000]))
-@settings(max_examples=20, deadline=None)
+@examples(100, deadline=None)
 def test_an_older_connection_gives_whole_frames_and_a_gap_of_the_rest(
     seed: int, begin: int, largest: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -232,8 +239,10 @@ def test_traffic_of_kafka_07_is_recorded_where_it_is_named(tmp_path: Path) -> No
     assert_holds(frame_rows(tmp_path), expected(one))
 
 
+@pytest.mark.real
+@pytest.mark.sweep
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
+@examples(120, deadline=None)
 def test_any_segments_are_imported_without_a_fault(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     rng = random.Random(seed)
     segments = [*sent(a_talk(rng, 20)), *sent(lockstep(rng))]
