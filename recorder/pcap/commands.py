@@ -252,5 +252,9 @@ def _others(read: Import) -> list[str]:
     """The connections that are not recorded, by what they speak."""
     from recorder.pcap.looking import Found
 
-    words = {Found.TLS: "that speak TLS", Found.OTHER: "that speak something else", Found.UNKNOWN: "of a few packets"}
+    words = {
+        Found.TLS: "that speak TLS",
+        Found.OTHER: "that speak something else",
+        Found.UNKNOWN: "with too little in it to tell",
+    }
     return [f"{count(number, 'connection')} {words[what]}" for what, number in read.others.items()]

@@ -1,18 +1,18 @@
 """Tells which connections of a dump speak Kafka, and which side is the broker, by their bytes.
 
 A connection speaks Kafka if its client's first bytes are a request's head. Of one that is older than the dump, it takes
-a segment of one side that begins with a request's head, and a later one of the opposite side that begins with a
-response to it. The packets are kept until that is known. An address that is known as a broker's needs no proof.
+the heads of requests in one direction, and later those of responses to them in the other: one at a segment's beginning,
+or two anywhere. The packets are kept until that is known. An address that is known as a broker's needs no proof.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from enum import StrEnum
 
 from proxy.conversation import Direction
-from proxy.wire.framing import RESPONSE_HEAD, FrameLimits
-from recorder.pcap.heads import WHOLE_HEAD, request_at, response_at
+from proxy.wire.framing import FrameLimits
+from recorder.pcap.heads import WHOLE_HEAD, request_at, request_places, response_at, response_places
 from recorder.pcap.layers import ACK, SYN, Endpoint, Segment
 from recorder.pcap.pool import Pool
 from recorder.pcap.tcp import Reassembly
@@ -23,6 +23,8 @@ _MAX_KEPT, _MAX_LOOKED_AT = 256, 512
 _COST = 400
 # requests without an answer that are remembered
 _MAX_ASKED = 16
+# what shows that an endpoint answers requests: a response at a segment's beginning, or two anywhere
+_ENOUGH = 2
 # segments that begin like a record of TLS, on a connection whose beginning is not in the dump
 _ENOUGH_TLS = 3
 
@@ -43,8 +45,10 @@ class Looking:
         self._pool = pool
         self._size = 0
         self._looked_at = 0
-        # of a connection that is older than the dump: by endpoint, the correlation ids that it has asked with
+        # of a connection that is older than the dump, by endpoint: the correlation ids that it has asked with, and how
+        # much shows that it has answered
         self._asked: dict[Endpoint, deque[int]] = {}
+        self._proof: Counter[Endpoint] = Counter()
         self._like_tls = 0
         # of one whose beginning is there: the client, and its first bytes
         self._client: Endpoint | None = None
@@ -96,14 +100,16 @@ class Looking:
 
     def _spoken(self, segment: Segment) -> Endpoint | Found:
         """What a connection speaks that is older than the dump."""
-        data, asked = segment.data, self._asked.get(segment.destination)
-        if asked and len(data) >= RESPONSE_HEAD.size:
-            response = response_at(data, 0, FrameLimits())
-            if response is not None and response[1] in asked:
-                return segment.source
-        request = request_at(data, 0, FrameLimits()) if len(data) >= WHOLE_HEAD else None
-        if request is not None:
-            self._asked.setdefault(segment.source, deque(maxlen=_MAX_ASKED)).append(request[1])
+        data, asked = segment.data, self._asked.setdefault(segment.destination, deque(maxlen=_MAX_ASKED))
+        for at in response_places(data, 0, {*asked}):
+            response = response_at(data, at, FrameLimits()) if at >= 0 else None
+            self._proof[segment.source] += 0 if response is None else _ENOUGH if at == 0 else 1
+        if self._proof[segment.source] >= _ENOUGH:
+            return segment.source
+        for at in request_places(data, 0):
+            request = request_at(data, at, FrameLimits())
+            if request is not None:
+                self._asked.setdefault(segment.source, deque(maxlen=_MAX_ASKED)).append(request[1])
         self._like_tls += _is_tls(data)
         return Found.TLS if self._like_tls >= _ENOUGH_TLS else Found.UNKNOWN
 

@@ -39,6 +39,11 @@ def test_of_an_older_connection_the_first_exchange_does() -> None:
     assert pool.used == 0
 
 
+def test_of_one_whose_segments_begin_anywhere_two_answers_do() -> None:
+    _, found = looked_at(sent(a_talk(random.Random(5), 60), handshake=False)[33:])
+    assert str(found) == f"{BROKER[0]}:{BROKER[1]}"
+
+
 def test_a_request_in_pieces_is_still_one() -> None:
     _, found = looked_at(sent(a_talk(random.Random(2)), mtu=3))
     assert str(found) == f"{BROKER[0]}:{BROKER[1]}"
