@@ -153,9 +153,6 @@ class Import:
             # what it speaks is not known, or something else: a new connection of these ports may speak Kafka
             return bool(one.flags & SYN) and not one.flags & ACK and followed.looking is None
         direction = Direction.REQUEST if one.source == followed.client else Direction.RESPONSE
-        if one.flags & SYN and one.flags & ACK:
-            # the answer to the opening that has been seen just now
-            return False
         return followed.reassembly.is_strange(direction, one)
 
     def _look(self, followed: _Followed, looking: Looking, one: Segment, at_ns: int) -> None:

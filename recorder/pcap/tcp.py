@@ -59,10 +59,11 @@ class _Waiting(NamedTuple):
 class _Half:
     """One direction. `offset`: of the next byte; `acknowledged`: up to which offset the peer has acknowledged it."""
 
-    __slots__ = ("acknowledged", "has_ended", "number", "offset", "waiting")
+    __slots__ = ("acknowledged", "first", "has_ended", "number", "offset", "waiting")
 
     def __init__(self) -> None:
-        # the sequence number of the next byte
+        # the sequence numbers of the first byte, and of the next one
+        self.first: int | None = None
         self.number: int | None = None
         self.offset = 0
         self.acknowledged = 0
@@ -71,7 +72,7 @@ class _Half:
 
     def begin(self, number: int) -> None:
         if self.number is None:
-            self.number = number % _WRAP
+            self.first = self.number = number % _WRAP
 
     def distance(self, number: int) -> int:
         """How far a sequence number is behind the next byte; below 0: before it."""
@@ -107,7 +108,7 @@ class Reassembly:
         if half.number is None:
             return False
         if segment.flags & SYN:
-            return half.offset > 0 or half.distance(segment.sequence + 1) != 0
+            return (segment.sequence + 1) % _WRAP != half.first
         return bool(segment.data) and abs(half.distance(segment.sequence)) > FARTHEST
 
     def take(self, direction: Direction, segment: Segment, at_ns: int) -> Iterator[Piece]:

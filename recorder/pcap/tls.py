@@ -35,6 +35,7 @@ _FIELDS = (
     "tcp.flags.fin",
     "tls.record.length",
     "tls.record.content_type",
+    "tls.record.opaque_type",
     "data.data",
 )
 # the content type of records that hold data
@@ -87,13 +88,14 @@ def decrypted(path: Path, keys: Path, ports: Collection[int]) -> Iterator[Decryp
 
 
 def _packet(fields: list[str]) -> Decrypted:
-    at, stream, *ends, reset, fin, lengths, kinds, data = fields
+    at, stream, *ends, reset, fin, lengths, kinds, opaque, data = fields
     source, destination = _end(ends[:3]), _end(ends[3:])
     seconds, _, rest = at.partition(".")
     at_ns = int(seconds) * _SECOND + int(rest.ljust(9, "0")[:9])
     decoded = bytes.fromhex(data.replace(",", "").replace(":", ""))
-    sizes = [int(length) for length, kind in zip(lengths.split(","), kinds.split(","), strict=False) if kind == _DATA]
-    lost = sum(sizes) if sizes and not decoded else 0
+    # TLS 1.3 tells a record's kind only inside of it; from the first record on that tshark can't decrypt, it decrypts none
+    has_data = _DATA in f"{kinds},{opaque}".split(",")
+    lost = sum(map(int, lengths.split(","))) if has_data and not decoded else 0
     is_reset = reset in ("1", "True")
     return Decrypted(at_ns, int(stream), source, destination, decoded, lost, is_reset or fin in ("1", "True"), is_reset)
 

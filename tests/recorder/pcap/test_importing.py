@@ -182,6 +182,21 @@ def test_what_comes_late_of_a_closed_connection_begins_none(tmp_path: Path) -> N
     assert len(event_rows(tmp_path, c.EVENT_OPENED)) == 1
 
 
+def test_an_opening_that_comes_again_late_is_none(tmp_path: Path) -> None:
+    one = lockstep(random.Random(15))
+    segments = sent(one)
+    imported(tmp_path, [*segments[:9], *segments[:3], *segments[9:]])
+    assert_holds(frame_rows(tmp_path), expected(one))
+    assert len(event_rows(tmp_path, c.EVENT_CLOSED)) == 1
+
+
+def test_an_answer_to_an_opening_that_is_lost_begins_another_connection(tmp_path: Path) -> None:
+    one, two = lockstep(random.Random(16)), lockstep(random.Random(17))
+    imported(tmp_path, [*sent(one, end=None), *sent(two, first=(5, 6))[1:]])
+    assert [row[c.CAUSE] for row in event_rows(tmp_path, c.EVENT_CLOSED)] == ["ports_reused", "client_closed"]
+    assert [row["frame"] for row in frame_rows(tmp_path, 1)] == [row["frame"] for row in expected(two)]
+
+
 def test_keep_alives_are_no_bytes(tmp_path: Path) -> None:
     one = lockstep(random.Random(8))
     segments = sent(one)

@@ -108,3 +108,5 @@ def test_lost_records_are_gaps(tmp_path: Path) -> None:
     assert {row["kind"] for row in frame_rows(tmp_path / "capture")} <= {"request", "response"}
     assert 0 < len(frame_rows(tmp_path / "capture")) < len(frames)
     assert event_rows(tmp_path / "capture", c.EVENT_GAP)
+    # from there on, tshark decrypts nothing more of this direction
+    assert "tshark could not decrypt" in told
