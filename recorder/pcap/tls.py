@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections import defaultdict
 from collections.abc import Collection, Iterator
+from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
@@ -33,11 +35,15 @@ _FIELDS = (
     "tcp.dstport",
     "tcp.flags.reset",
     "tcp.flags.fin",
+    "tcp.len",
+    "tcp.analysis.retransmission",
     "tls.record.length",
     "tls.record.content_type",
     "tls.record.opaque_type",
     "data.data",
 )
+# bytes of a record before its content
+_RECORD_HEAD = 5
 # the content type of records that hold data
 _DATA = "23"
 # seconds that tshark has to end, once nobody reads it
@@ -49,7 +55,11 @@ class CantDecrypt(Exception):
 
 
 class Decrypted(NamedTuple):
-    """What a packet brings. `lost`: bytes of records that could not be decrypted; `ends`: FIN or RST."""
+    """What a packet brings.
+
+    `lost`: bytes of records that could not be decrypted. `unread`: its bytes, minus those of the records that it ends.
+    `ends`: FIN or RST.
+    """
 
     at_ns: int
     stream: int
@@ -57,6 +67,7 @@ class Decrypted(NamedTuple):
     destination: Endpoint
     data: bytes
     lost: int
+    unread: int
     ends: bool
     is_reset: bool
 
@@ -70,8 +81,7 @@ def decrypted(path: Path, keys: Path, ports: Collection[int]) -> Iterator[Decryp
     for port in sorted(ports):
         command += ["-d", f"tcp.port=={port},tls", "-d", f"tls.port=={port},data"]
     where = " or ".join(f"tcp.port=={port}" for port in sorted(ports))
-    command += ["-Y", f"({where}) and (tls or tcp.flags.reset==1 or tcp.flags.fin==1)"]
-    command += ["-T", "fields", "-E", "occurrence=a"]
+    command += ["-Y", where, "-T", "fields", "-E", "occurrence=a"]
     for name in _FIELDS:
         command += ["-e", name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tshark:
@@ -88,16 +98,19 @@ def decrypted(path: Path, keys: Path, ports: Collection[int]) -> Iterator[Decryp
 
 
 def _packet(fields: list[str]) -> Decrypted:
-    at, stream, *ends, reset, fin, lengths, kinds, opaque, data = fields
+    at, stream, *ends, reset, fin, size, is_again, lengths, kinds, opaque, data = fields
     source, destination = _end(ends[:3]), _end(ends[3:])
     seconds, _, rest = at.partition(".")
     at_ns = int(seconds) * _SECOND + int(rest.ljust(9, "0")[:9])
     decoded = bytes.fromhex(data.replace(",", "").replace(":", ""))
-    # TLS 1.3 tells a record's kind only inside of it; from the first record on that tshark can't decrypt, it decrypts none
-    has_data = _DATA in f"{kinds},{opaque}".split(",")
-    lost = sum(map(int, lengths.split(","))) if has_data and not decoded else 0
+    # a record of TLS 1.3 tells its kind only once it is decrypted; those of before always do
+    is_closed = _DATA in opaque.split(",") and not kinds if opaque else _DATA in kinds.split(",")
+    sizes = [int(length) for length in lengths.split(",") if length]
+    unread = (0 if is_again else int(size)) - sum(sizes) - _RECORD_HEAD * len(sizes)
+    lost = sum(sizes) if is_closed and not decoded else 0
     is_reset = reset in ("1", "True")
-    return Decrypted(at_ns, int(stream), source, destination, decoded, lost, is_reset or fin in ("1", "True"), is_reset)
+    is_end = is_reset or fin in ("1", "True")
+    return Decrypted(at_ns, int(stream), source, destination, decoded, lost, unread, is_end, is_reset)
 
 
 def _end(fields: list[str]) -> Endpoint:
@@ -120,6 +133,8 @@ class TlsImport:
         # by tshark's number
         self._open: dict[int, KafkaConnection] = {}
         self._half_closed: set[int] = set()
+        # bytes of each direction in no record so far: behind a lost segment, tshark finds none any more
+        self._unread: defaultdict[tuple[int, Direction], int] = defaultdict(int)
         self.lost = 0
 
     def take(self, packet: Decrypted) -> None:
@@ -127,6 +142,7 @@ class TlsImport:
         session = self._session
         session.now_ns = max(session.now_ns, packet.at_ns)
         direction = Direction.RESPONSE if packet.source.port in self._ports else Direction.REQUEST
+        self._unread[packet.stream, direction] += packet.unread
         kafka = self._open.get(packet.stream)
         if kafka is None:
             if not packet.data:
@@ -147,15 +163,23 @@ class TlsImport:
 
     def close(self) -> None:
         """The dump has ended: ends all connections."""
-        for kafka in self._open.values():
-            kafka.close(Ending.DUMP_ENDED, self._session.now_ns)
+        for stream in [*self._open]:
+            self._close(stream, Ending.DUMP_ENDED, self._session.now_ns)
 
     def _ends(self, packet: Decrypted, kafka: KafkaConnection, direction: Direction) -> None:
         if not packet.is_reset:
             kafka.take(Piece(direction, packet.at_ns))
         if packet.is_reset or packet.stream in self._half_closed:
             first = direction if packet.is_reset else kafka.first_end
-            kafka.close(cause_of(first, is_reset=packet.is_reset), packet.at_ns)
-            del self._open[packet.stream]
+            self._close(packet.stream, cause_of(first, is_reset=packet.is_reset), packet.at_ns)
         else:
             self._half_closed.add(packet.stream)
+
+    def _close(self, stream: int, cause: StrEnum, at_ns: int) -> None:
+        kafka = self._open.pop(stream)
+        for direction in Direction:
+            unread = self._unread.pop((stream, direction), 0)
+            if unread > 0:
+                self.lost += unread
+                kafka.take(Piece(direction, at_ns, lost=unread))
+        kafka.close(cause, at_ns)
