@@ -346,7 +346,7 @@ class Tap:
             told[c.SETTINGS] = dict(islice(of_selected, MAX_SETTINGS))
         if told != self._told_in_force:
             self._told_in_force = told
-            self._put((int(EntryKind.SETTINGS), 0, NO_CONNECTION, 0, time.monotonic_ns(), _json(told), ()))
+            self._put((int(EntryKind.SETTINGS), 0, NO_CONNECTION, 0, self._clock.now_ns(), _json(told), ()))
 
     # the limit
 

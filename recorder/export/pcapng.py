@@ -192,7 +192,7 @@ def _comment(row: Row) -> str:
         told += filter(None, [errors_text(row_errors(row), row[c.API_KEY])])
     if row[c.MADE_BY] == c.BY_PROXY:
         told.append("answered by the proxy")
-    for name, column in (("masked", c.MASKED), ("left out", c.OMITTED)):
+    for name, column in (("masked", c.MASKED), ("left out", c.OMITTED), ("records not kept", c.DROPPED)):
         spans = row[column] or ()
         told += [f"{name}, here zeros: {sum(span['length'] for span in spans)} bytes"] if spans else []
     return "; ".join([*told, *filter(None, [printable(row[c.NOTE] or "")])])

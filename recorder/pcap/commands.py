@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable
-from dataclasses import MISSING, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from proxy.command_line import text
 from proxy.option_types import FILE, FOLDER, of_kind
 from proxy.schema.flags import MAIN
 from proxy.schema.keys import KeyedField, keys_of
@@ -33,14 +34,39 @@ if TYPE_CHECKING:
 
 # packets between two words on how far the import is
 _SAY_EACH = 20_000
-# settings that select what is recorded and make no sense for a dump: it has one cluster
-_NOT_HERE = ("clusters",)
+# settings that select what is recorded and are not for a dump: it has one cluster, and no records are hashed
+_NOT_HERE = ("clusters", "hash_key")
 
 
 class CantImport(click.ClickException):
     """A dump that can't be imported, or not to its end. The message is one line."""
 
     exit_code = 2
+
+
+def _entries(_context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[Any, Any] | None:
+    """The entries of texts "PATTERN=VALUE" of an option for a key with entries. Errors: BadParameter."""
+    key = next(field.key for field in keys_of(SelectionSettings).values() if field.name == option.name)
+    assert key.name_kind is not None
+    read = {}
+    for written in texts:
+        name, equals, value = (part.strip() for part in written.partition("="))
+        try:
+            if not equals:
+                raise ValueError("has no '='")
+            read[key.name_kind.read(name)] = key.kind.read(value)
+        except ValueError as error:
+            right = f"{option.opts[0]} '{key.entry[0]}={plain(key.example)}'"
+            raise click.BadParameter(f"{written!r} {error}; right would be {right}") from None
+    return read or None
+
+
+def _option_of_entries(field: KeyedField) -> Callable[[Any], Any]:
+    """The option of a key with entries: --topic-records for topics.PATTERN.records."""
+    flag = "--" + field.name.replace("_", "-")
+    return click.option(
+        flag, field.name, type=text, callback=_entries, multiple=True, metavar="PATTERN=RULE", help=field.key.text
+    )
 
 
 def _option_of(field: KeyedField) -> Callable[[Any], Any]:
@@ -55,9 +81,8 @@ def _option_of(field: KeyedField) -> Callable[[Any], Any]:
 def _selecting(command: Callable[..., None]) -> Callable[..., None]:
     """Adds an option for each setting that selects what is recorded."""
     for field in reversed(keys_of(SelectionSettings).values()):
-        is_single = field.key.name_kind is None and field.default is not MISSING
-        if is_single and field.name not in _NOT_HERE:
-            command = _option_of(field)(command)
+        if field.name not in _NOT_HERE:
+            command = (_option_of if field.key.name_kind is None else _option_of_entries)(field)(command)
     return command
 
 
@@ -100,6 +125,8 @@ def import_dump(
     _check(ports, Dialect(dialect), tls_keys)
     given = {name: value for name, value in selected.items() if value is not None}
     settings = replace(RecordSettings(), cluster=MAIN, when_full=WhenFull.WAIT, **given)
+    if settings.hashed:
+        raise CantImport("records of a dump can't be hashed; right would be --records drop")
     try:
         fault = _imported(file, folder, frozenset(ports), Dialect(dialect), tls_keys, settings)
     except FolderError as error:

@@ -70,8 +70,11 @@ def test_a_cut_file_is_imported_as_far_as_it_goes(tmp_path: Path) -> None:
         (pcap([]), ("--tls-keys", "a"), "right would be --port 9093 as well"),
         (pcap([]), ("--only-apis", "Fetsch"), "which is no API, but Fetch is"),
         (pcap([]), ("--bodies", "tail"), 'is neither "full" nor "head" nor a size'),
+        (pcap([]), ("--records", "hash"), "right would be --records drop"),
+        (pcap([]), ("--topic-records", "orders"), "right would be --topic-records 'payments-*=drop'"),
+        (pcap([]), ("--topic-records", "a/b=drop"), "can match no topic"),
     ],
-    ids=range(7),
+    ids=range(10),
 )
 def test_what_can_not_be_imported_is_told_in_a_line(
     tmp_path: Path, content: bytes, arguments: tuple[str, ...], told: str

@@ -13,12 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.conversation import Direction
+from proxy.schema.flags import MAIN
 from proxy.wire.dialects import Dialect
-from proxy.wire.keys import METADATA
+from proxy.wire.keys import HEARTBEAT, METADATA, PRODUCE
 from recorder.capture import frames as c
+from recorder.capture.compactor import compact
+from recorder.capture.record_rules import RecordRule
+from recorder.capture.session import RecordSettings
+from recorder.capture.tap import open_tap
 from recorder.pcap.looking import Found
 from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows
-from tests.recorder.capture.traffic import SECRET, Chunk, Talk, cut, expected, old_talk
+from tests.recorder.capture.traffic import SECRET, Chunk, Player, Talk, cut, expected, old_talk
 from tests.recorder.pcap.dumps import (
     BROKER,
     CLIENT,
@@ -246,6 +251,23 @@ def test_secrets_never_reach_the_disk(tmp_path: Path) -> None:
     assert frame_rows(tmp_path)
     written = b"".join(bytes(row["frame"]) for row in frame_rows(tmp_path))
     assert SECRET not in written
+
+
+@pytest.mark.parametrize("rule", [{"records": RecordRule.DROP}, {"topic_records": {"t*": RecordRule.DROP}}])
+def test_records_that_a_rule_drops_are_not_written(tmp_path: Path, rule: dict[str, Any]) -> None:
+    one = a_talk(random.Random(18), 40, 3000, (PRODUCE, HEARTBEAT))
+    imported(tmp_path / "imported", sent(one), **rule)
+    tap = open_tap(tmp_path / "recorded", RecordSettings(cluster=MAIN, **rule))
+    Player(tap).all_of([one])
+    tap.close()
+    compact(tmp_path / "recorded")
+    left_out = ("frame", "dropped", "records", "stored")
+    kept, wanted = (
+        [[row[name] for name in left_out] for row in frame_rows(tmp_path / folder)]
+        for folder in ("imported", "recorded")
+    )
+    assert kept == wanted
+    assert any(rule == "drop" for _, _, rule, _ in kept)
 
 
 def test_traffic_of_kafka_07_is_recorded_where_it_is_named(tmp_path: Path) -> None:
