@@ -34,6 +34,7 @@ from recorder.capture.keep import RoomWatch
 from recorder.capture.lag import ArrivalTimes
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap
+from recorder.capture.writer import MACHINE_CLOCK
 
 # the advertised host of all nodes, and the upstream host
 ADVERTISED = "proxy.test"
@@ -229,14 +230,14 @@ class PlayedNodes:
 
 @dataclass
 class Pages:
-    """A writer that only keeps the tap's entries. `log`: only its arrival_times is used."""
+    """A writer that only keeps the tap's entries. `log`: only its arrival_times and clock are used."""
 
     queue: list[tuple[Any, ...]] = field(default_factory=list)
     segment: int = 1
     written: int = 0
     idle: bool = False
     ended: bool = False
-    log: Any = field(default_factory=lambda: SimpleNamespace(arrival_times=ArrivalTimes()))
+    log: Any = field(default_factory=lambda: SimpleNamespace(arrival_times=ArrivalTimes(), clock=MACHINE_CLOCK))
 
 
 def play(chunks: Sequence[Chunk], options: Options = AS_IT_IS) -> Outcome:

@@ -23,6 +23,7 @@ from recorder.export.commands import export
 from recorder.inspect.commands import inspect
 from recorder.inspect_tables import COMMANDS as VIEWS
 from recorder.making_facts import facts
+from recorder.pcap.commands import import_dump
 from recorder.pruning import prune
 from recorder.ready import NoCapture, check_encodes, check_is_capture, troubles
 from recorder.replay.commands import Reports, replay
@@ -142,6 +143,7 @@ COMMANDS: dict[str, click.Command] = {
     "encodings": encodings,
     "export": export,
     "facts": facts,
+    "import": import_dump,
     "inspect": inspect,
     "prune": prune,
     "replay": replay,

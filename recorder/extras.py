@@ -19,6 +19,7 @@ MODULES = {
     "report": _REPORT,
     "export": (*_ANALYSIS, "cloudevents", "confluent_kafka"),
     "ship": ("boto3", "botocore"),
+    "pcap": ("pcapng",),
     "schemas": ("fastavro", "grpc_tools", "requests"),
     "demo": (*_ANALYSIS, *_REPORT, "confluent_kafka", "aiokafka"),
 }

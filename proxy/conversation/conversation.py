@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from proxy.conversation.exchange import TIME_UNKNOWN, Exchange, OpaqueReason, Unexpected
+from proxy.conversation.exchange import TIME_UNKNOWN, Direction, Exchange, OpaqueReason, Unexpected
 from proxy.conversation.kafka07 import RequestSide07, ResponseSide07
 from proxy.conversation.login import Login
 from proxy.conversation.requests import RequestSide
@@ -19,6 +19,7 @@ from proxy.conversation.shared_state import SharedState
 from proxy.conversation.step import Step, Verdict
 from proxy.wire.dialects import Dialect
 from proxy.wire.framing import FrameLimits
+from proxy.wire.keys import SASL_HANDSHAKE
 
 DEFAULT_LIMITS = FrameLimits()
 # finished exchanges that are kept for reuse: a connection that was busy once must not keep all that memory
@@ -97,6 +98,42 @@ class Conversation:
         """Sets the proxy's own answer (`frame`, with length field) to a request in flight; see `own_answers_due`."""
         exchange.own_answer = frame
         self._shared.own_answers_waiting += 1
+
+    def lose(self, direction: Direction, count: int) -> list[Exchange] | None:
+        """Passes over `count` bytes of a direction that nobody has seen. Needs bytes that a packet dump lacks.
+
+        Returns the exchanges that end in these bytes: with their response, or with their request if it awaits none.
+        None, and nothing changes, if they don't lie within a frame whose end is known: see `resume`.
+        """
+        side = self.responses_side if direction else self.requests_side
+        exchange = side.open_exchange
+        # what follows a handshake depends on all of it
+        if exchange is None or exchange.api_key == SASL_HANDSHAKE or count > side.bytes_left:
+            return None
+        ended = side.pass_over(count)
+        if ended is None:
+            return []
+        if direction is Direction.REQUEST:
+            ended.request_last_ns = TIME_UNKNOWN
+        return [ended] if direction is Direction.RESPONSE or not ended.awaits else []
+
+    def resume(self, offsets: tuple[int | None, int | None], awaited: Exchange | None) -> list[Exchange]:
+        """Goes on where frames begin, after bytes that nobody has seen.
+
+        Args:
+            offsets: for each direction, the stream offset of a frame; None: the direction has lost nothing.
+            awaited: the oldest request in flight whose response is still to come; None: none is.
+        Returns the requests that are given up. Nothing is known of a login.
+        """
+        for side, offset in zip((self.requests_side, self.responses_side), offsets, strict=True):
+            if offset is not None:
+                side.resume(offset)
+        given_up = []
+        while self.in_flight and self.in_flight[0] is not awaited:
+            given_up.append(self.in_flight.popleft())
+            given_up[-1].response_size = 0
+        self.login.forget()
+        return given_up
 
     def reuse(self, exchanges: list[Exchange]) -> None:
         """Keeps exchanges of `Step.finished` for reuse; the caller must not use them any more.

@@ -45,6 +45,13 @@ class Login:
         self._verdicts: tuple[deque[Verdict], deque[Verdict]] = (deque(), deque())
         self._token_counts = [0, 0]
 
+    def forget(self) -> None:
+        """Forgets the login: frames have heads from here on, and unreadable bytes may be a secret."""
+        self.pending, self.mechanism = True, None
+        self._in_tokens, self._token_counts = [False, False], [0, 0]
+        for verdicts in self._verdicts:
+            verdicts.clear()
+
     def follow(self, verdict: Verdict) -> None:
         """Applies a verdict to its direction's frames, from its offset on."""
         self._verdicts[verdict.direction].append(verdict)

@@ -155,6 +155,23 @@ class Side(ABC):
         self.offset += count
         self.bytes_left -= count
 
+    def pass_over(self, count: int) -> Exchange | None:
+        """Passes over `count` bytes of the open frame that nobody has seen; its last byte ends it.
+
+        Returns the exchange whose frame has ended. Needs an open frame that has so many bytes to come.
+        """
+        if count < self.bytes_left:
+            self.skip(count)
+            return None
+        ended = self.open_exchange
+        self.resume(self.next_offset)
+        return ended
+
+    def resume(self, offset: int) -> None:
+        """Goes on at this stream offset, where a frame begins; forgets the open frame, and bytes that are held back."""
+        self.offset, self.held, self.bytes_left, self.open_exchange = offset, b"", 0, None
+        self.shared.next_offsets[self.direction] = offset
+
     def _mark(self, step: Step, kind: FrameKind, exchange: Exchange | None, at: int, stop: int) -> None:
         """Marks the frame at `data[at:stop]`, of which the step may hold only the beginning."""
         begin, end = step.offset + at, step.offset + stop

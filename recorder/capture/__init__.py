@@ -15,6 +15,7 @@
     lag              how far the compactor is behind
     selection        the settings that select what is recorded
     session          a session's folder: begun, opened, removed; the settings of a recording
+    compactor_child  keeps the compactor running beside a recording that no proxy looks after
     lock, status     who may write and compact a session; how far its compactor is
 
     in the compactor's process

@@ -35,7 +35,7 @@ from recorder.capture.entry_json import InvalidEntryError, decoded
 from recorder.capture.events import Events
 from recorder.capture.gap import COUNTED
 from recorder.capture.inventory import ClosedTotals, Identities
-from recorder.capture.outcome import DIED, ENDED
+from recorder.capture.outcome import DIED, ENDED, IMPORTED
 from recorder.capture.rows import RowMaker, RowSink
 from recorder.capture.spool import MAX_OPEN, NO_CONNECTION, NUMBERS, SPOOL_FORMAT, Entry, EntryKind, size_of
 from recorder.capture.streams import Streams
@@ -103,6 +103,7 @@ class Assembly:
             EntryKind.NODE: self._node,
             EntryKind.CLUSTER: self._cluster,
             EntryKind.SETTINGS: self._settings,
+            EntryKind.IMPORTED: self._imported,
             EntryKind.INVENTORY: self._inventory,
             EntryKind.END: self._end,
         }
@@ -337,6 +338,9 @@ class Assembly:
         old, new = before.get(c.SETTINGS, {}), fields.get(c.SETTINGS, {})
         changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
         self.events.settings(entry.mono_ns, fields, changed)
+
+    def _imported(self, entry: Entry) -> None:
+        self.events.session(IMPORTED, entry.mono_ns, decoded(entry))
 
     def _end(self, entry: Entry) -> None:
         self._inventory(entry)

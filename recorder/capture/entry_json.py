@@ -174,6 +174,7 @@ class AccountJson(TypedDict):
 
     (number, API, size): in `early` of each request that began before the gap, in `early_responses` of each response
     that was whole before the gap, but that the recorder kept back. Frames of the gap itself are counted by API.
+    `counted`: False if more frames are lost, whose number nobody knows.
     """
 
     reason: str
@@ -184,6 +185,7 @@ class AccountJson(TypedDict):
     responses: dict[str, Total]
     request_bytes: dict[str, Total]
     response_bytes: dict[str, Total]
+    counted: NotRequired[bool]
 
 
 class ResyncJson(TypedDict):
@@ -252,6 +254,15 @@ class SettingsJson(TypedDict):
 
     settings: NotRequired[Annotated[dict[Known, Known], Meta(max_length=MAX_SETTINGS)]]
     versions: Annotated[dict[Known, Known], Meta(max_length=MAX_FACTS)]
+
+
+class ImportedJson(TypedDict):
+    """A packet dump that became a session: its name, size and digest, and the version of the program that read it."""
+
+    file: Known
+    bytes: Count
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    version: Known
 
 
 class InventoryJson(TypedDict):
@@ -372,6 +383,7 @@ _DECODERS: Mapping[int, Decoder[Any]] = {
     EntryKind.CHECKPOINT: Decoder(CheckpointJson),
     EntryKind.CLUSTER: Decoder(ClusterJson),
     EntryKind.SETTINGS: Decoder(SettingsJson),
+    EntryKind.IMPORTED: Decoder(ImportedJson),
 }
 # a GAP entry without a connection tells of connections that have no entry of their own
 _UNLOGGED_DECODER = Decoder(UnloggedJson)

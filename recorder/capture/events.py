@@ -96,6 +96,8 @@ class Events:
         lost = {}
         if frames is not None and account is not None:
             lost = lost_by_api(account, broken, frames)
+            if not account.get("counted", True):
+                frames = None
         self._add(
             c.EVENT_GAP,
             conn,

@@ -110,6 +110,15 @@ class FrameFilter:
         """The numbers of the exchanges whose responses will be left out."""
         return [*self._left_out_responses]
 
+    def resume(self) -> None:
+        """Goes on after the conversation has passed over bytes: frames of which bytes are lost are not recorded."""
+        for direction, before in enumerate(self._arriving):
+            now = ArrivingFrame.between_steps(self._conversation, direction, before.kind)
+            self._arriving[direction] = now
+            if not now.left:
+                self._omit_from[direction] = NOWHERE
+        self.undecided, self._undecided_bytes = NOWHERE, b""
+
     @property
     def omits_nothing(self) -> bool:
         """True if nothing is left out from here on."""

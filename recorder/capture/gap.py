@@ -48,6 +48,8 @@ class Gap:
         self.at_ns = at_ns
         # requests below this number may have been written before the gap
         self._first = conversation.next_request_number
+        # False if frames are lost that nobody has counted
+        self.is_counted = True
         self._early_requests: dict[int, tuple[str, int]] = {}
         # responses that were whole, but kept back, when the gap began
         self._early_responses: dict[int, tuple[str, int]] = {}
@@ -91,6 +93,7 @@ class Gap:
             "responses": dict(self._responses),
             "request_bytes": dict(self._request_bytes),
             "response_bytes": dict(self._response_bytes),
+            "counted": self.is_counted,
         }
 
     def _count_request(self, exchange: Exchange) -> None:

@@ -18,3 +18,5 @@ class Outcome(StrEnum):
 
 # causes of the `session` event at a session's end: the proxy closed the session, or did not
 ENDED, DIED = "ended", "died"
+# cause of the `session` event that tells of which packet dump the session was made
+IMPORTED = "imported"

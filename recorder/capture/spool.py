@@ -95,6 +95,7 @@ class EntryKind(IntEnum):
     CHECKPOINT = 18  # a connection is open; JSON: all that a reader needs to go on after losses
     CLUSTER = 19  # JSON: more of what a cluster can be known by again: ids, upstreams, listeners
     SETTINGS = 20  # JSON: what is in force from here on: settings, versions
+    IMPORTED = 21  # JSON: the packet dump that the session is made of
 
 
 _KINDS = frozenset(EntryKind)

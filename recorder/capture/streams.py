@@ -28,6 +28,10 @@ _HEAD = 16
 _MOST_NOTED = 50
 
 
+# the note of a frame whose head never came whole
+CUT_IN_HEAD = "cut in its head"
+
+
 class Streams:
     """Takes the bytes of all connections. `rows`: takes the rows of frames.
 
@@ -121,7 +125,7 @@ class Streams:
                 self._add_row(conn, direction, span, _without_length(part), 0, mono_ns, first_ns, note)
             elif side.held and not conn.unreadable[direction]:
                 entry = Entry(EntryKind.UNFRAMED, direction, conn.connection, side.offset, mono_ns, side.held)
-                self.unframed(conn, entry, "cut in its head")
+                self.unframed(conn, entry, CUT_IN_HEAD)
 
     # one connection's bytes
 

@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from functools import partial
 from itertools import islice
 from logging import ERROR, WARNING
@@ -55,7 +56,7 @@ from recorder.capture.spool import (
     short_name,
 )
 from recorder.capture.topic_ids import TopicIds
-from recorder.capture.writer import ENTRY_COST, Log, Writer
+from recorder.capture.writer import ENTRY_COST, MACHINE_CLOCK, Clock, Log, Writer
 
 # bytes by which openings and closings may exceed the queue's limit: a disk may fail for hours
 MAX_CONTROL_WAITING = 8 * 1024 * 1024
@@ -73,6 +74,7 @@ class Tap:
     def __init__(self, session: Folder, settings: RecordSettings, writer: Writer, lock: Lock, room: RoomWatch) -> None:
         self.session = session.path.name
         self._folder = session
+        self._clock = writer.log.clock
         self._compactor_metrics = CompactorMetrics(session, writer.log.arrival_times)
         self.settings = settings
         self._writer = writer
@@ -187,8 +189,53 @@ class Tap:
                 recorder.add(EntryKind.END_OF_STREAM, direction, recorder.conversation.offsets[direction], at_ns, b"")
             )
 
+    def lost(
+        self,
+        connection: int,
+        direction: Direction,
+        reason: str,
+        at_ns: int,
+        *,
+        finished: Iterable[Exchange] = (),
+        one_way: Iterable[Exchange] = (),
+        is_counted: bool = True,
+    ) -> None:
+        """Begins a gap where the conversation has passed over bytes that nobody has seen; goes on with one that lasts.
+
+        Bytes of a frame that the last gap has counted as lost begin none. The gap ends with the next chunk that leaves
+        the conversation between frames, or with `resumed`.
+
+        Args:
+            direction: that of the bytes.
+            reason: the cause of the gap's event, if one begins here.
+            finished, one_way: the exchanges that ended in these bytes.
+            is_counted: False if nobody knows how many frames are in them.
+        """
+        recorder = self._recorders.get(connection)
+        if recorder is None:
+            return
+        is_counted_before = recorder.resume_at[direction] >= recorder.conversation.offsets[direction] > 0
+        if recorder.gap is None and is_counted and is_counted_before:
+            return
+        self._break_off(recorder, reason, at_ns)
+        assert recorder.gap is not None
+        recorder.gap.count_ended(finished, one_way)
+        recorder.gap.is_counted = recorder.gap.is_counted and is_counted
+        if recorder.frame_filter is not None:
+            recorder.frame_filter.resume()
+
+    def resumed(self, connection: int, at_ns: int) -> None:
+        """Ends the gap that `lost` has begun, before the next chunk: the conversation is where frames begin."""
+        recorder = self._recorders.get(connection)
+        if recorder is not None and recorder.gap is not None:
+            self._go_on_in_gap(recorder, recorder.gap, 0, at_ns, Step(b"", 0))
+
+    def imported(self, source: Mapping[str, Any]) -> None:
+        """Records what the session is made of, if not of live traffic. `source`: as `entry_json.ImportedJson`."""
+        self._put((int(EntryKind.IMPORTED), 0, NO_CONNECTION, 0, self._clock.now_ns(), _json(source), ()))
+
     def closed(
-        self, connection: int, cause: Cause, at_ns: int, decision: Mapping[str, str | int] = MappingProxyType({})
+        self, connection: int, cause: StrEnum, at_ns: int, decision: Mapping[str, str | int] = MappingProxyType({})
     ) -> None:
         """Records the end of a connection; the last call for it. `decision`: what was seen, if the proxy ended it."""
         self._special.discard(connection)
@@ -224,7 +271,7 @@ class Tap:
     def _put_of_cluster(self, cluster: str, kind: EntryKind, entry: bytes) -> None:
         """Records what is known of a cluster, as soon as the selection lets its connections be recorded."""
         if self._selection.selects_cluster(cluster):
-            self._put((int(kind), 0, NO_CONNECTION, 0, time.monotonic_ns(), entry, ()))
+            self._put((int(kind), 0, NO_CONNECTION, 0, self._clock.now_ns(), entry, ()))
         else:
             # a replay may write to a cluster beside the recorded one
             self._of_unselected.setdefault(cluster, []).append((kind, entry))
@@ -300,7 +347,7 @@ class Tap:
             told[c.SETTINGS] = dict(islice(of_selected, MAX_SETTINGS))
         if told != self._told_in_force:
             self._told_in_force = told
-            self._put((int(EntryKind.SETTINGS), 0, NO_CONNECTION, 0, time.monotonic_ns(), _json(told), ()))
+            self._put((int(EntryKind.SETTINGS), 0, NO_CONNECTION, 0, self._clock.now_ns(), _json(told), ()))
 
     # the limit
 
@@ -354,7 +401,7 @@ class Tap:
         if self._closed:
             return
         self._closed = True
-        now = time.monotonic_ns()
+        now = self._clock.now_ns()
         for connection in list(self._recorders):
             self.closed(connection, Cause.DRAIN_DEADLINE, now)
         self._put_unlogged(now)
@@ -470,7 +517,8 @@ class Tap:
     def _go_on_in_gap(self, recorder: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
         gap.count_ended(step.finished, step.one_way)
         self._dropped += size
-        enough = min(self.settings.queue, self._limit) // 2
+        # traffic that waits needs no room in advance
+        enough = self._limit if self._waits else min(self.settings.queue, self._limit) // 2
         has_room = not self._writer.ended and not self._room.is_low and self._queue_size <= enough
         if step.cause is None and has_room:
             state = recorder.conversation.boundary_state()
@@ -566,7 +614,7 @@ def _json(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def _closing_fields(recorder: ConnectionRecorder, cause: Cause) -> dict[str, Any]:
+def _closing_fields(recorder: ConnectionRecorder, cause: StrEnum) -> dict[str, Any]:
     """The JSON of a CLOSED entry: the connection's totals, and the account of a gap that has not ended."""
     conversation = recorder.conversation
     unfinished = bool(conversation.requests_side.bytes_left) + bool(conversation.responses_side.bytes_left)
@@ -576,8 +624,10 @@ def _closing_fields(recorder: ConnectionRecorder, cause: Cause) -> dict[str, Any
     return ending | {"account": recorder.gap.account(), "open": len(conversation.in_flight)}
 
 
-def open_tap(folder: Path, settings: RecordSettings, session: str | None = None) -> Tap:
+def open_tap(folder: Path, settings: RecordSettings, session: str | None = None, clock: Clock = MACHINE_CLOCK) -> Tap:
     """Begins a session in a capture folder, which is made if it is missing. `session`: its name; None: a new one.
+
+    `clock`: the one of the times that the tap is told.
 
     Resource handling: the tap holds a thread, a file and the session's writer lock until `close`.
     Errors: FolderError if the folder can't be written.
@@ -589,7 +639,7 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None)
         declare(folder, session, settings)
         room = RoomWatch(folder)
         room.look()
-        writer = Writer(Log(opened, settings))
+        writer = Writer(Log(opened, settings, clock=clock))
         writer.start()
     except FolderError:
         raise

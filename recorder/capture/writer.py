@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from logging import ERROR, WARNING
+from typing import NamedTuple
 
 from proxy.files import Folder
 from proxy.log import log
@@ -60,6 +61,16 @@ def clock_offset() -> int:
     return time.time_ns() - time.monotonic_ns()
 
 
+class Clock(NamedTuple):
+    """A clock of the log, as two functions: the monotonic time, and wall clock minus monotonic clock; both in ns."""
+
+    now_ns: Callable[[], int] = time.monotonic_ns
+    offset_ns: Callable[[], int] = clock_offset
+
+
+MACHINE_CLOCK = Clock()
+
+
 class SpoolFullError(OSError):
     """The log has reached the limit of its size; the compactor has to remove segments first."""
 
@@ -70,6 +81,7 @@ class Log:
     Attributes:
         folder: the session's folder.
         segment: the number of the newest segment.
+        clock: the clock of the entries' times.
         clock_offset_ns: wall clock minus monotonic clock, as the log's entries have it.
         arrival_times: when the log's entries arrived, for `lag`.
     """
@@ -80,12 +92,12 @@ class Log:
         settings: RecordSettings,
         *,
         writev: Writev = os.writev,
-        clock: Callable[[], int] = clock_offset,
+        clock: Clock = MACHINE_CLOCK,
     ) -> None:
         self.folder = folder
         self._settings = settings
         self._writev = writev
-        self._clock = clock
+        self.clock = clock
         # the limit must allow for several segments, because the compactor removes only closed ones
         self._segment_bytes = min(settings.segment, max(settings.spool // 4, 1))
         # the group of items that is being written: the bytes that are not written yet, and the number of its items
@@ -219,11 +231,11 @@ class Log:
 
     def clock_jump(self) -> Item | None:
         """A CLOCK item if the wall clock was set after the segment's head or the last CLOCK item; otherwise None."""
-        now = self._clock()
+        now = self.clock.offset_ns()
         if abs(now - self.clock_offset_ns) < CLOCK_JUMP_NS:
             return None
         self.clock_offset_ns = now
-        return (int(EntryKind.CLOCK), 0, NO_CONNECTION, now, time.monotonic_ns(), b"", ())
+        return (int(EntryKind.CLOCK), 0, NO_CONNECTION, now, self.clock.now_ns(), b"", ())
 
     def close(self) -> None:
         """Syncs and closes the log's files; a second call does nothing."""
@@ -275,7 +287,7 @@ class Log:
         self._older_bytes = sum(self.folder.size(segment_name(number)) for number in older)
 
     def _begin(self, number: int) -> None:
-        clock_offset_ns, mono_ns, log_bytes = self._clock(), time.monotonic_ns(), self._log_bytes + self._end
+        clock_offset_ns, mono_ns, log_bytes = self.clock.offset_ns(), self.clock.now_ns(), self._log_bytes + self._end
         head_facts = self._settings.cluster, self._settings.segment_seconds, log_bytes
         head = SegmentHead(self.folder.path.name, number, clock_offset_ns, mono_ns, self._end, *head_facts)
         encoded, seed = spool.encode_head(head)

@@ -1,6 +1,7 @@
-"""`kafka-wiretap export`: a capture's findings, published as CloudEvents.
+"""`kafka-wiretap export`: a capture's findings, published as CloudEvents; or its frames, as a packet dump.
 
-The command checks everything that can be wrong before Spark starts: the options, the packages, the cluster, the topic.
+Of the findings, the command checks everything that can be wrong before Spark starts: the options, the packages, the
+cluster, the topic.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from rich.status import Status
 
 from proxy.command_line import folders, text
 from proxy.limited_files import UnusableFile, text_of
-from proxy.option_types import BROKERS
+from proxy.option_types import BROKERS, FILE
 from proxy.schema.addresses import Address
 from proxy.terminal import echo, printable
 from recorder import extras, reporting, spark_options
+from recorder.export.dumping import write_dump
 from recorder.export.message import Mode
 from recorder.export.refused import CantExport
 from recorder.filters import SINCE, UNTIL
+from recorder.inspect.options import complete_where
 from recorder.terminal import cell, console, count
 
 MAPPERS = ("partitionkey",)
@@ -32,8 +35,8 @@ _URI = re.compile(r"[!#-;=?-Z_a-z~\[\]]+")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
-def _topic(_context: click.Context, _option: click.Parameter, value: str) -> str:
-    if not _TOPIC.fullmatch(value):
+def _topic(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _TOPIC.fullmatch(value):
         raise CantExport(f"{value!r} is no topic's name: right would be up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
     return value
 
@@ -66,12 +69,22 @@ def _pair(written: str, where: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-@click.command(short_help="Publish a capture's findings to a topic, as CloudEvents.")
+@click.command(short_help="Publish a capture's findings as CloudEvents; or write its frames as a packet dump.")
 @click.argument("folder", shell_complete=folders)
+@click.argument("file", required=False, type=FILE)
+@click.option("--pcapng", is_flag=True, help="Write the frames to FILE, as packets for Wireshark.")
+@click.option(
+    "--where",
+    "where_filters",
+    type=text,
+    metavar="FILTER",
+    multiple=True,
+    shell_complete=complete_where,
+    help="With --pcapng: only exchanges that pass this filter, as inspect exchanges lists them.",
+)
 @click.option(
     "--cloudevents",
     "topic",
-    required=True,
     metavar="TOPIC",
     callback=_topic,
     type=text,
@@ -79,7 +92,6 @@ def _pair(written: str, where: str) -> tuple[str, str]:
 )
 @click.option(
     "--bootstrap",
-    required=True,
     type=BROKERS,
     help="Brokers of the cluster, with commas between.",
 )
@@ -124,8 +136,11 @@ def _pair(written: str, where: str) -> tuple[str, str]:
 @spark_options.asking
 def export(
     folder: str,
-    topic: str,
-    bootstrap: tuple[Address, ...],
+    file: Path | None,
+    pcapng: bool,
+    where_filters: tuple[str, ...],
+    topic: str | None,
+    bootstrap: tuple[Address, ...] | None,
     mode: str,
     key: str | None,
     key_mapper: str | None,
@@ -139,6 +154,9 @@ def export(
 ) -> None:
     """Publish the findings of the capture in FOLDER as CloudEvents, one event for each finding of `report`.
 
+    With --pcapng, write its frames to FILE instead, as a packet dump with what the capture knows as comments
+    (docs/pcap.md).
+
     An event's type is kafka-wiretap.finding.RULE. Its subject is what the finding is about, and its data is the finding
     as JSON. The same capture, times and thresholds give the same id each time. The topic must exist: the command does
     not create it.
@@ -151,7 +169,14 @@ def export(
     By what they are about:      kafka-wiretap export capture --cloudevents findings --bootstrap broker:9092 \\
                                      --key-mapper partitionkey
     With a login:                ... --producer-config client.properties
+    To Wireshark:                kafka-wiretap export --pcapng capture dump.pcapng
     """
+    if pcapng:
+        write_dump(folder, file, where_filters, since, until)
+        return
+    _check_published(file, where_filters, topic, bootstrap)
+    assert topic is not None
+    assert bootstrap is not None
     if key is not None and key_mapper is not None:
         raise CantExport("--key and --key-mapper both say what the key is: right would be one of them")
     extras.check("export")
@@ -172,6 +197,23 @@ def export(
         partitions = publisher.publish(messages)
     _tell(found, topic, partitions)
     spark_options.end_with(place.broken)
+
+
+def _check_published(
+    file: Path | None, filters: tuple[str, ...], topic: str | None, bootstrap: tuple[Address, ...] | None
+) -> None:
+    """Checks what CloudEvents need, and what belongs to --pcapng alone. Errors: CantExport."""
+    if file is not None or filters:
+        given = printable(file) if file is not None else "--where"
+        raise CantExport(f"{given} is for packet dumps; right would be --pcapng as well")
+    if topic is None and bootstrap is None:
+        raise CantExport(
+            "nothing says what to export; right would be --cloudevents TOPIC --bootstrap HOST:PORT, or --pcapng"
+        )
+    if topic is None:
+        raise CantExport("no topic; right would be --cloudevents findings as well")
+    if bootstrap is None:
+        raise CantExport("no cluster; right would be --bootstrap broker:9092 as well")
 
 
 def _at_work(doing: str) -> Status:

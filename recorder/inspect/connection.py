@@ -181,7 +181,7 @@ def _event_lines(found: Connection) -> Iterator[str]:
         if event[c.KIND] == c.EVENT_LOGIN and not detail(event).get("principal"):
             # it marks the beginning or the end of bare tokens
             continue
-        lost = [] if event[c.KIND] != c.EVENT_GAP else [f"{event[c.FRAMES] or 0} frames lost"]
+        lost = [] if event[c.KIND] != c.EVENT_GAP else [_lost(event[c.FRAMES])]
         known = detail(event)
         shown = [name for name in _SHOWN_DETAILS.get(event[c.KIND], ()) if known.get(name)]
         facts = [str(known[name]) if name == _DECISION else f"{name} {known[name]}" for name in shown]
@@ -191,3 +191,7 @@ def _event_lines(found: Connection) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     return str(value) if not isinstance(value, bool) else "yes" if value else "no"
+
+
+def _lost(frames: int | None) -> str:
+    return "an unknown number of frames lost" if frames is None else f"{frames} frames lost"

@@ -191,7 +191,7 @@ def _gaps(found: Summary, width: int) -> RenderableType:
     rows = [
         (
             *(_second(gap[c.AT_NS]), short[gap[c.SESSION]], gap[c.CAUSE]),
-            *(_or_blank(gap[c.CONNECTION]), gap[c.FRAMES] or 0, size(gap[c.BYTES])),
+            *(_or_blank(gap[c.CONNECTION]), _or_blank(gap[c.FRAMES]), size(gap[c.BYTES])),
         )
         for gap in shown
     ]

@@ -57,6 +57,7 @@ def test_the_corpus_has_every_kind_of_entry() -> None:
     of_taps = {
         EntryKind.NODE,
         EntryKind.CLUSTER,
+        EntryKind.IMPORTED,
         EntryKind.CLOCK,
         EntryKind.INVENTORY,
         EntryKind.UNSUPPORTED_VERSION,

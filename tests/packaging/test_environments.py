@@ -90,6 +90,8 @@ COMMANDS = (
     ("report --rules", "analysis"),
     ("report capture -o report.html", "analysis,report"),
     ("compare capture capture -o changes.html", "analysis,report"),
+    ("export --pcapng capture dump.pcapng", "pcap"),
+    ("import dump.pcapng imported", "pcap"),
     ("export capture --cloudevents findings --bootstrap {target}", "export"),
     ("demo --folder demo", "demo"),
 )
@@ -110,6 +112,7 @@ ENVIRONMENTS = {
     "telemetry": {"telemetry"},
     "ship": {"ship"},
     "export": {"analysis", "export"},
+    "pcap": {"pcap"},
     "demo": {"analysis", "report", "demo"},
 }
 # what those need who test the proxy alone

@@ -20,6 +20,7 @@ from recorder.encodings.study import study
 from recorder.missing import Missing
 from recorder.replay import outcome
 from recorder.replay.results.report import as_json
+from tests.recorder.pcap.dumps import pcap
 from tests.recorder.small_capture import everything, write
 from tests.sweeps import is_thorough
 
@@ -47,6 +48,7 @@ NEEDED: dict[str, list[str]] = {
     "encodings": ["CAPTURE"],
     "export": ["CAPTURE", "--cloudevents", "findings", "--bootstrap", "127.0.0.1:1"],
     "facts": ["CAPTURE"],
+    "import": ["DUMP", "imported"],
     "prune": ["CAPTURE", "--keep-age", "99d"],
     "inspect clients": ["CAPTURE"],
     "inspect metadata": ["CAPTURE"],
@@ -120,7 +122,8 @@ def needed(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setattr("recorder.replay.player.run.run", lambda job: 0)
     nothing = outcome.Result(outcome.Source("capture"), outcome.ReachedTarget("b1:9092"))
     (tmp_path / "report.json").write_text(as_json(nothing))
-    return {"CAPTURE": "capture", "FILE": "wiretap.toml", "REPORT": "report.json"}
+    (tmp_path / "dump.pcap").write_bytes(pcap([]))
+    return {"CAPTURE": "capture", "DUMP": "dump.pcap", "FILE": "wiretap.toml", "REPORT": "report.json"}
 
 
 def tried(command: click.Command, needed: list[str]) -> Iterator[list[str]]:

@@ -9,12 +9,10 @@ replay is told to wait).
 
 from __future__ import annotations
 
-import subprocess
-import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -27,6 +25,7 @@ from proxy.schema.flags import MAIN
 from proxy.terminal import echo, printable
 from proxy.wire.framing import FrameLimits
 from recorder.capture.compactor import compact
+from recorder.capture.compactor_child import CompactorChild
 from recorder.capture.frames import Origin
 from recorder.capture.origins import Origins
 from recorder.capture.session import RecordSettings, WhenFull
@@ -36,8 +35,8 @@ from recorder.terminal import console, size
 
 # no limits: requests are the replay's own, and answers of any length are taken (`frames.LARGEST`)
 _LIMITS = FrameLimits(0x7FFFFFFF, 0x7FFFFFFF)
-# seconds until a compactor that has failed runs again, and seconds that a disk has for the last origins
-_PAUSE, _LAST_WRITE = 1.0, 20.0
+# seconds that a disk has for the last origins
+_LAST_WRITE = 20.0
 # seconds between two looks of a replay that waits for the disk
 _LOOK_AGAIN = 0.01
 
@@ -111,7 +110,7 @@ class Recording:
         self._identities: set[str] = set()
         # bytes behind those that could not be read
         self._unread: Counter[Cause] = Counter()
-        self._compactor = _Compactor(self._tap, compactor_command(folder, self._tap.session))
+        self._compactor = CompactorChild(self._tap, compactor_command(folder, self._tap.session))
 
     def identified(self, cluster_id: str | None) -> None:
         """The target has told its cluster's id; None: it has none."""
@@ -172,37 +171,6 @@ class Recording:
 async def _room(tap: Tap) -> None:
     while tap.must_wait:
         await trio.sleep(_LOOK_AGAIN)
-
-
-class _Compactor:
-    """Keeps the compactor running, in a thread.
-
-    Its process has a session of its own, so that Ctrl-C does not reach it.
-    """
-
-    def __init__(self, tap: Tap, command: Sequence[str]) -> None:
-        self._tap, self._command = tap, command
-        self._is_closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="compactor", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._is_closing.is_set():
-            with suppress(OSError):
-                subprocess.run(
-                    self._command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    start_new_session=True,
-                    check=False,
-                )
-            self._tap.child_ended()
-            self._is_closing.wait(_PAUSE)
-
-    def close(self) -> None:
-        """Waits until the compactor has finished what was written. Blocks."""
-        self._is_closing.set()
-        self._thread.join()
 
 
 @asynccontextmanager

@@ -333,3 +333,49 @@ def test_a_script_is_as_it_looks() -> None:
     script = Script([Asked(request(HEARTBEAT, 3, 1), response(1), HEARTBEAT, 3, 1)])
     assert script.answerable(len(script.requests) - 1) == 0
     assert script.answerable(len(script.requests)) == len(script.responses)
+
+
+def test_bytes_that_nobody_saw_end_with_the_frame_that_they_are_in() -> None:
+    conversation = Conversation(Routes())
+    asked = [request(HEARTBEAT, 3, number, body=b"x" * 20) for number in range(3)]
+    conversation.requests(asked[0][:20], 1)
+    assert conversation.lose(Direction.REQUEST, len(asked[0]) - 25) == []
+    assert conversation.requests(asked[0][-5:] + asked[1][:20], 2).cause is None
+    # the rest of the second one is lost with its end; its response is still awaited
+    assert conversation.lose(Direction.REQUEST, len(asked[1]) - 20) == []
+    conversation.requests(asked[2], 3)
+    step = conversation.responses(b"".join(response(number) for number in range(3)), 4)
+    assert [exchange.number for exchange in step.finished] == [0, 1, 2]
+    assert conversation.offsets[0] == sum(map(len, asked))
+
+
+def test_bytes_beyond_a_frame_or_of_its_head_are_lost_with_its_place() -> None:
+    conversation = Conversation(Routes())
+    asked = request(HEARTBEAT, 3, 0, body=b"x" * 20)
+    assert conversation.lose(Direction.REQUEST, 5) is None
+    conversation.requests(asked[:9], 1)
+    assert conversation.lose(Direction.REQUEST, 5) is None
+    conversation.requests(asked[9:20], 1)
+    assert conversation.lose(Direction.REQUEST, len(asked) - 19) is None
+    assert conversation.offsets == (20, 0)
+
+
+def test_a_response_whose_end_is_lost_ends_its_exchange() -> None:
+    conversation = Conversation(Routes())
+    conversation.requests(request(HEARTBEAT, 3, 0), 1)
+    answer = response(0, body=b"y" * 30)
+    conversation.responses(answer[:10], 2)
+    (ended,) = conversation.lose(Direction.RESPONSE, len(answer) - 10) or []
+    assert ended.number == 0
+    assert not conversation.unfinished
+
+
+def test_it_goes_on_from_an_awaited_request_and_gives_up_those_before() -> None:
+    conversation = Conversation(Routes())
+    for number in range(3):
+        conversation.requests(request(HEARTBEAT, 3, number), 1)
+    awaited = conversation.in_flight[2]
+    assert [one.number for one in conversation.resume((None, 500), awaited)] == [0, 1]
+    step = conversation.responses(response(2), 2)
+    assert [exchange.number for exchange in step.finished] == [2]
+    assert step.offset == 500

@@ -27,6 +27,7 @@ from recorder.capture.lock import COMPACTOR_LOCK, Lock
 from recorder.capture.session import FolderError, RecordSettings
 from recorder.capture.status import read_status
 from recorder.capture.tap import Tap, open_tap
+from recorder.capture.writer import Clock
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import (
     assert_holds,
@@ -436,7 +437,7 @@ def test_a_clock_that_was_set_moves_the_rows_after_it(tap_of: TapOf, tmp_path: P
         player.play(0, chunk)
     tap.flush()
     before = tap._writer.log.clock_offset_ns
-    tap._writer.log._clock = lambda: before + 7_200_000_000_000
+    tap._writer.log.clock = Clock(offset_ns=lambda: before + 7_200_000_000_000)
     for chunk in talk.chunks[half:]:
         player.play(0, chunk)
     player.close(0)

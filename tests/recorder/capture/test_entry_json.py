@@ -81,6 +81,7 @@ def test_a_hole_of_no_connection_tells_of_several() -> None:
         (EntryKind.CLUSTER, {"cluster": "main", "ids": [1], "upstreams": [], "listeners": []}),
         (EntryKind.CLUSTER, {"cluster": "main", "ids": ["x" * 1025], "upstreams": [], "listeners": []}),
         (EntryKind.CLUSTER, {"cluster": "main", "ids": [], "listeners": []}),
+        (EntryKind.IMPORTED, {"file": "a.pcap", "bytes": 1, "sha256": "0", "version": "1"}),
     ],
     ids=lambda value: value.name if isinstance(value, EntryKind) else "-".join(value),
 )

@@ -89,7 +89,7 @@ SENSIBLE = Entry(EntryKind.BYTES, 0, 1, 0, 1, b"abc", (), 0)
     "wrong",
     [
         {"kind": 0},
-        {"kind": 21},
+        {"kind": max(EntryKind) + 1},
         {"direction": 2},
         {"direction": 7},
         {"connection": -2},

@@ -20,6 +20,7 @@ from recorder.capture.lock import WRITER_LOCK
 from recorder.capture.session import FolderError, RecordSettings
 from recorder.capture.spool import OF_STREAMS, Entry, EntryKind
 from recorder.capture.tap import Tap, open_tap
+from recorder.capture.writer import Clock
 from tests.proxy.net.threads import no_threads
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import event_rows, frame_rows, log_bytes, log_entries, spool_of, take_lock
@@ -225,7 +226,7 @@ def test_an_unwritable_folder_is_reported_at_once(tmp_path: Path) -> None:
 
 def test_a_clock_that_was_set_is_an_entry(tap_of: TapOf, tmp_path: Path) -> None:
     tap = tap_of()
-    tap._writer.log._clock = lambda: 42
+    tap._writer.log.clock = Clock(offset_ns=lambda: 42)
     tap.node(1, "a:1", "b:2", "main")
     tap.close()
     entry = next(e for e in log_entries(spool_of(tmp_path, tap)) if e.kind == EntryKind.CLOCK)

@@ -16,7 +16,7 @@ from recorder.capture.direct_io import BLOCK, MAX_WRITE_SECONDS, MIN_DIRECT_BYTE
 from recorder.capture.segments import SegmentReader
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import DATA, KIND, OFFSET, EntryKind, Item
-from recorder.capture.writer import ENTRY_COST, GROUP, Log, SpoolFullError, Writer
+from recorder.capture.writer import ENTRY_COST, GROUP, Clock, Log, SpoolFullError, Writer
 from tests.recorder.capture.looks import log_entries, segment_path, segments
 
 MIB = 1024 * 1024
@@ -56,7 +56,7 @@ def log_of(tmp_path: Path) -> Iterator[LogOf]:
     folder = Folder.at(tmp_path)
 
     def opened(disk: Disk | None = None, clock: Callable[[], int] = lambda: 5, **settings: int) -> Log:
-        logs.append(Log(folder, RecordSettings(**settings), writev=disk or Disk(), clock=clock))  # type: ignore[arg-type]
+        logs.append(Log(folder, RecordSettings(**settings), writev=disk or Disk(), clock=Clock(offset_ns=clock)))  # type: ignore[arg-type]
         return logs[-1]
 
     yield opened
