@@ -26,7 +26,7 @@ class Run:
         self.reload: Any = None
 
     def __call__(
-        self, settings: ProxySettings, observer: Any, child: Any, ready: Any, reload: Any, released: Any
+        self, settings: ProxySettings, observer: Any, child: Any, ready: Any, reload: Any, released: Any, companion: Any
     ) -> int:
         self.settings.append(settings)
         self.reload = reload

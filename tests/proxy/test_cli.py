@@ -87,7 +87,7 @@ def test_several_workers_each_record_with_their_part(run, monkeypatch, tmp_path)
     folder = tmp_path / "capture"
     sizes = ("--record-queue", "3MiB", "--record-spool", "1GiB")
     assert proxy(*BASIC, "--workers", 3, "--record", folder, *sizes).exit_code == 0
-    ((settings, command, recording, _, reload, released),) = heard
+    ((settings, command, recording, _, reload, released, _),) = heard
     assert run.settings == []
     assert settings.workers == 3
     assert command == WORKER_COMMAND
