@@ -27,6 +27,7 @@ from proxy.files import Folder
 from proxy.standard_error import queue_standard_error
 from proxy.terminal import harmless
 from recorder.capture import session as sessions
+from recorder.capture.cipher import LogCipher
 from recorder.capture.compaction import Compaction
 from recorder.capture.fact_child import FactChild
 from recorder.capture.lock import Lock, take_compactor_lock
@@ -93,8 +94,9 @@ def compact_session(
     say: Callable[[str], None] = ignore_step,
     facts_failed: Callable[[], int] = int,
     keeper: Keeper | None = None,
+    cipher: LogCipher | None = None,
 ) -> Compacted:
-    """Compacts one session. `say`: called with words on how far it is. For the other functions see `Compaction`.
+    """Compacts one session. `say`: called with words on how far it is. For the other arguments see `Compaction`.
 
     Raises, before anything is changed:
         FolderError: the capture can't be written, or its file system has no locks.
@@ -121,7 +123,9 @@ def compact_session(
             say(f"{compaction.frames} frames done, {len(segments(opened))} files of log left")
             before_step(name)
 
-        compaction = Compaction(folder, opened, before_step=step, idle=idle, facts_failed=facts_failed, keeper=keeper)
+        compaction = Compaction(
+            folder, opened, before_step=step, idle=idle, facts_failed=facts_failed, keeper=keeper, cipher=cipher
+        )
         if keeper is not None:
             # a full volume may have room only once something has gone
             keeper.look()

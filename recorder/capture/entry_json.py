@@ -355,10 +355,11 @@ class SavedProgress(TypedDict):
 
 
 class SavedSession(TypedDict):
-    """The JSON of a state file."""
+    """The JSON of a state file. `salt`: in that of an encrypted log, in hex; the JSON is then the state in clear."""
 
     progress: SavedProgress
     assembly: SavedAssembly
+    salt: NotRequired[Annotated[str, Meta(pattern="^([0-9a-f]{2}){32}$")]]
 
 
 class NodeJson(TypedDict):

@@ -67,13 +67,15 @@ ORIGIN_CONNECTION = "origin_connection"
 ORIGIN_EXCHANGE = "origin_exchange"
 
 # causes of gaps: the tap's queue was full, the recorder failed, a part of the log is missing or unreadable, the volume
-# was too full; of a packet dump: bytes that it lacks, the beginning of a connection that is older
+# was too full, the key of an encrypted log is gone; of a packet dump: bytes that it lacks, the beginning of a connection
+# that is older
 GAP_FULL = "queue_full"
 GAP_FAULT = "recorder_fault"
 GAP_DAMAGE = "spool_damaged"
 GAP_KEEP = "keep"
 GAP_NOT_CAPTURED = "not_captured"
 GAP_BEFORE_DUMP = "before_dump"
+GAP_KEY = "key_lost"
 
 # the largest count of frames or bytes in a log entry and in an event's detail: sums of them are still an int64
 MAX_COUNTED = 1 << 56

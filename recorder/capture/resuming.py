@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from proxy.files import Folder
 from recorder.capture.assembly import Assembly
+from recorder.capture.cipher import LogCipher
 from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.progress import Progress, read_state, segments_with_state
 from recorder.capture.published import has_ended, published_segments
@@ -29,10 +30,11 @@ class Resumed(NamedTuple):
 
 
 class Resuming:
-    """The state files, segments and published ranges of one session, listed once."""
+    """The state files, segments and published ranges of one session, listed once. `cipher`: of an encrypted log."""
 
-    def __init__(self, folder: Path, session: Folder) -> None:
+    def __init__(self, folder: Path, session: Folder, cipher: LogCipher | None = None) -> None:
         self._folder = folder
+        self._cipher = cipher
         self._session = session
         self._states = segments_with_state(session)
         self._segments = segments(session)
@@ -48,7 +50,7 @@ class Resuming:
         for number in reversed(self._states):
             assembly = Assembly()
             try:
-                progress = read_state(self._session, number, assembly)
+                progress = read_state(self._session, number, assembly, self._cipher)
             except InvalidEntryError:
                 continue
             if self._is_consistent(progress):

@@ -20,6 +20,7 @@ from proxy.files import Folder
 from proxy.log import log
 from proxy.threads import begin
 from recorder.capture import spool
+from recorder.capture.cipher import LogCipher
 from recorder.capture.direct_io import BLOCK, MIN_DIRECT_BYTES, DirectFile, DirectWriteLimit, ShortWrite
 from recorder.capture.inventory import Inventory
 from recorder.capture.lag import ArrivalTimes
@@ -93,8 +94,11 @@ class Log:
         *,
         writev: Writev = os.writev,
         clock: Clock = MACHINE_CLOCK,
+        cipher: LogCipher | None = None,
     ) -> None:
         self.folder = folder
+        # None: the log is not encrypted
+        self._cipher = cipher
         self._settings = settings
         self._writev = writev
         self.clock = clock
@@ -157,11 +161,20 @@ class Log:
         if group and group[-1][KIND] == EntryKind.END:
             self._ended = True
             group = [*group[:-1], (*group[-1][:DATA], self._inventory.text(), ())]
+        if self._cipher is not None:
+            group = [self._encrypted(self._cipher, *each) for each in zip(group, numbers, strict=True)]
         buffers: Buffers = []
         for item, number in zip(group, numbers, strict=True):
             buffers.append(spool.entry_head(*item, number, seed))
             buffers.append(item[DATA])
         return buffers
+
+    def _encrypted(self, cipher: LogCipher, item: Item, number: int, segment: int | None = None) -> Item:
+        """An item with its data as an encrypted log holds them. `segment`: its number; None: the newest."""
+        kind, direction, connection, offset, mono_ns, data, spans = item
+        head = spool.entry_fields(kind, direction, connection, offset, mono_ns, spans, number)
+        stored = cipher.encrypted(kind, data, head, self.segment if segment is None else segment)
+        return kind, direction, connection, offset, mono_ns, stored, spans
 
     def _append_direct(self, direct_file: DirectFile) -> None:
         """Writes a part of the unfinished group with direct I/O; `resume` writes the rest."""
@@ -289,12 +302,15 @@ class Log:
     def _begin(self, number: int) -> None:
         clock_offset_ns, mono_ns, log_bytes = self.clock.offset_ns(), self.clock.now_ns(), self._log_bytes + self._end
         head_facts = self._settings.cluster, self._settings.segment_seconds, log_bytes
-        head = SegmentHead(self.folder.path.name, number, clock_offset_ns, mono_ns, self._end, *head_facts)
-        encoded, seed = spool.encode_head(head)
-        inventory = self._inventory.text()
-        encoded += (
-            spool.entry_head(int(EntryKind.INVENTORY), 0, NO_CONNECTION, 0, mono_ns, inventory, (), 0, seed) + inventory
+        is_encrypted = self._cipher is not None
+        head = SegmentHead(
+            self.folder.path.name, number, clock_offset_ns, mono_ns, self._end, *head_facts, is_encrypted
         )
+        encoded, seed = spool.encode_head(head)
+        inventory: Item = (int(EntryKind.INVENTORY), 0, NO_CONNECTION, 0, mono_ns, self._inventory.text(), ())
+        if self._cipher is not None:
+            inventory = self._encrypted(self._cipher, inventory, 0, number)
+        encoded += spool.entry_head(*inventory, 0, seed) + inventory[DATA]
         # before the next segment is there: entries of a segment are lost only with all of the following ones
         self._sync_closed()
         descriptor = self._create(number, encoded)

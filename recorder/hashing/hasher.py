@@ -23,20 +23,25 @@ SMALLEST_KEY = 32
 class Hasher:
     """Hashes values with one key. The key is in no text that this object prints."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_begun",)
 
     def __init__(self, key: bytes) -> None:
         """Errors: ValueError for a key of less than SMALLEST_KEY bytes."""
         if len(key) < SMALLEST_KEY:
             raise ValueError(f"a key of {len(key)} bytes, {SMALLEST_KEY} are needed at least")
-        self._key = key
+        # a copy of it takes two thirds of the time that beginning with the key takes for each value
+        self._begun = hmac.new(key, digestmod="sha256")
 
     def __repr__(self) -> str:
         return "<Hasher>"
 
     def hashed(self, value: bytes | None) -> bytes | None:
         """The hash of a value; null stays null."""
-        return None if value is None else hmac.digest(self._key, value, "sha256")[:HASH_SIZE]
+        if value is None:
+            return None
+        begun = self._begun.copy()
+        begun.update(value)
+        return begun.digest()[:HASH_SIZE]
 
 
 def read_key(path: Path) -> bytes:
