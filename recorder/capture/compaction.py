@@ -36,7 +36,7 @@ from recorder.capture.retention import Keeper
 from recorder.capture.segments import SegmentReader, segment_name, segments
 from recorder.capture.spool import DamagedSegmentError
 from recorder.capture.status import Status, write_status
-from recorder.capture.storage import BeforeStep, ignore_step, publish, remove_unpublished
+from recorder.capture.storage import BeforeStep, ignore_step, publish, remove_unpublished, unpublish
 
 # how often the status file is renewed
 STATUS_SECONDS = 0.5
@@ -102,6 +102,9 @@ class Compaction:
         progress, self._assembly, self._unread_segments = resuming.resume()
         self.frames, self.bytes = progress.frames, progress.bytes
         remove_unpublished(self.folder, self.name)
+        if self._lacks_key():
+            # the state behind these rows was not written, and they can't be made again: their frames are in the gap
+            unpublish(self.folder, self.name, progress.segment)
         while not progress.finished:
             reader = self._next_readable(progress.segment)
             if reader is None:

@@ -30,6 +30,7 @@ from recorder.capture import session as sessions
 from recorder.capture.cipher import LogCipher
 from recorder.capture.compaction import Compaction
 from recorder.capture.fact_child import FactChild
+from recorder.capture.handover import MOST_BYTES, decoded
 from recorder.capture.lock import Lock, take_compactor_lock
 from recorder.capture.progress import check_states
 from recorder.capture.retention import Keeper
@@ -274,11 +275,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--session", required=True, help="the session to compact")
     parser.add_argument("--follow", action="store_true", help="go on until the session has ended")
     parser.add_argument("--facts", action="store_true", help="make the facts of the frames, in a child")
+    parser.add_argument("--keys", action="store_true", help="read the session's keys from standard input")
     options = parser.parse_args(arguments)
     # Ctrl-C and SIGHUP are for the proxy; this process goes on to the end of the log
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
+    try:
+        handover = decoded(sys.stdin.buffer.read(MOST_BYTES)) if options.keys else None
+    except ValueError as error:
+        _print_line(str(error))
+        return 1
     facts = FactChild(options.folder, _print_line) if options.facts else None
     keeper = Keeper(options.folder, _print_line) if options.follow else None
     idle = idle_for(options.folder, options.session, facts, keeper) if options.follow else None
@@ -290,6 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             idle=idle,
             facts_failed=lambda: facts.failed if facts else 0,
             keeper=keeper,
+            cipher=LogCipher(handover.log_key) if handover is not None else None,
         )
     except (OSError, UnknownSpoolError) as error:
         _print_line(str(error))

@@ -4,6 +4,6 @@
     batches     record batches and message sets -> the same with hashed values, uncompressed
     frames      whole Produce requests, Fetch and ShareFetch responses
 
-Knows the wire alone: no files but that of the key, no log, no columns. The compactor and `redact` call it, so a value
+Knows the wire alone: no files, no log, no columns. The compactor and `redact` call it, so a value
 is hashed in one way everywhere.
 """

@@ -1,6 +1,8 @@
 """Runs compactions that are killed: one per line on stdin, each in a process of its own.
 
-    FOLDER SESSION STEP  ->  killed | finished | waiting, and the steps that were begun
+    FOLDER SESSION STEP [KEY]  ->  killed | finished | waiting, and the steps that were begun
+
+`KEY`: that of an encrypted log, in hex.
 
 The child kills itself with SIGKILL before the given step (counted from 0; -1: never). It is forked from a process that
 has imported everything and started no thread, so hundreds of them take seconds.
@@ -14,10 +16,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from proxy.wire import apis
+from recorder.capture.cipher import LogCipher
 from recorder.capture.compactor import compact_session
 
 
-def run(folder: Path, session: str, last: int, out: int) -> None:
+def run(folder: Path, session: str, last: int, key: str, out: int) -> None:
     begun = 0
 
     def step(name: str) -> None:
@@ -27,7 +30,8 @@ def run(folder: Path, session: str, last: int, out: int) -> None:
         begun += 1
         os.write(out, b".")
 
-    done = compact_session(folder, session, before_step=step)
+    cipher = LogCipher(bytes.fromhex(key)) if key else None
+    done = compact_session(folder, session, before_step=step, cipher=cipher)
     os._exit(0 if done.finished else 1)
 
 
@@ -38,11 +42,11 @@ def main() -> None:
     pa.array([1])
     apis.known(0, 0)
     for line in sys.stdin:
-        folder, session, last = line.split()
+        folder, session, last, key = [*line.split(), ""][:4]
         read, write = os.pipe()
         child = os.fork()
         if not child:
-            run(Path(folder), session, int(last), write)
+            run(Path(folder), session, int(last), key, write)
         os.close(write)
         steps = 0
         while some := os.read(read, 1 << 16):
