@@ -37,6 +37,7 @@ from recorder.capture.events import Events
 from recorder.capture.gap import COUNTED
 from recorder.capture.inventory import ClosedTotals, Identities
 from recorder.capture.outcome import DIED, ENDED, IMPORTED
+from recorder.capture.record_hashing import RecordHashing
 from recorder.capture.rows import RowMaker, RowSink
 from recorder.capture.spool import (
     MAX_OPEN,
@@ -77,7 +78,9 @@ class Assembly:
         torn_bytes: the size of the unreadable end of a log whose writer was killed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hashing: RecordHashing | None = None) -> None:
+        """`hashing`: what hashes records; None if no rule does."""
+        self._hashing = hashing
         self.routes: dict[Dialect, Routes] = {routes.dialect: routes for routes in (Routes(), Routes07())}
         # number of an open connection -> its state; `unknown` has the connections whose opening is lost
         self.connections: dict[int, ConnectionState] = {}
@@ -89,7 +92,7 @@ class Assembly:
         self.invalid_bytes = self.torn_bytes = self.lost_bytes = 0
         self.rows: RowMaker
         self.events: Events
-        self._streams = Streams()
+        self._streams = Streams(hashing)
         self._reader_totals = ReaderTotals()
         self._identities = Identities()
         self._told = ToldByBrokers()
@@ -451,6 +454,7 @@ class Assembly:
             "closed": None if totals is None else asdict(totals),
             "clusters": self._identities.values(),
             **({} if self._in_force is None else {"in_force": self._in_force}),
+            "topics": [] if self._hashing is None else self._hashing.state(),
             "tracks": [state_of(conn) for conn in connections],
         }
 
@@ -463,6 +467,8 @@ class Assembly:
         for known in state.get("clusters", ()):
             self._identities.add(known)
         self._in_force = state.get("in_force")
+        if self._hashing is not None:
+            self._hashing.restore(state.get("topics", ()))
         for saved in state["tracks"]:
             conn = ConnectionState.from_state(self.routes, saved, blob)
             if not self.unknown.add_if_unknown(conn):

@@ -31,6 +31,7 @@ from recorder.capture.cipher import LogCipher
 from recorder.capture.lock import WRITER_LOCK, Lock, take_writer_lock
 from recorder.capture.progress import Progress, segments_with_state, state_name, write_progress
 from recorder.capture.ranges import RangeFiles
+from recorder.capture.record_hashing import RecordHashing
 from recorder.capture.resuming import Resuming
 from recorder.capture.retention import Keeper
 from recorder.capture.segments import SegmentReader, segment_name, segments
@@ -54,6 +55,7 @@ class Compaction:
         facts_failed: the number of files whose facts could not be made, for the status.
         keeper: what was removed of the capture, for events and the status.
         cipher: that of an encrypted log; None: the log is in clear, or its key is gone.
+        hashing: what hashes records; None if no rule does.
 
     Attributes:
         frames, bytes: the number of frames in published rows, and their bytes.
@@ -70,9 +72,10 @@ class Compaction:
         facts_failed: Callable[[], int] = int,
         keeper: Keeper | None = None,
         cipher: LogCipher | None = None,
+        hashing: RecordHashing | None = None,
     ) -> None:
         self.folder = folder
-        self._cipher = cipher
+        self._cipher, self._hashing = cipher, hashing
         self.name = session.path.name
         self.frames = 0
         self.bytes = 0
@@ -98,7 +101,7 @@ class Compaction:
         """
         if self._lacks_key() and not self._writer_has_ended():
             return False
-        resuming = Resuming(self.folder, self._session, self._cipher)
+        resuming = Resuming(self.folder, self._session, self._cipher, self._hashing)
         progress, self._assembly, self._unread_segments = resuming.resume()
         self.frames, self.bytes = progress.frames, progress.bytes
         remove_unpublished(self.folder, self.name)

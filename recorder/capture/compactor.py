@@ -30,9 +30,10 @@ from recorder.capture import session as sessions
 from recorder.capture.cipher import LogCipher
 from recorder.capture.compaction import Compaction
 from recorder.capture.fact_child import FactChild
-from recorder.capture.handover import MOST_BYTES, decoded
+from recorder.capture.handover import MOST_BYTES, Handover, decoded
 from recorder.capture.lock import Lock, take_compactor_lock
 from recorder.capture.progress import check_states
+from recorder.capture.record_hashing import hashing_of
 from recorder.capture.retention import Keeper
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.session import FolderError
@@ -95,9 +96,14 @@ def compact_session(
     say: Callable[[str], None] = ignore_step,
     facts_failed: Callable[[], int] = int,
     keeper: Keeper | None = None,
-    cipher: LogCipher | None = None,
+    handover: Handover | None = None,
 ) -> Compacted:
-    """Compacts one session. `say`: called with words on how far it is. For the other arguments see `Compaction`.
+    """Compacts one session.
+
+    Args:
+        say: called with words on how far it is.
+        handover: the keys and rules of an encrypted log; None: it is in clear, or they are gone.
+        For the others see `Compaction`.
 
     Raises, before anything is changed:
         FolderError: the capture can't be written, or its file system has no locks.
@@ -125,7 +131,14 @@ def compact_session(
             before_step(name)
 
         compaction = Compaction(
-            folder, opened, before_step=step, idle=idle, facts_failed=facts_failed, keeper=keeper, cipher=cipher
+            folder,
+            opened,
+            before_step=step,
+            idle=idle,
+            facts_failed=facts_failed,
+            keeper=keeper,
+            cipher=None if handover is None else LogCipher(handover.log_key),
+            hashing=None if handover is None else hashing_of(handover.rules, handover.hash_key),
         )
         if keeper is not None:
             # a full volume may have room only once something has gone
@@ -297,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             idle=idle,
             facts_failed=lambda: facts.failed if facts else 0,
             keeper=keeper,
-            cipher=LogCipher(handover.log_key) if handover is not None else None,
+            handover=handover,
         )
     except (OSError, UnknownSpoolError) as error:
         _print_line(str(error))

@@ -343,8 +343,8 @@ class ConnectionState:
                 "reached": [side.offset + len(side.held) for side in sides],
                 "late": [0, 0],
             }
-        nothing = {name: [[], []] for name in ("masks", "omissions", "dropped", "left_out", "notes")}
-        return state | nothing | {"unwanted": []} | {"clients": [], "parts": [None, None]}
+        nothing: dict[str, Any] = {name: [[], []] for name in ("masks", "omissions", "dropped", "left_out", "notes")}
+        return state | nothing | {"unwanted": [], "clients": [], "parts": [None, None]}
 
     @classmethod
     def from_state(

@@ -51,6 +51,7 @@ MASKED = "masked"
 OMITTED = "omitted"
 DROPPED = "dropped"
 RECORDS = "records"
+BATCHES = "batches"
 REQUEST_SIZE = "request_size"
 LATENCY_NS = "latency_ns"
 QUEUED_NS = "queued_ns"
@@ -91,8 +92,9 @@ RESPONSE = "response"
 TOKEN = "token"
 UNFRAMED = "bytes"
 
-# values of `records`: the rule by which something of the records is not kept; null: all is
+# values of `records`: the rule by which something of the records is not kept as it was; null: all is
 DROP = "drop"
+HASH = "hash"
 
 # values of `made_by`
 BY_CLIENT = "client"
@@ -138,7 +140,8 @@ LISTENERS = "listeners"
 NODES = "nodes"
 FEATURES = "features"
 
-# (column, type). A value of `spans` is a list of (start, length), in offsets of the frame as it arrived
+# (column, type). A value of `spans` is a list of (start, length), in offsets of the frame as it arrived; where records
+# are hashed, of the frame as it is kept. A value of `batches` is a list of what each batch was before (`hashing.Told`)
 FRAME_COLUMNS: tuple[tuple[str, str], ...] = (
     (SESSION, "string"),
     (CLUSTER, "string"),
@@ -169,6 +172,7 @@ FRAME_COLUMNS: tuple[tuple[str, str], ...] = (
     (OMITTED, "spans"),
     (DROPPED, "spans"),
     (RECORDS, "string"),
+    (BATCHES, "batches"),
     (REQUEST_SIZE, "int32"),
     (LATENCY_NS, "int64"),
     (QUEUED_NS, "int64"),
@@ -204,7 +208,7 @@ ORIGIN_COLUMNS: tuple[tuple[str, str], ...] = (
 Upgrade = Callable[[Any], Any]
 UPGRADES: Mapping[int, Upgrade] = {1: lambda table: table, 2: lambda table: _with_nothing_dropped(table)}
 # columns of frames that older formats lack -> the first format that has them
-COLUMNS_SINCE: Mapping[str, int] = {DROPPED: 3, RECORDS: 3}
+COLUMNS_SINCE: Mapping[str, int] = {DROPPED: 3, RECORDS: 3, BATCHES: 3}
 
 
 class Origin(NamedTuple):
@@ -293,6 +297,17 @@ def _schema(columns: tuple[tuple[str, str], ...]) -> Any:
         "bool": pa.bool_(),
         "binary": pa.binary(),
         "timestamp": pa.timestamp("us", tz="UTC"),
+        "batches": pa.list_(
+            pa.struct(
+                [
+                    pa.field("rule", pa.string()),
+                    pa.field("codec", pa.string()),
+                    pa.field("size", pa.int32()),
+                    pa.field("is_intact", pa.bool_()),
+                    pa.field("batches", pa.int32()),
+                ]
+            )
+        ),
         "spans": pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("length", pa.int32())])),
     }
     fields = [pa.field(name, types[kind]) for name, kind in columns]

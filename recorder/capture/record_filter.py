@@ -16,6 +16,7 @@ from proxy.conversation.exchange import Direction, Exchange, FrameKind
 from proxy.conversation.step import Step
 from proxy.wire import catalog
 from proxy.wire.apis import MessageKind
+from proxy.wire.compile.record_finder import ALL, NOTHING, TEXTS
 from proxy.wire.kafka07 import RequestType
 from proxy.wire.kafka07 import record_data as of_07
 from proxy.wire.primitives import uuid_text
@@ -26,6 +27,8 @@ from recorder.capture.topic_ids import TopicIds
 
 # bytes at a frame's beginning that hold no record data: from its length to its correlation id, both included
 _HEADS = {Direction.REQUEST: 12, Direction.RESPONSE: 8}
+# batches that are hashed pass: the compactor rewrites them
+_LEFT_OUT = {RecordRule.KEEP: NOTHING, RecordRule.HASH: TEXTS, RecordRule.DROP: ALL}
 _KINDS: dict[Direction, MessageKind] = {Direction.REQUEST: "request", Direction.RESPONSE: "response"}
 # requests of 0.7 in flight whose topics are remembered, and the topics of each: the answers name none
 _MOST_REQUESTS, _MOST_TOPICS, _LONGEST_TOPIC = 1000, 1000, 250
@@ -84,7 +87,7 @@ class RecordFilter:
         find = self._find_07(direction, exchange) if self._is_kafka07 else _find(direction, exchange)
         if find is None:
             return None
-        topic: Callable[[bytes | None, bytes | None], bool] = partial(self._topic, bool(direction))
+        topic: Callable[[bytes | None, bytes | None], int] = partial(self._topic, bool(direction))
         head = of_07.HEAD if self._is_kafka07 else _HEADS[direction]
         return RecordWalk(find, topic, head=head, by_broker=bool(direction))
 
@@ -95,15 +98,15 @@ class RecordFilter:
             found.append((_text(raw) or by_id or "?", partition, batches, records, size))
         return found
 
-    def _topic(self, is_told: bool, raw: bytes | None, topic_id: bytes | None) -> bool:
-        """True if the rule of a topic is not KEEP. `is_told`: an answer tells of the topic."""
+    def _topic(self, is_told: bool, raw: bytes | None, topic_id: bytes | None) -> int:
+        """What is left out of a topic's records. `is_told`: an answer tells of the topic."""
         name = _text(raw)
         if topic_id is not None:
             if name is None:
                 name = self._topic_ids.name(topic_id)
             elif is_told:
                 self._topic_ids.learn(topic_id, name)
-        return self.rules.of(name) is not RecordRule.KEEP
+        return _LEFT_OUT[self.rules.of(name)]
 
     def _find_07(self, direction: Direction, exchange: Exchange) -> Find | None:
         if not 0 <= exchange.api_key <= RequestType.OFFSETS:

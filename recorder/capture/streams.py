@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import Direction, FrameKind
+from proxy.conversation.exchange import Direction, Exchange, FrameKind
 from proxy.conversation.side import Side
 from proxy.conversation.step import Step
 from proxy.wire.errors import in_bytes
@@ -19,8 +19,10 @@ from recorder.capture import frames as c
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.frame_spans import FrameSpan, feed_chunk
-from recorder.capture.rows import RowMaker
+from recorder.capture.record_hashing import RecordHashing
+from recorder.capture.rows import Hashed, RowMaker
 from recorder.capture.spool import Entry, EntryKind
+from recorder.facts.dropped import filled
 
 # the most bytes of a frame that the conversation reads. Of left-out bytes it gets this many zeros, and skips the rest
 _HEAD = 16
@@ -33,13 +35,14 @@ CUT_IN_HEAD = "cut in its head"
 
 
 class Streams:
-    """Takes the bytes of all connections. `rows`: takes the rows of frames.
+    """Takes the bytes of all connections. `rows`: takes the rows of frames. `hashing`: None if no rule hashes records.
 
     `damaged_since_ns`: the time of the last entry before the newest loss of entries. Gaps by damage begin then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hashing: RecordHashing | None = None) -> None:
         self.rows: RowMaker
+        self._hashing = hashing
         self.damaged_since_ns = 0
 
     def arrived(self, conn: ConnectionState, entry: Entry) -> None:
@@ -187,7 +190,8 @@ class Streams:
         special = conn.may_have_special_frames(direction)
         for frame in spans:
             _, exchange, start, stop = frame
-            if exchange is None or exchange.opaque is not None or start < 0 or stop > end or start == stop or special:
+            is_plain = exchange is not None and exchange.opaque is None and 0 <= start < stop <= end
+            if special or not is_plain or self._may_change(conn, direction, exchange):
                 self.rows.add_run(conn, direction, data, run, mono_ns)
                 run = []
                 self._add_special(conn, direction, step, frame, mono_ns, end - absent)
@@ -246,8 +250,32 @@ class Streams:
         if exchange is not None and exchange.opaque is not None and note is None:
             note = exchange.opaque.value
         note = note or conn.take_note(direction, base + span.start)
+        hashed = None
+        if self._hashing is not None and exchange is not None and self._may_change(conn, direction, exchange):
+            size = len(frame) + sum(length for _, length in (*dropped, *omitted))
+            absent = [{"start": start, "length": length} for start, length in sorted([*dropped, *omitted])]
+            found = self._hashing.hashed(
+                direction,
+                exchange,
+                conn.opening.get("cluster"),
+                filled(frame, absent, size),
+                masked=masked,
+                dropped=dropped,
+                omitted=omitted,
+            )
+            if found is not None:
+                frame, masked, dropped, omitted = found.data, found.masked, found.dropped, found.omitted
+                hashed = Hashed(size, found.told or ())
         self.rows.add_frame(
-            conn, direction, span.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note, dropped
+            conn, direction, span.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note, dropped, hashed
+        )
+
+    def _may_change(self, conn: ConnectionState, direction: int, exchange: Exchange | None) -> bool:
+        """True for a frame whose records may be hashed, or that tells what must be known for it."""
+        return (
+            self._hashing is not None
+            and exchange is not None
+            and self._hashing.concerns(direction, exchange, conn.dialect)
         )
 
 

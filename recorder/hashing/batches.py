@@ -19,15 +19,14 @@ from proxy.wire import records
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance, Budget
 from proxy.wire.errors import WireError
 from proxy.wire.records import DEFAULT_LIMIT, Batch, Record, TimestampType
-from proxy.wire.records.batch import BATCH_HEAD, MAGIC_AT, MESSAGE_HEAD, TIMESTAMP
+from proxy.wire.records.batch import MAGIC_AT
+from proxy.wire.records.blank import HEADS
 from proxy.wire.records.kinds import LOG_APPEND_BIT
 from recorder.hashing.hasher import HASH_SIZE, Hasher
 
 # fates of a batch
 HASHED, KEPT, DROPPED = "hash", "keep", "drop"
 
-# bytes of a batch's header, by magic: what is kept of a dropped one. Keys and values follow
-HEADERS = {0: MESSAGE_HEAD.size, 1: MESSAGE_HEAD.size + TIMESTAMP.size, 2: BATCH_HEAD.size}
 # memory of a rewritten record beside the hashes in it: an object of its bytes (33), a pointer, its numbers
 _RECORD_COST = 100
 
@@ -82,10 +81,12 @@ class FrameBudget:
         self.left -= max(budget.size - allowance.left for allowance in (budget.unfolded, budget.values))
 
 
-def rewritten(data: bytes, hasher: Hasher, budget: FrameBudget, *, may_control: bool = True) -> Rewritten:
+def rewritten(data: bytes, hasher: Hasher | None, budget: FrameBudget, *, may_control: bool = True) -> Rewritten:
     """The batches in `data` with hashed values.
 
-    `may_control`: False for batches that no broker wrote: what claims to be a control batch is dropped then.
+    Args:
+        hasher: None: all batches that hold values are dropped.
+        may_control: False for batches that no broker wrote: what claims to be a control batch is dropped then.
     Errors: ModuleNotFoundError for a missing library of a codec or checksum.
     """
     made = _Made()
@@ -123,17 +124,17 @@ class _Made:
 
     def drop(self, batch: bytes) -> None:
         """Puts the header of a batch, which may be cut off, and omits the rest."""
-        header = batch[: HEADERS.get(batch[MAGIC_AT], 0)] if len(batch) > MAGIC_AT else b""
+        header = batch[: HEADS.get(batch[MAGIC_AT], 0)] if len(batch) > MAGIC_AT else b""
         self.put(header)
         self.omit(len(batch) - len(header))
 
 
-def _add(made: _Made, data: bytes, batch: Batch, hasher: Hasher, budget: FrameBudget, may_control: bool) -> None:
-    fate, count = HASHED, 1
+def _add(made: _Made, data: bytes, batch: Batch, hasher: Hasher | None, budget: FrameBudget, may_control: bool) -> None:
+    fate, count = HASHED if hasher else DROPPED, 1
     if batch.control:
         fate = KEPT if may_control else DROPPED
     whole = data[batch.start : batch.end]
-    if fate is HASHED:
+    if hasher is not None and fate is HASHED:
         limits = budget.of_a_batch()
         try:
             hashed, count = _hashed(data, batch, hasher, limits)

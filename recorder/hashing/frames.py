@@ -2,6 +2,7 @@
 
 A rewrite is a splice: the fields `records` are replaced, each with the length before it, and every other byte stays. No
 message has a length around that field, so nothing else changes. Any reader decodes the new frame like any other.
+Batches that the tap has dropped stay dropped.
 
 Which fields hold records, and which name their topic, follows from the `.kafka` files. A frame that can't be read is
 kept up to its head: nothing behind it can be told from a value.
@@ -41,23 +42,26 @@ class RewrittenFrame(NamedTuple):
 
     Attributes:
         data: its bytes, without those that are left out.
-        masked, omitted: spans, in offsets of the rewritten frame with the bytes that are left out.
-        told: what each of its batches was, in the frame's order; None for a frame that could not be read.
+        masked: spans, in offsets of the rewritten frame with the bytes that are left out.
+        dropped: the spans of batches that are left out, in the same offsets.
+        omitted: the span of all that is left out behind the head of a frame that can't be read.
+        told: what each of its batches was, in the frame's order; None for a frame that can't be read.
     """
 
     data: bytes
     masked: Spans
+    dropped: Spans
     omitted: Spans
     told: list[Told] | None
 
 
 class _Edit(NamedTuple):
-    """New bytes for `start` to `end`, of `size` with those that are left out; `omitted` in offsets of the new bytes."""
+    """New bytes for `start` to `end`, of `size` with those that are dropped; `dropped` in offsets of the new bytes."""
 
     start: int
     end: int
     data: bytes
-    omitted: Spans
+    dropped: Spans
     size: int
 
 
@@ -77,24 +81,29 @@ def rewritten_frame(
     hasher: Hasher,
     *,
     masked: Iterable[tuple[int, int]] = (),
+    dropped: Iterable[tuple[int, int]] = (),
     omitted: Iterable[tuple[int, int]] = (),
 ) -> RewrittenFrame:
     """A frame of one of `holders`, with hashed values.
 
     Args:
-        frame: its bytes without the length; masked and omitted ones are zeros.
-        chooses: topics that it does not choose stay as they are, and so do records of which bytes are left out.
-        masked, omitted: spans of the frame.
+        frame: its bytes without the length; those that are masked or left out are zeros.
+        chooses: topics that it does not choose stay as they are.
+        masked, dropped, omitted: spans of the frame. Of one with omitted ones, which can't be read, the head stays.
     Errors: ModuleNotFoundError for a missing library of a codec or checksum.
     """
-    masked, omitted = sorted(masked), sorted(omitted)
+    masked, dropped, omitted = sorted(masked), sorted(dropped), sorted(omitted)
     body = 0
     try:
         body = _body(kind, api_key, version, frame)
-        edits, told = _edits(kind, api_key, version, frame, body, chooses, hasher, _Gone([*masked, *omitted]))
+        if not omitted:
+            edits, told = _edits(kind, api_key, version, frame, body, chooses, hasher, _Gone([*masked, *dropped]))
+            return _spliced(frame, edits, told, masked, dropped)
     except WireError:
-        edits, told = [_Edit(body, len(frame), b"", [(0, len(frame) - body)], len(frame) - body)], None
-    return _spliced(frame, edits, told, masked, omitted)
+        pass
+    body = min([body, *(start for start, _ in omitted)])
+    of_head = [(start, length) for start, length in masked if start < body]
+    return RewrittenFrame(frame[:body], of_head, [], [(body, len(frame) - body)], None)
 
 
 def _body(kind: MessageKind, api_key: int, version: int | None, frame: bytes) -> int:
@@ -125,8 +134,8 @@ def _edits(
     for start, end, value, holds_records in fields:
         if not holds_records:
             topic = value
-        elif value and chooses(topic) and not gone.touches(start, end):
-            new = rewritten(bytes(value), hasher, budget, may_control=kind == "response")
+        elif value and ((is_gone := gone.touches(start, end)) or chooses(topic)):
+            new = rewritten(bytes(value), None if is_gone else hasher, budget, may_control=kind == "response")
             size = len(new.data) + sum(length for _, length in new.omitted)
             length = _length(api_key, codec.version, size)
             at = len(length)
@@ -173,25 +182,23 @@ def _fields(fields: Iterable[Field], above: str = "") -> Iterator[tuple[str, Fie
         yield from _fields(field.fields, f"{above}{field.name}.")
 
 
-def _spliced(
-    frame: bytes, edits: list[_Edit], told: list[Told] | None, masked: Spans, omitted: Spans
-) -> RewrittenFrame:
+def _spliced(frame: bytes, edits: list[_Edit], told: list[Told], masked: Spans, dropped: Spans) -> RewrittenFrame:
     """The frame with its edits, which are in its order. Spans within an edit go with the bytes that it replaces."""
-    left_out = iter([*omitted, (len(frame), 0)])
-    gap = next(left_out)
+    gaps = iter([*dropped, (len(frame), 0)])
+    gap = next(gaps)
     pieces: list[bytes] = []
-    new_omitted = _moved(omitted, edits)
+    new_dropped = _moved(dropped, edits)
     at = grown = 0
     for edit in [*edits, _Edit(len(frame), len(frame), b"", [], 0)]:
         while gap[0] < edit.start:
             pieces.append(frame[at : gap[0]])
-            at, gap = sum(gap), next(left_out)
+            at, gap = sum(gap), next(gaps)
         pieces += (frame[at : edit.start], edit.data)
-        new_omitted += [(edit.start + grown + start, length) for start, length in edit.omitted]
+        new_dropped += [(edit.start + grown + start, length) for start, length in edit.dropped]
         at, grown = edit.end, grown + edit.size - (edit.end - edit.start)
         while gap[0] < edit.end:
-            gap = next(left_out)
-    return RewrittenFrame(b"".join(pieces), _moved(masked, edits), sorted(new_omitted), told)
+            gap = next(gaps)
+    return RewrittenFrame(b"".join(pieces), _moved(masked, edits), sorted(new_dropped), [], told)
 
 
 def _moved(spans: Spans, edits: list[_Edit]) -> Spans:

@@ -34,8 +34,9 @@ State = tuple[Buffer, int, int]
 # a topic's name and id, as far as a frame tells them
 Named = tuple[bytes | None, bytes | None]
 NO_TOPIC: Named = (None, None)
-# (name, id) of a topic, None for what is not told -> whether its record data is to be found
-OfTopic = Callable[[bytes | None, bytes | None], bool]
+# (name, id) of a topic, None for what is not told -> NOTHING, TEXTS or ALL of `compile.record_finder`. In 0.7, which
+# has no texts, TEXTS is as good as ALL
+OfTopic = Callable[[bytes | None, bytes | None], int]
 Find = Callable[["RecordWalk"], Generator[None, Buffer, int]]
 
 

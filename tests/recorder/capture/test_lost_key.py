@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from recorder.capture import frames as c
 from recorder.capture import session as sessions
-from recorder.capture.cipher import LogCipher
 from recorder.capture.compactor import compact, compact_session
-from recorder.capture.handover import decoded
+from recorder.capture.handover import Handover, decoded
 from recorder.capture.log_tail import LogTail
 from recorder.capture.session import SPOOL_FOLDER, RecordSettings
 from recorder.capture.spool import UnknownSpoolError
@@ -36,8 +35,8 @@ class KilledError(BaseException):
     """The compactor's process has ended, here."""
 
 
-def cipher_of(tap: Tap) -> LogCipher:
-    return LogCipher(decoded(tap.child_input).log_key)
+def handover_of(tap: Tap) -> Handover:
+    return decoded(tap.child_input)
 
 
 def some_talks(rng: random.Random) -> list[Talk]:
@@ -63,7 +62,7 @@ def play(tap: Tap, rng: random.Random, talks: list[Talk], *, ends: bool, has_gap
     tap._limit = usual
 
 
-def compact_until(folder: Path, session: str, cipher: LogCipher, last: int) -> None:
+def compact_until(folder: Path, session: str, handover: Handover, last: int) -> None:
     """Compacts with the key; the process ends before step `last`, at which no file is in its memory any more."""
     begun = 0
 
@@ -74,7 +73,7 @@ def compact_until(folder: Path, session: str, cipher: LogCipher, last: int) -> N
         begun += 1
 
     with suppress(KilledError):
-        compact_session(folder, session, before_step=step, cipher=cipher)
+        compact_session(folder, session, before_step=step, handover=handover)
 
 
 def planted(talks: list[Talk]) -> set[bytes]:
@@ -116,13 +115,13 @@ def test_with_its_key_an_encrypted_log_becomes_what_any_log_becomes(tmp_path: Pa
     tap = open_tap(tmp_path, ENCRYPTED)
     play(tap, rng, talks, ends=True)
     assert_holds_nothing(tmp_path, planted(talks))
-    cipher = cipher_of(tap)
+    handover = handover_of(tap)
     # the states between
     for last in (3, 8):
-        compact_until(tmp_path, tap.session, cipher, last)
+        compact_until(tmp_path, tap.session, handover, last)
         assert_holds_nothing(tmp_path, planted(talks))
     tap.close()
-    assert compact_session(tmp_path, tap.session, cipher=cipher).finished
+    assert compact_session(tmp_path, tap.session, handover=handover).finished
     for talk in talks:
         assert_holds(frame_rows(tmp_path, talk.connection), traffic.expected(talk))
     assert event_rows(tmp_path, c.EVENT_GAP) == []
@@ -145,7 +144,7 @@ def test_what_a_lost_key_costs_is_a_gap_exact_to_the_byte(
     talks = some_talks(rng)
     tap = open_tap(folder, ENCRYPTED)
     play(tap, rng, talks, ends=ends, has_gaps=has_gaps and not is_killed)
-    compact_until(folder, tap.session, cipher_of(tap), last)
+    compact_until(folder, tap.session, handover_of(tap), last)
     if is_killed:
         kill(tap)
     else:
@@ -180,7 +179,7 @@ def test_the_log_of_a_proxy_that_lives_is_left_to_those_who_have_the_key(tmp_pat
     done = compact(tmp_path)
     assert (done.live, done.sessions, done.damaged) == ((tap.session,), (), ())
     tap.close()
-    assert compact_session(tmp_path, tap.session, cipher=cipher_of(tap)).finished
+    assert compact_session(tmp_path, tap.session, handover=handover_of(tap)).finished
     for talk in talks:
         assert_holds(frame_rows(tmp_path, talk.connection), traffic.expected(talk))
 

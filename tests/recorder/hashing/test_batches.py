@@ -23,7 +23,8 @@ from proxy.wire.records import (
     write_batch,
     write_message_set,
 )
-from recorder.hashing.batches import DROPPED, HASHED, HEADERS, KEPT, FrameBudget, Rewritten, rewritten
+from proxy.wire.records.blank import HEADS
+from recorder.hashing.batches import DROPPED, HASHED, KEPT, FrameBudget, Rewritten, rewritten
 from recorder.hashing.hasher import Hasher
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, record_lists
 from tests.tables import each_row
@@ -161,7 +162,7 @@ def test_of_a_message_that_is_cut_off_only_the_header_stays(magic: int) -> None:
     plain = write_message_set([SECRETS[1]._replace(key=SECRET)], magic=magic)
     for cut in range(len(plain)):
         found = hashed(plain[:cut])
-        assert found.data == plain[: min(cut, HEADERS[magic]) if cut > 16 else 0]
+        assert found.data == plain[: min(cut, HEADS[magic]) if cut > 16 else 0]
         assert len(filled(found)) == cut
 
 
@@ -201,7 +202,7 @@ def test_what_cannot_be_read_is_dropped_and_what_follows_is_hashed(data: bytes) 
     (batch,) = batches(data)
     after = write_batch(SECRETS)
     found = hashed(data + after)
-    size = HEADERS[batch.magic]
+    size = HEADS[batch.magic]
     assert found.data == data[:size] + hashed(after).data
     assert found.omitted == [(size, len(data) - size)]
     assert [told.fate for told in found.told] == [DROPPED, HASHED]

@@ -1,6 +1,5 @@
 """Tests of whole frames with hashed values: every version of every message that carries records."""
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -65,7 +64,7 @@ def body_of(kind: MessageKind, key: int, version: int, frame: bytes) -> dict[str
 def filled(found: RewrittenFrame) -> bytes:
     """The frame with zeros in place of what is left out."""
     out, at = bytearray(), 0
-    for start, length in found.omitted:
+    for start, length in sorted([*found.dropped, *found.omitted]):
         piece = start - len(out)
         out += found.data[at : at + piece] + bytes(length)
         at += piece
@@ -78,7 +77,7 @@ def topic_of(partition: Any) -> str | bytes:
 
 def expected(kind: MessageKind, data: bytes) -> bytes:
     found = rewritten(data, HASHER, FrameBudget(), may_control=kind == "response")
-    return filled(RewrittenFrame(found.data, [], found.omitted, found.told))
+    return filled(RewrittenFrame(found.data, [], found.omitted, [], found.told))
 
 
 @pytest.mark.parametrize(("kind", "key", "version"), CASES)
@@ -147,22 +146,40 @@ def test_records_of_which_bytes_are_left_out_stay_so_and_spans_move_with_what_is
     # a masked span in front of all records, and one behind them
     masked = [(10, 2), (len(frame) - 1, 1)]
     found = rewritten_frame(
-        "request", keys.PRODUCE, 9, holed, all_topics, HASHER, masked=masked, omitted=[(at, length)]
+        "request", keys.PRODUCE, 9, holed, all_topics, HASHER, masked=masked, dropped=[(at, length)]
     )
     whole = filled(found)
     new = [expected("request", first), second[:61] + bytes(length), expected("request", third)]
     assert records_in(whole) == new
-    assert found.omitted == [(whole.index(second[:61]) + 61, length)]
+    assert found.dropped == [(whole.index(second[:61]) + 61, length)]
     assert found.masked == [(10, 2), (len(whole) - 1, 1)]
     assert found.told is not None
-    assert [told.size for told in found.told] == [len(first), len(third)]
+    assert [(told.fate, told.size) for told in found.told] == [
+        ("hash", len(first)),
+        ("drop", len(second)),
+        ("hash", len(third)),
+    ]
 
 
-def many_holes() -> Iterator[tuple[int, int]]:
-    yield from ((place, 1) for place in range(20, 100, 2))
+def test_what_the_tap_has_dropped_stays_dropped_though_its_topic_is_kept() -> None:
+    first, second = write_batch(RECORDS), write_batch(OLD)
+    frame = produce(first, second)
+    at = frame.index(first) + 61
+    length = len(first) - 61
+    holed = frame[:at] + bytes(length) + frame[at + length :]
+    found = rewritten_frame("request", keys.PRODUCE, 9, holed, lambda _: False, HASHER, dropped=[(at, length)])
+    assert (found.data, found.dropped) == (frame[:at] + frame[at + length :], [(at, length)])
 
 
-def test_spans_within_bytes_that_are_dropped_go_with_them() -> None:
-    frame = b"\0\0\0\x63\0\0\0\x09\0\x02me\0" + bytes(100)
-    found = rewritten_frame("request", keys.PRODUCE, 99, frame, all_topics, HASHER, omitted=many_holes())
-    assert (found.data, found.omitted) == (frame[:13], [(13, 100)])
+def test_of_a_frame_that_was_left_out_in_part_the_head_stays() -> None:
+    frame = produce(write_batch(RECORDS))
+    cut = frame.index(SECRET) + 40
+    holed = frame[:cut] + bytes(len(frame) - cut)
+    found = rewritten_frame(
+        "request",
+        *(keys.PRODUCE, 9, holed, all_topics, HASHER),
+        masked=[(9, 1), (30, 5)],
+        omitted=[(cut, len(frame) - cut)],
+    )
+    # a client id of two letters, and the head's tags
+    assert found == (frame[:13], [(9, 1)], [], [(13, len(frame) - 13)], None)

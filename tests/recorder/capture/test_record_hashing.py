@@ -1,0 +1,258 @@
+"""Tests of sessions that hash records: what is in rows, and that no planted value is on the disk at any moment."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy import wire
+from proxy.conversation.exchange import Direction
+from proxy.wire import keys
+from proxy.wire.places import partitions
+from proxy.wire.records import Compression, Record, read, write_batch
+from recorder.capture import frames as c
+from recorder.capture.compactor import compact, compact_session
+from recorder.capture.handover import decoded
+from recorder.capture.record_rules import RecordRule
+from recorder.capture.session import RecordSettings
+from recorder.capture.tap import Tap, open_tap
+from recorder.hashing.hasher import Hasher
+from tests.recorder.capture import traffic
+from tests.recorder.capture.looks import event_rows, frame_rows, kill, rows
+from tests.recorder.capture.traffic import Call, Player, Talk
+
+KEY = b"a key of thirty-two bytes or more"
+HASHER = Hasher(KEY)
+SECRET = b"4111-1111-1111-1111"
+RECORDS = [Record(0, 1_700_000_000_000, SECRET, SECRET * 9, (("name", SECRET),)), Record(1, 5, None, SECRET)]
+ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    path = tmp_path / "hash.key"
+    path.write_bytes(KEY)
+    path.chmod(0o600)
+    return path
+
+
+def call(key: int, version: int, request: dict[str, Any], answer: dict[str, Any], number: int) -> Call:
+    asked = wire.encode_request(key, version, correlation_id=number, client_id="me", values=request)
+    told = wire.encode_response(key, version, correlation_id=number, values=answer)
+    return Call(key, version, number, "me", traffic.framed(asked), traffic.framed(told))
+
+
+def produced(number: int, *topics: str, codec: Compression = Compression.NONE) -> Call:
+    data = write_batch(RECORDS, codec=codec)
+    of = [{"name": name, "partition_data": [{"index": 0, "records": data}]} for name in topics]
+    quoting = {"index": 0, "error_code": 87, "error_message": SECRET.decode(), "base_offset": -1}
+    told = [{"name": name, "partition_responses": [quoting]} for name in topics]
+    return call(keys.PRODUCE, 9, {"acks": -1, "timeout_ms": 1, "topic_data": of}, {"responses": told}, number)
+
+
+def fetched(number: int, version: int, *topics: dict[str, Any]) -> Call:
+    data = write_batch(RECORDS, codec=Compression.GZIP) + write_batch(RECORDS)[:90]
+    found = [topic | {"partitions": [{"partition_index": 0, "records": data}]} for topic in topics]
+    return call(keys.FETCH, version, {"topics": []}, {"responses": found}, number)
+
+
+def told(number: int, **topics: bytes) -> Call:
+    found = [{"name": name, "topic_id": topic_id, "partitions": []} for name, topic_id in topics.items()]
+    return call(keys.METADATA, 12, {"topics": None}, {"topics": found, "brokers": []}, number)
+
+
+def talk_of(*calls: Call, seed: int = 1, cuts: int = 0) -> Talk:
+    made = Talk(0, [*calls])
+    return traffic.cut(random.Random(seed), made, cuts) if cuts else traffic.cut(random.Random(seed), made, 1 << 20)
+
+
+def tap_for(folder: Path, key: Path, **settings: Any) -> Tap:
+    return open_tap(folder, RecordSettings(hash_key=key, segment=3_000, **settings))
+
+
+def played(tap: Tap, talk: Talk) -> None:
+    player = Player(tap)
+    player.open(talk)
+    for chunk in talk.chunks:
+        player.play(talk.connection, chunk)
+        tap.flush()
+    player.close(talk.connection)
+
+
+def captured(folder: Path, key: Path, talk: Talk, **settings: Any) -> list[dict[str, Any]]:
+    tap = tap_for(folder, key, **settings)
+    played(tap, talk)
+    tap.close()
+    assert compact_session(folder, tap.session, handover=decoded(tap.child_input)).finished
+    assert event_rows(folder, c.EVENT_GAP) == []
+    return frame_rows(folder)
+
+
+def assert_nothing_planted(folder: Path) -> None:
+    hashed = HASHER.hashed(SECRET)
+    assert hashed is not None
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert SECRET not in path.read_bytes(), path
+    for row in rows(folder):
+        assert SECRET not in (row[c.FRAME] or b"")
+
+
+def hashed(records: list[Record]) -> list[tuple[bytes | None, bytes | None, Any]]:
+    return [
+        (
+            HASHER.hashed(one.key),
+            HASHER.hashed(one.value),
+            [(name, HASHER.hashed(value)) for name, value in one.headers],
+        )
+        for one in records
+    ]
+
+
+def of(found: list[dict[str, Any]], api: str, kind: str) -> list[dict[str, Any]]:
+    return [row for row in found if (row[c.API], row[c.KIND]) == (api, kind)]
+
+
+def records_in(row: dict[str, Any]) -> list[list[tuple[bytes | None, bytes | None, Any]]]:
+    """The records of each partition in a frame, those of whole batches."""
+    frame, is_request = row[c.FRAME], row[c.KIND] == c.REQUEST
+    key, version = row[c.API_KEY], row[c.API_VERSION]
+    decoded_frame = wire.decode_request(frame) if is_request else wire.decode_response(frame, key, version)
+    assert isinstance(decoded_frame, tuple)
+    found = [place.values["records"] for place in partitions(row[c.KIND], key, decoded_frame[1])]
+    return [[(one.key, one.value, list(one.headers)) for one in read(data)] for data in found]
+
+
+@pytest.mark.parametrize("cuts", [0, 60])
+def test_values_are_hashed_and_all_else_is_what_arrived(tmp_path: Path, key: Path, cuts: int) -> None:
+    talk = talk_of(
+        told(1, t=ID),
+        produced(2, "t", "u", codec=Compression.ZSTD),
+        fetched(3, 11, {"topic": "t"}),
+        fetched(4, 13, {"topic_id": ID}),
+        cuts=cuts,
+    )
+    folder = tmp_path / "capture"
+    found = captured(folder, key, talk, records=RecordRule.HASH)
+    assert_nothing_planted(folder)
+    expected = traffic.expected(talk)
+    for row, want in zip(found, expected, strict=True):
+        for name in ("sequence", "exchange", "kind", "api_key", "api_version", "correlation_id", "size", "mono_ns"):
+            assert row[name] == want[name]
+    (request,), (answer,) = of(found, "Produce", c.REQUEST), of(found, "Produce", c.RESPONSE)
+    assert records_in(request) == [hashed(RECORDS)] * 2
+    size = len(write_batch(RECORDS, codec=Compression.ZSTD))
+    batch = {"rule": "hash", "codec": "zstd", "size": size, "is_intact": True, "batches": 1}
+    assert (request[c.RECORDS], request[c.BATCHES]) == (c.HASH, [batch] * 2)
+    assert request[c.STORED] == len(request[c.FRAME]) != request[c.SIZE]
+    assert answer[c.RECORDS] == c.DROP
+    for row in of(found, "Fetch", c.RESPONSE):
+        assert records_in(row) == [hashed(RECORDS)]
+        assert (row[c.RECORDS], [told["codec"] for told in row[c.BATCHES]]) == (c.HASH, ["gzip"])
+        # the batch that is cut off
+        assert [span["length"] for span in row[c.DROPPED]] == [90 - 61]
+
+
+def test_each_topic_has_its_own_rule_by_name_and_by_id(tmp_path: Path, key: Path) -> None:
+    topics = {"hidden": RecordRule.DROP, "pay*": RecordRule.HASH}
+    talk = talk_of(
+        fetched(1, 13, {"topic_id": ID}, {"topic_id": OTHER_ID}),
+        told(2, pay=ID, free=OTHER_ID),
+        produced(3, "free", "pay-1", "hidden"),
+        fetched(4, 13, {"topic_id": ID}, {"topic_id": OTHER_ID}),
+    )
+    found = captured(tmp_path / "capture", key, talk, topic_records=topics)
+    plain = [(one.key, one.value, list(one.headers)) for one in RECORDS]
+    unknown, known = of(found, "Fetch", c.RESPONSE)
+    # nobody had told these ids
+    assert SECRET not in unknown[c.FRAME]
+    assert [told["rule"] for told in unknown[c.BATCHES]] == ["drop", "drop"]
+    assert records_in(known) == [hashed(RECORDS), plain]
+    (request,) = of(found, "Produce", c.REQUEST)
+    assert [told["rule"] for told in request[c.BATCHES]] == ["hash", "drop"]
+    values = wire.decode_request(request[c.FRAME])
+    assert isinstance(values, tuple)
+    data = {topic["name"]: topic["partition_data"][0]["records"] for topic in values[1]["topic_data"]}
+    assert data["free"] == write_batch(RECORDS)
+    assert SECRET not in data["pay-1"] + data["hidden"]
+
+
+def test_what_was_told_of_topics_outlives_the_compactor(tmp_path: Path, key: Path) -> None:
+    folder, topics = tmp_path / "capture", {"pay*": RecordRule.HASH}
+    tap = tap_for(folder, key, topic_records=topics)
+    first = talk_of(told(1, pay=ID, free=OTHER_ID), *(produced(number, "free") for number in range(2, 40)))
+    played(tap, first)
+    # leaves a state, and waits for the session's end
+    assert compact_session(folder, tap.session, handover=decoded(tap.child_input)).finished is False
+    later = talk_of(fetched(1, 13, {"topic_id": ID}, {"topic_id": OTHER_ID}))
+    later.connection = 1
+    played(tap, later)
+    tap.close()
+    assert compact_session(folder, tap.session, handover=decoded(tap.child_input)).finished
+    (answer,) = (row for row in frame_rows(folder, 1) if row[c.KIND] == c.RESPONSE)
+    assert records_in(answer) == [hashed(RECORDS), [(one.key, one.value, list(one.headers)) for one in RECORDS]]
+
+
+@pytest.mark.parametrize("bodies", ["head", 40, 200])
+def test_of_frames_that_are_kept_in_part_no_value_is_kept(tmp_path: Path, key: Path, bodies: Any) -> None:
+    talk = talk_of(produced(1, "t"), fetched(2, 11, {"topic": "t"}))
+    folder = tmp_path / "capture"
+    found = captured(folder, key, talk, records=RecordRule.HASH, bodies=bodies)
+    assert_nothing_planted(folder)
+    assert [row[c.SIZE] for row in found] == [row["size"] for row in traffic.expected(talk)]
+
+
+def test_a_frame_that_the_connections_end_cuts_off_keeps_no_value(tmp_path: Path, key: Path) -> None:
+    folder = tmp_path / "capture"
+    whole = produced(1, "t").request
+    for cut in range(len(whole) - len(write_batch(RECORDS)), len(whole), 23):
+        talk = Talk(0, [produced(1, "t")])
+        talk.chunks = [traffic.Chunk(Direction.REQUEST, whole[:cut], 5)]
+        tap = tap_for(folder, key, records=RecordRule.HASH)
+        played(tap, talk)
+        tap.close()
+        assert compact_session(folder, tap.session, handover=decoded(tap.child_input)).finished
+    assert_nothing_planted(folder)
+    assert all(row["note"].startswith(c.CUT) for row in frame_rows(folder))
+
+
+class KilledError(BaseException):
+    """The compactor's process has ended, here."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_no_planted_value_is_on_the_disk_whenever_both_processes_end(
+    tmp_path: Path, key: Path, is_killed: bool
+) -> None:
+    talk = talk_of(*(produced(number, "t", "u") for number in range(1, 12)), cuts=300)
+    last = 0
+    while True:
+        folder = tmp_path / f"capture-{last}"
+        tap = tap_for(folder, key, records=RecordRule.HASH)
+        played(tap, talk)
+        begun = 0
+
+        def step(name: str, folder: Path = folder, last: int = last) -> None:
+            nonlocal begun
+            assert_nothing_planted(folder)
+            if begun == last:
+                raise KilledError
+            begun += 1
+
+        if is_killed:
+            kill(tap)
+        else:
+            tap.close()
+        try:
+            compact_session(folder, tap.session, before_step=step, handover=decoded(tap.child_input))
+        except KilledError:
+            pass
+        else:
+            break
+        assert_nothing_planted(folder)
+        compact(folder)
+        assert_nothing_planted(folder)
+        last += 1
+    assert last > 20
