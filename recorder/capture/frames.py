@@ -289,6 +289,8 @@ def _with_nothing_dropped(table: Any) -> Any:
 def _schema(columns: tuple[tuple[str, str], ...]) -> Any:
     import pyarrow as pa
 
+    from recorder.facts.schema import TOLD, arrow_type
+
     types = {
         "string": pa.string(),
         "int64": pa.int64(),
@@ -297,17 +299,7 @@ def _schema(columns: tuple[tuple[str, str], ...]) -> Any:
         "bool": pa.bool_(),
         "binary": pa.binary(),
         "timestamp": pa.timestamp("us", tz="UTC"),
-        "batches": pa.list_(
-            pa.struct(
-                [
-                    pa.field("rule", pa.string()),
-                    pa.field("codec", pa.string()),
-                    pa.field("size", pa.int32()),
-                    pa.field("is_intact", pa.bool_()),
-                    pa.field("batches", pa.int32()),
-                ]
-            )
-        ),
+        "batches": arrow_type(TOLD),
         "spans": pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("length", pa.int32())])),
     }
     fields = [pa.field(name, types[kind]) for name, kind in columns]

@@ -22,6 +22,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.records.walk import RecordWalk
 from recorder.capture.record_rules import RecordRule, RecordRules, RecordRuleSettings
 from recorder.capture.topic_ids import TopicIds
+from recorder.hashing.batches import KEPT
 from recorder.hashing.frames import RewrittenFrame, Spans, holders, rewritten_frame
 from recorder.hashing.hasher import Hasher
 
@@ -59,7 +60,7 @@ class RecordHashing:
         dropped: Spans,
         omitted: Spans,
     ) -> RewrittenFrame | None:
-        """The frame with hashed records; None for one that holds none, and may have told topics' ids.
+        """The frame with hashed records; None for one that stays as it is. It may have told topics' ids.
 
         `frame`: its bytes without the length, with zeros in spans.
         """
@@ -68,9 +69,10 @@ class RecordHashing:
         if (kind, exchange.api_key) in holders():
             chooses = partial(self._chooses, ids)
             hasher, key = self._hasher, exchange.api_key
-            return rewritten_frame(
+            found = rewritten_frame(
                 kind, key, version, frame, chooses, hasher, masked=masked, dropped=dropped, omitted=omitted
             )
+            return found if found.told is None or any(told.rule != KEPT for told in found.told) else None
         codec = None if version is None else catalog.codec(kind, exchange.api_key, version)
         if codec is not None:
             walk = RecordWalk(codec.find_records, partial(_learn, ids), head=0, by_broker=True)

@@ -13,6 +13,7 @@ A batch of a wrong checksum that can be read is hashed like any other, and gets 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from proxy.wire import records
@@ -24,7 +25,7 @@ from proxy.wire.records.blank import HEADS
 from proxy.wire.records.kinds import LOG_APPEND_BIT
 from recorder.hashing.hasher import HASH_SIZE, Hasher
 
-# fates of a batch
+# what becomes of a batch
 HASHED, KEPT, DROPPED = "hash", "keep", "drop"
 
 # memory of a rewritten record beside the hashes in it: an object of its bytes (33), a pointer, its numbers
@@ -35,14 +36,14 @@ class Told(NamedTuple):
     """What a batch was, as it came.
 
     Attributes:
-        fate: HASHED, KEPT (a control batch), DROPPED.
+        rule: what became of it: HASHED, KEPT (a control batch, or one of another topic), DROPPED.
         codec: its compression, by the wire's name.
         size: its bytes on the wire, header included.
         is_intact: whether its checksum is that of its bytes; None where no library can tell.
         batches: in how many batches it is now: a wrapper becomes as many as it has messages.
     """
 
-    fate: str
+    rule: str
     codec: str
     size: int
     is_intact: bool | None
@@ -104,6 +105,16 @@ def rewritten(data: bytes, hasher: Hasher | None, budget: FrameBudget, *, may_co
     return Rewritten(b"".join(made.pieces), made.omitted, made.told)
 
 
+def told_of(data: bytes) -> list[Told]:
+    """What batches are that stay as they are, up to the first that can't be read."""
+    found: list[Told] = []
+    with suppress(WireError):
+        for batch in records.batches(data):
+            size = batch.end - batch.start
+            found.append(Told(KEPT, batch.codec.value, size, _is_intact(data, batch), 1))
+    return found
+
+
 class _Made:
     """Collects what was made. `size`: of the batches with the omitted bytes."""
 
@@ -130,23 +141,23 @@ class _Made:
 
 
 def _add(made: _Made, data: bytes, batch: Batch, hasher: Hasher | None, budget: FrameBudget, may_control: bool) -> None:
-    fate, count = HASHED if hasher else DROPPED, 1
+    rule, count = HASHED if hasher else DROPPED, 1
     if batch.control:
-        fate = KEPT if may_control else DROPPED
+        rule = KEPT if may_control else DROPPED
     whole = data[batch.start : batch.end]
-    if hasher is not None and fate is HASHED:
+    if hasher is not None and rule is HASHED:
         limits = budget.of_a_batch()
         try:
             hashed, count = _hashed(data, batch, hasher, limits)
             made.put(hashed)
         except WireError:
-            fate = DROPPED
+            rule = DROPPED
         budget.pay(limits)
-    if fate is KEPT:
+    if rule is KEPT:
         made.put(whole)
-    elif fate is DROPPED:
+    elif rule is DROPPED:
         made.drop(whole)
-    made.told.append(Told(fate, batch.codec.value, len(whole), _is_intact(data, batch), count))
+    made.told.append(Told(rule, batch.codec.value, len(whole), _is_intact(data, batch), count))
 
 
 def _is_intact(data: bytes, batch: Batch) -> bool | None:

@@ -24,7 +24,7 @@ from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
 from proxy.wire.language import Field
 from proxy.wire.primitives import uvarint
-from recorder.hashing.batches import FrameBudget, Told, rewritten
+from recorder.hashing.batches import FrameBudget, Told, rewritten, told_of
 from recorder.hashing.hasher import Hasher
 
 # (start, length)
@@ -132,9 +132,12 @@ def _edits(
     budget, edits, told = FrameBudget(), [], list[Told]()
     topic: str | bytes = ""
     for start, end, value, holds_records in fields:
+        is_gone = holds_records and gone.touches(start, end)
         if not holds_records:
             topic = value
-        elif value and ((is_gone := gone.touches(start, end)) or chooses(topic)):
+        elif value and not is_gone and not chooses(topic):
+            told += told_of(bytes(value))
+        elif value:
             new = rewritten(bytes(value), None if is_gone else hasher, budget, may_control=kind == "response")
             size = len(new.data) + sum(length for _, length in new.omitted)
             length = _length(api_key, codec.version, size)

@@ -9,14 +9,26 @@ import pytest
 from proxy import wire
 from proxy.conversation.exchange import Direction
 from proxy.wire import keys
+from proxy.wire.budget import Budget
 from proxy.wire.places import partitions
-from proxy.wire.records import Compression, Record, read, write_batch
+from proxy.wire.records import (
+    Compression,
+    ControlType,
+    Record,
+    end_marker_batch,
+    read,
+    write_batch,
+    write_message_set,
+)
 from recorder.capture import frames as c
 from recorder.capture.compactor import compact, compact_session
 from recorder.capture.handover import decoded
 from recorder.capture.record_rules import RecordRule
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
+from recorder.facts.batches import BATCHES
+from recorder.facts.rows import Decoder, DecoderIndex, frame_of
+from recorder.facts.topic_partitions import PARTITION_FACTS
 from recorder.hashing.hasher import Hasher
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import event_rows, frame_rows, kill, rows
@@ -84,7 +96,8 @@ def captured(folder: Path, key: Path, talk: Talk, **settings: Any) -> list[dict[
     tap = tap_for(folder, key, **settings)
     played(tap, talk)
     tap.close()
-    assert compact_session(folder, tap.session, handover=decoded(tap.child_input)).finished
+    handover = decoded(tap.child_input) if settings else None
+    assert compact_session(folder, tap.session, handover=handover).finished
     assert event_rows(folder, c.EVENT_GAP) == []
     return frame_rows(folder)
 
@@ -170,7 +183,7 @@ def test_each_topic_has_its_own_rule_by_name_and_by_id(tmp_path: Path, key: Path
     assert [told["rule"] for told in unknown[c.BATCHES]] == ["drop", "drop"]
     assert records_in(known) == [hashed(RECORDS), plain]
     (request,) = of(found, "Produce", c.REQUEST)
-    assert [told["rule"] for told in request[c.BATCHES]] == ["hash", "drop"]
+    assert [told["rule"] for told in request[c.BATCHES]] == ["keep", "hash", "drop"]
     values = wire.decode_request(request[c.FRAME])
     assert isinstance(values, tuple)
     data = {topic["name"]: topic["partition_data"][0]["records"] for topic in values[1]["topic_data"]}
@@ -215,6 +228,46 @@ def test_a_frame_that_the_connections_end_cuts_off_keeps_no_value(tmp_path: Path
         assert compact_session(folder, tap.session, handover=decoded(tap.child_input)).finished
     assert_nothing_planted(folder)
     assert all(row["note"].startswith(c.CUT) for row in frame_rows(folder))
+
+
+def facts_of(found: list[dict[str, Any]], decoder: Decoder, *without: str) -> list[dict[str, Any]]:
+    """The rows of a decoder, with the columns that hashing must not change."""
+    names = [column.name for column in (*decoder.shared, *decoder.own)]
+    made = []
+    for row in found:
+        frame = frame_of(row)
+        for decoder_of_it in DecoderIndex([decoder]).of(frame.side, frame.dialect, frame.api_key, frame.api_version):
+            for group in decoder_of_it.read(frame, Budget()):
+                made += [dict(zip(names, (*group.shared, *own), strict=False)) for own in group.rows]
+    return [{name: value for name, value in row.items() if name not in without} for row in made]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_facts_of_hashed_frames_are_those_of_the_frames_as_they_arrived(tmp_path: Path, key: Path, magic: int) -> None:
+    bare = [Record(4, 1_700_000_000_000, SECRET, SECRET), Record(5, 1_700_000_000_001, None, SECRET)]
+    plain = write_batch(bare) if magic == 2 else write_message_set(bare, magic=magic)
+    codec = Compression.GZIP
+    folded = write_batch(bare, codec=codec) if magic == 2 else write_message_set(bare, magic=magic, codec=codec)
+    control = end_marker_batch(
+        ControlType.COMMIT, offset=6, timestamp=1, producer_id=5, producer_epoch=1, coordinator_epoch=2
+    )
+    parts = [plain + folded + control, folded, b"", plain + folded[:40]]
+    partitions_of = [{"partition_index": place, "records": data} for place, data in enumerate(parts)]
+    answer = {"responses": [{"topic": name, "partitions": partitions_of} for name in ("pay", "free")]}
+    talk = talk_of(call(keys.FETCH, 11, {"topics": []}, answer, 1))
+    kept = captured(tmp_path / "kept", key, talk)
+    hashed_rows = captured(tmp_path / "hashed", key, talk, topic_records={"pay": RecordRule.HASH})
+    assert_no_frame_is_alike(kept, hashed_rows)
+    unlike = ("crc", "sampled_bytes", "folded_bytes")
+    assert facts_of(hashed_rows, BATCHES, *unlike) == facts_of(kept, BATCHES, *unlike)
+    # how many records a wrapper holds, only unfolding tells
+    unlike = ("records",) if magic < 2 else ()
+    assert facts_of(hashed_rows, PARTITION_FACTS, *unlike) == facts_of(kept, PARTITION_FACTS, *unlike)
+
+
+def assert_no_frame_is_alike(kept: list[dict[str, Any]], hashed_rows: list[dict[str, Any]]) -> None:
+    alike = [one[c.FRAME] == other[c.FRAME] for one, other in zip(kept, hashed_rows, strict=True)]
+    assert alike == [True, False]
 
 
 class KilledError(BaseException):

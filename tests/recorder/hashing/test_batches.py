@@ -205,7 +205,7 @@ def test_what_cannot_be_read_is_dropped_and_what_follows_is_hashed(data: bytes) 
     size = HEADS[batch.magic]
     assert found.data == data[:size] + hashed(after).data
     assert found.omitted == [(size, len(data) - size)]
-    assert [told.fate for told in found.told] == [DROPPED, HASHED]
+    assert [told.rule for told in found.told] == [DROPPED, HASHED]
     assert [told.size for told in found.told] == [len(data), len(after)]
 
 
@@ -214,15 +214,15 @@ def test_a_bomb_is_dropped_and_takes_its_own_part_alone(codec: Compression) -> N
     bomb = write_batch([Record(0, 0, value=bytes(4 << 20))], codec=codec)
     usual = write_batch(SECRETS, codec=codec)
     found = rewritten(bomb + usual, HASHER, FrameBudget(3 << 20))
-    assert [told.fate for told in found.told] == [DROPPED, DROPPED]
+    assert [told.rule for told in found.told] == [DROPPED, DROPPED]
     found = rewritten(usual + bomb, HASHER, FrameBudget(3 << 20))
-    assert [told.fate for told in found.told] == [HASHED, DROPPED]
+    assert [told.rule for told in found.told] == [HASHED, DROPPED]
 
 
 def test_hashes_that_would_fill_the_memory_are_not_made() -> None:
     many = write_batch([Record(place, 0, b"", b"") for place in range(30_000)], codec=Compression.GZIP)
-    assert [told.fate for told in rewritten(many, HASHER, FrameBudget(3 << 20)).told] == [DROPPED]
-    assert [told.fate for told in rewritten(many, HASHER, FrameBudget(5 << 20)).told] == [HASHED]
+    assert [told.rule for told in rewritten(many, HASHER, FrameBudget(3 << 20)).told] == [DROPPED]
+    assert [told.rule for told in rewritten(many, HASHER, FrameBudget(5 << 20)).told] == [HASHED]
 
 
 def test_bytes_that_are_no_batch_are_left_out_with_all_that_follows() -> None:

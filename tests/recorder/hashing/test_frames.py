@@ -154,7 +154,7 @@ def test_records_of_which_bytes_are_left_out_stay_so_and_spans_move_with_what_is
     assert found.dropped == [(whole.index(second[:61]) + 61, length)]
     assert found.masked == [(10, 2), (len(whole) - 1, 1)]
     assert found.told is not None
-    assert [(told.fate, told.size) for told in found.told] == [
+    assert [(told.rule, told.size) for told in found.told] == [
         ("hash", len(first)),
         ("drop", len(second)),
         ("hash", len(third)),
