@@ -136,7 +136,8 @@ class Assembly:
         self.last_mono_ns = self.last_mono_ns or mono_ns
         if not self.begun:
             self.begun = True
-            self.events.session("started", mono_ns, {"spool_format": SPOOL_FORMAT})
+            key = {} if self._hashing is None else {c.HASH_KEY: self._hashing.fingerprint}
+            self.events.session("started", mono_ns, {"spool_format": SPOOL_FORMAT} | key)
 
     def feed(self, entry: Entry) -> None:
         """Takes the next entry of the log. An invalid entry is only counted, in `invalid_bytes`."""

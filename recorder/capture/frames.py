@@ -131,6 +131,9 @@ SETTINGS = "settings"
 VERSIONS = "versions"
 CHANGED = "changed"
 
+# the key of the detail of a session's beginning that holds the fingerprint of the key of hashes
+HASH_KEY = "hash_key"
+
 # keys of the detail of EVENT_CLUSTER, each with a list: the cluster's id (ids, if another cluster took its place), and
 # the addresses of its brokers and of the recording's listeners, as named and as resolved
 CLUSTER_IDS = "ids"
@@ -289,8 +292,6 @@ def _with_nothing_dropped(table: Any) -> Any:
 def _schema(columns: tuple[tuple[str, str], ...]) -> Any:
     import pyarrow as pa
 
-    from recorder.facts.schema import TOLD, arrow_type
-
     types = {
         "string": pa.string(),
         "int64": pa.int64(),
@@ -299,7 +300,17 @@ def _schema(columns: tuple[tuple[str, str], ...]) -> Any:
         "bool": pa.bool_(),
         "binary": pa.binary(),
         "timestamp": pa.timestamp("us", tz="UTC"),
-        "batches": arrow_type(TOLD),
+        "batches": pa.list_(
+            pa.struct(
+                [
+                    pa.field("rule", pa.string()),
+                    pa.field("codec", pa.string()),
+                    pa.field("size", pa.int32()),
+                    pa.field("is_intact", pa.bool_()),
+                    pa.field("batches", pa.int32()),
+                ]
+            )
+        ),
         "spans": pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("length", pa.int32())])),
     }
     fields = [pa.field(name, types[kind]) for name, kind in columns]

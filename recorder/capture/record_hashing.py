@@ -40,6 +40,11 @@ class RecordHashing:
         self._needs_topics = RecordRule.KEEP in rules
         self._topic_ids = defaultdict[str | None, TopicIds](TopicIds)
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells the key from others."""
+        return self._hasher.fingerprint
+
     def concerns(self, direction: int, exchange: Exchange, dialect: Dialect) -> bool:
         """True for a frame that must pass through `hashed`."""
         if dialect is not Dialect.KAFKA:

@@ -14,13 +14,18 @@ HASH_SIZE = 16
 
 
 class Hasher:
-    """Hashes values with one key. The key is in no text that this object prints."""
+    """Hashes values with one key. The key is in no text that this object prints.
 
-    __slots__ = ("_begun",)
+    `fingerprint`: tells the key from others.
+    """
+
+    __slots__ = ("_begun", "fingerprint")
 
     def __init__(self, key: bytes) -> None:
         # a copy of it takes two thirds of the time that beginning with the key takes for each value
         self._begun = hmac.new(key, digestmod="sha256")
+        # tells this key from another, and nothing of it: of a purpose that no value has, for hashes are 16 bytes
+        self.fingerprint = hmac.digest(key, b"kafka-wiretap: which key is it?", "sha256")[HASH_SIZE:].hex()
 
     def __repr__(self) -> str:
         return "<Hasher>"

@@ -1,10 +1,12 @@
 """Tests of sessions that hash records: what is in rows, and that no planted value is on the disk at any moment."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from proxy import wire
 from proxy.conversation.exchange import Direction
@@ -30,6 +32,7 @@ from recorder.facts.batches import BATCHES
 from recorder.facts.rows import Decoder, DecoderIndex, frame_of
 from recorder.facts.topic_partitions import PARTITION_FACTS
 from recorder.hashing.hasher import Hasher
+from recorder.inspect.commands import inspect
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import event_rows, frame_rows, kill, rows
 from tests.recorder.capture.traffic import Call, Player, Talk
@@ -261,13 +264,59 @@ def test_facts_of_hashed_frames_are_those_of_the_frames_as_they_arrived(tmp_path
     unlike = ("crc", "sampled_bytes", "folded_bytes")
     assert facts_of(hashed_rows, BATCHES, *unlike) == facts_of(kept, BATCHES, *unlike)
     # how many records a wrapper holds, only unfolding tells
-    unlike = ("records",) if magic < 2 else ()
-    assert facts_of(hashed_rows, PARTITION_FACTS, *unlike) == facts_of(kept, PARTITION_FACTS, *unlike)
+    of_wrappers = ("records",) if magic < 2 else ()
+    assert facts_of(hashed_rows, PARTITION_FACTS, *of_wrappers) == facts_of(kept, PARTITION_FACTS, *of_wrappers)
 
 
 def assert_no_frame_is_alike(kept: list[dict[str, Any]], hashed_rows: list[dict[str, Any]]) -> None:
     alike = [one[c.FRAME] == other[c.FRAME] for one, other in zip(kept, hashed_rows, strict=True)]
     assert alike == [True, False]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(inspect, [str(argument) for argument in arguments])
+
+
+def test_a_record_is_found_by_its_key_as_it_was_before(tmp_path: Path, key: Path) -> None:
+    folder = tmp_path / "capture"
+    captured(folder, key, talk_of(produced(1, "t"), fetched(2, 11, {"topic": "t"})), records=RecordRule.HASH)
+    asked = ("records", folder, "--json", "--key")
+    with_key = run(*asked, SECRET.decode(), "--hash-key", key)
+    assert with_key.exit_code == 0, with_key.output
+    # where it was produced, and where it was fetched
+    found = [json.loads(line) for line in with_key.stdout.splitlines()]
+    assert [one["topic"] for one in found] == ["t", "t"] or len(found) == 1
+    assert SECRET.decode() not in with_key.stdout
+    assert run(*asked, "another", "--hash-key", key).stdout == ""
+    assert run(*asked, SECRET.decode()).stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "reason"),
+    [
+        (KEY[::-1], 0o600, "is not the key by which this capture's records are hashed"),
+        (KEY, 0o644, "can be read by others than its owner (its mode is 0644)"),
+        (KEY[:31], 0o600, "is shorter than 32 bytes"),
+    ],
+)
+def test_a_key_that_can_not_be_used_is_one_line(
+    tmp_path: Path, key: Path, content: bytes, mode: int, reason: str
+) -> None:
+    folder = tmp_path / "capture"
+    captured(folder, key, talk_of(produced(1, "t")), records=RecordRule.HASH)
+    key.write_bytes(content)
+    key.chmod(mode)
+    found = run("records", folder, "--key", "k", "--hash-key", key)
+    assert found.exit_code == 2
+    (line,) = [line for line in found.stderr.splitlines() if line.startswith("Error")]
+    assert reason in line
+    assert "; right would be the key that capture.hash_key named" in line
+
+
+def test_a_capture_without_hashes_has_no_key(tmp_path: Path, key: Path) -> None:
+    captured(tmp_path / "capture", key, talk_of(produced(1, "t")))
+    found = run("records", tmp_path / "capture", "--key", "k", "--hash-key", key)
+    assert (found.exit_code, "whose records are not hashed" in found.stderr) == (2, True)
 
 
 class KilledError(BaseException):
