@@ -175,7 +175,10 @@ class FrameRows:
         self._span_count += len(masked) + len(omitted) + len(dropped or ()) + len(batches or ())
         if batches is not None:
             self._batches[row] = batches
-        if omitted or dropped or batches is not None:
+        if batches is not None:
+            # of hashed frames, all is there in another form: their sizes differ from that on the wire
+            self._in_body[row] = in_body
+        if omitted or dropped:
             self._in_body[row] = self._stored[row] = in_body
         if omitted:
             self._omitted[row] = omitted

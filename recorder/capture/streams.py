@@ -16,6 +16,7 @@ from proxy.conversation.side import Side
 from proxy.conversation.step import Step
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
+from recorder.capture.columns import Spans
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.frame_spans import FrameSpan, feed_chunk
@@ -253,18 +254,18 @@ class Streams:
         hashed = None
         if self._hashing is not None and exchange is not None and self._may_change(conn, direction, exchange):
             size = len(frame) + sum(length for _, length in (*dropped, *omitted))
-            absent = [{"start": start, "length": length} for start, length in sorted([*dropped, *omitted])]
             found = self._hashing.hashed(
                 direction,
                 exchange,
                 conn.opening.get("cluster"),
-                filled(frame, absent, size),
+                _filled(frame, [*dropped, *omitted]),
                 masked=masked,
                 dropped=dropped,
                 omitted=omitted,
             )
             if found is not None:
-                frame, masked, dropped, omitted = found.data, found.masked, found.dropped, found.omitted
+                # zeros stand for dropped bytes, so that the frame counts as one that is kept whole
+                frame, masked, dropped, omitted = _filled(found.data, found.dropped), found.masked, [], found.omitted
                 hashed = Hashed(size, found.told or ())
         self.rows.add_frame(
             conn, direction, span.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note, dropped, hashed
@@ -287,6 +288,12 @@ def _counted_note(counted: Sequence[Sequence[Any]]) -> str:
     ]
     more = len(counted) - _MOST_NOTED
     return f"{c.COUNTED}{'; '.join(parts)}" + (f"; {more} partitions more" if more > 0 else "")
+
+
+def _filled(frame: bytes, absent: Spans) -> bytes:
+    """A frame with zeros in these spans, which it lacks."""
+    size = len(frame) + sum(length for _, length in absent)
+    return filled(frame, [{"start": start, "length": length} for start, length in sorted(absent)], size)
 
 
 def _side(conversation: Conversation, direction: int) -> Any:

@@ -284,8 +284,7 @@ def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Fr
             whole = data if dropped is None else _whole(data, dropped, stored)
             hidden = masked_from(masked) if masked else None
             cut = note is not None and is_cut(note)
-            head = side, dialect, key, version, whole, hidden, cut, dropped is not None
-            frame = Frame(*head, told and told_from(told))
+            frame = Frame(side, dialect, key, version, whole, hidden, cut, *rules_of(dropped, told))
         yield index.of(side, dialect, key, version), frame
 
 
@@ -308,18 +307,18 @@ def _values(column: Any) -> Iterable[Any]:
 def frame_of(row: Mapping[str, Any]) -> Frame:
     """The frame of a row with the columns of FACTS; without bytes if the row has none."""
     facts = row["kind"], row["dialect"], row["api_key"], row["api_version"], row["frame"] or b""
-    told = row["batches"]
-    return Frame(
-        *facts, masked_from(row["masked"]), is_cut(row["note"]), row["dropped"] is not None, told and told_from(told)
-    )
+    rules = rules_of(row["dropped"], row["batches"])
+    return Frame(*facts, masked_from(row["masked"]), is_cut(row["note"]), *rules)
 
 
-def told_from(told: Sequence[Mapping[str, Any]]) -> tuple[Told, ...] | None:
-    """What batches were, of a row's column; None for what no recorder writes."""
+def rules_of(dropped: Any, told: Sequence[Mapping[str, Any]] | None) -> tuple[bool, tuple[Told, ...] | None]:
+    """What rules have done to a frame: `lacks_records`, and `told` (None for what no recorder writes)."""
+    if not told:
+        return dropped is not None or told is not None, None
     numbers = (one[name] for one in told for name in ("size", "batches"))
     if not all(isinstance(number, int) and number > 0 for number in numbers):
-        return None
-    return tuple(Told(*(one[name] for name in Told._fields)) for one in told)
+        return True, None
+    return True, tuple(Told(*(one[name] for name in Told._fields)) for one in told)
 
 
 def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:
