@@ -77,6 +77,8 @@ GAP_KEEP = "keep"
 GAP_NOT_CAPTURED = "not_captured"
 GAP_BEFORE_DUMP = "before_dump"
 GAP_KEY = "key_lost"
+# the causes of gaps of which the log had the frames
+LOST_FROM_LOG = (GAP_DAMAGE, GAP_KEY)
 
 # the largest count of frames or bytes in a log entry and in an event's detail: sums of them are still an int64
 MAX_COUNTED = 1 << 56
