@@ -65,7 +65,7 @@ class RecordFilter:
 
     def looks_into(self, direction: Direction, exchange: Exchange) -> bool:
         """True if rules may leave anything out of such a frame, or learn from it."""
-        return self._is_kafka07 or _find(direction, exchange) is not None
+        return self._is_kafka07 or _find(direction, exchange.api_key, _version_of(exchange)) is not None
 
     def left_out(self, direction: Direction, step: Step, frame: FrameSpan) -> RecordSpans | None:
         """What the rules leave out of the frame's bytes in a step; None: nothing. Call it for each frame, in order."""
@@ -84,7 +84,24 @@ class RecordFilter:
         if exchange is None or kind not in (FrameKind.REQUEST, FrameKind.RESPONSE) or self.rules.keeps_everything:
             # tokens and frames without a readable head are masked
             return None
-        find = self._find_07(direction, exchange) if self._is_kafka07 else _find(direction, exchange)
+        return self._walk(direction, exchange.api_key, _version_of(exchange), exchange.number, awaits=exchange.awaits)
+
+    def of_whole(
+        self, direction: Direction, key: int, version: int | None, number: int, frame: bytes, *, awaits: bool
+    ) -> RecordSpans | None:
+        """As `left_out`, of a frame that is there, its length included. `number`: of its exchange.
+
+        `version`: None for one that nobody knows.
+        """
+        walk = None if self.rules.keeps_everything else self._walk(direction, key, version, number, awaits=awaits)
+        return None if walk is None else RecordSpans(walk.feed(frame), walk.unreadable_from)
+
+    def _walk(
+        self, direction: Direction, key: int, version: int | None, number: int, *, awaits: bool
+    ) -> RecordWalk | None:
+        find = (
+            self._find_07(direction, key, number, awaits=awaits) if self._is_kafka07 else _find(direction, key, version)
+        )
         if find is None:
             return None
         topic: Callable[[bytes | None, bytes | None], int] = partial(self._topic, bool(direction))
@@ -108,18 +125,18 @@ class RecordFilter:
                 self._topic_ids.learn(topic_id, name)
         return _LEFT_OUT[self.rules.of(name)]
 
-    def _find_07(self, direction: Direction, exchange: Exchange) -> Find | None:
-        if not 0 <= exchange.api_key <= RequestType.OFFSETS:
+    def _find_07(self, direction: Direction, key: int, number: int, *, awaits: bool) -> Find | None:
+        if not 0 <= key <= RequestType.OFFSETS:
             return nothing_known(of_07.HEAD)
-        request_type = RequestType(exchange.api_key)
+        request_type = RequestType(key)
         if direction is Direction.RESPONSE:
-            while self._asked and self._asked[0][0] < exchange.number:
+            while self._asked and self._asked[0][0] < number:
                 self._asked.popleft()
-            topics = self._asked[0][1] if self._asked and self._asked[0][0] == exchange.number else []
+            topics = self._asked[0][1] if self._asked and self._asked[0][0] == number else []
             return of_07.find_in_response(request_type, topics)
         topics = []
-        if exchange.awaits:
-            self._asked.append((exchange.number, topics))
+        if awaits:
+            self._asked.append((number, topics))
 
         def asked(topic: bytes) -> None:
             if len(topics) < _MOST_TOPICS:
@@ -128,11 +145,14 @@ class RecordFilter:
         return of_07.find_in_request(request_type, asked)
 
 
-def _find(direction: Direction, exchange: Exchange) -> Find | None:
+def _version_of(exchange: Exchange) -> int | None:
+    """The version of an exchange; None if nobody can read its frames."""
+    return exchange.api_version if exchange.opaque is None and exchange.route.known else None
+
+
+def _find(direction: Direction, key: int, version: int | None) -> Find | None:
     """What walks through a frame; None: it has no record data, and tells no ids of topics."""
-    if exchange.opaque is not None or exchange.api_version is None or not exchange.route.known:
-        return _UNKNOWN[direction]
-    return _find_known(direction, exchange.api_key, exchange.api_version)
+    return _UNKNOWN[direction] if version is None else _find_known(direction, key, version)
 
 
 _UNKNOWN = {direction: nothing_known(head) for direction, head in _HEADS.items()}

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import Any
 
-from proxy.conversation.exchange import Exchange
 from proxy.wire import catalog
 from proxy.wire.apis import MessageKind
 from proxy.wire.compile.record_finder import NOTHING
@@ -45,19 +44,19 @@ class RecordHashing:
         """Tells the key from others."""
         return self._hasher.fingerprint
 
-    def concerns(self, direction: int, exchange: Exchange, dialect: Dialect) -> bool:
+    def concerns(self, direction: int, key: int, version: int | None, dialect: Dialect) -> bool:
         """True for a frame that must pass through `hashed`."""
         if dialect is not Dialect.KAFKA:
             return False
-        kind = _KINDS[direction]
-        if (kind, exchange.api_key) in holders():
+        if (_KINDS[direction], key) in holders():
             return True
-        return bool(direction and self._needs_topics and _tells_topics(exchange.api_key, exchange.api_version))
+        return bool(direction and self._needs_topics and _tells_topics(key, version))
 
     def hashed(
         self,
         direction: int,
-        exchange: Exchange,
+        key: int,
+        version: int | None,
         cluster: str | None,
         frame: bytes,
         *,
@@ -67,18 +66,16 @@ class RecordHashing:
     ) -> RewrittenFrame | None:
         """The frame with hashed records; None for one that stays as it is. It may have told topics' ids.
 
-        `frame`: its bytes without the length, with zeros in spans.
+        `frame`: its bytes without the length, with zeros in spans. `version`: None for one that nobody knows.
         """
         kind, ids = _KINDS[direction], self._topic_ids[cluster]
-        version = None if exchange.opaque is not None else exchange.api_version
-        if (kind, exchange.api_key) in holders():
-            chooses = partial(self._chooses, ids)
-            hasher, key = self._hasher, exchange.api_key
+        if (kind, key) in holders():
+            chooses, hasher = partial(self._chooses, ids), self._hasher
             found = rewritten_frame(
                 kind, key, version, frame, chooses, hasher, masked=masked, dropped=dropped, omitted=omitted
             )
             return found if found.told is None or any(told.rule != KEPT for told in found.told) else None
-        codec = None if version is None else catalog.codec(kind, exchange.api_key, version)
+        codec = None if version is None else catalog.codec(kind, key, version)
         if codec is not None:
             walk = RecordWalk(codec.find_records, partial(_learn, ids), head=0, by_broker=True)
             walk.feed(len(frame).to_bytes(4, "big") + frame)

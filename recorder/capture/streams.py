@@ -256,7 +256,8 @@ class Streams:
             size = len(frame) + sum(length for _, length in (*dropped, *omitted))
             found = self._hashing.hashed(
                 direction,
-                exchange,
+                exchange.api_key,
+                None if exchange.opaque is not None else exchange.api_version,
                 conn.opening.get("cluster"),
                 _filled(frame, [*dropped, *omitted]),
                 masked=masked,
@@ -276,7 +277,7 @@ class Streams:
         return (
             self._hashing is not None
             and exchange is not None
-            and self._hashing.concerns(direction, exchange, conn.dialect)
+            and self._hashing.concerns(direction, exchange.api_key, exchange.api_version, conn.dialect)
         )
 
 
