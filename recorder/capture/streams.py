@@ -265,8 +265,7 @@ class Streams:
                 omitted=omitted,
             )
             if found is not None:
-                # zeros stand for dropped bytes, so that the frame counts as one that is kept whole
-                frame, masked, dropped, omitted = _filled(found.data, found.dropped), found.masked, [], found.omitted
+                frame, masked, dropped, omitted = found.whole, found.masked, [], found.omitted
                 hashed = Hashed(size, found.told or ())
         self.rows.add_frame(
             conn, direction, span.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note, dropped, hashed

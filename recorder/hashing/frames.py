@@ -54,6 +54,16 @@ class RewrittenFrame(NamedTuple):
     omitted: Spans
     told: list[Told] | None
 
+    @property
+    def whole(self) -> bytes:
+        """Its bytes with zeros in place of the dropped ones: it then counts as a frame that is kept whole."""
+        pieces: list[bytes] = []
+        at = place = 0
+        for start, length in self.dropped:
+            pieces += (self.data[at : at + start - place], bytes(length))
+            at, place = at + start - place, start + length
+        return b"".join((*pieces, self.data[at:]))
+
 
 class _Edit(NamedTuple):
     """New bytes for `start` to `end`, of `size` with those that are dropped; `dropped` in offsets of the new bytes."""

@@ -63,6 +63,7 @@ NEEDED: dict[str, list[str]] = {
     "inspect summary": ["CAPTURE"],
     "inspect topics": ["CAPTURE"],
     "proxy": ["--upstream", "a:1", "--listen", "127.0.0.1:0"],
+    "redact": ["CAPTURE", "OUT", "--records", "drop"],
     "replay play": ["CAPTURE", "--to", "127.0.0.1:1"],
     "replay show": ["REPORT", "1"],
     "report": ["CAPTURE"],

@@ -99,7 +99,7 @@ def captured(folder: Path, key: Path, talk: Talk, **settings: Any) -> list[dict[
     tap = tap_for(folder, key, **settings)
     played(tap, talk)
     tap.close()
-    handover = decoded(tap.child_input) if settings else None
+    handover = decoded(tap.child_input) if tap.child_input else None
     assert compact_session(folder, tap.session, handover=handover).finished
     assert event_rows(folder, c.EVENT_GAP) == []
     return frame_rows(folder)
