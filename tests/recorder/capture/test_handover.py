@@ -22,5 +22,5 @@ def test_no_text_shows_a_key() -> None:
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'"secret"', json.dumps({"log_key": "secret"}).encode()])
 def test_what_is_no_handover_is_not_quoted(text: bytes) -> None:
-    with pytest.raises(ValueError, match="^standard input holds no keys of a proxy$"):
+    with pytest.raises(ValueError, match=r"^standard input holds no keys of a proxy$"):
         decoded(text)
