@@ -83,7 +83,7 @@ def talk_of(*calls: Call, seed: int = 1, cuts: int = 0) -> Talk:
 
 
 def tap_for(folder: Path, key: Path, **settings: Any) -> Tap:
-    return open_tap(folder, RecordSettings(hash_key=key, segment=3_000, **settings))
+    return open_tap(folder, RecordSettings(hash_key=key, **{"segment": 3_000} | settings))
 
 
 def played(tap: Tap, talk: Talk) -> None:
@@ -95,9 +95,10 @@ def played(tap: Tap, talk: Talk) -> None:
     player.close(talk.connection)
 
 
-def captured(folder: Path, key: Path, talk: Talk, **settings: Any) -> list[dict[str, Any]]:
+def captured(folder: Path, key: Path, *talks: Talk, **settings: Any) -> list[dict[str, Any]]:
     tap = tap_for(folder, key, **settings)
-    played(tap, talk)
+    for talk in talks:
+        played(tap, talk)
     tap.close()
     handover = decoded(tap.child_input) if tap.child_input else None
     assert compact_session(folder, tap.session, handover=handover).finished

@@ -21,6 +21,7 @@ from recorder.capture.redacting import (
 )
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import everything, frame_rows, rows
+from tests.recorder.capture.record_traffic import Planted, old_talk, ruled_talk
 from tests.recorder.capture.test_record_hashing import (
     ID,
     KEY,
@@ -35,6 +36,7 @@ from tests.recorder.capture.test_record_hashing import (
     told,
 )
 from tests.recorder.capture.traffic import Talk
+from tests.sweeps import mostly_long
 
 # of two recordings of the same traffic, only these differ
 OF_THE_RECORDING = (c.SESSION, c.AT, c.AT_NS)
@@ -111,6 +113,21 @@ def test_a_redacted_capture_holds_what_a_recording_with_the_rules_holds(
         for folder in (tmp_path / "out", tmp_path / "ruled")
     ]
     assert beginnings[0] == beginnings[1]
+
+
+@pytest.mark.parametrize("rule", [RecordRule.DROP, RecordRule.HASH])
+@pytest.mark.parametrize("seed", mostly_long(range(20), 2))
+def test_all_versions_of_all_messages_are_redacted_as_they_would_be_recorded(
+    tmp_path: Path, key: Path, seed: int, rule: RecordRule
+) -> None:
+    planted = Planted(random.Random(f"{seed}"))
+    talks = [ruled_talk(planted, 0, 700), old_talk(planted, 1, 700)]
+    # one file: answers of 0.7 name no topic, and are told by their requests
+    captured(tmp_path / "kept", key, *talks, segment=1 << 30)
+    found = redacted(tmp_path / "kept", tmp_path / "out", topic_records={"payments-*": rule})
+    expected = captured(tmp_path / "ruled", key, *talks, segment=1 << 30, topic_records={"payments-*": rule})
+    for row, want in zip(of_traffic(found), of_traffic(expected), strict=True):
+        assert row == want
 
 
 def test_a_frame_that_was_cut_off_is_redacted_too(tmp_path: Path, key: Path) -> None:
