@@ -30,7 +30,7 @@ from recorder.capture.spool import OF_STREAMS, EntryKind
 KEY_SIZE = 32
 # the entries whose data are encrypted; those of all others tell nothing that `events` don't tell in clear
 ENCRYPTED_KINDS = frozenset({*OF_STREAMS, EntryKind.OWN_ANSWER, EntryKind.RESYNC, EntryKind.CHECKPOINT})
-# an entry's data are followed by their count and their tag
+# an entry's count stands before its data, and their tag behind them
 _COUNT_SIZE, _TAG_SIZE = 8, 16
 ADDED_SIZE = _COUNT_SIZE + _TAG_SIZE
 _NONCE_SIZE = 12
@@ -64,25 +64,27 @@ class LogCipher:
         """The key, for the pipe to the compactor alone."""
         return self._key
 
-    def encrypted(self, kind: int, data: bytes, head: bytes, segment: int) -> bytes:
-        """The data of an entry as the log holds them. `head`: the fields before them, which are authenticated."""
+    def encrypted(self, kind: int, data: bytes, head: bytes, segment: int) -> tuple[bytes, bytes]:
+        """The data of an entry as the log holds them: their count, and the rest, which is not copied.
+
+        `head`: the fields before them, which are authenticated.
+        """
         number = next(self._counts).to_bytes(_COUNT_SIZE, "big")
         nonce, head = _nonce(number), segment.to_bytes(8, "big") + head
         if kind in ENCRYPTED_KINDS:
-            made: bytes = self._entries.encrypt(nonce, data, head)
-            return b"".join((made[:-_TAG_SIZE], number, made[-_TAG_SIZE:]))
-        return b"".join((data, number, self._entries.encrypt(nonce, b"", head + data)))
+            return number, self._entries.encrypt(nonce, data, head)
+        return number, data + self._entries.encrypt(nonce, b"", head + data)
 
     def decrypted(self, kind: int, stored: bytes, head: bytes, segment: int) -> bytes | None:
         """The data of an entry that the log holds as `stored`; None if they, or the head, are not genuine."""
         if len(stored) < ADDED_SIZE:
             return None
-        data, number, tag = stored[:-ADDED_SIZE], stored[-ADDED_SIZE:-_TAG_SIZE], stored[-_TAG_SIZE:]
-        nonce, head = _nonce(number), segment.to_bytes(8, "big") + head
+        nonce, head = _nonce(stored[:_COUNT_SIZE]), segment.to_bytes(8, "big") + head
         try:
             if kind in ENCRYPTED_KINDS:
-                return bytes(self._entries.decrypt(nonce, data + tag, head))
-            self._entries.decrypt(nonce, tag, head + data)
+                return bytes(self._entries.decrypt(nonce, memoryview(stored)[_COUNT_SIZE:], head))
+            data = stored[_COUNT_SIZE:-_TAG_SIZE]
+            self._entries.decrypt(nonce, stored[-_TAG_SIZE:], head + data)
         except self._invalid_tag:
             return None
         return data
@@ -111,7 +113,7 @@ def new_salt() -> bytes:
 def in_clear(kind: int, stored: bytes) -> bytes:
     """What can be read of an entry's data without the key: as many zeros as there were bytes, for encrypted kinds."""
     size = max(len(stored) - ADDED_SIZE, 0)
-    return bytes(size) if kind in ENCRYPTED_KINDS else stored[:size]
+    return bytes(size) if kind in ENCRYPTED_KINDS else stored[_COUNT_SIZE : _COUNT_SIZE + size]
 
 
 def _nonce(number: bytes) -> bytes:

@@ -254,9 +254,13 @@ def entry_head(
     seed: int = 0,
 ) -> bytes:
     """The bytes of an entry before its data. The data are written separately, without a copy."""
-    rest = entry_fields(kind, direction, connection, offset, mono_ns, spans, number)
-    crc = crc32c(data, crc32c(rest, seed))
-    return crc.to_bytes(4, "big") + (len(rest) + len(data)).to_bytes(4, "big") + rest
+    return head_of(entry_fields(kind, direction, connection, offset, mono_ns, spans, number), data, seed)
+
+
+def head_of(fields: bytes, data: bytes, seed: int) -> bytes:
+    """The bytes of an entry before its data, from `entry_fields` on; what stands behind those belongs to the data."""
+    crc = crc32c(data, crc32c(fields, seed))
+    return crc.to_bytes(4, "big") + (len(fields) + len(data)).to_bytes(4, "big") + fields
 
 
 def entry_fields(

@@ -161,20 +161,14 @@ class Log:
         if group and group[-1][KIND] == EntryKind.END:
             self._ended = True
             group = [*group[:-1], (*group[-1][:DATA], self._inventory.text(), ())]
-        if self._cipher is not None:
-            group = [self._encrypted(self._cipher, *each) for each in zip(group, numbers, strict=True)]
         buffers: Buffers = []
         for item, number in zip(group, numbers, strict=True):
-            buffers.append(spool.entry_head(*item, number, seed))
-            buffers.append(item[DATA])
+            if self._cipher is None:
+                buffers.append(spool.entry_head(*item, number, seed))
+                buffers.append(item[DATA])
+            else:
+                buffers += _encrypted(self._cipher, item, number, self.segment, seed)
         return buffers
-
-    def _encrypted(self, cipher: LogCipher, item: Item, number: int, segment: int | None = None) -> Item:
-        """An item with its data as an encrypted log holds them. `segment`: its number; None: the newest."""
-        kind, direction, connection, offset, mono_ns, data, spans = item
-        head = spool.entry_fields(kind, direction, connection, offset, mono_ns, spans, number)
-        stored = cipher.encrypted(kind, data, head, self.segment if segment is None else segment)
-        return kind, direction, connection, offset, mono_ns, stored, spans
 
     def _append_direct(self, direct_file: DirectFile) -> None:
         """Writes a part of the unfinished group with direct I/O; `resume` writes the rest."""
@@ -308,9 +302,10 @@ class Log:
         )
         encoded, seed = spool.encode_head(head)
         inventory: Item = (int(EntryKind.INVENTORY), 0, NO_CONNECTION, 0, mono_ns, self._inventory.text(), ())
-        if self._cipher is not None:
-            inventory = self._encrypted(self._cipher, inventory, 0, number)
-        encoded += spool.entry_head(*inventory, 0, seed) + inventory[DATA]
+        if self._cipher is None:
+            encoded += spool.entry_head(*inventory, 0, seed) + inventory[DATA]
+        else:
+            encoded += b"".join(_encrypted(self._cipher, inventory, 0, number, seed))
         # before the next segment is there: entries of a segment are lost only with all of the following ones
         self._sync_closed()
         descriptor = self._create(number, encoded)
@@ -343,6 +338,14 @@ class Log:
             os.close(descriptor)
             raise
         return descriptor
+
+
+def _encrypted(cipher: LogCipher, item: Item, number: int, segment: int, seed: int) -> tuple[bytes, bytes]:
+    """The head and the data of an entry of an encrypted log."""
+    kind, direction, connection, offset, mono_ns, data, spans = item
+    fields = spool.entry_fields(kind, direction, connection, offset, mono_ns, spans, number)
+    count, stored = cipher.encrypted(kind, data, fields, segment)
+    return spool.head_of(fields + count, stored, seed), stored
 
 
 class Writer:
