@@ -108,6 +108,7 @@ PLAIN = ""
 (READMES,) = re.findall(r"/pip install '\.\[(.*)\]' ", (PROJECT / "README.md").read_text())
 ENVIRONMENTS = {
     "analysis": {"analysis"},
+    "hash": {"hash"},
     "report": {"report"},
     "schemas": {"schemas"},
     "telemetry": {"telemetry"},
