@@ -94,7 +94,10 @@ class RecordFilter:
         `version`: None for one that nobody knows.
         """
         walk = None if self.rules.keeps_everything else self._walk(direction, key, version, number, awaits=awaits)
-        return None if walk is None else RecordSpans(walk.feed(frame), walk.unreadable_from)
+        if walk is None:
+            return None
+        spans = walk.feed(frame)
+        return RecordSpans(spans, walk.unreadable_from, self._counted(walk))
 
     def _walk(
         self, direction: Direction, key: int, version: int | None, number: int, *, awaits: bool

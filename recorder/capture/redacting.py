@@ -30,11 +30,12 @@ from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.merging import TABLES
 from recorder.capture.partitions import range_name
 from recorder.capture.reader import ALL, READING, CaptureFile, file_at, files, groups_between, row_groups
-from recorder.capture.record_filter import RecordFilter
+from recorder.capture.record_filter import RecordFilter, RecordSpans
 from recorder.capture.record_hashing import RecordHashing, hashing_of
 from recorder.capture.record_rules import RecordRules, RecordRuleSettings
 from recorder.capture.remote import place_at
 from recorder.capture.storage import TableFile, ignore_step, publish
+from recorder.capture.streams import counted_note
 from recorder.capture.topic_ids import TopicIds
 
 # cluster, id in hex, name
@@ -42,7 +43,7 @@ Told = tuple[str | None, str, str]
 
 _LENGTH = 4
 # the columns that rules change
-_CHANGED = (c.CLIENT_ID, c.FRAME, c.STORED, c.MASKED, c.OMITTED, c.DROPPED, c.RECORDS, c.BATCHES)
+_CHANGED = (c.NOTE, c.CLIENT_ID, c.FRAME, c.STORED, c.MASKED, c.OMITTED, c.DROPPED, c.RECORDS, c.BATCHES)
 
 
 class CannotRedact(Exception):
@@ -198,7 +199,7 @@ class _Frames:
         masked, omitted, dropped = (_pairs(row[name]) for name in (c.MASKED, c.OMITTED, c.DROPPED))
         kept = row[c.SIZE] - sum(length for _, length in omitted)
         frame = bytearray(row[c.FRAME])
-        spans, unreadable_from = _spans_of(self._filter_of(row), row)
+        spans, unreadable_from, counted = _spans_of(self._filter_of(row), row)
         dropped = _joined([*dropped, *((start, min(stop, kept) - start) for start, stop in spans if start < kept)])
         if unreadable_from is not None and unreadable_from < kept:
             omitted, kept = [(unreadable_from, row[c.SIZE] - unreadable_from)], unreadable_from
@@ -220,6 +221,7 @@ class _Frames:
                 dropped, kept = [], row[c.SIZE] - sum(length for _, length in omitted)
                 changed = {c.RECORDS: c.HASH, c.BATCHES: [told._asdict() for told in found.told or ()]}
         return changed | {
+            c.NOTE: row[c.NOTE] or (counted_note(counted) if counted else None),
             c.CLIENT_ID: client_id,
             c.FRAME: bytes(frame),
             c.STORED: kept,
@@ -237,18 +239,18 @@ class _Frames:
         return found
 
 
-def _spans_of(records: RecordFilter, row: Mapping[str, Any]) -> tuple[list[tuple[int, int]], int | None]:
-    """What the rules leave out of a row's frame: (start, stop) of spans, and from where on all; without the length."""
+def _spans_of(records: RecordFilter, row: Mapping[str, Any]) -> RecordSpans:
+    """What the rules leave out of a row's frame, in offsets without the length."""
     frame = bytes(_LENGTH) + row[c.FRAME]
     awaits = row[c.AWAITS] is not False
     found = records.of_whole(
         _direction(row), row[c.API_KEY], _version_of(row), row[c.EXCHANGE] or 0, frame, awaits=awaits
     )
     if found is None:
-        return [], None
+        return RecordSpans([], None, [])
     rest = found.unreadable_from
     spans = [(start - _LENGTH, stop - _LENGTH) for start, stop in found.spans]
-    return spans, None if rest is None else rest - _LENGTH
+    return RecordSpans(spans, None if rest is None else rest - _LENGTH, found.counted)
 
 
 def _direction(row: Mapping[str, Any]) -> Direction:
@@ -258,7 +260,8 @@ def _direction(row: Mapping[str, Any]) -> Direction:
 def _version_of(row: Mapping[str, Any]) -> int | None:
     """The version of a frame; None if nobody could read it."""
     note, key, version = row[c.NOTE], row[c.API_KEY], row[c.API_VERSION]
-    if version is None or (note is not None and not note.startswith(c.CUT)) or not apis.known(key, version):
+    is_opaque = note is not None and not note.startswith((c.CUT, c.COUNTED))
+    if version is None or is_opaque or not apis.known(key, version):
         return None
     return int(version)
 

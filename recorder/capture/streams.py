@@ -91,7 +91,7 @@ class Streams:
         if begins_left_out_frame and entry.offset >= side.offset:
             conn.left_out[direction].add(entry.offset)
         if counted:
-            conn.notes[direction].append((entry.offset, _counted_note(counted)))
+            conn.notes[direction].append((entry.offset, counted_note(counted)))
         seen = self._bytes_seen(conn, side, entry, length) if length else None
         if seen is not None:
             if length - seen > side.missing:
@@ -280,7 +280,7 @@ class Streams:
         )
 
 
-def _counted_note(counted: Sequence[Sequence[Any]]) -> str:
+def counted_note(counted: Sequence[Sequence[Any]]) -> str:
     """The note of a row of whose batches not even all heads are kept."""
     parts = [
         f"{topic}-{partition}: {batches} batches, {records} records, {size} bytes"

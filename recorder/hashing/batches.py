@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from proxy.wire import records
@@ -23,6 +24,7 @@ from proxy.wire.records import DEFAULT_LIMIT, Batch, Record, TimestampType
 from proxy.wire.records.batch import MAGIC_AT
 from proxy.wire.records.blank import HEADS
 from proxy.wire.records.kinds import LOG_APPEND_BIT
+from proxy.wire.records.walk import MAX_HEADS
 from recorder.hashing.hasher import HASH_SIZE, Hasher
 
 # what becomes of a batch
@@ -67,11 +69,12 @@ class Rewritten(NamedTuple):
 class FrameBudget:
     """How much the batches of one frame may unfold to, together: a bomb takes its own part, and no more.
 
-    Memory and work for one frame are limited by `size`, whatever the frame says.
+    Memory and work for one frame are limited by `size` and by the number of batches, whatever the frame says.
     """
 
-    def __init__(self, size: int = DEFAULT_BUDGET) -> None:
+    def __init__(self, size: int = DEFAULT_BUDGET, batches: int = MAX_HEADS) -> None:
         self.left = size
+        self.batches = batches
 
     def of_a_batch(self) -> Budget:
         """The budget of the next batch."""
@@ -94,7 +97,7 @@ def rewritten(data: bytes, hasher: Hasher | None, budget: FrameBudget, *, may_co
     at = 0
     found = records.batches(data)
     try:
-        for batch in found:
+        for batch in islice(found, budget.batches):
             at = batch.end
             _add(made, data, batch, hasher, budget, may_control)
     except WireError:
@@ -102,16 +105,18 @@ def rewritten(data: bytes, hasher: Hasher | None, budget: FrameBudget, *, may_co
         made.omit(len(data) - at)
     else:
         made.drop(data[at:])
+    budget.batches -= len(made.told)
     return Rewritten(b"".join(made.pieces), made.omitted, made.told)
 
 
-def told_of(data: bytes) -> list[Told]:
+def told_of(data: bytes, budget: FrameBudget) -> list[Told]:
     """What batches are that stay as they are, up to the first that can't be read."""
     found: list[Told] = []
     with suppress(WireError):
-        for batch in records.batches(data):
+        for batch in islice(records.batches(data), budget.batches):
             size = batch.end - batch.start
             found.append(Told(KEPT, batch.codec.value, size, _is_intact(data, batch), 1))
+    budget.batches -= len(found)
     return found
 
 

@@ -45,7 +45,8 @@ class RewrittenFrame(NamedTuple):
         masked: spans, in offsets of the rewritten frame with the bytes that are left out.
         dropped: the spans of batches that are left out, in the same offsets.
         omitted: the span of all that is left out behind the head of a frame that can't be read.
-        told: what each of its batches was, in the frame's order; None for a frame that can't be read.
+        told: what each of its batches was, in the frame's order; None for a frame that can't be read, and for one of
+            so many batches that the last of them were dropped.
     """
 
     data: bytes
@@ -132,7 +133,7 @@ def _edits(
     chooses: Chooses,
     hasher: Hasher,
     gone: _Gone,
-) -> tuple[list[_Edit], list[Told]]:
+) -> tuple[list[_Edit], list[Told] | None]:
     codec = None if version is None else catalog.codec(kind, api_key, version)
     if codec is None:
         raise WireError("an unknown version")
@@ -146,7 +147,7 @@ def _edits(
         if not holds_records:
             topic = value
         elif value and not is_gone and not chooses(topic):
-            told += told_of(bytes(value))
+            told += told_of(bytes(value), budget)
         elif value:
             new = rewritten(bytes(value), None if is_gone else hasher, budget, may_control=kind == "response")
             size = len(new.data) + sum(length for _, length in new.omitted)
@@ -156,7 +157,7 @@ def _edits(
                 _Edit(start, end, length + new.data, [(at + begin, count) for begin, count in new.omitted], at + size)
             )
             told += new.told
-    return edits, told
+    return edits, told if budget.batches else None
 
 
 class _Gone:
@@ -195,7 +196,9 @@ def _fields(fields: Iterable[Field], above: str = "") -> Iterator[tuple[str, Fie
         yield from _fields(field.fields, f"{above}{field.name}.")
 
 
-def _spliced(frame: bytes, edits: list[_Edit], told: list[Told], masked: Spans, dropped: Spans) -> RewrittenFrame:
+def _spliced(
+    frame: bytes, edits: list[_Edit], told: list[Told] | None, masked: Spans, dropped: Spans
+) -> RewrittenFrame:
     """The frame with its edits, which are in its order. Spans within an edit go with the bytes that it replaces."""
     gaps = iter([*dropped, (len(frame), 0)])
     gap = next(gaps)

@@ -91,8 +91,8 @@ class RecordWalk:
 
     # what the generators call
 
-    def topic(self, name: bytes | None, topic_id: bytes | None) -> bool:
-        """True if the record data of this topic is to be found; what follows is the topic's."""
+    def topic(self, name: bytes | None, topic_id: bytes | None) -> int:
+        """What of this topic's record data is to be found; what follows is the topic's."""
         self._topic = name, topic_id
         return self._of_topic(name, topic_id)
 

@@ -75,6 +75,7 @@ def test_what_holds_traffic_is_encrypted() -> None:
             "END",
             "INVENTORY",
             "CLUSTER",
+            "SETTINGS",
         )
     }
 

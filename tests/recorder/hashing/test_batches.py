@@ -225,6 +225,14 @@ def test_hashes_that_would_fill_the_memory_are_not_made() -> None:
     assert [told.rule for told in rewritten(many, HASHER, FrameBudget(5 << 20)).told] == [HASHED]
 
 
+def test_behind_so_many_batches_nothing_is_kept() -> None:
+    one = write_batch(SECRETS)
+    found = rewritten(one * 5, HASHER, FrameBudget(batches=3))
+    assert found.data == hashed(one).data * 3 + one[:61]
+    assert [told.rule for told in found.told] == [HASHED] * 3
+    assert SECRET not in rewritten(one * 5, HASHER, FrameBudget(batches=0)).data
+
+
 def test_bytes_that_are_no_batch_are_left_out_with_all_that_follows() -> None:
     usual = write_batch(SECRETS)
     strange = damaged(usual, 16, 9)
