@@ -68,8 +68,8 @@ ORIGIN_CONNECTION = "origin_connection"
 ORIGIN_EXCHANGE = "origin_exchange"
 
 # causes of gaps: the tap's queue was full, the recorder failed, a part of the log is missing or unreadable, the volume
-# was too full, the key of an encrypted log is gone; of a packet dump: bytes that it lacks, the beginning of a connection
-# that is older
+# was too full, the key of an encrypted log is gone; of a packet dump: bytes that it lacks, the beginning of an older
+# connection
 GAP_FULL = "queue_full"
 GAP_FAULT = "recorder_fault"
 GAP_DAMAGE = "spool_damaged"
