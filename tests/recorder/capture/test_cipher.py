@@ -76,6 +76,7 @@ def test_what_holds_traffic_is_encrypted() -> None:
             "INVENTORY",
             "CLUSTER",
             "SETTINGS",
+            "IMPORTED",
         )
     }
 
