@@ -1,10 +1,12 @@
-"""`python -m bench.dropping`: recording without records (`--records drop`) against recording whole, in one run.
+"""`python -m bench.dropping`: recording without records (`capture.records = "drop"`) against recording whole, in one
+run; likewise with the log encrypted (`capture.encrypt`), and with records hashed (`"hash"`).
 
-Two proxies record the same loads in turns, each with a compactor beside it; ratios are of one round, told as the median
-with their range.
+Four proxies record the same loads in turns, each with a compactor beside it; ratios are of one round, told as the
+median with their range.
 """
 
 import argparse
+import secrets
 import sys
 import tempfile
 from collections.abc import Callable
@@ -19,7 +21,10 @@ from bench.loads import LOADS, Load, Sample, Target
 from bench.processes import build, running
 
 DROPPING = "proxy, dropping records"
+ENCRYPTING = "proxy, log encrypted"
+HASHING = "proxy, hashing records"
 TARGETS = (Target(DROPPING, RECORDING, 0.9),)
+ENCRYPT = {"KAFKA_WIRETAP_CAPTURE__ENCRYPT": "true"}
 CHOSEN = ("burst", "produce", "produce-7", "fetch", "fetch-16")
 
 
@@ -38,11 +43,24 @@ def main(arguments: list[str] | None = None) -> int:
         ways = [
             stack.enter_context(proxy(upstream, folder, RECORDING, folder / "whole")),
             stack.enter_context(proxy(upstream, folder, DROPPING, folder / "dropped", "--records", "drop")),
+            stack.enter_context(proxy(upstream, folder, ENCRYPTING, folder / "encrypted", env=ENCRYPT)),
+            stack.enter_context(
+                proxy(
+                    upstream, folder, HASHING, folder / "hashed", "--records", "hash", "--hash-key", str(_key(folder))
+                )
+            ),
         ]
         for load in LOADS:
             if load.name in asked.only:
                 _compare(load, ways, partial(measure, programs, load, asked.seconds), asked.rounds)
     return 0
+
+
+def _key(folder: Path) -> Path:
+    key = folder / "hash.key"
+    key.touch(0o600)
+    key.write_bytes(secrets.token_bytes(32))
+    return key
 
 
 def _compare(load: Load, ways: list[Contender], measured: Callable[[Contender], Sample], rounds: int) -> None:

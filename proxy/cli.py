@@ -58,6 +58,7 @@ LAZY_COMMANDS = {
     "sql": ("recorder.commands", "Ask a capture in SQL, on Spark: its tables are views."),
     "stream": ("recorder.commands", "Write a capture's latency and errors by window, while it is recorded."),
     "prune": ("recorder.commands", "Remove the oldest hours of a capture."),
+    "redact": ("recorder.commands", "Copy a capture without its records, or with hashes in their place."),
     "replay": ("recorder.commands", "Play a capture against another cluster, and compare the answers."),
     "report": ("recorder.commands", "Write a capture's report: what is wrong, and how it went, as one page."),
     "wire": ("proxy.tools.commands", "Kafka's protocol: list its messages, show one, decode a frame, name an error."),

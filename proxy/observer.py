@@ -88,6 +88,10 @@ class Observer(Protocol):
     def counters(self) -> Mapping[str, float]:
         """Numbers for the metrics, by name; called in any thread."""
 
+    @property
+    def child_input(self) -> bytes:
+        """What each child process is given on its standard input; it may be secret."""
+
     def child_ended(self) -> None:
         """The observer's child process (the compactor) has ended; the proxy starts it again."""
 

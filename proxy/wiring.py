@@ -42,7 +42,9 @@ def recorder(settings: CaptureSettings | None, proxy: ProxySettings) -> tuple[Ob
         tap = open_tap(folder, replace(settings, cluster=cluster))
     except OSError as error:
         raise _not_a_capture(folder, error) from error
-    return tap, compactor_command(folder, tap.session, facts=settings.facts) if settings.compactor else None
+    if not settings.compactor:
+        return tap, None
+    return tap, compactor_command(folder, tap.session, facts=settings.facts, with_keys=settings.encrypts)
 
 
 def shipping(settings: CaptureSettings | None) -> Companion | None:

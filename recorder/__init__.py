@@ -1,6 +1,7 @@
 """The recorder of the traffic, and the readers of its captures.
 
     capture     the tap, the log that it writes, the compactor that turns the log into Parquet, the reader
+    hashing     records by their keyed hashes
     query       the filter language
     reading     a capture as Python values: `recorder.open`
     inspect     the contents of a capture, without Spark

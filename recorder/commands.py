@@ -26,6 +26,7 @@ from recorder.making_facts import facts
 from recorder.pcap.commands import import_dump
 from recorder.pruning import prune
 from recorder.ready import NoCapture, check_encodes, check_is_capture, troubles
+from recorder.redacting import redact
 from recorder.replay.commands import Reports, replay
 from recorder.report import files
 from recorder.reporting import report
@@ -146,6 +147,7 @@ COMMANDS: dict[str, click.Command] = {
     "import": import_dump,
     "inspect": inspect,
     "prune": prune,
+    "redact": redact,
     "replay": replay,
     "report": report,
     "ship": ship,

@@ -20,6 +20,7 @@ MODULES = {
     "export": (*_ANALYSIS, "cloudevents", "confluent_kafka"),
     "ship": ("boto3", "botocore"),
     "pcap": ("pcapng",),
+    "hash": ("cryptography",),
     "schemas": ("fastavro", "grpc_tools", "requests"),
     "demo": (*_ANALYSIS, *_REPORT, "confluent_kafka", "aiokafka"),
 }

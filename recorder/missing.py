@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from proxy.terminal import harmless
-from recorder.capture.frames import GAP_DAMAGE
+from recorder.capture.frames import LOST_FROM_LOG
 from recorder.terminal import Cell, Column, count, fitted, size
 
 # the settings of a sample
@@ -99,7 +99,7 @@ def missing_table(found: Missing, width: int) -> RenderableType:
 def _rows(found: Missing) -> Iterator[list[Cell]]:
     for gap in sorted(found.gaps, key=lambda gap: -gap.frames):
         unseen = f", {count(gap.connections, 'connection')} never seen" if gap.connections else ""
-        how = "lost from the log" if gap.cause == GAP_DAMAGE else "not recorded"
+        how = "lost from the log" if gap.cause in LOST_FROM_LOG else "not recorded"
         yield [f"{how}: {gap.cause}, {count(gap.gaps, 'gap')}{unseen}", "", count(gap.frames), size(gap.bytes)]
         yield from _lost(gap, [lost for lost in found.apis if lost.cause == gap.cause])
     if found.left_out:

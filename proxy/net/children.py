@@ -1,13 +1,15 @@
 """Keeps child processes running beside the proxy: the recorder's compactor, and what ships the capture.
 
 The child runs in a session of its own, so a Ctrl-C at the terminal does not end it. A proxy that ends leaves its child
-running.
+running. What the child must know and nobody else may is given to it on its standard input: arguments and environment
+can be read by others.
 """
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from logging import WARNING
 
@@ -34,19 +36,25 @@ class Companion:
     counters: Callable[[], Mapping[str, float]]
 
 
-async def look_after(command: Sequence[str], on_end: Callable[[], None]) -> None:
+async def look_after(command: Sequence[str], on_end: Callable[[], None], given: bytes = b"") -> None:
     """Keeps one process of `command` running. If cancelled, leaves that process running.
 
     Args:
         on_end: called whenever the process has ended or could not be started.
+        given: what each process reads on its standard input.
     """
     pause = FIRST_PAUSE
     while True:
         started = trio.current_time()
         try:
             process = await open_process(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+                command,
+                stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
             )
+            if process.stdin is not None:
+                await _give(process.stdin, given)
             ended = f"exit code {await process.wait()}"
         except OSError as error:
             ended = str(error)
@@ -56,3 +64,10 @@ async def look_after(command: Sequence[str], on_end: Callable[[], None]) -> None
         log(WARNING, "child process ended; starting it again", command=" ".join(command[:4]), reason=ended, pause=pause)
         await trio.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
+
+
+async def _give(stdin: trio.abc.SendStream, given: bytes) -> None:
+    """Writes it all, and closes. A process that ends meanwhile has its reason, which its exit code tells."""
+    async with stdin:
+        with suppress(trio.BrokenResourceError):
+            await stdin.send_all(given)

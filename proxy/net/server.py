@@ -338,7 +338,7 @@ class Proxy:
         """Starts the observer's child process, if there is one; a parent starts its workers instead."""
         if self._child is not None and self._observer is not None:
             # in the outer nursery: the child is kept running until all connections have ended
-            connections.start_soon(look_after, self._child, self._observer.child_ended)
+            connections.start_soon(look_after, self._child, self._observer.child_ended, self._observer.child_input)
 
     def _serve_admin(self) -> Server | None:
         address = self.settings.metrics

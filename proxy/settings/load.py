@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -262,9 +263,11 @@ def _wrong_keep(capture: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _wrong_rules(capture: Mapping[str, Any]) -> Iterator[Fault]:
-    """Faults of a rule `hash`: a key that is missing or that can't be used, and no compactor."""
+    """Faults of a rule `hash`: a key that is missing or that can't be used; of it and of encryption: what they need."""
     from recorder.capture.record_rules import RecordRuleSettings, hash_key_of
 
+    if capture.get("encrypt"):
+        yield from _unmet_needs(Setting("capture.encrypt", True, of_cluster=False), capture)
     rules = RecordRuleSettings(**{name: capture[name] for name in _RULES if name in capture})
     if not rules.hashed:
         return
@@ -276,8 +279,18 @@ def _wrong_rules(capture: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault((key, f" {error}"), "a file of 32 bytes at least that only its owner can read")
     if rules.hash_key is None:
         yield Fault((named, " needs a key"), Setting("capture.hash_key", "/etc/wiretap/hash.key", of_cluster=False))
+    if not capture.get("encrypt"):
+        yield from _unmet_needs(named, capture)
+
+
+def _unmet_needs(named: Setting, capture: Mapping[str, Any]) -> Iterator[Fault]:
+    """Faults where the log can't be encrypted, which the setting `named` asks for."""
+    from recorder.extras import pip_install
+
     if capture.get("compactor") is False:
         yield Fault((named, " needs a compactor"), Setting("capture.compactor", "true", of_cluster=False))
+    if find_spec("cryptography") is None:
+        yield Fault((named, " needs the package cryptography, which is not installed"), pip_install("hash"))
 
 
 def _wrong_ship(capture: Mapping[str, Any]) -> Iterator[Fault]:

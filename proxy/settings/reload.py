@@ -28,6 +28,8 @@ AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
 CAPTURE_AT_ONCE = frozenset(
     {(CAPTURE, name) for name in ("only", "bodies", "records", "topics", "share", "shares", "seed", "keep")}
 )
+# those of them that wait where a rule hashes, or did: then the log would have to be encrypted from there on
+RULES = frozenset({(CAPTURE, "records"), (CAPTURE, "topics")})
 # a cluster's tables by node id: a new node in them takes effect at once
 NODES, ADVERTISED = "nodes", "advertised"
 # why a changed key waits for the next start, for keys of TLS, of clusters, of the capture, and all others
@@ -57,8 +59,10 @@ def reloaded(current: LoadedSettings, new: LoadedSettings) -> ReloadOutcome:
     before = {entry.place: entry for entry in current.effective}
     after = {entry.place: entry for entry in new.effective}
     changed = [place for place in {**before, **after} if _has_changed(before.get(place), after.get(place))]
-    sections = _lasting_tls_sections(current, new)
-    applied = {place for place in changed if _changes_at_once(place, before, after) or _tls_section(place) in sections}
+    sections, choices = _lasting_tls_sections(current, new), _choices(current, new)
+    applied = {
+        place for place in changed if _changes_at_once(place, before, after, choices) or _tls_section(place) in sections
+    }
     new_clusters = {cluster.name: cluster for cluster in new.proxy.clusters}
     proxy = replace(
         current.proxy,
@@ -90,12 +94,15 @@ def _with_new_choices(current: LoadedSettings, new: LoadedSettings) -> CaptureSe
         return current.capture
     from recorder.capture.session import CaptureSettings
 
-    names = [field.name for place, field in keys_of(CaptureSettings).items() if _is_choice((CAPTURE, *place))]
+    choices = _choices(current, new)
+    names = [field.name for place, field in keys_of(CaptureSettings).items() if (CAPTURE, *place)[:2] in choices]
     return replace(current.capture, **{name: getattr(new.capture, name) for name in names})
 
 
-def _is_choice(place: KeyPath) -> bool:
-    return place[:2] in CAPTURE_AT_ONCE
+def _choices(current: LoadedSettings, new: LoadedSettings) -> frozenset[KeyPath]:
+    """The keys and tables of the capture that change at once."""
+    hashes = any(loaded.capture is not None and loaded.capture.hashed for loaded in (current, new))
+    return CAPTURE_AT_ONCE - RULES if hashes else CAPTURE_AT_ONCE
 
 
 def why_it_waits(place: KeyPath) -> str:
@@ -148,9 +155,12 @@ def _has_changed(before: EffectiveValue | None, after: EffectiveValue | None) ->
 
 
 def _changes_at_once(
-    place: KeyPath, before: dict[KeyPath, EffectiveValue], after: dict[KeyPath, EffectiveValue]
+    place: KeyPath,
+    before: dict[KeyPath, EffectiveValue],
+    after: dict[KeyPath, EffectiveValue],
+    choices: frozenset[KeyPath],
 ) -> bool:
-    if _is_choice(place):
+    if place[:2] in choices:
         # recording itself neither begins nor ends while the proxy runs
         return (CAPTURE, "folder") in before and (CAPTURE, "folder") in after
     is_node = len(place) == 4 and place[0] == CLUSTERS and place[2] in (NODES, ADVERTISED)

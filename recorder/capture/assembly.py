@@ -28,6 +28,7 @@ from proxy.conversation.routes import Routes
 from proxy.conversation.step import Verdict
 from proxy.wire.dialects import Dialect
 from recorder.capture import frames as c
+from recorder.capture.cipher import ENCRYPTED_KINDS
 from recorder.capture.closed_connections import MissedConnections, ReaderTotals
 from recorder.capture.connection_recorder import UNREADABLE
 from recorder.capture.connection_state import ConnectionState
@@ -36,8 +37,18 @@ from recorder.capture.events import Events
 from recorder.capture.gap import COUNTED
 from recorder.capture.inventory import ClosedTotals, Identities
 from recorder.capture.outcome import DIED, ENDED, IMPORTED
+from recorder.capture.record_hashing import RecordHashing
 from recorder.capture.rows import RowMaker, RowSink
-from recorder.capture.spool import MAX_OPEN, NO_CONNECTION, NUMBERS, SPOOL_FORMAT, Entry, EntryKind, size_of
+from recorder.capture.spool import (
+    MAX_OPEN,
+    NO_CONNECTION,
+    NUMBERS,
+    OF_STREAMS,
+    SPOOL_FORMAT,
+    Entry,
+    EntryKind,
+    size_of,
+)
 from recorder.capture.streams import Streams
 from recorder.capture.told_by_brokers import ToldByBrokers
 from recorder.capture.unknown_connections import UnknownConnections
@@ -62,11 +73,14 @@ class Assembly:
     The rows of one segment are a *range*: call `begin_range` before the first entry of each segment.
 
     Attributes:
+        lost_bytes: the bytes of streams in entries of which only the heads can be read (`lose_key`).
         invalid_bytes: the size of this segment's entries with a right checksum and impossible contents.
         torn_bytes: the size of the unreadable end of a log whose writer was killed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hashing: RecordHashing | None = None) -> None:
+        """`hashing`: what hashes records; None if no rule does."""
+        self._hashing = hashing
         self.routes: dict[Dialect, Routes] = {routes.dialect: routes for routes in (Routes(), Routes07())}
         # number of an open connection -> its state; `unknown` has the connections whose opening is lost
         self.connections: dict[int, ConnectionState] = {}
@@ -75,10 +89,10 @@ class Assembly:
         self.last_mono_ns = 0
         # `begun`: the session has its `started` event; `ended`: the log was closed in order
         self.begun = self.ended = False
-        self.invalid_bytes = self.torn_bytes = 0
+        self.invalid_bytes = self.torn_bytes = self.lost_bytes = 0
         self.rows: RowMaker
         self.events: Events
-        self._streams = Streams()
+        self._streams = Streams(hashing)
         self._reader_totals = ReaderTotals()
         self._identities = Identities()
         self._told = ToldByBrokers()
@@ -122,7 +136,8 @@ class Assembly:
         self.last_mono_ns = self.last_mono_ns or mono_ns
         if not self.begun:
             self.begun = True
-            self.events.session("started", mono_ns, {"spool_format": SPOOL_FORMAT})
+            key = {} if self._hashing is None else {c.HASH_KEY: self._hashing.fingerprint}
+            self.events.session("started", mono_ns, {"spool_format": SPOOL_FORMAT} | key)
 
     def feed(self, entry: Entry) -> None:
         """Takes the next entry of the log. An invalid entry is only counted, in `invalid_bytes`."""
@@ -167,6 +182,10 @@ class Assembly:
         """Notes that entries are missing after the last one. Entry numbers show which connections lack some."""
         self._streams.damaged_since_ns = self.last_mono_ns
 
+    def lose_key(self) -> None:
+        """Notes that the log's key is gone: from here on, of entries that hold traffic only the heads can be read."""
+        self._actions = {**self._actions, **dict.fromkeys(ENCRYPTED_KINDS, self._unreadable)}
+
     def forget(self) -> None:
         """Forgets all connections: the log up to here has become rows, but the state after these rows is lost."""
         self.connections.clear()
@@ -197,6 +216,18 @@ class Assembly:
             conn.break_off(c.GAP_DAMAGE, self.last_mono_ns)
 
     # a connection's bytes
+
+    def _unreadable(self, conn: ConnectionState, entry: Entry) -> None:
+        """Takes the head of an entry that can't be decrypted: the connection's record breaks off before its bytes."""
+        if entry.kind == EntryKind.CHECKPOINT:
+            return
+        conn.break_off(c.GAP_KEY, entry.mono_ns)
+        if conn.broken is not None and entry.kind == EntryKind.RESYNC:
+            # what would have been recorded again is lost as well
+            conn.broken["reason"] = c.GAP_KEY
+        if entry.kind in OF_STREAMS:
+            self.lost_bytes += len(entry.data)
+            conn.reach(entry.direction, entry.offset + len(entry.data))
 
     def _omitted(self, conn: ConnectionState, entry: Entry) -> None:
         fields = decoded(entry)
@@ -252,6 +283,7 @@ class Assembly:
         self.events.login(conn, entry.mono_ns, fields | {"by": c.BY_BROKER if entry.direction else c.BY_CLIENT})
 
     def _end_of_stream(self, conn: ConnectionState, entry: Entry) -> None:
+        conn.reach(entry.direction, entry.offset)
         self.events.half_closed(conn, entry.mono_ns, entry.direction)
 
     def _gap(self, conn: ConnectionState, entry: Entry) -> None:
@@ -404,6 +436,13 @@ class Assembly:
 
     def state(self, blob: bytearray) -> dict[str, Any]:
         """The state after this range as JSON values; bytes of unfinished frames are appended to `blob`."""
+        return self._state(lambda conn: conn.state(blob))
+
+    def state_in_clear(self) -> dict[str, Any]:
+        """As `state`, without a byte of traffic: all that is known where the key of an encrypted state is gone."""
+        return self._state(lambda conn: conn.state_in_clear(c.GAP_KEY, self.last_mono_ns))
+
+    def _state(self, state_of: Callable[[ConnectionState], dict[str, Any]]) -> dict[str, Any]:
         totals = self._reader_totals.totals
         # made one by one: a ConnectionState takes much more memory than an unknown connection
         connections = chain(self.connections.values(), map(self.unknown.state_of, self.unknown))
@@ -416,7 +455,8 @@ class Assembly:
             "closed": None if totals is None else asdict(totals),
             "clusters": self._identities.values(),
             **({} if self._in_force is None else {"in_force": self._in_force}),
-            "tracks": [conn.state(blob) for conn in connections],
+            "topics": [] if self._hashing is None else self._hashing.state(),
+            "tracks": [state_of(conn) for conn in connections],
         }
 
     def restore(self, state: dict[str, Any], blob: bytes | memoryview) -> None:
@@ -428,6 +468,8 @@ class Assembly:
         for known in state.get("clusters", ()):
             self._identities.add(known)
         self._in_force = state.get("in_force")
+        if self._hashing is not None:
+            self._hashing.restore(state.get("topics", ()))
         for saved in state["tracks"]:
             conn = ConnectionState.from_state(self.routes, saved, blob)
             if not self.unknown.add_if_unknown(conn):

@@ -8,6 +8,7 @@ binary column uses without a copy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recorder.capture import frames as c
+from recorder.hashing.batches import Told
 
 # bytes of frames in a row group, so that a reader's memory is bounded; a larger frame is a row group of its own
 MAX_BYTES = 64 * 1024 * 1024
@@ -135,6 +137,8 @@ class FrameRows:
         self._dropped: dict[int, Spans] = {}
         # bytes of dropped spans: a reader fills them
         self._dropped_bytes = 0
+        # what the batches of rows with hashed records were
+        self._batches: dict[int, Sequence[Told]] = {}
         self._notes: dict[int, str] = {}
         self._span_count = 0
 
@@ -153,11 +157,27 @@ class FrameRows:
         self.numbers[RowNumbers._fields.index(name) - NUMBERS_PER_ROW] = value
 
     def set_rare_values(
-        self, in_body: int, masked: Spans, omitted: Spans, note: str | None, dropped: Spans | None = None
+        self,
+        in_body: int,
+        masked: Spans,
+        omitted: Spans,
+        note: str | None,
+        dropped: Spans | None = None,
+        batches: Sequence[Told] | None = None,
     ) -> None:
-        """Adds the rare values of the newest row. `in_body`: how many bytes at the end of `body` are that row's."""
+        """Adds the rare values of the newest row.
+
+        Args:
+            in_body: how many bytes at the end of `body` are that row's.
+            batches: what its batches were before their records were hashed; None: they were not.
+        """
         row = len(self) - 1
-        self._span_count += len(masked) + len(omitted) + len(dropped or ())
+        self._span_count += len(masked) + len(omitted) + len(dropped or ()) + len(batches or ())
+        if batches is not None:
+            self._batches[row] = batches
+        if batches is not None:
+            # of hashed frames, all is there in another form: their sizes differ from that on the wire
+            self._in_body[row] = in_body
         if omitted or dropped:
             self._in_body[row] = self._stored[row] = in_body
         if omitted:
@@ -188,7 +208,10 @@ class FrameRows:
             c.MASKED: _sparse(self._masked, rows, schema.field(c.MASKED).type),
             c.OMITTED: _sparse(self._omitted, rows, schema.field(c.OMITTED).type),
             c.DROPPED: _sparse(self._dropped, rows, schema.field(c.DROPPED).type),
-            c.RECORDS: _sparse(dict.fromkeys(self._dropped, c.DROP), rows, pa.string()),
+            c.RECORDS: _sparse(
+                {**dict.fromkeys(self._dropped, c.DROP), **dict.fromkeys(self._batches, c.HASH)}, rows, pa.string()
+            ),
+            c.BATCHES: _told(self._batches, rows, schema.field(c.BATCHES).type),
             c.NOTE: _sparse(self._notes, rows, pa.string()),
             c.CLIENT_ID: _taken(self.shared.client_ids.values, _indices(number["client_id_index"]), pa.string()),
         }
@@ -287,6 +310,19 @@ def _sparse(rare: dict[int, Any], rows: int, arrow_type: Any) -> Any:
     if pa.types.is_list(arrow_type):
         return _spans(rare, rows, arrow_type)
     return pa.array([rare.get(row) for row in range(rows)], arrow_type)
+
+
+def _told(rare: dict[int, Sequence[Told]], rows: int, arrow_type: Any) -> Any:
+    """A column of what batches were, null in rows whose records are not hashed."""
+    if not rare:
+        return pa.nulls(rows, arrow_type)
+    told = [*chain.from_iterable(rare[row] for row in sorted(rare))]
+    columns = zip(*told, strict=True) if told else ([] for _ in arrow_type.value_type)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, arrow_type.value_type, strict=True)]
+    ends = pc.cumulative_sum(pa.array([0, *(len(rare.get(row, ())) for row in range(rows))], pa.int32()))
+    mask = pa.array([row not in rare for row in range(rows)])
+    structs = pa.StructArray.from_arrays(arrays, fields=list(arrow_type.value_type))
+    return pa.ListArray.from_arrays(ends, structs, type=arrow_type, mask=mask)
 
 
 def _spans(rare: dict[int, Spans], rows: int, arrow_type: Any) -> Any:

@@ -8,6 +8,9 @@ makes the same files. The steps of a range have a safe order:
     write the state       from which the next range starts; after a crash here, only the removal is done again
     remove the segment
 
+An encrypted log can only be compacted with its key. Where that is gone with both processes that knew it, each
+connection has a gap of the cause `key_lost`, exact to the byte: entries' heads tell what there was.
+
 A part of the log that is missing or unreadable becomes a row of `events`, with its size if that is known. Only the torn
 last write of a killed writer has no row of its own: its size is in the session's closing event. `assembly` finds out
 what each connection has lost.
@@ -24,15 +27,17 @@ from proxy.files import Folder
 from proxy.wire.errors import in_bytes
 from recorder.capture import session as sessions
 from recorder.capture.assembly import Assembly
+from recorder.capture.cipher import LogCipher
 from recorder.capture.lock import WRITER_LOCK, Lock, take_writer_lock
 from recorder.capture.progress import Progress, segments_with_state, state_name, write_progress
 from recorder.capture.ranges import RangeFiles
+from recorder.capture.record_hashing import RecordHashing
 from recorder.capture.resuming import Resuming
 from recorder.capture.retention import Keeper
 from recorder.capture.segments import SegmentReader, segment_name, segments
 from recorder.capture.spool import DamagedSegmentError
 from recorder.capture.status import Status, write_status
-from recorder.capture.storage import BeforeStep, ignore_step, publish, remove_unpublished
+from recorder.capture.storage import BeforeStep, ignore_step, publish, remove_unpublished, unpublish
 
 # how often the status file is renewed
 STATUS_SECONDS = 0.5
@@ -49,6 +54,8 @@ class Compaction:
             session that an earlier proxy has left. None: don't wait.
         facts_failed: the number of files whose facts could not be made, for the status.
         keeper: what was removed of the capture, for events and the status.
+        cipher: that of an encrypted log; None: the log is in clear, or its key is gone.
+        hashing: what hashes records; None if no rule does.
 
     Attributes:
         frames, bytes: the number of frames in published rows, and their bytes.
@@ -64,8 +71,11 @@ class Compaction:
         idle: Callable[[], None] | None = None,
         facts_failed: Callable[[], int] = int,
         keeper: Keeper | None = None,
+        cipher: LogCipher | None = None,
+        hashing: RecordHashing | None = None,
     ) -> None:
         self.folder = folder
+        self._cipher, self._hashing = cipher, hashing
         self.name = session.path.name
         self.frames = 0
         self.bytes = 0
@@ -86,11 +96,18 @@ class Compaction:
     def run(self) -> bool:
         """Compacts the log, and removes the session's folder at its end. Returns False if the session is still written.
 
-        With `idle`, waits for the end of a live session.
+        With `idle`, waits for the end of a live session. Without the key of an encrypted log, leaves it while it is
+        written: its proxy knows the key.
         """
-        progress, self._assembly, self._unread_segments = Resuming(self.folder, self._session).resume()
+        if self._lacks_key() and not self._writer_has_ended():
+            return False
+        resuming = Resuming(self.folder, self._session, self._cipher, self._hashing)
+        progress, self._assembly, self._unread_segments = resuming.resume()
         self.frames, self.bytes = progress.frames, progress.bytes
         remove_unpublished(self.folder, self.name)
+        if self._lacks_key():
+            # the state behind these rows was not written, and they can't be made again: their frames are in the gap
+            unpublish(self.folder, self.name, progress.segment)
         while not progress.finished:
             reader = self._next_readable(progress.segment)
             if reader is None:
@@ -141,6 +158,8 @@ class Compaction:
     def _begin(self, files: RangeFiles, reader: SegmentReader, before: Progress) -> None:
         """Begins a range, with the losses before its segment. The first range also gets the event `started`."""
         assembly, head = self._assembly, reader.head
+        if reader.lacks_key:
+            assembly.lose_key()
         assembly.begin_range(files, head.clock_ns)
         assembly.begin_segment(head.mono_ns)
         self._add_removals()
@@ -152,9 +171,17 @@ class Compaction:
     def _open(self, segment: int) -> SegmentReader | None:
         """The reader of a segment; None if the segment's head is damaged."""
         try:
-            return SegmentReader(self._session, segment)
+            return SegmentReader(self._session, segment, self._cipher)
         except DamagedSegmentError:
             return None
+
+    def _lacks_key(self) -> bool:
+        """True if the log is encrypted, and its key is not there."""
+        reader = None if self._cipher else self._next_readable(0)
+        if reader is None:
+            return False
+        reader.close()
+        return reader.lacks_key
 
     def _next_readable(self, segment: int) -> SegmentReader | None:
         """The reader of the first later segment whose head is whole; None if there is none."""
@@ -208,8 +235,11 @@ class Compaction:
         counts = self.frames + rows.frames, self.bytes + rows.bytes
         progress = Progress(segment, finished, files.cluster, *counts, log_bytes)
         self._before_step("state")
-        write_progress(self._session, progress, self._assembly)
+        write_progress(self._session, progress, self._assembly, self._cipher)
         self.frames, self.bytes = counts
+        if lost := self._assembly.lost_bytes:
+            self._assembly.lost_bytes = 0
+            self.lost_parts.append(f"{in_bytes(lost)} of traffic in segment {segment}, whose key is lost")
         self._remove_done(segment)
         self._report(published=True)
         return progress

@@ -27,10 +27,13 @@ from proxy.files import Folder
 from proxy.standard_error import queue_standard_error
 from proxy.terminal import harmless
 from recorder.capture import session as sessions
+from recorder.capture.cipher import LogCipher
 from recorder.capture.compaction import Compaction
 from recorder.capture.fact_child import FactChild
+from recorder.capture.handover import MOST_BYTES, Handover, decoded
 from recorder.capture.lock import Lock, take_compactor_lock
 from recorder.capture.progress import check_states
+from recorder.capture.record_hashing import hashing_of
 from recorder.capture.retention import Keeper
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.session import FolderError
@@ -93,8 +96,14 @@ def compact_session(
     say: Callable[[str], None] = ignore_step,
     facts_failed: Callable[[], int] = int,
     keeper: Keeper | None = None,
+    handover: Handover | None = None,
 ) -> Compacted:
-    """Compacts one session. `say`: called with words on how far it is. For the other functions see `Compaction`.
+    """Compacts one session.
+
+    Args:
+        say: called with words on how far it is.
+        handover: the keys and rules of an encrypted log; None: it is in clear, or they are gone.
+        For the others see `Compaction`.
 
     Raises, before anything is changed:
         FolderError: the capture can't be written, or its file system has no locks.
@@ -121,7 +130,16 @@ def compact_session(
             say(f"{compaction.frames} frames done, {len(segments(opened))} files of log left")
             before_step(name)
 
-        compaction = Compaction(folder, opened, before_step=step, idle=idle, facts_failed=facts_failed, keeper=keeper)
+        compaction = Compaction(
+            folder,
+            opened,
+            before_step=step,
+            idle=idle,
+            facts_failed=facts_failed,
+            keeper=keeper,
+            cipher=None if handover is None else LogCipher(handover.log_key),
+            hashing=None if handover is None else hashing_of(handover.rules, handover.hash_key),
+        )
         if keeper is not None:
             # a full volume may have room only once something has gone
             keeper.look()
@@ -270,11 +288,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--session", required=True, help="the session to compact")
     parser.add_argument("--follow", action="store_true", help="go on until the session has ended")
     parser.add_argument("--facts", action="store_true", help="make the facts of the frames, in a child")
+    parser.add_argument("--keys", action="store_true", help="read the session's keys from standard input")
     options = parser.parse_args(arguments)
     # Ctrl-C and SIGHUP are for the proxy; this process goes on to the end of the log
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
+    try:
+        handover = decoded(sys.stdin.buffer.read(MOST_BYTES)) if options.keys else None
+    except ValueError as error:
+        _print_line(str(error))
+        return 1
     facts = FactChild(options.folder, _print_line) if options.facts else None
     keeper = Keeper(options.folder, _print_line) if options.follow else None
     idle = idle_for(options.folder, options.session, facts, keeper) if options.follow else None
@@ -286,6 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             idle=idle,
             facts_failed=lambda: facts.failed if facts else 0,
             keeper=keeper,
+            handover=handover,
         )
     except (OSError, UnknownSpoolError) as error:
         _print_line(str(error))

@@ -31,7 +31,7 @@ class CompactorChild:
             with suppress(OSError):
                 subprocess.run(
                     self._command,
-                    stdin=subprocess.DEVNULL,
+                    input=self._tap.child_input,
                     stdout=subprocess.DEVNULL,
                     start_new_session=True,
                     check=False,

@@ -235,9 +235,21 @@ class ConnectionState:
         conversation = self.conversation
         if conversation is None:
             return
+        self.broken = self._broken(conversation, reason, since_ns)
+        self.reached = None
+        self.sequence += sum(self.lost_arriving)
+        self.lost_arriving = [0, 0]
+        self.conversation = None
+        self.parts = [None, None]
+        self._answerable.clear()
+        for spans in (*self.masks, *self.omissions, *self.dropped, *self.left_out, *self.notes):
+            spans.clear()
+
+    def _broken(self, conversation: Conversation, reason: str, since_ns: int) -> dict[str, Any]:
+        """Where the record breaks off if it does now (`BrokenJson`)."""
         open_request, next_exchange = conversation.requests_side.open_exchange, conversation.next_request_number
         whole = [_end_of_whole_frames(side) for side in (conversation.requests_side, conversation.responses_side)]
-        self.broken = {
+        return {
             "reason": reason,
             "since_ns": since_ns,
             "next_exchange": next_exchange,
@@ -248,14 +260,6 @@ class ConnectionState:
             "behind": sum(whole),
             "offsets": whole,
         }
-        self.reached = None
-        self.sequence += sum(self.lost_arriving)
-        self.lost_arriving = [0, 0]
-        self.conversation = None
-        self.parts = [None, None]
-        self._answerable.clear()
-        for spans in (*self.masks, *self.omissions, *self.dropped, *self.left_out, *self.notes):
-            spans.clear()
 
     def reach(self, direction: int, offset: int) -> None:
         """Notes a stream offset that was seen while the record is broken off: the furthest one is kept."""
@@ -322,6 +326,25 @@ class ConnectionState:
             "reached": self.reached,
             "late": self.lost_arriving,
         }
+
+    def state_in_clear(self, reason: str, since_ns: int) -> dict[str, Any]:
+        """As `state`, without a byte of traffic: that of a connection whose record breaks off after the last frame.
+
+        `reached` has the bytes of incomplete frames, so that they count as lost.
+        """
+        conversation = self.conversation
+        state = self.state(bytearray())
+        if conversation is not None:
+            sides = conversation.requests_side, conversation.responses_side
+            state |= {
+                "talk": None,
+                "broken": self._broken(conversation, reason, since_ns),
+                "sequence": self.sequence + sum(self.lost_arriving),
+                "reached": [side.offset + len(side.held) for side in sides],
+                "late": [0, 0],
+            }
+        nothing: dict[str, Any] = {name: [[], []] for name in ("masks", "omissions", "dropped", "left_out", "notes")}
+        return state | nothing | {"unwanted": [], "clients": [], "parts": [None, None]}
 
     @classmethod
     def from_state(

@@ -329,6 +329,7 @@ class SavedConnectionState(TypedDict):
 class SavedAssembly(TypedDict):
     """All connections of a session (`tracks`), as `Assembly.state` saves them.
 
+    `topics`: of a session whose rules keep some topics' records and hash others': cluster, id in hex, name.
     `clock_ns`: wall clock minus monotonic clock; `since_ns`: `Streams.damaged_since_ns`; `closed`: `ReaderTotals`.
     """
 
@@ -340,6 +341,7 @@ class SavedAssembly(TypedDict):
     closed: TotalsJson | None
     clusters: NotRequired[list[ClusterJson]]
     in_force: NotRequired[SettingsJson]
+    topics: NotRequired[list[tuple[Known | None, Annotated[str, Meta(pattern="^([0-9a-f]{2}){16}$")], Known]]]
     tracks: Annotated[list[SavedConnectionState], Meta(max_length=MAX_OPEN)]
 
 
@@ -355,10 +357,11 @@ class SavedProgress(TypedDict):
 
 
 class SavedSession(TypedDict):
-    """The JSON of a state file."""
+    """The JSON of a state file. `salt`: in that of an encrypted log, in hex; the JSON is then the state in clear."""
 
     progress: SavedProgress
     assembly: SavedAssembly
+    salt: NotRequired[Annotated[str, Meta(pattern="^([0-9a-f]{2}){32}$")]]
 
 
 class NodeJson(TypedDict):

@@ -98,6 +98,10 @@ class Events:
             lost = lost_by_api(account, broken, frames)
             if not account.get("counted", True):
                 frames = None
+        size = max(end - broken["behind"], 0) if end is not None and is_known else None
+        if broken["reason"] == c.GAP_KEY and not frames and size == 0:
+            # nothing came before the key was lost that had not become rows
+            return
         self._add(
             c.EVENT_GAP,
             conn,
@@ -105,7 +109,7 @@ class Events:
             {"until_mono_ns": mono_ns, "lost": lost},
             cause=broken["reason"],
             frames=frames,
-            size=max(end - broken["behind"], 0) if end is not None and is_known else None,
+            size=size,
         )
 
     def connections_lost(self, mono_ns: int, cause: str, missed: MissedConnections, ended: Sequence[int] = ()) -> None:

@@ -51,6 +51,7 @@ MASKED = "masked"
 OMITTED = "omitted"
 DROPPED = "dropped"
 RECORDS = "records"
+BATCHES = "batches"
 REQUEST_SIZE = "request_size"
 LATENCY_NS = "latency_ns"
 QUEUED_NS = "queued_ns"
@@ -67,13 +68,17 @@ ORIGIN_CONNECTION = "origin_connection"
 ORIGIN_EXCHANGE = "origin_exchange"
 
 # causes of gaps: the tap's queue was full, the recorder failed, a part of the log is missing or unreadable, the volume
-# was too full; of a packet dump: bytes that it lacks, the beginning of a connection that is older
+# was too full, the key of an encrypted log is gone; of a packet dump: bytes that it lacks, the beginning of an older
+# connection
 GAP_FULL = "queue_full"
 GAP_FAULT = "recorder_fault"
 GAP_DAMAGE = "spool_damaged"
 GAP_KEEP = "keep"
 GAP_NOT_CAPTURED = "not_captured"
 GAP_BEFORE_DUMP = "before_dump"
+GAP_KEY = "key_lost"
+# the causes of gaps of which the log had the frames
+LOST_FROM_LOG = (GAP_DAMAGE, GAP_KEY)
 
 # the largest count of frames or bytes in a log entry and in an event's detail: sums of them are still an int64
 MAX_COUNTED = 1 << 56
@@ -89,8 +94,9 @@ RESPONSE = "response"
 TOKEN = "token"
 UNFRAMED = "bytes"
 
-# values of `records`: the rule by which something of the records is not kept; null: all is
+# values of `records`: the rule by which something of the records is not kept as it was; null: all is
 DROP = "drop"
+HASH = "hash"
 
 # values of `made_by`
 BY_CLIENT = "client"
@@ -127,6 +133,9 @@ SETTINGS = "settings"
 VERSIONS = "versions"
 CHANGED = "changed"
 
+# the key of the detail of a session's beginning that holds the fingerprint of the key of hashes
+HASH_KEY = "hash_key"
+
 # keys of the detail of EVENT_CLUSTER, each with a list: the cluster's id (ids, if another cluster took its place), and
 # the addresses of its brokers and of the recording's listeners, as named and as resolved
 CLUSTER_IDS = "ids"
@@ -136,7 +145,8 @@ LISTENERS = "listeners"
 NODES = "nodes"
 FEATURES = "features"
 
-# (column, type). A value of `spans` is a list of (start, length), in offsets of the frame as it arrived
+# (column, type). A value of `spans` is a list of (start, length), in offsets of the frame as it arrived; where records
+# are hashed, of the frame as it is kept. A value of `batches` is a list of what each batch was before (`hashing.Told`)
 FRAME_COLUMNS: tuple[tuple[str, str], ...] = (
     (SESSION, "string"),
     (CLUSTER, "string"),
@@ -167,6 +177,7 @@ FRAME_COLUMNS: tuple[tuple[str, str], ...] = (
     (OMITTED, "spans"),
     (DROPPED, "spans"),
     (RECORDS, "string"),
+    (BATCHES, "batches"),
     (REQUEST_SIZE, "int32"),
     (LATENCY_NS, "int64"),
     (QUEUED_NS, "int64"),
@@ -202,7 +213,7 @@ ORIGIN_COLUMNS: tuple[tuple[str, str], ...] = (
 Upgrade = Callable[[Any], Any]
 UPGRADES: Mapping[int, Upgrade] = {1: lambda table: table, 2: lambda table: _with_nothing_dropped(table)}
 # columns of frames that older formats lack -> the first format that has them
-COLUMNS_SINCE: Mapping[str, int] = {DROPPED: 3, RECORDS: 3}
+COLUMNS_SINCE: Mapping[str, int] = {DROPPED: 3, RECORDS: 3, BATCHES: 3}
 
 
 class Origin(NamedTuple):
@@ -291,6 +302,17 @@ def _schema(columns: tuple[tuple[str, str], ...]) -> Any:
         "bool": pa.bool_(),
         "binary": pa.binary(),
         "timestamp": pa.timestamp("us", tz="UTC"),
+        "batches": pa.list_(
+            pa.struct(
+                [
+                    pa.field("rule", pa.string()),
+                    pa.field("codec", pa.string()),
+                    pa.field("size", pa.int32()),
+                    pa.field("is_intact", pa.bool_()),
+                    pa.field("batches", pa.int32()),
+                ]
+            )
+        ),
         "spans": pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("length", pa.int32())])),
     }
     fields = [pa.field(name, types[kind]) for name, kind in columns]

@@ -26,7 +26,7 @@ from recorder.capture.progress import read_state, segments_with_state
 from recorder.capture.reader import CaptureFile, Listing, listed
 from recorder.capture.row_group import with_whole_frames
 from recorder.capture.segments import SegmentReader, segment_name, segments
-from recorder.capture.spool import DamagedSegmentError
+from recorder.capture.spool import DamagedSegmentError, UnknownSpoolError
 
 # segments that are held open at most. An open segment takes its room on the disk, although it was removed
 MAX_OPEN = 4
@@ -160,12 +160,19 @@ class LogTail:
         for number in numbers:
             if number not in self._open and number not in self._unreadable and len(self._open) < MAX_OPEN:
                 try:
-                    self._open[number] = SegmentReader(self._session, number)
+                    self._open[number] = self._opened(number)
                 except DamagedSegmentError:
                     self._unreadable.add(number)
                 except FileNotFoundError:
                     continue
         return sorted({*numbers, *self._open})
+
+    def _opened(self, number: int) -> SegmentReader:
+        reader = SegmentReader(self._session, number)
+        if reader.lacks_key:
+            reader.close()
+            raise UnknownSpoolError("it is encrypted, and only the proxy and its compactor have the key")
+        return reader
 
     def _skip_to(self, number: int) -> Portion:
         """What published files have of the segments before this one: they are gone, or can't be read."""

@@ -4,7 +4,9 @@ Used by `compaction`, `compactor` and `resuming`.
 
     STATE_MAGIC, format (uint16), length of the JSON (uint32), JSON, bytes of incomplete frames, CRC-32C of all before
 
-The format is the log's.
+The format is the log's. Of an encrypted log, the JSON is a state in clear, which holds no byte of traffic, and the
+bytes are the whole state, encrypted (`cipher`). Without the key, the one in clear is read: connections go on from it
+with a gap.
 
 A file is written whole or not at all. Compaction resumes from the newest one that is whole and consistent with segments
 and rows (`resuming`). If there is none, the state of the connections that were open is lost.
@@ -17,6 +19,7 @@ import re
 import struct
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from crc32c import crc32c
@@ -24,6 +27,7 @@ from msgspec.json import Decoder
 
 from proxy.files import Folder
 from recorder.capture.assembly import Assembly
+from recorder.capture.cipher import LogCipher, new_salt
 from recorder.capture.entry_json import InvalidEntryError, SavedSession, decode_checked
 from recorder.capture.segments import NUMBER, numbered
 from recorder.capture.spool import SPOOL_FORMAT, short_name, unknown_format
@@ -74,23 +78,38 @@ def segments_with_state(session: Folder) -> list[int]:
     return numbered(session, _NAME)
 
 
-def write_progress(session: Folder, progress: Progress, assembly: Assembly) -> None:
-    """Writes and syncs the state file of `progress.segment`. Raises OSError."""
+def write_progress(session: Folder, progress: Progress, assembly: Assembly, cipher: LogCipher | None = None) -> None:
+    """Writes and syncs the state file of `progress.segment`. `cipher`: that of an encrypted log. Raises OSError."""
     blob = bytearray()
-    text = json.dumps({"progress": asdict(progress), "assembly": assembly.state(blob)}).encode()
+    content = _content({"progress": asdict(progress), "assembly": assembly.state(blob)}, blob)
+    if cipher is not None:
+        salt = new_salt()
+        clear = {"progress": asdict(progress), "assembly": assembly.state_in_clear(), "salt": salt.hex()}
+        content = _content(clear, cipher.encrypted_state(content, _text(clear), salt))
+    session.replace(state_name(progress.segment), content)
+
+
+def _content(state: State, blob: bytes | bytearray) -> bytes:
+    text = _text(state)
     content = _HEAD.pack(STATE_MAGIC, SPOOL_FORMAT, len(text)) + text + blob
-    session.replace(state_name(progress.segment), content + crc32c(content).to_bytes(4, "big"))
+    return content + crc32c(content).to_bytes(_CRC, "big")
 
 
-def read_state(session: Folder, segment: int, assembly: Assembly) -> Progress:
+def _text(state: State) -> bytes:
+    return json.dumps(state).encode()
+
+
+def read_state(session: Folder, segment: int, assembly: Assembly, cipher: LogCipher | None = None) -> Progress:
     """Reads the state file of a segment. Restores `assembly`, and returns the progress.
+
+    `cipher`: that of an encrypted log; None: not known.
 
     Raises:
         InvalidEntryError: the state is damaged, or that of another segment. The assembly must not be used any more.
         UnknownSpoolError: the state is of another format.
         OSError: the file can't be read.
     """
-    state_json, blob = _read(session, segment)
+    state_json, blob = _read(session, segment, cipher)
     try:
         assembly.restore(state_json["assembly"], blob)
     except ValueError as error:
@@ -106,24 +125,50 @@ def check_states(session: Folder) -> None:
             _read(session, number)
 
 
-def _read(session: Folder, segment: int) -> tuple[State, memoryview]:
-    size = session.size(state_name(segment))
-    if not _HEAD.size + _CRC <= size <= MAX_STATE:
-        raise InvalidEntryError("too short or too long for a state")
-    magic, number, length = _HEAD.unpack(session.read(state_name(segment), _HEAD.size))
-    if magic != STATE_MAGIC or not 0 < length <= MAX_JSON:
-        raise InvalidEntryError("not a state file")
-    content = memoryview(session.read(state_name(segment), size))
-    body, crc = content[:-_CRC], content[-_CRC:]
-    if crc32c(body).to_bytes(_CRC, "big") != crc:
-        raise InvalidEntryError("the state is torn")
-    if number != SPOOL_FORMAT:
-        raise unknown_format(f"{session.path / state_name(segment)}: state", number)
-    state_json: State = decode_checked(_STATE_DECODER, bytes(body[_HEAD.size : _HEAD.size + length]))
+def _read(session: Folder, segment: int, cipher: LogCipher | None = None) -> tuple[State, memoryview]:
+    name = state_name(segment)
+    size = session.size(name)
+    if size > MAX_STATE:
+        raise InvalidEntryError("too long for a state")
+    # a file of another kind is not read whole
+    _length(session.read(name, _HEAD.size))
+    text, blob = _parts(session.read(name, size), session.path / name)
+    state_json: State = decode_checked(_STATE_DECODER, text)
+    if "salt" in state_json:
+        if cipher is None:
+            blob = memoryview(b"")
+        else:
+            whole = cipher.decrypted_state(bytes(blob), text, bytes.fromhex(state_json["salt"]))
+            if whole is None:
+                raise InvalidEntryError("the state is not what its key has made")
+            text, blob = _parts(whole, session.path / name)
+            state_json = decode_checked(_STATE_DECODER, text)
     if state_json["progress"]["segment"] != segment:
         raise InvalidEntryError("the state of another segment")
-    blob = body[_HEAD.size + length :]
     parts = (part for saved in state_json["assembly"]["tracks"] for part in saved["parts"] if part is not None)
     if sum(size for _, size in parts) > len(blob):
         raise InvalidEntryError("unfinished frames of more bytes than there are")
     return state_json, blob
+
+
+def _length(content: bytes | memoryview) -> tuple[int, int]:
+    """The format of a state, and the length of its JSON. Raises InvalidEntryError."""
+    if len(content) < _HEAD.size:
+        raise InvalidEntryError("too short for a state")
+    magic, number, length = _HEAD.unpack_from(content)
+    if magic != STATE_MAGIC or not 0 < length <= MAX_JSON:
+        raise InvalidEntryError("not a state file")
+    return number, length
+
+
+def _parts(content: bytes, path: Path) -> tuple[bytes, memoryview]:
+    """The JSON and the further bytes of a state. Raises InvalidEntryError, UnknownSpoolError."""
+    number, length = _length(content)
+    if len(content) < _HEAD.size + _CRC:
+        raise InvalidEntryError("too short for a state")
+    body, crc = memoryview(content)[:-_CRC], content[-_CRC:]
+    if crc32c(body).to_bytes(_CRC, "big") != crc:
+        raise InvalidEntryError("the state is torn")
+    if number != SPOOL_FORMAT:
+        raise unknown_format(f"{path}: state", number)
+    return bytes(body[_HEAD.size : _HEAD.size + length]), body[_HEAD.size + length :]

@@ -16,6 +16,7 @@ from proxy.conversation.exchange import Direction, Exchange, FrameKind
 from proxy.conversation.step import Step
 from proxy.wire import catalog
 from proxy.wire.apis import MessageKind
+from proxy.wire.compile.record_finder import ALL, NOTHING, TEXTS
 from proxy.wire.kafka07 import RequestType
 from proxy.wire.kafka07 import record_data as of_07
 from proxy.wire.primitives import uuid_text
@@ -26,6 +27,8 @@ from recorder.capture.topic_ids import TopicIds
 
 # bytes at a frame's beginning that hold no record data: from its length to its correlation id, both included
 _HEADS = {Direction.REQUEST: 12, Direction.RESPONSE: 8}
+# batches that are hashed pass: the compactor rewrites them
+_LEFT_OUT = {RecordRule.KEEP: NOTHING, RecordRule.HASH: TEXTS, RecordRule.DROP: ALL}
 _KINDS: dict[Direction, MessageKind] = {Direction.REQUEST: "request", Direction.RESPONSE: "response"}
 # requests of 0.7 in flight whose topics are remembered, and the topics of each: the answers name none
 _MOST_REQUESTS, _MOST_TOPICS, _LONGEST_TOPIC = 1000, 1000, 250
@@ -62,7 +65,7 @@ class RecordFilter:
 
     def looks_into(self, direction: Direction, exchange: Exchange) -> bool:
         """True if rules may leave anything out of such a frame, or learn from it."""
-        return self._is_kafka07 or _find(direction, exchange) is not None
+        return self._is_kafka07 or _find(direction, exchange.api_key, _version_of(exchange)) is not None
 
     def left_out(self, direction: Direction, step: Step, frame: FrameSpan) -> RecordSpans | None:
         """What the rules leave out of the frame's bytes in a step; None: nothing. Call it for each frame, in order."""
@@ -81,10 +84,30 @@ class RecordFilter:
         if exchange is None or kind not in (FrameKind.REQUEST, FrameKind.RESPONSE) or self.rules.keeps_everything:
             # tokens and frames without a readable head are masked
             return None
-        find = self._find_07(direction, exchange) if self._is_kafka07 else _find(direction, exchange)
+        return self._walk(direction, exchange.api_key, _version_of(exchange), exchange.number, awaits=exchange.awaits)
+
+    def of_whole(
+        self, direction: Direction, key: int, version: int | None, number: int, frame: bytes, *, awaits: bool
+    ) -> RecordSpans | None:
+        """As `left_out`, of a frame that is there, its length included. `number`: of its exchange.
+
+        `version`: None for one that nobody knows.
+        """
+        walk = None if self.rules.keeps_everything else self._walk(direction, key, version, number, awaits=awaits)
+        if walk is None:
+            return None
+        spans = walk.feed(frame)
+        return RecordSpans(spans, walk.unreadable_from, self._counted(walk))
+
+    def _walk(
+        self, direction: Direction, key: int, version: int | None, number: int, *, awaits: bool
+    ) -> RecordWalk | None:
+        find = (
+            self._find_07(direction, key, number, awaits=awaits) if self._is_kafka07 else _find(direction, key, version)
+        )
         if find is None:
             return None
-        topic: Callable[[bytes | None, bytes | None], bool] = partial(self._topic, bool(direction))
+        topic: Callable[[bytes | None, bytes | None], int] = partial(self._topic, bool(direction))
         head = of_07.HEAD if self._is_kafka07 else _HEADS[direction]
         return RecordWalk(find, topic, head=head, by_broker=bool(direction))
 
@@ -95,28 +118,28 @@ class RecordFilter:
             found.append((_text(raw) or by_id or "?", partition, batches, records, size))
         return found
 
-    def _topic(self, is_told: bool, raw: bytes | None, topic_id: bytes | None) -> bool:
-        """True if the rule of a topic is not KEEP. `is_told`: an answer tells of the topic."""
+    def _topic(self, is_told: bool, raw: bytes | None, topic_id: bytes | None) -> int:
+        """What is left out of a topic's records. `is_told`: an answer tells of the topic."""
         name = _text(raw)
         if topic_id is not None:
             if name is None:
                 name = self._topic_ids.name(topic_id)
             elif is_told:
                 self._topic_ids.learn(topic_id, name)
-        return self.rules.of(name) is not RecordRule.KEEP
+        return _LEFT_OUT[self.rules.of(name)]
 
-    def _find_07(self, direction: Direction, exchange: Exchange) -> Find | None:
-        if not 0 <= exchange.api_key <= RequestType.OFFSETS:
+    def _find_07(self, direction: Direction, key: int, number: int, *, awaits: bool) -> Find | None:
+        if not 0 <= key <= RequestType.OFFSETS:
             return nothing_known(of_07.HEAD)
-        request_type = RequestType(exchange.api_key)
+        request_type = RequestType(key)
         if direction is Direction.RESPONSE:
-            while self._asked and self._asked[0][0] < exchange.number:
+            while self._asked and self._asked[0][0] < number:
                 self._asked.popleft()
-            topics = self._asked[0][1] if self._asked and self._asked[0][0] == exchange.number else []
+            topics = self._asked[0][1] if self._asked and self._asked[0][0] == number else []
             return of_07.find_in_response(request_type, topics)
         topics = []
-        if exchange.awaits:
-            self._asked.append((exchange.number, topics))
+        if awaits:
+            self._asked.append((number, topics))
 
         def asked(topic: bytes) -> None:
             if len(topics) < _MOST_TOPICS:
@@ -125,11 +148,14 @@ class RecordFilter:
         return of_07.find_in_request(request_type, asked)
 
 
-def _find(direction: Direction, exchange: Exchange) -> Find | None:
+def _version_of(exchange: Exchange) -> int | None:
+    """The version of an exchange; None if nobody can read its frames."""
+    return exchange.api_version if exchange.opaque is None and exchange.route.known else None
+
+
+def _find(direction: Direction, key: int, version: int | None) -> Find | None:
     """What walks through a frame; None: it has no record data, and tells no ids of topics."""
-    if exchange.opaque is not None or exchange.api_version is None or not exchange.route.known:
-        return _UNKNOWN[direction]
-    return _find_known(direction, exchange.api_key, exchange.api_version)
+    return _UNKNOWN[direction] if version is None else _find_known(direction, key, version)
 
 
 _UNKNOWN = {direction: nothing_known(head) for direction, head in _HEADS.items()}

@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 from proxy.files import Folder
 from recorder.capture.assembly import Assembly
+from recorder.capture.cipher import LogCipher
 from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.progress import Progress, read_state, segments_with_state
 from recorder.capture.published import has_ended, published_segments
+from recorder.capture.record_hashing import RecordHashing
 from recorder.capture.segments import SegmentReader, segments
 from recorder.capture.spool import DamagedSegmentError
 
@@ -29,10 +31,20 @@ class Resumed(NamedTuple):
 
 
 class Resuming:
-    """The state files, segments and published ranges of one session, listed once."""
+    """The state files, segments and published ranges of one session, listed once. `cipher`: of an encrypted log.
 
-    def __init__(self, folder: Path, session: Folder) -> None:
+    `hashing`: what hashes records; None if no rule does.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        session: Folder,
+        cipher: LogCipher | None = None,
+        hashing: RecordHashing | None = None,
+    ) -> None:
         self._folder = folder
+        self._cipher, self._hashing = cipher, hashing
         self._session = session
         self._states = segments_with_state(session)
         self._segments = segments(session)
@@ -46,9 +58,9 @@ class Resuming:
             OSError: a file can't be read.
         """
         for number in reversed(self._states):
-            assembly = Assembly()
+            assembly = Assembly(self._hashing)
             try:
-                progress = read_state(self._session, number, assembly)
+                progress = read_state(self._session, number, assembly, self._cipher)
             except InvalidEntryError:
                 continue
             if self._is_consistent(progress):
@@ -87,7 +99,7 @@ class Resuming:
         """
         if not self._segments and has_ended(self._folder, self._session.path.name):
             return Resumed(Progress(max(self._published), finished=True, log_bytes=None), Assembly(), [])
-        number, assembly = self._last_complete(), Assembly()
+        number, assembly = self._last_complete(), Assembly(self._hashing)
         if not number:
             return Resumed(Progress(), assembly, [])
         assembly.forget()

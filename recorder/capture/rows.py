@@ -6,9 +6,9 @@ nothing masked, no note. `RowMaker.add_frame` takes any frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from proxy.conversation.exchange import Exchange, FrameKind, timings
 from proxy.wire import keys
@@ -19,6 +19,7 @@ from recorder.capture import frames as c
 from recorder.capture.columns import EventRows, FrameRows, FrameType, SharedDictionaries, Spans
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.frame_spans import FrameSpan
+from recorder.hashing.batches import Told
 
 # the bit above `api_and_version` (32 bits) that marks responses in the keys of `_frame_types`
 _RESPONSE = 1 << 32
@@ -34,6 +35,13 @@ RECORD_APIS = frozenset(
 )
 # the most entries of `_frame_types`: peers may send any API and version
 MAX_FRAME_TYPES = 4096
+
+
+class Hashed(NamedTuple):
+    """A frame as it arrived, whose records are hashed: its size, and what its batches were."""
+
+    size: int
+    batches: Sequence[Told]
 
 
 class RowSink(Protocol):
@@ -189,6 +197,7 @@ class RowMaker:
         omitted: Spans,
         note: str | None,
         dropped: Spans | None = None,
+        hashed: Hashed | None = None,
     ) -> None:
         """Adds a row for any frame.
 
@@ -196,6 +205,8 @@ class RowMaker:
             frame: its bytes, without the length field and without omitted and dropped bytes.
             first_ns: when its first byte arrived; used for frames without an exchange.
             omitted, dropped: the spans of the frame, as it arrived, that `frame` lacks.
+            hashed: for a frame with hashed records, what it was as it arrived. All spans are then those of the frame
+                as it is kept.
         """
         filled = len(frame) + sum(length for _, length in dropped or ())
         size = filled + sum(length for _, length in omitted)
@@ -216,7 +227,11 @@ class RowMaker:
                 group.body += memoryview(frame)[CLIENT_ID_SIZE_AT:]
             else:
                 self._add_requests(conn, frame, alone, mono_ns, group)
-        group.set_rare_values(len(frame), masked, omitted, note, dropped)
+        batches = None
+        if hashed is not None:
+            size, batches = hashed
+            group.correct_newest("size", size)
+        group.set_rare_values(len(frame), masked, omitted, note, dropped, batches)
         self.frames += 1
         self.bytes += size
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from proxy.files import Folder
 from recorder.capture import spool
+from recorder.capture.cipher import LogCipher, in_clear
 from recorder.capture.direct_io import BUFFER, MIN_DIRECT_BYTES, DirectFile, is_cached
 from recorder.capture.spool import Entry, EntryKind, SegmentStart, UnknownSpoolError
 
@@ -51,13 +52,14 @@ class SegmentReader:
     """Reads one segment, a block at a time.
 
     `position`: the offset of the next entry; `passed_over`: the number of unreadable bytes that were skipped.
+    `lacks_key`: the segment is encrypted, and the key is not there: of entries that hold traffic, zeros are read.
     """
 
     # large enough that the cost of reading is that of the entries, small enough for several sessions in memory
     BLOCK = 4 * 1024 * 1024
 
-    def __init__(self, session: Folder, number: int) -> None:
-        """Opens the segment, and reads its head.
+    def __init__(self, session: Folder, number: int, cipher: LogCipher | None = None) -> None:
+        """Opens the segment, and reads its head. `cipher`: that of an encrypted log; None: not known.
 
         Raises:
             DamagedSegmentError: the head isn't whole.
@@ -78,6 +80,8 @@ class SegmentReader:
             self._file.close()
             raise
         self.head, self.position = self.start.head, self.start.begin
+        self._cipher = cipher
+        self.lacks_key = self.head.encrypted and cipher is None
 
     def _check_own(self, number: int) -> None:
         head = self.start.head
@@ -138,7 +142,12 @@ class SegmentReader:
             self._direct_file.close()
 
     def _entries(self, buffer: bytes) -> Iterator[tuple[Entry, int]]:
-        return spool.entries(buffer, 0, self.start.seed)
+        return spool.entries(buffer, 0, self.start.seed, self._opened if self.head.encrypted else None)
+
+    def _opened(self, kind: int, stored: bytes, head: bytes) -> bytes | None:
+        if self._cipher is None:
+            return in_clear(kind, stored)
+        return self._cipher.decrypted(kind, stored, head, self.head.number)
 
     def _end(self, limit: int | None) -> int:
         # a damaged length field may claim anything, so no more is read than there is

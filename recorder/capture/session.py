@@ -100,6 +100,17 @@ class RecordSettings(KeepSettings):
         ),
     ] = WhenFull.DROP
     segment: Annotated[int, Key(LIMIT, "segment", "The size at which a log file becomes Parquet.", "64MiB")] = 64 * MIB
+    encrypt: Annotated[
+        bool,
+        Key(
+            SWITCH,
+            "encrypt",
+            "Encrypt what waits to be made into Parquet, with a key that only the proxy and its compactor know; it "
+            "needs the extra `hash`. The rule `hash` encrypts in any case. If both processes are killed, what waits is "
+            "lost.",
+            True,
+        ),
+    ] = False
     segment_seconds: Annotated[
         float,
         Key(
@@ -129,6 +140,11 @@ class RecordSettings(KeepSettings):
     def __post_init__(self) -> None:
         if wrong := wrong_values(self):
             raise ValueError("; ".join(map(str, wrong)))
+
+    @property
+    def encrypts(self) -> bool:
+        """True if the log is encrypted: by choice, or because the compactor hashes what it holds."""
+        return self.encrypt or bool(self.hashed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,8 @@ Writes go to the page cache, which survives the process, or past it to the disk 
 would slow down every recording: the settings say when the log is synced (`session.Fsync`), and docs/capture.md what a
 crash of the machine costs.
 
+The data of an encrypted log's entries are longer by what authenticates them (`cipher`); its segments' heads say so.
+
 The heads of all formats from 2 on have one layout, so that a reader can tell a newer log from a damaged one. Of format
 1, whose heads' checksums cover the JSON alone, only the heads are known: such a log is refused.
 """
@@ -25,7 +27,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from operator import itemgetter
@@ -171,6 +173,7 @@ class SegmentHead:
         cluster: of all connections; None: each connection names its own.
         age_seconds: the age at which a segment is closed and made into Parquet.
         log_bytes: the size of all segments before it.
+        encrypted: True if the entries' data are encrypted or authenticated.
     """
 
     session: str
@@ -181,6 +184,7 @@ class SegmentHead:
     cluster: str | None
     age_seconds: float
     log_bytes: int
+    encrypted: bool = False
 
 
 class SegmentStart(NamedTuple):
@@ -223,6 +227,8 @@ def _head(text: bytes) -> SegmentHead:
     counts = (head.number, head.mono_ns, head.previous_end, head.log_bytes)
     if not all(type(count) is int and 0 <= count <= MAX_NUMBER for count in counts):
         raise DamagedSegmentError("the segment's head has wrong numbers")
+    if type(head.encrypted) is not bool:
+        raise DamagedSegmentError("the segment's head does not tell whether it is encrypted")
     is_clock = type(head.clock_ns) is int and abs(head.clock_ns) <= MAX_NUMBER
     if not (is_clock and isinstance(head.age_seconds, int | float)):
         raise DamagedSegmentError("the segment's head has a wrong time")
@@ -248,11 +254,21 @@ def entry_head(
     seed: int = 0,
 ) -> bytes:
     """The bytes of an entry before its data. The data are written separately, without a copy."""
-    rest = _FIXED.pack(kind, direction, number, len(spans), connection, offset, mono_ns)
-    if spans:
-        rest += b"".join(_SPAN.pack(start, length) for start, length in spans)
-    crc = crc32c(data, crc32c(rest, seed))
-    return crc.to_bytes(4, "big") + (len(rest) + len(data)).to_bytes(4, "big") + rest
+    return head_of(entry_fields(kind, direction, connection, offset, mono_ns, spans, number), data, seed)
+
+
+def head_of(fields: bytes, data: bytes, seed: int) -> bytes:
+    """The bytes of an entry before its data, from `entry_fields` on; what stands behind those belongs to the data."""
+    crc = crc32c(data, crc32c(fields, seed))
+    return crc.to_bytes(4, "big") + (len(fields) + len(data)).to_bytes(4, "big") + fields
+
+
+def entry_fields(
+    kind: int, direction: int, connection: int, offset: int, mono_ns: int, spans: Spans, number: int
+) -> bytes:
+    """The bytes of an entry between its length and its data. An encrypted log authenticates them."""
+    fields = _FIXED.pack(kind, direction, number, len(spans), connection, offset, mono_ns)
+    return fields + b"".join(_SPAN.pack(start, length) for start, length in spans) if spans else fields
 
 
 def size_of(entry: Entry) -> int:
@@ -260,10 +276,14 @@ def size_of(entry: Entry) -> int:
     return _ENTRY.size + len(entry.spans) * _SPAN.size + len(entry.data)
 
 
-def entries(buffer: bytes, at: int = 0, seed: int = 0) -> Iterator[tuple[Entry, int]]:
+def entries(
+    buffer: bytes, at: int = 0, seed: int = 0, opened: Callable[[int, bytes, bytes], bytes | None] | None = None
+) -> Iterator[tuple[Entry, int]]:
     """The whole entries from offset `at` on, each with the offset after it. Stops at the first entry that isn't whole.
 
     An entry with impossible fields isn't whole either.
+
+    `opened`: for an encrypted log, the function (kind, data as stored, fields) -> data; None if they are not genuine.
     """
     end_of_buffer, fixed = len(buffer), _ENTRY.size
     view = memoryview(buffer)
@@ -275,12 +295,17 @@ def entries(buffer: bytes, at: int = 0, seed: int = 0) -> Iterator[tuple[Entry, 
             return
         if spans > MAX_SPANS:
             return
+        data: bytes | None = buffer[data_at:end]
+        if opened is not None and data is not None:
+            data = opened(kind, data, buffer[at + 8 : data_at])
+        if data is None:
+            return
         masked = tuple(_SPAN.iter_unpack(view[at + fixed : data_at])) if spans else ()
         if direction > 1 or kind not in _KINDS or connection < NO_CONNECTION or not 0 <= mono_ns <= MAX_NUMBER:
             return
-        if not -MAX_NUMBER <= offset <= MAX_NUMBER or (masked and max(map(sum, masked)) > end - data_at):
+        if not -MAX_NUMBER <= offset <= MAX_NUMBER or (masked and max(map(sum, masked)) > len(data)):
             return
-        yield Entry(kind, direction, connection, offset, mono_ns, buffer[data_at:end], masked, number), end
+        yield Entry(kind, direction, connection, offset, mono_ns, data, masked, number), end
         at = end
 
 

@@ -127,3 +127,11 @@ def remove_unpublished(folder: Path, session: str, table_names: Iterable[str] = 
         for file in files_of(capture, session, table_names):
             if file.is_hidden:
                 file.folder.remove(file.name)
+
+
+def unpublish(folder: Path, session: str, segment: int) -> None:
+    """Removes a session's published files of later segments than this one."""
+    with Folder.at(folder) as capture:
+        for file in files_of(capture, session):
+            if not file.is_hidden and file.last > segment:
+                file.folder.remove(file.name)

@@ -11,16 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from proxy.conversation.conversation import Conversation
-from proxy.conversation.exchange import Direction, FrameKind
+from proxy.conversation.exchange import Direction, Exchange, FrameKind
 from proxy.conversation.side import Side
 from proxy.conversation.step import Step
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
+from recorder.capture.columns import Spans
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.frame_spans import FrameSpan, feed_chunk
-from recorder.capture.rows import RowMaker
+from recorder.capture.record_hashing import RecordHashing
+from recorder.capture.rows import Hashed, RowMaker
 from recorder.capture.spool import Entry, EntryKind
+from recorder.facts.dropped import filled
 
 # the most bytes of a frame that the conversation reads. Of left-out bytes it gets this many zeros, and skips the rest
 _HEAD = 16
@@ -33,13 +36,14 @@ CUT_IN_HEAD = "cut in its head"
 
 
 class Streams:
-    """Takes the bytes of all connections. `rows`: takes the rows of frames.
+    """Takes the bytes of all connections. `rows`: takes the rows of frames. `hashing`: None if no rule hashes records.
 
     `damaged_since_ns`: the time of the last entry before the newest loss of entries. Gaps by damage begin then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hashing: RecordHashing | None = None) -> None:
         self.rows: RowMaker
+        self._hashing = hashing
         self.damaged_since_ns = 0
 
     def arrived(self, conn: ConnectionState, entry: Entry) -> None:
@@ -87,7 +91,7 @@ class Streams:
         if begins_left_out_frame and entry.offset >= side.offset:
             conn.left_out[direction].add(entry.offset)
         if counted:
-            conn.notes[direction].append((entry.offset, _counted_note(counted)))
+            conn.notes[direction].append((entry.offset, counted_note(counted)))
         seen = self._bytes_seen(conn, side, entry, length) if length else None
         if seen is not None:
             if length - seen > side.missing:
@@ -187,7 +191,8 @@ class Streams:
         special = conn.may_have_special_frames(direction)
         for frame in spans:
             _, exchange, start, stop = frame
-            if exchange is None or exchange.opaque is not None or start < 0 or stop > end or start == stop or special:
+            is_plain = exchange is not None and exchange.opaque is None and 0 <= start < stop <= end
+            if special or not is_plain or self._may_change(conn, direction, exchange):
                 self.rows.add_run(conn, direction, data, run, mono_ns)
                 run = []
                 self._add_special(conn, direction, step, frame, mono_ns, end - absent)
@@ -246,12 +251,36 @@ class Streams:
         if exchange is not None and exchange.opaque is not None and note is None:
             note = exchange.opaque.value
         note = note or conn.take_note(direction, base + span.start)
+        hashed = None
+        if self._hashing is not None and exchange is not None and self._may_change(conn, direction, exchange):
+            size = len(frame) + sum(length for _, length in (*dropped, *omitted))
+            found = self._hashing.hashed(
+                direction,
+                exchange.api_key,
+                None if exchange.opaque is not None else exchange.api_version,
+                conn.opening.get("cluster"),
+                _filled(frame, [*dropped, *omitted]),
+                masked=masked,
+                dropped=dropped,
+                omitted=omitted,
+            )
+            if found is not None:
+                frame, masked, dropped, omitted = found.whole, found.masked, [], found.omitted
+                hashed = Hashed(size, found.told or ())
         self.rows.add_frame(
-            conn, direction, span.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note, dropped
+            conn, direction, span.kind, exchange, frame, mono_ns, first_ns, masked, omitted, note, dropped, hashed
+        )
+
+    def _may_change(self, conn: ConnectionState, direction: int, exchange: Exchange | None) -> bool:
+        """True for a frame whose records may be hashed, or that tells what must be known for it."""
+        return (
+            self._hashing is not None
+            and exchange is not None
+            and self._hashing.concerns(direction, exchange.api_key, exchange.api_version, conn.dialect)
         )
 
 
-def _counted_note(counted: Sequence[Sequence[Any]]) -> str:
+def counted_note(counted: Sequence[Sequence[Any]]) -> str:
     """The note of a row of whose batches not even all heads are kept."""
     parts = [
         f"{topic}-{partition}: {batches} batches, {records} records, {size} bytes"
@@ -259,6 +288,12 @@ def _counted_note(counted: Sequence[Sequence[Any]]) -> str:
     ]
     more = len(counted) - _MOST_NOTED
     return f"{c.COUNTED}{'; '.join(parts)}" + (f"; {more} partitions more" if more > 0 else "")
+
+
+def _filled(frame: bytes, absent: Spans) -> bytes:
+    """A frame with zeros in these spans, which it lacks."""
+    size = len(frame) + sum(length for _, length in absent)
+    return filled(frame, [{"start": start, "length": length} for start, length in sorted(absent)], size)
 
 
 def _side(conversation: Conversation, direction: int) -> Any:

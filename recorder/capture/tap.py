@@ -34,12 +34,15 @@ from proxy.schema.toml import dotted
 from proxy.version import program_version
 from recorder.capture import frames as c
 from recorder.capture import session as sessions
+from recorder.capture.cipher import LogCipher
 from recorder.capture.connection_recorder import ConnectionRecorder
 from recorder.capture.frame_filter import FrameFilter, Omission, UnrecordedConnection
 from recorder.capture.gap import Gap
+from recorder.capture.handover import Handover
 from recorder.capture.keep import KeepSettings, RoomWatch, declare
 from recorder.capture.lag import CompactorMetrics
 from recorder.capture.lock import Lock
+from recorder.capture.record_rules import hash_key_of
 from recorder.capture.selection import UNMATCHED_SECONDS, MatchWatch, Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.spool import (
@@ -71,8 +74,18 @@ NO_ROOM = -1
 class Tap:
     """One session's observer; see `proxy.observer.Observer` for what each call means."""
 
-    def __init__(self, session: Folder, settings: RecordSettings, writer: Writer, lock: Lock, room: RoomWatch) -> None:
+    def __init__(
+        self,
+        session: Folder,
+        settings: RecordSettings,
+        writer: Writer,
+        lock: Lock,
+        room: RoomWatch,
+        handover: Handover | None = None,
+    ) -> None:
         self.session = session.path.name
+        # None: the log is not encrypted
+        self._handover = handover
         self._folder = session
         self._clock = writer.log.clock
         self._compactor_metrics = CompactorMetrics(session, writer.log.arrival_times)
@@ -392,6 +405,11 @@ class Tap:
             **self._compactor_metrics.counters(),
         }
 
+    @property
+    def child_input(self) -> bytes:
+        """What the compactor is given on its standard input (`handover`); nothing if the log is in clear."""
+        return self._handover.encoded() if self._handover is not None else b""
+
     def child_ended(self) -> None:
         """Notes that the compactor's process has ended; the proxy starts it again."""
         self._compactor_metrics.compactor_ended()
@@ -630,8 +648,11 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None,
     `clock`: the one of the times that the tap is told.
 
     Resource handling: the tap holds a thread, a file and the session's writer lock until `close`.
-    Errors: FolderError if the folder can't be written.
+    Errors: FolderError if the folder can't be written; UnusableFile for the key of hashes; ModuleNotFoundError if the
+    log is to be encrypted and `cryptography` is missing.
     """
+    cipher = LogCipher.new() if settings.encrypts else None
+    handover = Handover(cipher.key, hash_key_of(settings), settings) if cipher is not None else None
     sessions.ensure_writable(folder)
     session = session or sessions.new_session()
     try:
@@ -639,16 +660,19 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None,
         declare(folder, session, settings)
         room = RoomWatch(folder)
         room.look()
-        writer = Writer(Log(opened, settings, clock=clock))
+        writer = Writer(Log(opened, settings, clock=clock, cipher=cipher))
         writer.start()
     except FolderError:
         raise
     except OSError as error:
         raise FolderError(f"the capture folder {folder} can't be written: {error.strerror or error}") from error
-    return Tap(opened, settings, writer, lock, room)
+    return Tap(opened, settings, writer, lock, room, handover)
 
 
-def compactor_command(folder: Path, session: str, *, facts: bool = False) -> list[str]:
-    """The command line that starts the session's compactor. `facts`: it makes the frames' facts, too."""
+def compactor_command(folder: Path, session: str, *, facts: bool = False, with_keys: bool = False) -> list[str]:
+    """The command line that starts the session's compactor.
+
+    `facts`: it makes the frames' facts, too. `with_keys`: it is given `Tap.child_input`.
+    """
     command = [sys.executable, "-P", "-m", "recorder.capture.compactor", str(folder), "--session", session, "--follow"]
-    return [*command, "--facts"] if facts else command
+    return [*command, *["--facts"] * facts, *["--keys"] * with_keys]

@@ -6,6 +6,8 @@ so an id never changes its name.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from proxy.wire.places import NO_ID
 
 # ids that are known at most, some 150 bytes each: more than a cluster has topics
@@ -29,6 +31,10 @@ class TopicIds:
         if len(self._names) >= self._most:
             del self._names[next(iter(self._names))]
         self._names[topic_id] = name
+
+    def items(self) -> Iterable[tuple[bytes, str]]:
+        """All ids with their names."""
+        return self._names.items()
 
     def name(self, topic_id: bytes) -> str | None:
         """The name of a topic; None: nobody has told it."""

@@ -20,6 +20,7 @@ from proxy.files import Folder
 from proxy.log import log
 from proxy.threads import begin
 from recorder.capture import spool
+from recorder.capture.cipher import LogCipher
 from recorder.capture.direct_io import BLOCK, MIN_DIRECT_BYTES, DirectFile, DirectWriteLimit, ShortWrite
 from recorder.capture.inventory import Inventory
 from recorder.capture.lag import ArrivalTimes
@@ -93,8 +94,11 @@ class Log:
         *,
         writev: Writev = os.writev,
         clock: Clock = MACHINE_CLOCK,
+        cipher: LogCipher | None = None,
     ) -> None:
         self.folder = folder
+        # None: the log is not encrypted
+        self._cipher = cipher
         self._settings = settings
         self._writev = writev
         self.clock = clock
@@ -159,8 +163,11 @@ class Log:
             group = [*group[:-1], (*group[-1][:DATA], self._inventory.text(), ())]
         buffers: Buffers = []
         for item, number in zip(group, numbers, strict=True):
-            buffers.append(spool.entry_head(*item, number, seed))
-            buffers.append(item[DATA])
+            if self._cipher is None:
+                buffers.append(spool.entry_head(*item, number, seed))
+                buffers.append(item[DATA])
+            else:
+                buffers += _encrypted(self._cipher, item, number, self.segment, seed)
         return buffers
 
     def _append_direct(self, direct_file: DirectFile) -> None:
@@ -289,12 +296,16 @@ class Log:
     def _begin(self, number: int) -> None:
         clock_offset_ns, mono_ns, log_bytes = self.clock.offset_ns(), self.clock.now_ns(), self._log_bytes + self._end
         head_facts = self._settings.cluster, self._settings.segment_seconds, log_bytes
-        head = SegmentHead(self.folder.path.name, number, clock_offset_ns, mono_ns, self._end, *head_facts)
-        encoded, seed = spool.encode_head(head)
-        inventory = self._inventory.text()
-        encoded += (
-            spool.entry_head(int(EntryKind.INVENTORY), 0, NO_CONNECTION, 0, mono_ns, inventory, (), 0, seed) + inventory
+        is_encrypted = self._cipher is not None
+        head = SegmentHead(
+            self.folder.path.name, number, clock_offset_ns, mono_ns, self._end, *head_facts, is_encrypted
         )
+        encoded, seed = spool.encode_head(head)
+        inventory: Item = (int(EntryKind.INVENTORY), 0, NO_CONNECTION, 0, mono_ns, self._inventory.text(), ())
+        if self._cipher is None:
+            encoded += spool.entry_head(*inventory, 0, seed) + inventory[DATA]
+        else:
+            encoded += b"".join(_encrypted(self._cipher, inventory, 0, number, seed))
         # before the next segment is there: entries of a segment are lost only with all of the following ones
         self._sync_closed()
         descriptor = self._create(number, encoded)
@@ -327,6 +338,14 @@ class Log:
             os.close(descriptor)
             raise
         return descriptor
+
+
+def _encrypted(cipher: LogCipher, item: Item, number: int, segment: int, seed: int) -> tuple[bytes, bytes]:
+    """The head and the data of an entry of an encrypted log."""
+    kind, direction, connection, offset, mono_ns, data, spans = item
+    fields = spool.entry_fields(kind, direction, connection, offset, mono_ns, spans, number)
+    count, stored = cipher.encrypted(kind, data, fields, segment)
+    return spool.head_of(fields + count, stored, seed), stored
 
 
 class Writer:

@@ -9,7 +9,7 @@ whether it is: that is as good as chance, and the same in every run.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from proxy.wire import keys, records
@@ -20,6 +20,7 @@ from recorder.facts.frame import REQUEST, RESPONSE, Frame, is_not_kept, none_if_
 from recorder.facts.rows import Decoder, FrameSelector, Group
 from recorder.facts.schema import Column
 from recorder.facts.topics import PLACE, Place, places
+from recorder.hashing.batches import HASHED, KEPT, Told
 
 HOLDERS = (FrameSelector(REQUEST, (keys.PRODUCE,)), FrameSelector(RESPONSE, (keys.FETCH, keys.SHARE_FETCH)))
 # one of this many uncompressed batches is in the sample
@@ -65,6 +66,7 @@ _OWN = (
 )
 
 
+_NAMES = tuple(column.name for column in _OWN)
 # what follows from the magic and the attributes of batches, of which real traffic has few
 _KINDS: dict[tuple[int, int], tuple[int, str, bool, bool, str]] = {}
 _MOST_KINDS = 1024
@@ -79,9 +81,27 @@ def read(frame: Frame, budget: Budget) -> Iterator[Group]:
     """The batches in a frame, a row each. Errors: Unreadable."""
     for place in holders(frame, budget):
         found, error = place.batches
-        yield Group(place.named, [_row(frame, place.records, batch) for batch in found])
+        rows = [_row(frame, place.records, batch) for batch in found]
+        yield Group(place.named, rows if place.told is None else [*_as_they_were(rows, place.told)])
         if error:
             yield Group(place.named, [(None,) * len(_OWN)], why(error, frame))
+
+
+def _as_they_were(rows: list[tuple[Any, ...]], told: Sequence[Told]) -> Iterator[tuple[Any, ...]]:
+    """The rows of batches whose records were hashed, as the batches arrived: their sizes, codecs, checksums' rightness.
+
+    The checksum itself is that of the hashes: of equal batches it is still equal. A wrapper is one row again.
+    """
+    at = 0
+    for one in told:
+        row = dict(zip(_NAMES, rows[at + one.batches - 1], strict=True))
+        at += one.batches
+        if one.rule != KEPT:
+            row |= {"bytes": one.size, "codec": one.codec, "is_intact": one.is_intact}
+            row |= {"sampled_bytes": None, "folded_bytes": None}
+        if one.rule == HASHED and one.codec != Compression.NONE.value and row["magic"] < 2:
+            row |= {"base_offset": None, "records": None}
+        yield tuple(row.values())
 
 
 def _kind(batch: Batch) -> tuple[int, str, bool, bool, str]:

@@ -20,6 +20,7 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Unread
 from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.headers import request_head, response_head
+from recorder.hashing.batches import Told
 
 REQUEST: Final = "request"
 RESPONSE: Final = "response"
@@ -49,7 +50,8 @@ class Frame:
     """A frame, and facts from its row in the capture.
 
     `masked_from`: where its first masked span starts. `is_cut`: the frame never arrived whole. `lacks_records`: a rule
-    has left out the records of some topics. `shared_results`: by `shared` function.
+    has left out the records of some topics. `told`: where a rule has hashed records, what each batch was as it arrived;
+    None: all are as they were. `shared_results`: by `shared` function.
     """
 
     side: MessageKind
@@ -60,6 +62,7 @@ class Frame:
     masked_from: int | None = None
     is_cut: bool = False
     lacks_records: bool = False
+    told: tuple[Told, ...] | None = None
     shared_results: dict[object, _Made] = field(default_factory=dict, compare=False, repr=False)
 
 

@@ -21,6 +21,7 @@ from recorder.facts.dropped import filled
 from recorder.facts.frame import REQUEST, Frame, Unreadable
 from recorder.facts.response_errors import is_cut
 from recorder.facts.schema import HEADERS, Column, Table, arrow_type
+from recorder.hashing.batches import Told
 
 SIDE, UNREAD = "side", "unread"
 # bytes that a frame may take decompressed, and the same again decoded: the values of 64 MiB take several times as much
@@ -61,7 +62,7 @@ FRAME = (
 UNREAD_COLUMN = Column(UNREAD, "string", "why the frame, or the rest of it, has no further rows; null if it was read")
 # the columns by which a decoder asks for frames, and all columns that a `Frame` is made of
 KIND = ("kind", "dialect", "api_key", "api_version")
-FACTS = (*KIND, "masked", "note", "dropped", "stored")
+FACTS = (*KIND, "masked", "note", "dropped", "stored", "batches")
 
 
 class FrameSelector(NamedTuple):
@@ -178,7 +179,7 @@ class Repeats:
         asked, found = self._counts.get(kind, _NONE_YET)
         if asked > _TRIALS and found * 2 < asked:
             return None
-        head = frame.masked_from, frame.is_cut, frame.lacks_records
+        head = frame.masked_from, frame.is_cut, frame.lacks_records, frame.told
         if frame.side == REQUEST:
             # the API and version before the correlation id may be others than the row's: they say where the body begins
             return kind, data[_ID_END:], *head, data[:_ID_AT]
@@ -274,7 +275,7 @@ def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
 def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Frame | None]]:
     """The frames of a batch, each with the decoders that ask for it; None for a frame whose bytes the capture lacks."""
     facts = zip(*(_values(batch.column(name)) for name in FACTS), strict=True)
-    for data, (side, dialect, key, version, masked, note, dropped, stored) in zip(
+    for data, (side, dialect, key, version, masked, note, dropped, stored, told) in zip(
         _values(batch.column("frame")), facts, strict=True
     ):
         frame = None
@@ -283,7 +284,7 @@ def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Fr
             whole = data if dropped is None else _whole(data, dropped, stored)
             hidden = masked_from(masked) if masked else None
             cut = note is not None and is_cut(note)
-            frame = Frame(side, dialect, key, version, whole, hidden, cut, dropped is not None)
+            frame = Frame(side, dialect, key, version, whole, hidden, cut, *rules_of(dropped, told))
         yield index.of(side, dialect, key, version), frame
 
 
@@ -306,7 +307,18 @@ def _values(column: Any) -> Iterable[Any]:
 def frame_of(row: Mapping[str, Any]) -> Frame:
     """The frame of a row with the columns of FACTS; without bytes if the row has none."""
     facts = row["kind"], row["dialect"], row["api_key"], row["api_version"], row["frame"] or b""
-    return Frame(*facts, masked_from(row["masked"]), is_cut(row["note"]), row["dropped"] is not None)
+    rules = rules_of(row["dropped"], row["batches"])
+    return Frame(*facts, masked_from(row["masked"]), is_cut(row["note"]), *rules)
+
+
+def rules_of(dropped: Any, told: Sequence[Mapping[str, Any]] | None) -> tuple[bool, tuple[Told, ...] | None]:
+    """What rules have done to a frame: `lacks_records`, and `told` (None for what no recorder writes)."""
+    if not told:
+        return dropped is not None or told is not None, None
+    numbers = (one[name] for one in told for name in ("size", "batches"))
+    if not all(isinstance(number, int) and number > 0 for number in numbers):
+        return True, None
+    return True, tuple(Told(*(one[name] for name in Told._fields)) for one in told)
 
 
 def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 HEADERS = "array<struct<name: string, value: binary>>"
 SPANS = "array<struct<start: int, length: int>>"
+# what batches were before their records were hashed
+TOLD = "array<struct<rule: string, codec: string, size: int, is_intact: boolean, batches: int>>"
 TEXTS = "map<string, string>"
 
 
@@ -68,6 +70,17 @@ def arrow_type(kind: str) -> Any:
         "array<bigint>": pa.list_(pa.int64()),
         "array<string>": pa.list_(pa.string()),
         SPANS: pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("length", pa.int32())])),
+        TOLD: pa.list_(
+            pa.struct(
+                [
+                    pa.field("rule", pa.string()),
+                    pa.field("codec", pa.string()),
+                    pa.field("size", pa.int32()),
+                    pa.field("is_intact", pa.bool_()),
+                    pa.field("batches", pa.int32()),
+                ]
+            )
+        ),
         TEXTS: pa.map_(pa.string(), pa.string()),
         HEADERS: pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("value", pa.binary())])),
     }

@@ -190,10 +190,10 @@ def _records(place: Place) -> tuple[int | None, int | None]:
     counted = 0
     for batch in found:
         if batch.count is None:
-            return len(place.records), None
+            return place.wire_size, None
         if not batch.control:
             counted += batch.count
-    return len(place.records), None if error else counted
+    return place.wire_size, None if error else counted
 
 
 def _named(around: tuple[Mapping[str, Any], ...], name: str) -> str | None:

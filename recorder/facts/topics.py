@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -17,6 +17,7 @@ from proxy.wire.primitives import uuid_text
 from proxy.wire.records import Batch
 from recorder.facts.frame import Frame, Values, opened, shared
 from recorder.facts.schema import Column
+from recorder.hashing.batches import Told
 
 PLACE = (
     Column("topic", "string", "its name; null if the version has only ids: `topic_names` has the name"),
@@ -41,6 +42,7 @@ class Place:
         values: its struct; `code`: the error code in it, None in a request.
         around: the structs around it, its topic's last.
         records: the bytes of its record batches; empty if the message holds none.
+        told: what the batches were before their records were hashed; None: they are as they were.
     """
 
     named: tuple[str | None, str | None, int]
@@ -49,6 +51,7 @@ class Place:
     around: tuple[Mapping[str, Any], ...]
     records: bytes
     _batches: Batches | None = None
+    told: tuple[Told, ...] | None = None
 
     @property
     def batches(self) -> Batches:
@@ -57,6 +60,15 @@ class Place:
         if found is None:
             found = self._batches = _batches_in(self.records)
         return found
+
+    @property
+    def wire_size(self) -> int:
+        """The bytes of its record batches as they arrived."""
+        if self.told is None:
+            return len(self.records)
+        found = self.batches.found
+        cut_off = len(self.records) - (found[-1].end if found else 0)
+        return sum(told.size for told in self.told) + cut_off
 
 
 # the APIs whose requests and responses name partitions that clients use
@@ -86,7 +98,21 @@ class Contents(NamedTuple):
 def contents(frame: Frame, budget: Budget) -> Contents:
     """What the frame says of partitions. Errors: Unreadable."""
     values = opened(frame, budget)
-    return Contents(values, [*map(_place, partitions(frame.side, frame.api_key, values))])
+    found = [*map(_place, partitions(frame.side, frame.api_key, values))]
+    if frame.told is not None:
+        _tell(found, iter(frame.told))
+    return Contents(values, found)
+
+
+def _tell(found: Iterable[Place], told: Iterator[Told]) -> None:
+    """Gives each partition what its batches were: the frame's, in their order."""
+    for place in found:
+        left, own = len(place.batches.found) if place.records else 0, []
+        while left > 0 and (one := next(told, None)) is not None:
+            own.append(one)
+            left -= one.batches
+        if own and left == 0:
+            place.told = tuple(own)
 
 
 def places(frame: Frame, budget: Budget) -> list[Place]:

@@ -40,7 +40,7 @@ def body(row: Row, records: int = 10, request_row: Row | None = None, *, budget:
     if key is None or version is None or row[c.DIALECT] != c.KAFKA:
         return Body(None, f"{row[c.API] or 'api unknown'} can't be decoded")
     masked_from = row[c.MASKED][0]["start"] if row[c.MASKED] else None
-    shown = Shown(bool(row[c.MASKED]), records, budget, lacks_records=row[c.DROPPED] is not None)
+    shown = Shown(bool(row[c.MASKED]), records, budget, lacks_records=row[c.RECORDS] is not None)
     return decoded(frame, kind, key, version, shown, masked_from=masked_from)
 
 

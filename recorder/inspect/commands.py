@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import text, width
-from proxy.option_types import COUNT
+from proxy.limited_files import UnusableFile
+from proxy.option_types import COUNT, FILE
 from proxy.similar import LIKELY, nearest
 from proxy.terminal import echo, printable
 from proxy.tools.commands import RECORDS_HELP
@@ -309,6 +311,12 @@ def exchanges(
     metavar="URL|FOLDER",
     help="Decode what names a schema of this registry, or of this folder's files ID.avsc, ID.json, ID.proto.",
 )
+@click.option(
+    "--hash-key",
+    type=FILE,
+    metavar="FILE",
+    help="The key of a capture whose records are hashed: --key then names a key as it was before.",
+)
 def records(
     folder: Place,
     as_json: bool,
@@ -317,6 +325,7 @@ def records(
     follow: bool,
     grep: re.Pattern[str] | None,
     registry: str | None,
+    hash_key: Path | None,
     **given: Any,
 ) -> None:
     """List the records of logs in the order of topic, partition and offset: who produced each, and who fetched it.
@@ -335,6 +344,8 @@ def records(
     from recorder.reading.elements import shown
 
     capture = _opened(folder, budget, follow=follow)
+    if hash_key is not None:
+        given["key"] = _hashed(given["key"], folder, hash_key)
     wanted = _filter(capture, given)
     limits = picking(**given, follow=follow)
     decode: Decode = record_lines.as_it_is
@@ -356,6 +367,19 @@ def records(
         else:
             every = (record_lines.record_lines(record, width(), decode, is_whole=not follow) for record in found)
             _list((line for lines in every for line in lines), nothing)
+
+
+def _hashed(names: Sequence[str], folder: Place, path: Path) -> tuple[str, ...]:
+    """Keys of records as a capture has them whose records are hashed. Errors: UsageError."""
+    from recorder.hashed_capture import hasher_of
+    from recorder.reading.elements import shown
+
+    try:
+        hasher = hasher_of(folder, path)
+    except UnusableFile as error:
+        right = "right would be the key that capture.hash_key named, in a file that only its owner can read"
+        raise click.UsageError(f"--hash-key {printable(path)} {error}; {right}") from None
+    return tuple(shown(hasher.hashed(os.fsencode(name))) or "" for name in names)
 
 
 def _schemas(place: str) -> Schemas:

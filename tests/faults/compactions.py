@@ -1,6 +1,8 @@
 """Runs compactions that are killed: one per line on stdin, each in a process of its own.
 
-    FOLDER SESSION STEP  ->  killed | finished | waiting, and the steps that were begun
+    FOLDER SESSION STEP [KEYS]  ->  killed | finished | waiting, and the steps that were begun
+
+`KEYS`: what the proxy of an encrypted log hands its compactor, in hex.
 
 The child kills itself with SIGKILL before the given step (counted from 0; -1: never). It is forked from a process that
 has imported everything and started no thread, so hundreds of them take seconds.
@@ -15,9 +17,10 @@ import pyarrow as pa
 
 from proxy.wire import apis
 from recorder.capture.compactor import compact_session
+from recorder.capture.handover import decoded
 
 
-def run(folder: Path, session: str, last: int, out: int) -> None:
+def run(folder: Path, session: str, last: int, keys: str, out: int) -> None:
     begun = 0
 
     def step(name: str) -> None:
@@ -27,7 +30,8 @@ def run(folder: Path, session: str, last: int, out: int) -> None:
         begun += 1
         os.write(out, b".")
 
-    done = compact_session(folder, session, before_step=step)
+    handover = decoded(bytes.fromhex(keys)) if keys else None
+    done = compact_session(folder, session, before_step=step, handover=handover)
     os._exit(0 if done.finished else 1)
 
 
@@ -38,11 +42,11 @@ def main() -> None:
     pa.array([1])
     apis.known(0, 0)
     for line in sys.stdin:
-        folder, session, last = line.split()
+        folder, session, last, keys = [*line.split(), ""][:4]
         read, write = os.pipe()
         child = os.fork()
         if not child:
-            run(Path(folder), session, int(last), write)
+            run(Path(folder), session, int(last), keys, write)
         os.close(write)
         steps = 0
         while some := os.read(read, 1 << 16):

@@ -81,6 +81,7 @@ COMMANDS = (
     ("spark-package package", ""),
     ("ship capture s3://bucket/folder --endpoint {store} --region here --credentials keys", "ship"),
     ("inspect groups capture", "analysis"),
+    ("redact capture redacted --records drop", "analysis"),
     ("sql capture tables", "analysis"),
     ("sql capture describe frames", "analysis"),
     ("sql capture 'select api from exchanges'", "analysis"),
@@ -107,6 +108,7 @@ PLAIN = ""
 (READMES,) = re.findall(r"/pip install '\.\[(.*)\]' ", (PROJECT / "README.md").read_text())
 ENVIRONMENTS = {
     "analysis": {"analysis"},
+    "hash": {"hash"},
     "report": {"report"},
     "schemas": {"schemas"},
     "telemetry": {"telemetry"},

@@ -63,6 +63,7 @@ NEEDED: dict[str, list[str]] = {
     "inspect summary": ["CAPTURE"],
     "inspect topics": ["CAPTURE"],
     "proxy": ["--upstream", "a:1", "--listen", "127.0.0.1:0"],
+    "redact": ["CAPTURE", "OUT", "--records", "drop"],
     "replay play": ["CAPTURE", "--to", "127.0.0.1:1"],
     "replay show": ["REPORT", "1"],
     "report": ["CAPTURE"],
@@ -109,6 +110,7 @@ def needed(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setattr("proxy.wiring.recorder", lambda *_: (None, None))
     monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
     monkeypatch.setattr("recorder.analysis.running.ask", lambda *_: None)
+    monkeypatch.setattr("recorder.redacting._done", lambda *_: [])
     monkeypatch.setattr("recorder.analyze._analyzed", lambda *_: Report(Missing(), [], [], []))
     monkeypatch.setattr("recorder.reporting._summary", lambda *_: Summary())
     monkeypatch.setattr("recorder.comparing._sides", lambda *_: [Facts(), Facts()])

@@ -1,10 +1,10 @@
 """Writes the generator that finds the record data in a frame that arrives in pieces, topic by topic.
 
 The generator is sent the pieces, and returns the offset of the message's end. It calls `here.topic(name, topic_id)` for
-each topic: True means that the topic's record data is to be found. `here.found(start, stop)` is told each stretch of it
-as soon as it has begun, `here.records(...)` walks through a field of batches, which is of `here.partition`, and
-`here.base` is the number of bytes before the newest piece. No byte is kept but a topic's name and id, and heads of
-batches.
+each topic: the answer says which of the topic's record data is to be found. `here.found(start, stop)` is told each
+stretch of it as soon as it has begun, `here.records(...)` walks through a field of batches, which is of
+`here.partition`, and `here.base` is the number of bytes before the newest piece. No byte is kept but a topic's name and
+id, and heads of batches.
 
 A field marked `record_data` is record data: its batches' records if it is of the type `records`, else the whole value.
 So are tagged fields that the catalog doesn't know. A response that tells topics' ids with their names has its topics
@@ -21,6 +21,9 @@ from proxy.wire.compile.walker import PieceCursor
 from proxy.wire.language import RECORD_DATA, Message
 
 NAME, ID, PARTITION = "topic_name", "topic_id", "partition"
+# the answers of `here.topic`, what of a topic's record data is to be found: nothing; texts that may quote records, and
+# tagged fields; batches, too
+NOTHING, TEXTS, ALL = 0, 1, 2
 # no topic has a longer name
 LONGEST_NAME = 249
 
@@ -128,7 +131,7 @@ class _RecordFinder(Searcher):
         with self.source.block(f"if n > {int(slot.compact)}:"):
             self.source.line(f"n = {length}")
             if slot.type == "records":
-                with self.source.block("if drops:"):
+                with self.source.block(f"if drops >= {ALL}:"):
                     self.source.line("buf, at, size = yield from here.records(n, buf, at, size)")
                 self.source.line("else: at += n")
             else:

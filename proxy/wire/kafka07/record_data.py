@@ -74,7 +74,7 @@ def find_in_response(request_type: RequestType, topics: Iterable[bytes]) -> Call
     return find
 
 
-def _messages(here: Any, length: int, state: State, *, drops: bool) -> Generator[None, Buffer, State]:
+def _messages(here: Any, length: int, state: State, *, drops: int) -> Generator[None, Buffer, State]:
     """Walks through messages: `length` bytes, which may end within a message."""
     buf, at, size = state
     place = here.base + at

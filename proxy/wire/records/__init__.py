@@ -38,6 +38,7 @@ from proxy.wire.records.write import (
     end_marker_batch,
     with_base_offset,
     with_producer,
+    with_records,
     write_batch,
     write_message_set,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "verify",
     "with_base_offset",
     "with_producer",
+    "with_records",
     "write_batch",
     "write_message_set",
 ]

@@ -52,6 +52,8 @@ CODECS = (
 # the type in a control record's key -> ControlType
 CONTROL_TYPES = tuple(kind for kind in ControlType if kind is not ControlType.UNKNOWN)
 
+# the bits of the compression in a batch's attributes, and in a message's
+CODEC_BITS = 7
 LOG_APPEND_BIT = 1 << 3
 TRANSACTIONAL_BIT = 1 << 4
 CONTROL_BIT = 1 << 5

@@ -34,8 +34,9 @@ State = tuple[Buffer, int, int]
 # a topic's name and id, as far as a frame tells them
 Named = tuple[bytes | None, bytes | None]
 NO_TOPIC: Named = (None, None)
-# (name, id) of a topic, None for what is not told -> whether its record data is to be found
-OfTopic = Callable[[bytes | None, bytes | None], bool]
+# (name, id) of a topic, None for what is not told -> NOTHING, TEXTS or ALL of `compile.record_finder`. In 0.7, which
+# has no texts, TEXTS is as good as ALL
+OfTopic = Callable[[bytes | None, bytes | None], int]
 Find = Callable[["RecordWalk"], Generator[None, Buffer, int]]
 
 
@@ -90,8 +91,8 @@ class RecordWalk:
 
     # what the generators call
 
-    def topic(self, name: bytes | None, topic_id: bytes | None) -> bool:
-        """True if the record data of this topic is to be found; what follows is the topic's."""
+    def topic(self, name: bytes | None, topic_id: bytes | None) -> int:
+        """What of this topic's record data is to be found; what follows is the topic's."""
         self._topic = name, topic_id
         return self._of_topic(name, topic_id)
 

@@ -7,7 +7,7 @@ Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`, `LegacyRecord`, `MemoryRe
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from struct import Struct
 from zlib import crc32
@@ -28,6 +28,7 @@ from proxy.wire.records.batch import (
 from proxy.wire.records.checksums import crc32c
 from proxy.wire.records.compression import compress
 from proxy.wire.records.kinds import (
+    CODEC_BITS,
     CODECS,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
@@ -117,6 +118,22 @@ def write_batch(
         rest = base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, len(records)
         head = BATCH_HEAD.pack(base, size, leader_epoch, 2, 0, attributes, last - base, *rest)
         return _summed(bytearray(head + payload))
+
+
+def with_records(batch: Batch, records: Iterable[Record]) -> bytes:
+    """A batch of magic 2 with the header of `batch` and these records in place of its own, uncompressed.
+
+    Size, codec and checksum are those of the new records; all other fields stay, the count too. Times are written as
+    differences to the base timestamp, whatever the batch says of their source. Errors: Malformed.
+    """
+    with _fitting(2):
+        base, attributes = batch.base_offset or 0, batch.attributes & ~CODEC_BITS
+        payload = b"".join(_record(record, base, batch.base_timestamp) for record in records)
+        size = BATCH_HEAD.size - LOG_OVERHEAD + len(payload)
+        places = batch.last_offset - base, batch.base_timestamp, batch.max_timestamp
+        producer = batch.producer_id, batch.producer_epoch, batch.base_sequence
+        fields = base, size, batch.leader_epoch, 2, 0, attributes, *places, *producer, batch.count
+        return _summed(bytearray(BATCH_HEAD.pack(*fields) + payload))
 
 
 def _number(codec: Compression) -> int:

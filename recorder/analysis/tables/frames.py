@@ -18,7 +18,7 @@ from recorder.analysis.scan import Wanted, frames_with_beginnings, plain_rows, w
 from recorder.analysis.table_cache import kept
 from recorder.capture.frames import EVENT_COLUMNS, EVENTS_FOLDER, FRAME_COLUMNS, FRAMES_FOLDER
 from recorder.facts.answers import fixed
-from recorder.facts.schema import SPANS, Column, Table
+from recorder.facts.schema import SPANS, TOLD, Column, Table
 
 _SPARK_TYPES = {
     "string": "string",
@@ -29,6 +29,7 @@ _SPARK_TYPES = {
     "binary": "binary",
     "timestamp": "timestamp",
     "spans": SPANS,
+    "batches": TOLD,
 }
 SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in FRAME_COLUMNS)
 EVENTS_SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in EVENT_COLUMNS)

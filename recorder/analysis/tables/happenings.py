@@ -73,7 +73,7 @@ GAPS = Table(
         _CLUSTER,
         Declared(c.AT, "timestamp", "when it began"),
         Declared("lasted_ns", "bigint", "from its beginning to its end; null if the end is unknown"),
-        Declared(c.CAUSE, "string", "`queue_full`, `keep`, `recorder_fault`, `spool_damaged`"),
+        Declared(c.CAUSE, "string", "`queue_full`, `keep`, `recorder_fault`, `spool_damaged`, `key_lost`"),
         Declared(c.FRAMES, "bigint", "frames lost; null if unknown"),
         Declared(c.BYTES, "bigint", "bytes lost; null if unknown"),
         Declared("connections", "bigint", "how many connections were never seen at all"),

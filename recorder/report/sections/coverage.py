@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.sections.coverage import Coverage
 from recorder.analysis.summary.whole import Summary
-from recorder.capture.frames import GAP_DAMAGE
+from recorder.capture.frames import LOST_FROM_LOG
 from recorder.missing import Missing
 from recorder.report.listings import (
     bytes_of,
@@ -66,7 +66,7 @@ def lacking(missing: Missing) -> str:
 def _missing(missing: Missing) -> Iterator[tuple[str, int | None, int | None]]:
     """(kind of loss, frames, bytes) for each loss."""
     for gap in sorted(missing.gaps, key=lambda gap: -gap.frames):
-        how = "lost from the log" if gap.cause == GAP_DAMAGE else "not recorded"
+        how = "lost from the log" if gap.cause in LOST_FROM_LOG else "not recorded"
         yield f"{how}: {gap.cause}, {count(gap.gaps, 'gap')}", gap.frames, gap.bytes
     if missing.left_out:
         yield "left out by the settings", missing.left_out, None

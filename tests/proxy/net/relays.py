@@ -120,6 +120,10 @@ class Watcher:
         thread.start()
         thread.join()
 
+    @property
+    def child_input(self) -> bytes:
+        return b""
+
     def child_ended(self) -> None:
         self.events.append(("child ended",))
 

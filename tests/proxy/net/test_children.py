@@ -19,6 +19,7 @@ class Child:
         self.starts: list[float] = []
         self.ends: list[float] = []
         self.options: dict[str, object] = {}
+        self.stdin = None
 
     async def open_process(self, command: list[str], **options: object) -> "Child":
         self.starts.append(trio.current_time())
@@ -128,3 +129,26 @@ async def test_a_child_that_no_thread_can_start_is_tried_again(nursery, autojump
         nursery.cancel_scope.cancel()
     assert len(ends) == 3
     assert "no thread can be had" in caplog.records[0].keys["reason"]
+
+
+async def test_what_a_child_is_given_is_on_its_standard_input_alone(tmp_path):
+    out = tmp_path / "out"
+    told = "import os, sys; print(sys.argv[1:], sys.stdin.read(), 'secret' in str(os.environ), file=open('%s', 'w'))"
+    ended = trio.Event()
+    async with trio.open_nursery() as nursery:
+        command = [sys.executable, "-c", told % out, "argument"]
+        nursery.start_soon(look_after, command, ended.set, b"secret" * 20_000)
+        with trio.fail_after(20):
+            await ended.wait()
+        nursery.cancel_scope.cancel()
+    assert out.read_text() == f"['argument'] {'secret' * 20_000} False\n"
+
+
+async def test_a_child_that_reads_nothing_of_what_it_is_given_is_started_again():
+    ends: list[bool] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look_after, [sys.executable, "-c", ""], lambda: ends.append(True), b"secret" * 20_000)
+        with trio.fail_after(20):
+            while len(ends) < 2:
+                await wait_all_tasks_blocked(0.01)
+        nursery.cancel_scope.cancel()

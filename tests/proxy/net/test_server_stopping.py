@@ -236,7 +236,7 @@ async def test_a_node_found_while_the_proxy_stops_does_no_harm(broker):
 async def test_the_child_is_looked_after_until_the_last_connection_has_ended(broker, withheld, monkeypatch):
     events: list[Any] = []
 
-    async def look_after(command: list[str], on_end: Callable[[], None]) -> None:
+    async def look_after(command: list[str], on_end: Callable[[], None], given: bytes) -> None:
         events.append(command)
         on_end()
         try:

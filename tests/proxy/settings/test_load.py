@@ -72,6 +72,7 @@ segment = "6MiB"
 segment_age = "7s"
 compactor = true
 facts = false
+encrypt = true
 keep.age = "7d"
 keep.size = "9GiB"
 keep.free = "7%"
@@ -203,6 +204,7 @@ def test_a_file_says_everything(tmp_path):
         segment_seconds=7,
         compactor=True,
         facts=False,
+        encrypt=True,
         keep_age=7 * 86400,
         keep_size=9 << 30,
         keep_free=Floor(share=0.07),
@@ -507,12 +509,20 @@ def test_a_flag_sets_the_rule_of_a_pattern(tmp_path):
         ("topics.pay.records = 'hash'", 'capture.topics.pay.records = "hash" needs a key'),
         ("records = 'hash'\nhash_key = '/nowhere/key'", "can't be read (No such file"),
         ("records = 'hash'\nhash_key = '/nowhere/key'\ncompactor = false", "needs a compactor"),
+        ("encrypt = true\ncompactor = false", "capture.encrypt = true needs a compactor"),
     ],
 )
 def test_a_rule_that_can_not_be_followed_is_refused(line, reason, tmp_path):
     with pytest.raises(BadSetting) as wrong:
         loaded(tmp_path, RULED + line + "\n")
     assert any(reason in one for one in str(wrong.value).splitlines())
+
+
+@pytest.mark.parametrize("asks", ["encrypt = true", "records = 'hash'\nhash_key = '/nowhere/key'"])
+def test_encryption_without_its_package_is_refused(asks, monkeypatch, tmp_path):
+    monkeypatch.setattr("proxy.settings.load.find_spec", lambda name: None)
+    with pytest.raises(BadSetting, match=r"needs the package cryptography.*; right would be .*'\.\[hash\]'"):
+        loaded(tmp_path, RULED + asks + "\n")
 
 
 def test_a_world_readable_key_of_hashes_is_refused(tmp_path):

@@ -228,3 +228,17 @@ def test_the_recorder_is_told_the_settings_in_effect_not_those_that_wait(setting
     assert found.capture.in_force == {**before.capture.in_force, **changed}
     assert before.capture.in_force["log", "level"] == '"info"'
     assert before.capture.in_force["clusters", "main", "node_count"] == "10"
+
+
+@pytest.mark.parametrize("is_hashed_now", [False, True])
+def test_rules_that_hash_or_hashed_wait_for_the_next_start(settings, tmp_path, is_hashed_now):
+    key = tmp_path / "hash.key"
+    key.write_bytes(bytes(32))
+    key.chmod(0o600)
+    plain = BASIC + f'[capture]\nfolder = "capture"\nhash_key = "{key}"\ntopics.a.records = "drop"\n'
+    hashed = plain.replace('"drop"', '"hash"')
+    first, second = (hashed, plain) if is_hashed_now else (plain, hashed)
+    now = settings(first)
+    found, waiting = reloaded(now, settings(second))
+    assert waiting == (("capture", "topics", "a", "records"),)
+    assert found.capture == now.capture

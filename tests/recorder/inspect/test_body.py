@@ -20,7 +20,7 @@ TOPIC_ID = bytes(range(16))
 
 def as_read(row: dict[str, Any], **other: Any) -> dict[str, Any]:
     """Returns the row as a reader yields it, with every column."""
-    return {"masked": None, "omitted": None, "dropped": None, **row, **other}
+    return {"masked": None, "omitted": None, "dropped": None, "records": None, **row, **other}
 
 
 def test_uuids_and_unknown_tags_are_readable(make_response: Make) -> None:

@@ -76,6 +76,7 @@ WRONG: dict[str, list[Any]] = {
     "omitted": [[], [{"start": 0, "length": 8}]],
     "dropped": [[], [{"start": 9, "length": 1}], [{"start": -5, "length": 2**31 - 1}]],
     "records": ["drop", "hash", ""],
+    "batches": [[], [{"rule": "drop", "codec": "", "size": -1, "is_intact": None, "batches": 2**31 - 1}]],
     "frame": [None, b"", b"\0", b"\0\3\0\t\0\0\0\1", bytes(8), b"\0\0\0\x09" * 400],
     "session": ["other"],
 }

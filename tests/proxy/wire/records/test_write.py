@@ -18,6 +18,7 @@ from proxy.wire.records import (
     read,
     with_base_offset,
     with_producer,
+    with_records,
     write_batch,
     write_message_set,
 )
@@ -84,6 +85,23 @@ def test_the_largest_timestamp_is_the_batchs_where_none_is_given() -> None:
     assert (batch.base_timestamp, batch.max_timestamp) == (5, 9)
     (empty,) = batches(write_batch([]))
     assert (empty.base_timestamp, empty.max_timestamp, empty.base_offset, empty.last_offset) == (-1, -1, 0, 0)
+
+
+def test_other_records_under_a_header_leave_the_header_as_it_was() -> None:
+    records = [Record(5, 1000, b"k", b"v"), Record(9, 900, None, b"w", (("h", None),))]
+    fields: dict[str, Any] = {
+        "last_offset": 11,
+        "max_timestamp": 1000,
+        "transactional": True,
+        "delete_horizon": 950,
+        "producer_id": 7,
+        "producer_epoch": 2,
+        "base_sequence": 3,
+        "leader_epoch": 4,
+    }
+    folded, plain = (write_batch(records, codec=codec, **fields) for codec in (Compression.ZSTD, Compression.NONE))
+    (batch,) = batches(folded)
+    assert with_records(batch, records) == plain
 
 
 @each_row(

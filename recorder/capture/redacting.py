@@ -1,0 +1,286 @@
+"""Applies rules for records to a finished capture, file by file, into another folder. Used by `kafka-wiretap redact`.
+
+One implementation of each rule: the tap's walk finds what is dropped, and the compactor's function hashes the rest. So
+the rows are those that a recording with the rules would have, where each topic's id was told before its first use: here
+all ids are known that any answer of the capture tells.
+
+A file's rows stay in its row groups, under its name. A file is hidden until it is whole. Frames that were dropped or
+hashed before can't be hashed any more: a capture with hashed records is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from proxy.conversation.exchange import Direction
+from proxy.wire import apis, catalog
+from proxy.wire.budget import DEFAULT_BUDGET, Allowance
+from proxy.wire.dialects import Dialect
+from proxy.wire.errors import OverBudget
+from recorder.capture import frames as c
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.merging import TABLES
+from recorder.capture.partitions import range_name
+from recorder.capture.reader import ALL, READING, CaptureFile, file_at, files, groups_between, row_groups
+from recorder.capture.record_filter import RecordFilter, RecordSpans
+from recorder.capture.record_hashing import RecordHashing, hashing_of
+from recorder.capture.record_rules import RecordRules, RecordRuleSettings
+from recorder.capture.remote import place_at
+from recorder.capture.storage import TableFile, ignore_step, publish
+from recorder.capture.streams import counted_note
+from recorder.capture.topic_ids import TopicIds
+
+# cluster, id in hex, name
+Told = tuple[str | None, str, str]
+
+_LENGTH = 4
+# the columns that rules change
+_CHANGED = (c.NOTE, c.CLIENT_ID, c.FRAME, c.STORED, c.MASKED, c.OMITTED, c.DROPPED, c.RECORDS, c.BATCHES)
+
+
+class CannotRedact(Exception):
+    """The folders, or a file, can't be redacted. The message is one line for the user."""
+
+
+class Redacted(NamedTuple):
+    """The outcome for a file. `reason`: why it could not be made; None: it was."""
+
+    path: str
+    rows: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """The rules, and where to. `key`: that of hashes, in no text of this object; `topics`: what `topics_told` found."""
+
+    out: str
+    rules: RecordRuleSettings
+    key: bytes | None = field(default=None, repr=False)
+    topics: tuple[Told, ...] = ()
+
+
+def check_apart(folder: Path, out: Path) -> None:
+    """Errors: CannotRedact unless `out` is a new folder apart from the capture."""
+    source, target = folder.resolve(), out.resolve()
+    if source == target or source in target.parents or target in source.parents:
+        raise CannotRedact(f"{out} and {folder} must be apart")
+    if out.exists():
+        raise CannotRedact(f"{out} exists already")
+
+
+def captured_files(folder: Path) -> list[str]:
+    """All files of a capture's tables. Errors: as of `reader.files`."""
+    return [str(file.path) for table_name in TABLES for file in files(folder, table_name)]
+
+
+def topics_told(paths: Iterable[str], rules: RecordRuleSettings) -> tuple[Told, ...]:
+    """The ids of topics that answers tell, with their names. Errors: as of `row_groups`."""
+    told = defaultdict[str | None, TopicIds](TopicIds)
+    keys = [key for key in apis.api_keys() if any(catalog.tells_topics("response", key, v) for v in apis.versions(key))]
+    where = (pc.field(c.KIND) == c.RESPONSE) & pc.field(c.API_KEY).isin(keys) & (pc.field(c.DIALECT) == c.KAFKA)
+    for file in map(_file, paths):
+        for table in _tables(file, (*_HEADS, c.FRAME), where) if _table_name(file) == c.FRAMES_FOLDER else ():
+            for row in table.to_pylist():
+                seen = RecordFilter(RecordRules(rules), told[row[c.CLUSTER]], is_kafka07=False)
+                _spans_of(seen, row)
+    return tuple((cluster, each.hex(), name) for cluster, ids in told.items() for each, name in ids.items())
+
+
+def redact_file(redaction: Redaction, path: str) -> Redacted:
+    """Makes the redacted file of one file of a capture. Errors: OSError of the new folder."""
+    file = _file(path)
+    name = range_name(file.session, file.first, file.last)
+    table_name, hour = _table_name(file), file.hour_ns // c.HOUR_NS
+    made = TableFile(Path(redaction.out), table_name, hour, name, c.schema_of(table_name))
+    rows = 0
+    try:
+        for table in _redacted(redaction, file, table_name):
+            rows += len(table)
+            made.write(table)
+        publish([made], ignore_step)
+    except (DamagedFileError, UnknownFormatError, OverBudget, CannotRedact) as error:
+        made.discard()
+        return Redacted(path, 0, str(error))
+    except BaseException:
+        made.discard()
+        raise
+    return Redacted(path, rows, None)
+
+
+def _file(path: str) -> CaptureFile:
+    return file_at(place_at(path))
+
+
+def _table_name(file: CaptureFile) -> str:
+    return str(file.path.parents[2].name)
+
+
+def _tables(file: CaptureFile, names: Sequence[str], where: Any = None) -> Iterator[Any]:
+    """A file's row groups as tables, one by one. Each has an allowance of its own."""
+    for number in groups_between(file, 0, 1 << 62):
+        allowance = Allowance(READING, DEFAULT_BUDGET)
+        yield from row_groups(file, names, where=where, allowance=allowance, only_group=number)
+
+
+def _redacted(redaction: Redaction, file: CaptureFile, table_name: str) -> Iterator[Any]:
+    names = c.schema_of(table_name).names
+    if table_name == c.FRAMES_FOLDER:
+        frames = _Frames(redaction)
+        yield from map(frames.redacted, _tables(file, ALL))
+    elif table_name == c.EVENTS_FOLDER:
+        yield from (_with_fingerprint(redaction, table) for table in _tables(file, names))
+    else:
+        yield from _tables(file, names)
+
+
+def _with_fingerprint(redaction: Redaction, events: Any) -> Any:
+    """Events whose beginnings of sessions have the fingerprint of the key, as those of a recording have."""
+    hashing = hashing_of(redaction.rules, redaction.key)
+    if hashing is None:
+        return events
+    columns = zip(*(events[name].to_pylist() for name in (c.KIND, c.CAUSE, c.DETAIL)), strict=True)
+    details = [
+        json.dumps(json.loads(detail) | {c.HASH_KEY: hashing.fingerprint})
+        if (kind, cause) == (c.EVENT_SESSION, "started")
+        else detail
+        for kind, cause, detail in columns
+    ]
+    at = events.schema.get_field_index(c.DETAIL)
+    return events.set_column(at, events.schema.field(at), pa.array(details, pa.string()))
+
+
+_HEADS = (c.CLUSTER, c.CONNECTION, c.EXCHANGE, c.DIALECT, c.KIND, c.MADE_BY, c.API_KEY, c.API_VERSION, c.AWAITS, c.NOTE)
+
+
+class _Frames:
+    """The rules at work on one file's frames, in their order."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        self._rules = RecordRules(redaction.rules)
+        self._hashing: RecordHashing | None = hashing_of(redaction.rules, redaction.key)
+        self._ids = defaultdict[str | None, TopicIds](TopicIds)
+        for cluster, told, name in redaction.topics:
+            self._ids[cluster].learn(bytes.fromhex(told), name)
+        if self._hashing is not None:
+            self._hashing.restore(redaction.topics)
+        # by connection: those of 0.7 remember which topics were asked for
+        self._filters: dict[tuple[str | None, int], RecordFilter] = {}
+
+    def redacted(self, table: Any) -> Any:
+        """The rows by the rules. Errors: CannotRedact."""
+        changes = {at: change for at, row in enumerate(table.to_pylist()) if (change := self._change(row)) is not None}
+        for name in _CHANGED if changes else ():
+            index = table.schema.get_field_index(name)
+            values = table[name].to_pylist()
+            for at, change in changes.items():
+                values[at] = change[name]
+            table = table.set_column(index, table.schema.field(index), pa.array(values, table.schema.field(index).type))
+        return table
+
+    def _change(self, row: dict[str, Any]) -> Mapping[str, Any] | None:
+        """The changed values of a row; None if it stays."""
+        if row[c.FRAME] is None or row[c.KIND] not in (c.REQUEST, c.RESPONSE) or row[c.EXCHANGE] is None:
+            return None
+        if row[c.RECORDS] == c.HASH:
+            raise CannotRedact("its records are hashed already")
+        found = self._ruled(row)
+        return None if all(found[name] == row[name] for name in _CHANGED) else found
+
+    def _ruled(self, row: dict[str, Any]) -> dict[str, Any]:
+        masked, omitted, dropped = (_pairs(row[name]) for name in (c.MASKED, c.OMITTED, c.DROPPED))
+        kept = row[c.SIZE] - sum(length for _, length in omitted)
+        frame = bytearray(row[c.FRAME])
+        spans, unreadable_from, counted = _spans_of(self._filter_of(row), row)
+        dropped = _joined([*dropped, *((start, min(stop, kept) - start) for start, stop in spans if start < kept)])
+        if unreadable_from is not None and unreadable_from < kept:
+            omitted, kept = [(unreadable_from, row[c.SIZE] - unreadable_from)], unreadable_from
+            dropped = [(start, length) for start, length in dropped if start < kept]
+        del frame[kept:]
+        for start, length in dropped:
+            frame[start : start + length] = bytes(length)
+        # of a frame that nobody can read, what stands where a client id would may be anything
+        client_id = None if unreadable_from is not None and _version_of(row) is None else row[c.CLIENT_ID]
+        changed: dict[str, Any] = {c.RECORDS: c.DROP if dropped else None, c.BATCHES: None}
+        key, version = row[c.API_KEY], _version_of(row)
+        direction, dialect = _direction(row), Dialect(row[c.DIALECT])
+        if self._hashing is not None and self._hashing.concerns(direction, key, version, dialect):
+            whole = bytes(frame) + bytes(row[c.SIZE] - kept)
+            at = direction, key, version, row[c.CLUSTER]
+            found = self._hashing.hashed(*at, whole, masked=masked, dropped=dropped, omitted=omitted)
+            if found is not None:
+                frame, masked, omitted = bytearray(found.whole), found.masked, found.omitted
+                dropped, kept = [], row[c.SIZE] - sum(length for _, length in omitted)
+                changed = {c.RECORDS: c.HASH, c.BATCHES: [told._asdict() for told in found.told or ()]}
+        return changed | {
+            c.NOTE: row[c.NOTE] or (counted_note(counted) if counted else None),
+            c.CLIENT_ID: client_id,
+            c.FRAME: bytes(frame),
+            c.STORED: kept,
+            c.MASKED: _values(masked),
+            c.OMITTED: _values(omitted),
+            c.DROPPED: _values(dropped),
+        }
+
+    def _filter_of(self, row: dict[str, Any]) -> RecordFilter:
+        place = row[c.CLUSTER], row[c.CONNECTION]
+        found = self._filters.get(place)
+        if found is None:
+            is_kafka07 = row[c.DIALECT] == c.KAFKA_07
+            found = self._filters[place] = RecordFilter(self._rules, self._ids[row[c.CLUSTER]], is_kafka07=is_kafka07)
+        return found
+
+
+def _spans_of(records: RecordFilter, row: Mapping[str, Any]) -> RecordSpans:
+    """What the rules leave out of a row's frame, in offsets without the length."""
+    frame = bytes(_LENGTH) + row[c.FRAME]
+    awaits = row[c.AWAITS] is not False
+    found = records.of_whole(
+        _direction(row), row[c.API_KEY], _version_of(row), row[c.EXCHANGE] or 0, frame, awaits=awaits
+    )
+    if found is None:
+        return RecordSpans([], None, [])
+    rest = found.unreadable_from
+    spans = [(start - _LENGTH, stop - _LENGTH) for start, stop in found.spans]
+    return RecordSpans(spans, None if rest is None else rest - _LENGTH, found.counted)
+
+
+def _direction(row: Mapping[str, Any]) -> Direction:
+    return Direction.RESPONSE if row[c.KIND] == c.RESPONSE else Direction.REQUEST
+
+
+def _version_of(row: Mapping[str, Any]) -> int | None:
+    """The version of a frame; None if nobody could read it."""
+    note, key, version = row[c.NOTE], row[c.API_KEY], row[c.API_VERSION]
+    is_opaque = note is not None and not note.startswith((c.CUT, c.COUNTED))
+    if version is None or is_opaque or not apis.known(key, version):
+        return None
+    return int(version)
+
+
+def _pairs(spans: Sequence[Mapping[str, int]] | None) -> list[tuple[int, int]]:
+    return [(span["start"], span["length"]) for span in spans or ()]
+
+
+def _values(spans: Sequence[tuple[int, int]]) -> list[dict[str, int]] | None:
+    return [{"start": start, "length": length} for start, length in spans] or None
+
+
+def _joined(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, those that touch or overlap made one."""
+    joined: list[tuple[int, int]] = []
+    for start, length in sorted(spans):
+        if joined and start <= sum(joined[-1]):
+            begin, before = joined[-1]
+            joined[-1] = begin, max(before, start + length - begin)
+        else:
+            joined.append((start, length))
+    return joined

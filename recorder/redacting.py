@@ -1,0 +1,123 @@
+"""The command `redact`: a copy of a capture by rules for records, to hand out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from proxy.command_line import folders
+from proxy.limited_files import UnusableFile
+from proxy.option_types import FILE, FOLDER, ReadBy, of_kind
+from proxy.terminal import echo, printable
+from recorder import spark_options
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.record_rules import RULE, TOPIC_PATTERN, RecordRule, RecordRuleSettings, hash_key_of
+from recorder.capture.remote import is_url
+from recorder.ready import NoCapture
+from recorder.terminal import console, count
+
+
+def _topic_rule(text: str) -> tuple[str, RecordRule]:
+    pattern, sign, rule = text.rpartition("=")
+    if not sign:
+        raise ValueError("names no rule")
+    return TOPIC_PATTERN.read(pattern.strip()), RULE.read(rule.strip())
+
+
+@click.command(short_help="Copy a capture without its records, or with hashes in their place.")
+@click.argument("folder", metavar="IN", shell_complete=folders)
+@click.argument("out", metavar="OUT", type=FOLDER)
+@click.option(
+    "--records", type=of_kind(RULE, "drop"), help="The rule of topics that no --topic matches.  [default: keep]"
+)
+@click.option(
+    "--topic",
+    "topics",
+    type=ReadBy("PATTERN=RULE", _topic_rule, "'payments-*=drop'"),
+    multiple=True,
+    help="The rule of topics whose names match: keep, hash or drop. Repeatable; the strictest of several holds.",
+)
+@click.option("--hash-key", type=FILE, metavar="FILE", help="The key of hashes: 32 bytes that only its owner can read.")
+@spark_options.asking
+def redact(
+    folder: str,
+    out: Path,
+    records: RecordRule | None,
+    topics: tuple[tuple[str, RecordRule], ...],
+    hash_key: Path | None,
+    where: spark_options.Where,
+) -> None:
+    """Copy the capture in IN to the new folder OUT, with what producers wrote left out or hashed.
+
+    The rules are those of `capture.records` (docs/capture.md): OUT is the capture that a recording with them would
+    have made. Events are copied, and facts are made anew. IN stays as it is. A file that can't be read is named, and
+    its rows are missing in OUT (exit code 1). If the command is killed, the files in OUT are whole, and others missing.
+
+    \b
+    kafka-wiretap redact capture for-them --records drop
+    kafka-wiretap redact capture for-them --topic 'payments-*=hash' --hash-key hash.key
+    """
+    rules, key = _rules(records, topics, hash_key)
+    where.check()
+    if is_url(folder):
+        raise NoCapture(f"{printable(folder)} is a URL; right would be a folder of this machine")
+    from recorder.capture.redacting import CannotRedact, check_apart
+
+    try:
+        check_apart(Path(folder), out)
+        place, _ = spark_options.place_of(folder, where, facts=False)
+        with console(stderr=True).status("redacting ..."):
+            done = _done(place, Path(folder), out, rules, key)
+    except (CannotRedact, DamagedFileError, UnknownFormatError) as error:
+        raise click.ClickException(printable(str(error))) from error
+    except OSError as error:
+        raise click.ClickException(f"{printable(error.filename or out)}: {error.strerror or error}") from error
+    failed = [one for one in done if one[2] is not None]
+    rows = sum(number for _, number, _ in done)
+    echo(f"{count(len(done) - len(failed), 'file')} of {count(rows, 'row')} in {printable(out)}")
+    for path, _, reason in failed:
+        echo(f"Error: {printable(path)} is missing: {printable(reason)}", err=True)
+    if failed:
+        sys.exit(1)
+
+
+def _rules(
+    records: RecordRule | None, topics: tuple[tuple[str, RecordRule], ...], path: Path | None
+) -> tuple[RecordRuleSettings, bytes | None]:
+    """The rules and the key of hashes. Errors: UsageError."""
+    if records is None and not topics:
+        raise click.UsageError("nothing says what to leave out; right would be --records drop")
+    rules = RecordRuleSettings(records=records or RecordRule.KEEP, topic_records=dict(topics), hash_key=path)
+    if len(rules.topic_records) < len(topics):
+        raise click.UsageError("--topic names a pattern twice; right would be one rule for each pattern")
+    if rules.hashed and path is None:
+        raise click.UsageError("the rule hash needs a key; right would be --hash-key FILE")
+    try:
+        return rules, hash_key_of(rules)
+    except UnusableFile as error:
+        right = "right would be a file of 32 bytes at least that only its owner can read"
+        raise click.UsageError(f"--hash-key {printable(path)} {error}; {right}") from error
+
+
+def _done(
+    place: Any, folder: Path, out: Path, rules: RecordRuleSettings, key: bytes | None
+) -> list[tuple[str, int, str | None]]:
+    from recorder.analysis.each_file import each_file
+    from recorder.analysis.running import ask
+    from recorder.capture.fact_maker import make_missing
+    from recorder.capture.redacting import Redaction, captured_files, redact_file, topics_told
+
+    paths = captured_files(folder.absolute())
+    redaction = Redaction(str(out.absolute()), rules, key, topics_told(paths, rules))
+    os.makedirs(out)
+    work = partial(redact_file, redaction)
+    done: list[tuple[str, int, str | None]] = ask(
+        place, lambda captured: each_file(captured.frames.sparkSession, paths, work)
+    )
+    make_missing(out)
+    return done

@@ -1,0 +1,160 @@
+"""Tests of redacted captures: row by row what a recording with the rules holds."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.conversation.exchange import Direction
+from proxy.wire import keys
+from proxy.wire.records import Compression, Record, write_batch, write_message_set
+from recorder.capture import frames as c
+from recorder.capture.record_rules import RecordRule, RecordRuleSettings
+from recorder.capture.redacting import (
+    CannotRedact,
+    Redaction,
+    captured_files,
+    check_apart,
+    redact_file,
+    topics_told,
+)
+from tests.recorder.capture import traffic
+from tests.recorder.capture.looks import everything, frame_rows, rows
+from tests.recorder.capture.record_traffic import Planted, old_talk, ruled_talk
+from tests.recorder.capture.test_record_hashing import (
+    ID,
+    KEY,
+    OTHER_ID,
+    RECORDS,
+    SECRET,
+    call,
+    captured,
+    fetched,
+    produced,
+    talk_of,
+    told,
+)
+from tests.recorder.capture.traffic import Talk
+from tests.sweeps import mostly_long
+
+# of two recordings of the same traffic, only these differ
+OF_THE_RECORDING = (c.SESSION, c.AT, c.AT_NS)
+RULES: list[dict[str, Any]] = [
+    {"records": RecordRule.DROP},
+    {"records": RecordRule.HASH},
+    {"topic_records": {"pay*": RecordRule.HASH, "hidden": RecordRule.DROP}},
+    {"records": RecordRule.HASH, "topic_records": {"free": RecordRule.KEEP}},
+    {"records": RecordRule.DROP, "topic_records": {"pay": RecordRule.HASH, "free": RecordRule.KEEP}},
+]
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    path = tmp_path / "hash.key"
+    path.write_bytes(KEY)
+    path.chmod(0o600)
+    return path
+
+
+def mixed(number: int) -> traffic.Call:
+    """A fetch of batches of all kinds, whole and not."""
+    old = [Record(7, 5, SECRET, SECRET * 3)]
+    parts = [
+        write_batch(RECORDS, codec=Compression.ZSTD) + write_batch(RECORDS)[:90],
+        write_message_set(old, magic=1, codec=Compression.GZIP) + write_message_set(old, magic=0),
+        b"no batch at all " + SECRET,
+        b"",
+    ]
+    of = [{"partition_index": place, "records": data} for place, data in enumerate(parts)]
+    topics = [{"topic": name, "partitions": of} for name in ("pay", "free", "hidden")]
+    return call(keys.FETCH, 11, {"topics": []}, {"responses": topics}, number)
+
+
+def a_talk(cuts: int = 0) -> Talk:
+    return talk_of(
+        told(1, pay=ID, free=OTHER_ID),
+        produced(2, "pay", "free", "hidden", codec=Compression.LZ4),
+        fetched(3, 13, {"topic_id": ID}, {"topic_id": OTHER_ID}, {"topic_id": bytes(15) + b"\x09"}),
+        mixed(4),
+        traffic.call(random.Random(1), traffic.VENDOR, 5, "me"),
+        call(keys.HEARTBEAT, 4, {"group_id": "g", "generation_id": 1, "member_id": "m"}, {"error_code": 0}, 6),
+        cuts=cuts,
+    )
+
+
+def redacted(folder: Path, out: Path, **rules: Any) -> list[dict[str, Any]]:
+    settings = RecordRuleSettings(**rules)
+    paths = captured_files(folder)
+    redaction = Redaction(str(out), settings, KEY if settings.hashed else None, topics_told(paths, settings))
+    out.mkdir()
+    assert [redact_file(redaction, path).reason for path in paths] == [None] * len(paths)
+    return frame_rows(out)
+
+
+def of_traffic(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name not in OF_THE_RECORDING} for row in found]
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("cuts", [0, 80])
+def test_a_redacted_capture_holds_what_a_recording_with_the_rules_holds(
+    tmp_path: Path, key: Path, rules: dict[str, Any], cuts: int
+) -> None:
+    captured(tmp_path / "kept", key, a_talk(cuts))
+    before = everything(tmp_path / "kept")
+    found = redacted(tmp_path / "kept", tmp_path / "out", **rules)
+    assert everything(tmp_path / "kept") == before
+    expected = captured(tmp_path / "ruled", key, a_talk(cuts), **rules)
+    for row, want in zip(of_traffic(found), of_traffic(expected), strict=True):
+        assert row == want
+    beginnings = [
+        [row[c.DETAIL] for row in rows(folder, [c.KIND, c.DETAIL], kind=c.EVENTS_FOLDER) if row[c.KIND] == "session"]
+        for folder in (tmp_path / "out", tmp_path / "ruled")
+    ]
+    assert beginnings[0] == beginnings[1]
+
+
+@pytest.mark.parametrize("rule", [RecordRule.DROP, RecordRule.HASH])
+@pytest.mark.parametrize("seed", mostly_long(range(20), 2))
+def test_all_versions_of_all_messages_are_redacted_as_they_would_be_recorded(
+    tmp_path: Path, key: Path, seed: int, rule: RecordRule
+) -> None:
+    planted = Planted(random.Random(f"{seed}"))
+    talks = [ruled_talk(planted, 0, 700), old_talk(planted, 1, 700)]
+    # one file: answers of 0.7 name no topic, and are told by their requests
+    captured(tmp_path / "kept", key, *talks, segment=1 << 30)
+    found = redacted(tmp_path / "kept", tmp_path / "out", topic_records={"payments-*": rule})
+    expected = captured(tmp_path / "ruled", key, *talks, segment=1 << 30, topic_records={"payments-*": rule})
+    for row, want in zip(of_traffic(found), of_traffic(expected), strict=True):
+        assert row == want
+
+
+def test_a_frame_that_was_cut_off_is_redacted_too(tmp_path: Path, key: Path) -> None:
+    whole = produced(1, "pay").request
+    talk = Talk(0, [produced(1, "pay")])
+    talk.chunks = [traffic.Chunk(Direction.REQUEST, whole[:-30], 5)]
+    captured(tmp_path / "kept", key, talk)
+    for rule in (RecordRule.DROP, RecordRule.HASH):
+        (row,) = redacted(tmp_path / "kept", tmp_path / rule.value, records=rule)
+        assert SECRET not in row[c.FRAME]
+
+
+def test_what_is_hashed_is_not_hashed_again(tmp_path: Path, key: Path) -> None:
+    captured(tmp_path / "hashed", key, a_talk(), records=RecordRule.HASH)
+    settings = RecordRuleSettings(records=RecordRule.DROP)
+    redaction = Redaction(str(tmp_path / "out"), settings)
+    (tmp_path / "out").mkdir()
+    outcomes = [redact_file(redaction, path) for path in captured_files(tmp_path / "hashed")]
+    assert [one.reason for one in outcomes if "/frames/" in one.path] == ["its records are hashed already"]
+    assert not [*(tmp_path / "out").rglob("*frames*/*.parquet")]
+
+
+def test_the_new_folder_is_new_and_apart(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for out, reason in {"in": "must be apart", "in/out": "must be apart", ".": "must be apart"}.items():
+        with pytest.raises(CannotRedact, match=reason):
+            check_apart(tmp_path / "in", tmp_path / out)
+    (tmp_path / "there").mkdir()
+    with pytest.raises(CannotRedact, match="exists already"):
+        check_apart(tmp_path / "in", tmp_path / "there")

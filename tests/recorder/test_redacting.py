@@ -1,0 +1,117 @@
+"""Tests of `kafka-wiretap redact`: what OUT holds, on either engine, and what is refused in a line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from proxy import cli
+from recorder.capture import frames as c
+from recorder.capture.fact_files import State, state_of, stems
+from recorder.capture.record_rules import RecordRule
+from tests.recorder.capture.looks import everything, frame_rows, rows
+from tests.recorder.capture.test_record_hashing import KEY, SECRET, captured
+from tests.recorder.capture.test_redacting import a_talk
+from tests.sweeps import mostly_long
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    captured(folder / "in", key_in(folder), a_talk())
+    return folder
+
+
+@pytest.fixture
+def folder(recorded: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(recorded, tmp_path / "all"))
+
+
+def key_in(folder: Path) -> Path:
+    key = folder / "hash.key"
+    key.write_bytes(KEY)
+    key.chmod(0o600)
+    return key
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.main, ["redact", *map(str, arguments)])
+
+
+def assert_nothing_planted(out: Path) -> None:
+    assert not any(SECRET in content for content in everything(out).values() if isinstance(content, bytes))
+    assert not any(SECRET in (row[c.FRAME] or b"") for row in rows(out))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("engine", mostly_long(["embedded", "spark"], usual=1))
+def test_either_engine_makes_a_capture_with_facts_of_its_own(folder: Path, engine: str) -> None:
+    before = everything(folder / "in")
+    asked = ("--records", "drop", "--topic", "pay*=hash", "--hash-key", folder / "hash.key", "--engine", engine)
+    found = run(folder / "in", folder / "out", *asked)
+    assert found.exit_code == 0, found.output
+    assert everything(folder / "in") == before
+    assert_nothing_planted(folder / "out")
+    assert len(frame_rows(folder / "out")) == len(frame_rows(folder / "in"))
+    assert {state_of(folder / "out", stem) for stem in stems(folder / "out")} == {State.CURRENT}
+    again = run(folder / "in", folder / "out", *asked)
+    assert (again.exit_code, "exists already" in again.stderr) == (1, True)
+
+
+@pytest.mark.real
+def test_a_killed_run_leaves_whole_files_or_none(folder: Path) -> None:
+    script = f"""
+import os, signal
+from pathlib import Path
+from recorder.capture import redacting
+from recorder.capture.record_rules import RecordRule, RecordRuleSettings
+out = Path({str(folder / "out")!r})
+out.mkdir()
+paths = redacting.captured_files(Path({str(folder / "in")!r}))
+redaction = redacting.Redaction(str(out), RecordRuleSettings(records=RecordRule.DROP))
+redacting.redact_file(redaction, paths[0])
+redacting.publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+redacting.redact_file(redaction, paths[-1])
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+    whole = [path for path in (folder / "out").rglob("*.parquet") if not path.name.startswith(".")]
+    assert len(whole) == 1
+    assert len(frame_rows(folder / "out")) == len(frame_rows(folder / "in"))
+    assert_nothing_planted(folder / "out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ([], "nothing says what to leave out; right would be --records drop"),
+        (["--records", "hide"], "'hide' is none of keep, hash, drop"),
+        (["--topic", "pay"], "'pay' names no rule; right would be --topic 'payments-*=drop'"),
+        (["--topic", "a b=drop"], "can match no topic"),
+        (["--topic", "a=drop", "--topic", "a=hash"], "names a pattern twice"),
+        (["--records", "hash"], "the rule hash needs a key; right would be --hash-key FILE"),
+        (["--records", "hash", "--hash-key", "/nowhere"], "--hash-key /nowhere can't be read"),
+    ],
+)
+def test_what_can_not_be_done_is_one_line(folder: Path, arguments: list[str], reason: str) -> None:
+    found = run(folder / "in", folder / "out", *arguments)
+    assert (found.exit_code, reason in found.stderr) == (2, True), found.stderr
+    assert not (folder / "out").exists()
+
+
+def test_a_key_that_others_can_read_is_refused(folder: Path) -> None:
+    (folder / "hash.key").chmod(0o640)
+    found = run(folder / "in", folder / "out", "--records", "hash", "--hash-key", folder / "hash.key")
+    assert (found.exit_code, "can be read by others than its owner" in found.stderr) == (2, True)
+
+
+def test_the_fingerprint_is_no_part_of_any_hash(folder: Path) -> None:
+    captured(folder / "hashed", folder / "hash.key", a_talk(), records=RecordRule.HASH)
+    details = [json.loads(row[c.DETAIL]) for row in rows(folder / "hashed", [c.DETAIL], kind=c.EVENTS_FOLDER)]
+    (fingerprint,) = {detail[c.HASH_KEY] for detail in details if c.HASH_KEY in detail}
+    assert not any(bytes.fromhex(fingerprint) in (row[c.FRAME] or b"") for row in rows(folder / "hashed"))
