@@ -40,13 +40,16 @@ from tests.sweeps import mostly_long
 
 # of two recordings of the same traffic, only these differ
 OF_THE_RECORDING = (c.SESSION, c.AT, c.AT_NS)
-RULES: list[dict[str, Any]] = [
-    {"records": RecordRule.DROP},
-    {"records": RecordRule.HASH},
-    {"topic_records": {"pay*": RecordRule.HASH, "hidden": RecordRule.DROP}},
-    {"records": RecordRule.HASH, "topic_records": {"free": RecordRule.KEEP}},
-    {"records": RecordRule.DROP, "topic_records": {"pay": RecordRule.HASH, "free": RecordRule.KEEP}},
-]
+RULES: dict[str, dict[str, Any]] = {
+    "drop": {"records": RecordRule.DROP},
+    "hash": {"records": RecordRule.HASH},
+    "hash and drop by topic": {"topic_records": {"pay*": RecordRule.HASH, "hidden": RecordRule.DROP}},
+    "hash but one": {"records": RecordRule.HASH, "topic_records": {"free": RecordRule.KEEP}},
+    "drop but two": {
+        "records": RecordRule.DROP,
+        "topic_records": {"pay": RecordRule.HASH, "free": RecordRule.KEEP},
+    },
+}
 
 
 @pytest.fixture
@@ -96,7 +99,7 @@ def of_traffic(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name not in OF_THE_RECORDING} for row in found]
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("cuts", [0, 80])
 def test_a_redacted_capture_holds_what_a_recording_with_the_rules_holds(
     tmp_path: Path, key: Path, rules: dict[str, Any], cuts: int
