@@ -14,15 +14,12 @@ from tests.brokers.jars import Artifact, installed
 from tests.s3 import REGION, Store
 
 # of the Hadoop that PySpark's wheel carries; the SDK's version is hadoop-aws' own
-HADOOP, SDK = "3.5.0", "2.35.4"
+HADOOP, SDK = "3.4.2", "2.29.52"
 _SPARKS = ("io.netty:*", "commons-codec:*", "commons-logging:*", "org.slf4j:*")
 _MODULES = ("s3-transfer-manager", "apache-client", "sts")
 _ARTIFACTS = (
     Artifact("org.apache.hadoop:hadoop-aws", HADOOP, ("software.amazon.awssdk:bundle", *_SPARKS)),
-    *(
-        Artifact(f"software.amazon.awssdk:{name}", SDK, _SPARKS)
-        for name in ("s3-transfer-manager", "apache-client", "sts")
-    ),
+    *(Artifact(f"software.amazon.awssdk:{name}", SDK, _SPARKS) for name in _MODULES),
 )
 SUMS = Path(__file__).with_name(f"hadoop-aws-{HADOOP}.sha256")
 

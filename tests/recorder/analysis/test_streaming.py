@@ -293,8 +293,8 @@ def test_a_stream_waits_for_a_first_segment_and_ends_cleanly_on_request(
         assert_no_second_stream(tmp_path)
         end(child)
         assert child.wait(PATIENCE) == 0
-    starting, waiting, *batches, last = log.read_text().splitlines()
-    assert starting.startswith(f"starting a stream of {tmp_path}/capture to {tmp_path}/out: ")
+    starting, _, _, waiting, *batches, last = log.read_text().splitlines()
+    assert starting == f"starting a stream of {tmp_path}/capture to {tmp_path}/out"
     assert waiting.endswith("holds no frames: waiting for the first segment")
     assert all(" rows written, " in line or " row written, " in line for line in batches)
     assert last == f"stopped: the same command goes on from {tmp_path}/out/_checkpoint"
