@@ -95,10 +95,10 @@ def facts_at_hand(
 @cache
 def _kept_of(url: str) -> Path:
     """The folder of all facts of a capture in a bucket."""
-    return _temporary()
+    return temporary_folder()
 
 
-def _temporary() -> Path:
+def temporary_folder() -> Path:
     """A new folder, which goes with this process."""
     kept = TemporaryDirectory(prefix="kafka-wiretap-facts-")
     atexit.register(kept.cleanup)
@@ -161,7 +161,7 @@ class FactsInBucket(Mapping[str, Mapping[str, str]]):
 
     @cached_property
     def _kept(self) -> Path:
-        return _temporary()
+        return temporary_folder()
 
 
 def _places(folder: Path, with_cache: bool) -> tuple[list[Path], Path | None]:

@@ -134,27 +134,37 @@ class Where(NamedTuple):
 
         Errors: UsageError for a capture that only Spark reaches; ClickException where Java is missing.
         """
-        are_reached = all(place.files is not None and not is_url(place.folder) for place in places)
-        if self.engine is Engine.EMBEDDED and not are_reached:
-            raise click.UsageError("behind this URL only Spark finds a capture: right would be --engine spark")
+        are_reached = all(place.files is not None for place in places)
+        are_small = are_reached and sum(place.size for place in places) <= min(SMALL, _memory() // MEMORY_FACTOR)
+        # a capture in a bucket is copied for the embedded engine
+        is_copied = any(is_url(place.folder) for place in places)
+        if self.engine is Engine.EMBEDDED:
+            _check_embedded(are_reached, are_small or not is_copied)
+            return True
         if self.is_spark:
             return False
-        if self.engine is Engine.EMBEDDED:
-            return True
         from recorder.analysis.embedded_server import can_leave_network
         from recorder.analysis.java import missing
 
         # nobody else may reach an engine that was not asked for by its name
-        may_be = are_reached and can_leave_network()
-        if may_be and sum(place.size for place in places) <= min(SMALL, _memory() // MEMORY_FACTOR):
+        may_be = are_reached and (are_small or not is_copied) and can_leave_network()
+        if may_be and are_small:
             return True
         lack = missing()
         if lack and may_be:
             say(f"the embedded engine answers: {lack}", err=True)
             return True
         if lack:
-            raise click.ClickException(f"{lack}; or --engine embedded" if are_reached else lack)
+            raise click.ClickException(f"{lack}; or --engine embedded" if are_reached and not is_copied else lack)
         return False
+
+
+def _check_embedded(are_reached: bool, are_taken: bool) -> None:
+    """Checks that the embedded engine, asked for by its name, can have the captures. Errors: UsageError."""
+    if not are_reached:
+        raise click.UsageError("behind this URL only Spark finds a capture: right would be --engine spark")
+    if not are_taken:
+        raise click.UsageError("the capture is too large to be copied here: right would be --engine spark")
 
 
 def _memory() -> int:
@@ -180,7 +190,8 @@ _ENGINE = click.option(
     envvar=ENGINE_VARIABLE,
     show_envvar=True,
     help="What answers: the embedded engine, which needs no Java, or Spark. auto: embedded for a capture of up to "
-    f"{SMALL // 10**6} MB on this machine (and a tenth of its memory), unless Spark's options are given.",
+    f"{SMALL // 10**6} MB (and a tenth of this machine's memory) on this machine or in an s3:// bucket, unless Spark's "
+    "options are given.",
 )
 _SPARK = (
     click.option(
@@ -257,7 +268,26 @@ def places_of(folders: Sequence[str], where: Where, *, facts: bool = True) -> li
         place.is_embedded = is_embedded
         if facts and place.files is not None:
             place.facts = _facts_of(place)
+        if is_embedded and is_url(place.folder):
+            _copy_here(place)
     return found
+
+
+def _copy_here(place: Place) -> None:
+    """Copies a capture's files from a bucket, for as long as the process lives: the embedded engine has no network.
+
+    Errors: NoCapture.
+    """
+    from recorder.capture.remote import copied
+    from recorder.facts_at_hand import temporary_folder
+
+    with console(stderr=True).status("copying the capture ..."):
+        try:
+            paths = copied(place.files or {}, place.folder, temporary_folder())
+        except OSError as error:
+            raise NoCapture(f"{printable(place.folder)} can't be copied here: {printable(reason_of(error))}") from error
+    place.files = {table: [paths[file] for file in names] for table, names in (place.files or {}).items()}
+    place.facts = {paths[file]: facts for file, facts in place.facts.items()}
 
 
 def _begin_engine() -> None:
@@ -275,7 +305,8 @@ def _facts_of(place: Place) -> dict[str, Mapping[str, str]]:
 
     # the executors of a cluster reach what is in the capture, and no cache of this machine
     is_here = place.is_embedded or is_local(place.master)
-    found = facts_at_hand(place_at(place.folder), with_cache=is_here, make=not is_url(place.folder))
+    make = place.is_embedded or not is_url(place.folder)
+    found = facts_at_hand(place_at(place.folder), with_cache=is_here, make=make)
     # scripts may merge both outputs
     if found.made and console(stderr=True).is_terminal:
         console(stderr=True).print(cell(found.made, style="dim"))

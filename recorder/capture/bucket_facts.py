@@ -9,7 +9,6 @@ Readers copy facts to this machine, and check what they have copied: a bucket ma
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +31,7 @@ from recorder.capture.fact_files import (
 )
 from recorder.capture.partitions import DONE_FOLDER, FACTS_FOLDER
 from recorder.capture.reader import CaptureFile
-from recorder.capture.remote import S3Path, size_of
+from recorder.capture.remote import S3Path, copy, size_of
 from recorder.facts.tables import NUMBER, TABLES
 
 
@@ -137,7 +136,7 @@ def copied(
         if made is None or sum(one.made.bytes for one in wanted) > most:
             return {}
         for one in wanted:
-            _copy(facts_in(capture) / one.path, into / FACTS_FOLDER / one.path)
+            copy(facts_in(capture) / one.path, into / FACTS_FOLDER / one.path)
             if digest_of(into / FACTS_FOLDER / one.path) != one.made.digest:
                 return {}
         if tables is None:
@@ -148,14 +147,6 @@ def copied(
     return {}
 
 
-def _copy(source: Path | S3Path, target: Path | S3Path) -> None:
-    """Copies a file. Errors: OSError."""
-    if isinstance(target, Path):
-        target.parent.mkdir(parents=True, exist_ok=True)
-    with source.open("rb") as read, target.open("wb") as write:
-        shutil.copyfileobj(read, write)
-
-
 def publish_in(capture: S3Path, stem: Stem, made_in: Path) -> None:
     """Publishes facts that `fact_maker.make` has made in a folder: tables first, their marker last. Errors: OSError."""
     _write(capture, stem.name, void_marker(stem))
@@ -163,7 +154,7 @@ def publish_in(capture: S3Path, stem: Stem, made_in: Path) -> None:
         _remove(capture, hour_key(file), file.path.name)
     text = (made_in / FACTS_FOLDER / DONE_FOLDER / stem.name).read_bytes()
     for one in _made(stem, marker_in(text)) or ():
-        _copy(made_in / FACTS_FOLDER / one.path, facts_in(capture) / one.path)
+        copy(made_in / FACTS_FOLDER / one.path, facts_in(capture) / one.path)
     _write(capture, stem.name, text)
 
 

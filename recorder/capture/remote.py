@@ -13,7 +13,9 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +30,8 @@ _READ_AS_PATH = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _PATIENCE_S, _TRIES = 10, 3
 # bytes that are fetched at a time, as a block, while a reader goes from page header to page header
 _BLOCK_BYTES = 1 << 20
+# files that are copied at the same time: most are small, and wait for the store
+_COPIES = 8
 # an error text of AWS's library, around the reason
 _REASON = re.compile(r".*AWS Error (?P<kind>\w+) during \w+ operation: (?P<why>.*?)( \(Request ID: .*)?", re.DOTALL)
 
@@ -157,6 +161,26 @@ def size_of(place: Place) -> int:
         with place.open() as file:
             _SIZES[str(place)] = file.seek(0, io.SEEK_END)
     return _SIZES[str(place)]
+
+
+def copy(source: Place, target: Place) -> None:
+    """Copies a file; makes the folders of one on this machine. Errors: OSError."""
+    if isinstance(target, Path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with source.open("rb") as read, target.open("wb") as write:
+        shutil.copyfileobj(read, write)
+
+
+def copied(files: Mapping[str, Sequence[str]], capture: str, into: Path) -> dict[str, str]:
+    """Copies files of the capture at a URL into a folder, some at a time. Returns their paths there. Errors: OSError.
+
+    `files`: URLs by table.
+    """
+    places = [place_at(file) for names in files.values() for file in names]
+    targets = [into / str(place).removeprefix(capture.rstrip("/") + "/") for place in places]
+    with ThreadPoolExecutor(_COPIES) as pool:
+        list(pool.map(copy, places, targets))
+    return {str(place): str(target) for place, target in zip(places, targets, strict=True)}
 
 
 def file_system_of(place: Place) -> tuple[Any, str]:

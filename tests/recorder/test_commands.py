@@ -26,6 +26,7 @@ from recorder.capture.merging import CannotMerge, Merged
 from recorder.filters import Held
 from recorder.missing import Gaps, LostOfApi, Missing
 from tests.recorder.running import run
+from tests.s3 import store
 from tests.tables import each_row
 
 MISSING = Missing([Gaps("queue_full", 2, 0, 1606, 9000)], [LostOfApi("queue_full", "Produce", 1606, 8000)])
@@ -288,6 +289,28 @@ def test_an_engine_that_others_could_reach_answers_only_by_its_name(
     run("analyze", captured)
     run("analyze", captured, "--engine", "embedded")
     assert [place.is_embedded for place in asked] == [False, True]
+
+
+@pytest.mark.real
+def test_a_small_capture_in_a_bucket_is_copied_for_the_embedded_engine_and_a_large_one_is_not(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = places_asked(monkeypatch)
+    with store() as served:
+        for name, value in served.environment.items():
+            monkeypatch.setenv(name, value)
+        url = served.put(captured, "asked")
+        run("analyze", url)
+        monkeypatch.setattr(spark_options, "SMALL", -1)
+        run("analyze", url)
+        refused = run("analyze", url, "--engine", "embedded")
+    small, large = asked
+    assert (small.is_embedded, large.is_embedded) == (True, False)
+    assert [place.files and place.files["frames"][0].startswith(url) for place in asked] == [False, True]
+    assert small.files is not None
+    assert Path(small.files["frames"][0]).is_file()
+    assert refused.exit_code == 2
+    assert "too large to be copied here: right would be --engine spark" in refused.stderr
 
 
 def test_tables_at_a_url_are_written_by_spark(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
