@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # command -> the module that has it in its COMMANDS, and its line in `--help`
 LAZY_COMMANDS = {
-    "analyze": ("recorder.commands", "Answer questions about a capture on Spark: latency and errors by API."),
+    "analyze": ("recorder.commands", "Answer questions about a capture: latency and errors by API."),
     "compact": ("recorder.commands", "Turn what a proxy has logged into Parquet files."),
     "config": ("proxy.settings.commands", "Check, show and explain settings, without running a proxy."),
     "demo": (
@@ -48,14 +48,14 @@ LAZY_COMMANDS = {
         "Show it all: a small cluster, clients, the proxy, a capture, an analysis, a replay.",
     ),
     "facts": ("recorder.commands", "Make the facts of a capture: what its frames say, as small tables."),
-    "encodings": ("recorder.commands", "Tell what a capture's integers would take in other encodings, on Spark."),
+    "encodings": ("recorder.commands", "Tell what a capture's integers would take in other encodings."),
     "export": ("recorder.commands", "Publish a capture's findings as CloudEvents, or its frames as a packet dump."),
     "import": ("recorder.commands", "Make a capture of a packet dump (pcap, pcapng), without a proxy."),
     "inspect": ("recorder.commands", "List, filter and decode the frames of a capture, without Spark."),
-    "compare": ("recorder.commands", "Two captures side by side, on Spark: did the change help?"),
+    "compare": ("recorder.commands", "Two captures side by side: did the change help?"),
     "ship": ("recorder.commands", "Copy a capture into an S3 bucket."),
     "spark-package": ("recorder.commands", "Write what spark-submit takes to run the analysis on a cluster."),
-    "sql": ("recorder.commands", "Ask a capture in SQL, on Spark: its tables are views."),
+    "sql": ("recorder.commands", "Ask a capture in SQL: its tables are views."),
     "stream": ("recorder.commands", "Write a capture's latency and errors by window, while it is recorded."),
     "prune": ("recorder.commands", "Remove the oldest hours of a capture."),
     "redact": ("recorder.commands", "Copy a capture without its records, or with hashes in their place."),

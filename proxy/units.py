@@ -41,6 +41,12 @@ def written_size(size: int) -> str:
     return next((f"{size // factor}{unit}" for unit, factor in SIZES.items() if size and not size % factor), str(size))
 
 
+def rounded_size(size: int) -> str:
+    """The size with the largest unit that it fills, to one decimal place: "251.9GiB"."""
+    unit, factor = next(((unit, factor) for unit, factor in SIZES.items() if size >= factor), ("B", 1))
+    return f"{size / factor:.1f}".removesuffix(".0") + unit
+
+
 def read_time(text: str) -> float | None:
     """The seconds of a time such as "500ms", "1.5h" or "10 minutes"; None if the text is none. Units are in any case.
 
@@ -53,8 +59,8 @@ def read_time(text: str) -> float | None:
 
 
 def written_time(seconds: float) -> str:
-    """The time with the largest unit, up to hours, that leaves no remainder: "2h"; else in seconds: "0.25s"."""
-    for unit in ("h", "m", "s"):
+    """The time with the largest unit, up to days, that leaves no remainder: "2h"; else in seconds: "0.25s"."""
+    for unit in ("d", "h", "m", "s"):
         if seconds and not seconds % TIMES[unit]:
             return f"{int(seconds / TIMES[unit])}{unit}"
     return f"{seconds!r}s"

@@ -32,6 +32,11 @@ def hasher_of(folder: Place, path: Path) -> Hasher:
     return hasher
 
 
+def is_hashed(folder: Place) -> bool:
+    """True if records of the capture are hashed. Errors: as of `reader.row_groups`."""
+    return any(_fingerprints(folder))
+
+
 def _fingerprints(folder: Place) -> Iterator[str]:
     for file in files(folder, c.EVENTS_FOLDER):
         for table in row_groups(file, [c.DETAIL], where=_BEGINNINGS):

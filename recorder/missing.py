@@ -107,7 +107,7 @@ def _rows(found: Missing) -> Iterator[list[Cell]]:
     if found.cut_frames:
         yield ["frames kept in part, by the settings", "", count(found.cut_frames), size(found.cut_bytes)]
     if found.without_records:
-        yield ["records not kept, by capture.records", "", count(found.without_records), ""]
+        yield ["records left out or hashed, by capture.records", "", count(found.without_records), ""]
     for sample in found.samples:
         yield [f"a sample, of which nothing is scaled: {sample}", "", "", ""]
     for name in found.died:

@@ -12,9 +12,8 @@ from typing import Any
 import click
 
 from proxy.option_types import SIZE, of_kind
-from proxy.schema.kinds import TIMEOUT
 from proxy.terminal import echo, printable
-from recorder.capture.keep import FLOOR, Declared, Floor
+from recorder.capture.keep import AGE, FLOOR, Declared, Floor
 from recorder.capture.remote import was_url
 from recorder.capture.retention import Remover, Round
 from recorder.ready import NoCapture, check_is_capture
@@ -23,7 +22,7 @@ from recorder.terminal import count, size
 
 @click.command(short_help="Remove the oldest hours of a capture.")
 @click.argument("given", metavar="FOLDER")
-@click.option("--keep-age", type=of_kind(TIMEOUT, "7d", metavar="TIME"), help="Keep hours that are younger.")
+@click.option("--keep-age", type=of_kind(AGE, "7d", metavar="TIME"), help="Keep hours that are younger.")
 @click.option("--keep-size", type=SIZE, help="Keep so much: frames, events, facts and log together.")
 @click.option("--keep-free", type=of_kind(FLOOR, "10%"), help="Keep what leaves so much of the volume free.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")

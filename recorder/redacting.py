@@ -54,7 +54,7 @@ def redact(
 ) -> None:
     """Copy the capture in IN to the new folder OUT, with what producers wrote left out or hashed.
 
-    The rules are those of `capture.records` (docs/capture.md): OUT is the capture that a recording with them would
+    The rules are those of `capture.records` (docs/privacy.md): OUT is the capture that a recording with them would
     have made. Events are copied, and facts are made anew. IN stays as it is. A file that can't be read is named, and
     its rows are missing in OUT (exit code 1). If the command is killed, the files in OUT are whole, and others missing.
 

@@ -26,7 +26,7 @@ from proxy.schema.toml import dotted
 from proxy.settings.reader import EffectiveValue, Section, SettingsReader
 from proxy.settings.show import in_force
 from proxy.settings.sources import Source, environment_source, file_source, flag_source
-from proxy.units import written_size
+from proxy.units import rounded_size
 from proxy.wire.dialects import Dialect
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _wrong_keep(capture: Mapping[str, Any]) -> Iterator[Fault]:
         if size is not None and floor.size >= size:
             named = Setting("capture.keep.free", str(floor), of_cluster=False)
             yield Fault(
-                (named, f" is more than the whole volume of {folder}, {written_size(size)}"),
+                (named, f" is more than the whole volume of {folder}, {rounded_size(size)}"),
                 Setting("capture.keep.free", "10%", of_cluster=False),
             )
     bounds = [name for name in ("keep_age", "keep_size") if capture.get(name) is not None]
@@ -258,7 +258,7 @@ def _wrong_keep(capture: Mapping[str, Any]) -> Iterator[Fault]:
         key = f"capture.{bounds[0].replace('_', '.')}"
         yield Fault(
             (Setting(key, of_cluster=False), " removes nothing without a compactor"),
-            Setting("capture.compactor", "true", of_cluster=False),
+            Setting("capture.compactor", True, of_cluster=False),
         )
 
 
@@ -288,7 +288,7 @@ def _unmet_needs(named: Setting, capture: Mapping[str, Any]) -> Iterator[Fault]:
     from recorder.extras import pip_install
 
     if capture.get("compactor") is False:
-        yield Fault((named, " needs a compactor"), Setting("capture.compactor", "true", of_cluster=False))
+        yield Fault((named, " needs a compactor"), Setting("capture.compactor", True, of_cluster=False))
     if find_spec("cryptography") is None:
         yield Fault((named, " needs the package cryptography, which is not installed"), pip_install("hash"))
 
@@ -305,7 +305,7 @@ def _wrong_ship(capture: Mapping[str, Any]) -> Iterator[Fault]:
     if capture.get("compactor") is False:
         yield Fault(
             (Setting("capture.ship", of_cluster=False), " ships nothing without a compactor"),
-            Setting("capture.compactor", "true", of_cluster=False),
+            Setting("capture.compactor", True, of_cluster=False),
         )
     credentials = capture.get("ship_credentials")
     if credentials is not None and (fault := _fault_of_keys(credentials)):

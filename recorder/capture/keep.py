@@ -24,7 +24,7 @@ from typing import Annotated, Any, Self
 from proxy.files import Folder
 from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import Key
-from proxy.schema.kinds import LIMIT, SIZE, TIMEOUT, Kind, Toml
+from proxy.schema.kinds import LIMIT, SIZE, Kind, Toml, at_least
 from recorder.capture.shipping_settings import ShipSettings
 
 KEEP_FOLDER = "_keep"
@@ -60,6 +60,10 @@ class Floor:
         return str(_written_floor(self))
 
 
+# a number without a unit is in bytes, and meant as a percentage
+_LEAST_FLOOR = 1 << 20
+# hours are removed whole; a number without a unit is in seconds, and meant as days
+AGE = at_least(3600)
 # so that a recorder never fills a disk that others use, too
 DEFAULT_FLOOR = Floor(share=0.05)
 NO_FLOOR = Floor()
@@ -70,9 +74,12 @@ def _floor(raw: Any) -> Floor:
     if percent is not None:
         return Floor(share=float(percent[1]) / 100)
     try:
-        return Floor(size=SIZE.read(raw))
+        size: int = SIZE.read(raw)
     except InvalidValue as error:
         raise InvalidValue('is neither a part of the volume such as "5%" nor a size') from error
+    if 0 < size < _LEAST_FLOOR:
+        raise InvalidValue(f"would keep no more than {size} bytes free")
+    return Floor(size=size)
 
 
 def _written_floor(floor: Floor) -> Toml:
@@ -88,7 +95,7 @@ class KeepSettings(ShipSettings):
 
     keep_age: Annotated[
         float | None,
-        Key(TIMEOUT, "keep.age", "Remove what is older, whole hours at a time.", "7d", unset="for ever"),
+        Key(AGE, "keep.age", "Remove what is older, whole hours at a time.", "7d", unset="for ever"),
     ] = None
     keep_size: Annotated[
         int | None,

@@ -344,6 +344,7 @@ def records(
     from recorder.reading.elements import shown
 
     capture = _opened(folder, budget, follow=follow)
+    by_key = bool(given["key"])
     if hash_key is not None:
         given["key"] = _hashed(given["key"], folder, hash_key)
     wanted = _filter(capture, given)
@@ -357,7 +358,11 @@ def records(
         _make_facts(capture, wanted)
     passed = _source(capture, limits, follow=follow).records(wanted, grep=grep, text=as_text)
     found = _picked(passed, limits, lambda record, name: None, budget)
-    nothing = partial(_none, "record", capture, wanted, limits.limit)
+
+    def nothing() -> str:
+        is_clear = by_key and hash_key is None
+        return _none("record", capture, wanted, limits.limit) + (_names_no_hash(folder) if is_clear else "")
+
     with _telling_unsure("exchange", wanted, passed):
         if as_json:
             _list((record_lines.record_json(record, decode) for record in found), nothing)
@@ -367,6 +372,13 @@ def records(
         else:
             every = (record_lines.record_lines(record, width(), decode, is_whole=not follow) for record in found)
             _list((line for lines in every for line in lines), nothing)
+
+
+def _names_no_hash(folder: Place) -> str:
+    """The end of a note: a key finds nothing because records are hashed; nothing if they are not."""
+    from recorder.hashed_capture import is_hashed
+
+    return "; its records are hashed: --hash-key FILE finds a key as it was" if is_hashed(folder) else ""
 
 
 def _hashed(names: Sequence[str], folder: Place, path: Path) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ def _translation(error: BaseException) -> StoreError:
         told = error.response.get("Error", {})
         code, status = str(told.get("Code", "")), _status(error)
         cause = _CODES.get(code) or _STATUSES.get(status or 0, Cause.STORE)
-        return StoreError(cause, _words(f"{error.operation_name}: {code or status} {told.get('Message', '')}"), status)
+        return StoreError(cause, _words(f"{error.operation_name}: {code or status}: {told.get('Message', '')}"), status)
     match error:
         case sdk.NoCredentialsError() | sdk.PartialCredentialsError() | sdk.CredentialRetrievalError():
             cause = Cause.CREDENTIALS

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.units import LARGEST_SIZE, TIMES, read_size, read_time, written_size, written_time
+from proxy.units import LARGEST_SIZE, TIMES, read_size, read_time, rounded_size, written_size, written_time
 from tests.tables import each_row
 
 
@@ -34,6 +34,18 @@ def test_sizes_of_very_many_digits_are_larger_than_any(text: str) -> None:
 @given(st.integers(0, 10**9) | st.floats(0.001, 1e9))
 def test_a_written_time_is_read_back(seconds: float) -> None:
     assert read_time(written_time(seconds)) == seconds
+
+
+@each_row(("seconds", "written"), [(7 * 86400, "7d"), (86400 + 3600, "25h"), (90, "90s"), (0.25, "0.25s")])
+def test_a_time_is_written_with_the_largest_unit_that_leaves_no_remainder(seconds: float, written: str) -> None:
+    assert written_time(seconds) == written
+
+
+@each_row(
+    ("size", "rounded"), [(0, "0B"), (1023, "1023B"), (1 << 20, "1MiB"), (270_553_174_016, "252GiB"), (1600, "1.6KiB")]
+)
+def test_a_rounded_size_has_one_decimal_place_at_most(size: int, rounded: str) -> None:
+    assert rounded_size(size) == rounded
 
 
 @given(st.integers(0, 10**9), st.sampled_from(sorted(TIMES)), st.sampled_from(["", " "]))

@@ -73,7 +73,7 @@ def _missing(missing: Missing) -> Iterator[tuple[str, int | None, int | None]]:
     if missing.cut_frames:
         yield "kept in part, by the settings", missing.cut_frames, missing.cut_bytes
     if missing.without_records:
-        yield "records not kept, by capture.records", missing.without_records, None
+        yield "records left out or hashed, by capture.records", missing.without_records, None
     for sample in missing.samples:
         yield f"a sample, of which nothing is scaled: {sample}", None, None
     for session in missing.died:

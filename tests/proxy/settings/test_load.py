@@ -509,10 +509,30 @@ def test_a_flag_sets_the_rule_of_a_pattern(tmp_path):
         ("topics.pay.records = 'hash'", 'capture.topics.pay.records = "hash" needs a key'),
         ("records = 'hash'\nhash_key = '/nowhere/key'", "can't be read (No such file"),
         ("records = 'hash'\nhash_key = '/nowhere/key'\ncompactor = false", "needs a compactor"),
-        ("encrypt = true\ncompactor = false", "capture.encrypt = true needs a compactor"),
+        (
+            "encrypt = true\ncompactor = false",
+            "capture.encrypt = true needs a compactor; right would be capture.compactor = true",
+        ),
     ],
 )
 def test_a_rule_that_can_not_be_followed_is_refused(line, reason, tmp_path):
+    with pytest.raises(BadSetting) as wrong:
+        loaded(tmp_path, RULED + line + "\n")
+    assert any(reason in one for one in str(wrong.value).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("keep.age = 7", 'capture.keep.age = 7 is shorter than 3600s; right would be keep.age = "7d"'),
+        (
+            "keep.free = 5",
+            'capture.keep.free = 5 would keep no more than 5 bytes free; right would be keep.free = "10%"',
+        ),
+        ("keep.free = '8000TiB'", "is more than the whole volume of "),
+    ],
+)
+def test_a_bound_that_keeps_nothing_is_refused(line, reason, tmp_path):
     with pytest.raises(BadSetting) as wrong:
         loaded(tmp_path, RULED + line + "\n")
     assert any(reason in one for one in str(wrong.value).splitlines())
