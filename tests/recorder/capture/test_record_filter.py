@@ -11,6 +11,7 @@ import pytest
 
 from proxy.conversation.exchange import Direction
 from proxy.wire.budget import Budget
+from proxy.wire.keys import PRODUCE
 from recorder.capture import frames as c
 from recorder.capture import reader
 from recorder.capture.compactor import compact, compact_session
@@ -21,7 +22,17 @@ from recorder.capture.tap import open_tap
 from recorder.facts.rows import frame_of
 from recorder.facts.topics import id_text, places
 from tests.recorder.capture.looks import frame_rows, kill, log_bytes, raw_entries, session_folder
-from tests.recorder.capture.record_traffic import FREE, IDS, RULES, UNKNOWN, Planted, old_talk, ruled_talk
+from tests.recorder.capture.record_traffic import (
+    FREE,
+    IDS,
+    RULES,
+    UNKNOWN,
+    Planted,
+    old_talk,
+    produced_by_id,
+    ruled_talk,
+    told_topics,
+)
 from tests.recorder.capture.traffic import Chunk, Player, Talk
 from tests.sweeps import mostly_long
 
@@ -228,3 +239,23 @@ def test_whole_frames_in_a_chunk_are_cut_as_frames_in_pieces_are(seed, tmp_path)
         assert_hides(planted, every_value(tmp_path / name))
     assert rows["one"] == rows["pieces"]
     assert rows["several"] == rows["pieces"]
+
+
+def test_a_worker_drops_the_records_of_a_topic_whose_id_only_another_worker_was_told(tmp_path):
+    told, asking = told_topics(12, 0), produced_by_id(FREE, 1, b"kept by one worker alone")
+    for session, calls in (("told", [told, asking]), ("untold", [asking])):
+        tap = open_tap(tmp_path, RecordSettings(**RULES), session)
+        player = Player(tap)
+        player.open(Talk(1, calls))
+        for call in calls:
+            player.play(1, Chunk(Direction.REQUEST, call.request, 5))
+            player.play(1, Chunk(Direction.RESPONSE, call.answer or b"", 6))
+        player.close(1)
+        tap.close()
+    compact(tmp_path)
+    rules = {
+        row[c.SESSION]: (row[c.RECORDS], b"kept by one worker alone" in row[c.FRAME])
+        for row in frame_rows(tmp_path)
+        if (row[c.API_KEY], row[c.KIND]) == (PRODUCE, "request")
+    }
+    assert rules == {"told": (None, True), "untold": (c.DROP, False)}
