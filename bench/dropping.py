@@ -25,7 +25,18 @@ ENCRYPTING = "proxy, log encrypted"
 HASHING = "proxy, hashing records"
 TARGETS = (Target(DROPPING, RECORDING, 0.9),)
 ENCRYPT = {"KAFKA_WIRETAP_CAPTURE__ENCRYPT": "true"}
-CHOSEN = ("burst", "produce", "produce-7", "fetch", "fetch-16")
+# what the bench of all contenders lacks: small requests with records, where the rules cost most
+SMALL = tuple(
+    Load(
+        f"small-{size}-{window}",
+        f"Produce requests of one record of {size} bytes, {window} in a write, a second",
+        ("small", str(size), str(window)),
+    )
+    for size in (200, 1000)
+    for window in (1, 16)
+)
+ALL = (*LOADS, *SMALL)
+CHOSEN = ("burst", "produce", "produce-7", "fetch", "fetch-16", *(load.name for load in SMALL))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
                 )
             ),
         ]
-        for load in LOADS:
+        for load in ALL:
             if load.name in asked.only:
                 _compare(load, ways, partial(measure, programs, load, asked.seconds), asked.rounds)
     return 0

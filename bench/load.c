@@ -3,6 +3,7 @@
  *   load HOST:PORT lone SECONDS          one Heartbeat at a time
  *   load HOST:PORT burst SECONDS         64 Heartbeats in one write, then their 64 answers
  *   load HOST:PORT produce SECONDS V     Produce version V (11: one MiB, 7: 1,000,000 bytes in all), 4 in flight
+ *   load HOST:PORT small SECONDS N W     Produce version 11 with one record of N bytes; W of them in a write, then W answers
  *   load HOST:PORT fetch SECONDS V       Fetch version V (12-18), answered with one MiB, 4 in flight
  *
  * Prints `exchanges N ns T p50_ns P p99_ns Q`: the percentiles are those of a round (one exchange, or one burst). */
@@ -10,7 +11,7 @@
 
 #include "kafka.h"
 
-enum { BURST = 64, IN_FLIGHT = 4, MAX_ROUNDS = 4 * 1000 * 1000 };
+enum { BURST = 64, SMALL = 2048, IN_FLIGHT = 4, MAX_ROUNDS = 4 * 1000 * 1000 };
 
 static int fd;
 static uint32_t asked, answered;
@@ -21,6 +22,7 @@ static size_t have;
 static unsigned char *request;
 static size_t request_size;
 static int api, api_version;
+static uint32_t batch_size = RECORDS;
 
 static uint64_t now_ns(void) {
     struct timespec time;
@@ -45,7 +47,7 @@ static void make_request(void) {
     if (api == PRODUCE && api_version == OLD_PRODUCE_VERSION) return make_old_produce(w);
     if (api == PRODUCE) {
         put_varint(&w, 0), put16(&w, -1), put32(&w, 30000), put_varint(&w, 2), put_compact(&w, "bench");
-        put_varint(&w, 2), put32(&w, 0), put_varint(&w, RECORDS + 1), put_records(&w, RECORDS), put8(&w, 0), put8(&w, 0);
+        put_varint(&w, 2), put32(&w, 0), put_varint(&w, batch_size + 1), put_records(&w, batch_size), put8(&w, 0), put8(&w, 0);
     }
     if (api == FETCH) {
         if (api_version < 15) put32(&w, -1);
@@ -58,8 +60,8 @@ static void make_request(void) {
 }
 
 static void ask(int count) {
-    static unsigned char burst[BURST * 256];
-    if (request_size > 256) {
+    static unsigned char burst[BURST * SMALL];
+    if (request_size > SMALL) {
         while (count--) {
             set32(request + 8, asked++);
             if (!send_all(fd, request, request_size)) die("send");
@@ -98,14 +100,20 @@ static int by_value(const void *a, const void *b) {
 }
 
 int main(int count, char **arguments) {
-    if (count < 4) return fprintf(stderr, "load HOST:PORT lone|burst|produce|fetch SECONDS [VERSION]\n"), 2;
+    if (count < 4) return fprintf(stderr, "load HOST:PORT lone|burst|produce|small|fetch SECONDS [VERSION]\n"), 2;
     const char *what = arguments[2];
     uint64_t length = atof(arguments[3]) * 1e9, rounds = 0;
     uint32_t *times = malloc(MAX_ROUNDS * sizeof *times);
     int window = !strcmp(what, "burst") ? BURST : !strcmp(what, "lone") ? 1 : IN_FLIGHT;
-    api = !strcmp(what, "produce") ? PRODUCE : !strcmp(what, "fetch") ? FETCH : HEARTBEAT;
+    int small = !strcmp(what, "small");
+    if (small) {
+        if (count < 6) die("N W");
+        batch_size = BATCH_HEAD + atoi(arguments[4]), window = atoi(arguments[5]);
+        if (window < 1 || window > BURST) die("W");
+    }
+    api = small || !strcmp(what, "produce") ? PRODUCE : !strcmp(what, "fetch") ? FETCH : HEARTBEAT;
     if (api != HEARTBEAT && count < 5) die("VERSION");
-    api_version = api == HEARTBEAT ? HEARTBEAT_VERSION : atoi(arguments[4]);
+    api_version = api == HEARTBEAT ? HEARTBEAT_VERSION : small ? PRODUCE_VERSION : atoi(arguments[4]);
 
     char *colon = strrchr(arguments[1], ':');
     if (!colon) die("HOST:PORT");
@@ -120,7 +128,7 @@ int main(int count, char **arguments) {
     in = malloc(RECEIVE);
     make_request();
 
-    int large = window == IN_FLIGHT;
+    int large = !small && window == IN_FLIGHT;
     uint64_t start = now_ns(), last = start;
     if (large) ask(window);
     for (int more = 1; more || answered != asked;) {

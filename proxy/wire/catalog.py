@@ -17,7 +17,7 @@ from proxy.wire.compile.counted import counted_decoder
 from proxy.wire.compile.decoder import decoder
 from proxy.wire.compile.encoder import encoder
 from proxy.wire.compile.projector import projector
-from proxy.wire.compile.record_finder import has_record_data, record_finder, tells_topic_ids
+from proxy.wire.compile.record_finder import has_record_data, record_finder, tells_topic_ids, whole_record_finder
 from proxy.wire.compile.runtime import LargeBody
 from proxy.wire.compile.searcher import searcher
 from proxy.wire.compile.walker import walker
@@ -264,6 +264,13 @@ class Codec:
         key = self.message.key or 0
         header_of = request_header_version if self.message.kind == "request" else response_header_version
         return record_finder(self.message, self.version, header_of(key, self.version))
+
+    @cached_property
+    def find_whole_records(self) -> Callable[..., int]:
+        """A function of `compile.record_finder`, for `records.walk.found_in_whole`."""
+        key = self.message.key or 0
+        header_of = request_header_version if self.message.kind == "request" else response_header_version
+        return whole_record_finder(self.message, self.version, header_of(key, self.version))
 
     def search(self) -> Search:
         """A search for the secrets in one frame of this request or response."""

@@ -47,6 +47,7 @@ from recorder.capture.spool import (
     SPOOL_FORMAT,
     Entry,
     EntryKind,
+    parts,
     size_of,
 )
 from recorder.capture.streams import Streams
@@ -102,6 +103,7 @@ class Assembly:
             EntryKind.OPENED: self._opened,
             EntryKind.BYTES: self._streams.arrived,
             EntryKind.OMITTED: self._omitted,
+            EntryKind.CUT: self._cut,
             EntryKind.GAP: self._gap,
             EntryKind.OWN_ANSWER: self._own_answer,
             EntryKind.LOGIN: self._login,
@@ -227,7 +229,8 @@ class Assembly:
             conn.broken["reason"] = c.GAP_KEY
         if entry.kind in OF_STREAMS:
             self.lost_bytes += len(entry.data)
-            conn.reach(entry.direction, entry.offset + len(entry.data))
+            left_out = sum(length for _, length in entry.spans) if entry.kind == EntryKind.CUT else 0
+            conn.reach(entry.direction, entry.offset + len(entry.data) + left_out)
 
     def _omitted(self, conn: ConnectionState, entry: Entry) -> None:
         fields = decoded(entry)
@@ -239,6 +242,18 @@ class Assembly:
             are_records=fields.get("records", False),
             counted=fields.get("counted", ()),
         )
+
+    def _cut(self, conn: ConnectionState, entry: Entry) -> None:
+        try:
+            found = [*parts(entry)]
+        except ValueError as error:
+            raise InvalidEntryError(str(error)) from error
+        for part, left_out in found:
+            if part.data:
+                self._streams.arrived(conn, part)
+            behind = part._replace(offset=part.offset + len(part.data))
+            if left_out:
+                self._streams.omitted(conn, behind, left_out, begins_left_out_frame=False, are_records=True)
 
     def _leftover(self, conn: ConnectionState, entry: Entry) -> None:
         if conn.conversation is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from proxy.conversation.acks import acks_at
@@ -27,6 +27,7 @@ from recorder.capture.backlog import NOWHERE
 from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, request_spans, response_spans, take_number
 from recorder.capture.record_filter import RecordFilter
 from recorder.capture.selection import OTHER, Selection
+from recorder.capture.spool import Spans
 from recorder.capture.topic_ids import TopicIds
 
 # offsets in a request, its length field included: of the client id's size, and of the client id
@@ -39,6 +40,7 @@ LONGEST_CLIENT_ID = 256
 # code of a frame of the dialect of 0.7; the length alone of a frame without an exchange
 RESPONSE_HEAD, HEAD_07, LENGTH_SIZE = 8, 6, 4
 _API = attrgetter("route.api_and_version")
+_LENGTH_OF = itemgetter(1)
 
 
 class Omission(NamedTuple):
@@ -133,29 +135,56 @@ class FrameFilter:
 
     @property
     def is_of_records(self) -> bool:
-        """True if rules for records are all that leaves anything out from here on, so that `passes` may be asked."""
+        """True if only rules for records leave anything out from here on, so that `plain_spans` may be asked."""
         may_pass = self.is_selected and self.selection.selects_all_frames and not self._is_kafka07
         return may_pass and not (self._left_out_responses or self._may_be_opaque) and self.undecided == NOWHERE
 
-    def passes(self, direction: Direction, step: Step) -> bool:
-        """True if the step has whole frames alone, and no rule looks into any: then `omissions` must not be called.
+    def plain_spans(self, direction: Direction, step: Step) -> Spans | None:
+        """What rules for records leave out of a step, if it has plain whole frames alone; None: ask `omissions`.
 
-        Most frames hold no records, and there may be very many, so this takes little time. Needs a step without marks.
+        If this tells it, `omissions` must not be called. Most frames hold no records, and there may be very many, so
+        this takes little time. Needs a step without marks. Returns (start, length) in offsets of the step's data.
         """
         conversation, arriving = self._conversation, self._arriving[direction]
         side = conversation.responses_side if direction else conversation.requests_side
         if arriving.left or side.bytes_left:
-            return False
+            return None
         if direction:
-            return self._untouched[1].issuperset(map(_API, step.finished))
+            if self._untouched[1].issuperset(map(_API, step.finished)):
+                return ()
+            return self._spans_of(direction, step, step.finished)
         if step.one_way or step.unanswered or step.opaque_reasons:
-            return False
+            return None
         number = conversation.next_request_number
-        begun = islice(reversed(conversation.in_flight), number - arriving.next_request_number)
+        begun = [*islice(reversed(conversation.in_flight), number - arriving.next_request_number)]
+        spans: Spans | None = ()
         if not self._untouched[0].issuperset(map(_API, begun)):
-            return False
-        self._arriving[0] = arriving._replace(next_request_number=number)
-        return True
+            begun.reverse()
+            spans = self._spans_of(direction, step, begun)
+        if spans is not None:
+            self._arriving[0] = ArrivingFrame(arriving.kind, None, arriving.begin, 0, number)
+        return spans
+
+    def _spans_of(self, direction: Direction, step: Step, exchanges: list[Exchange]) -> Spans | None:
+        """`plain_spans` of the frames of these exchanges, which are all that the step has."""
+        data, untouched, of_plain = step.data, self._untouched[direction], self._records.of_plain
+        spans: list[tuple[int, int]] = []
+        at = 0
+        for exchange in exchanges:
+            if exchange.own_answer is not None:
+                return None
+            start = at
+            at += LENGTH.size + (exchange.response_size if direction else exchange.request_size)
+            if exchange.route.api_and_version in untouched:
+                continue
+            found = of_plain(direction, exchange, data[start:at])
+            if found is None:
+                return None
+            spans += [(start + first, last - first) for first, last in found]
+        if at != len(data):
+            return None
+        self.bytes += sum(map(_LENGTH_OF, spans))
+        return tuple(spans)
 
     def omissions(self, direction: Direction, step: Step) -> list[Omission]:
         """The omissions in the bytes of a step. Call it once for each step of the connection, in order."""
@@ -212,7 +241,7 @@ class FrameFilter:
             self._omit_from[direction] = NOWHERE
 
     def _note(self, direction: Direction, exchange: Exchange) -> None:
-        """Notes for `passes` what a frame that begins is."""
+        """Notes for `plain_spans` what a frame that begins is."""
         self._may_be_opaque = self._may_be_opaque or exchange.opaque is not None
         if not self._records.looks_into(direction, exchange):
             self._untouched[direction].add(exchange.route.api_and_version)

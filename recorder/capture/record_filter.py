@@ -8,7 +8,6 @@ read is left out behind its head, because it may hold records.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from proxy.wire.compile.record_finder import ALL, NOTHING, TEXTS
 from proxy.wire.kafka07 import RequestType
 from proxy.wire.kafka07 import record_data as of_07
 from proxy.wire.primitives import uuid_text
-from proxy.wire.records.walk import Find, RecordWalk, nothing_known
+from proxy.wire.records.walk import Find, FindWhole, RecordWalk, Span, found_in_whole, nothing_known
 from recorder.capture.frame_spans import FrameSpan
 from recorder.capture.record_rules import RecordRule, RecordRules
 from recorder.capture.topic_ids import TopicIds
@@ -55,6 +54,8 @@ class RecordFilter:
         self._is_kafka07 = is_kafka07
         # per direction: the walk through the frame that is arriving
         self._walks: list[RecordWalk | None] = [None, None]
+        # per direction, what is asked for each topic
+        self._topics = tuple(partial(self._topic, bool(direction)) for direction in Direction)
         # (exchange number, topics) of requests of 0.7 that were not answered yet
         self._asked: deque[tuple[int, list[bytes]]] = deque(maxlen=_MOST_REQUESTS)
 
@@ -69,8 +70,12 @@ class RecordFilter:
 
     def left_out(self, direction: Direction, step: Step, frame: FrameSpan) -> RecordSpans | None:
         """What the rules leave out of the frame's bytes in a step; None: nothing. Call it for each frame, in order."""
-        _, _, start, stop = frame
+        _, exchange, start, stop = frame
         arrived = min(stop, step.stop)
+        if 0 <= start < stop == arrived and exchange is not None and not self.rules.keeps_everything:
+            spans = self.of_plain(direction, exchange, step.data[start:stop])
+            if spans is not None:
+                return RecordSpans(spans, None, [])
         walk = self._begun(direction, frame) if start >= 0 else self._walks[direction]
         self._walks[direction] = None if walk is None or arrived == stop else walk
         if walk is None:
@@ -78,6 +83,13 @@ class RecordFilter:
         spans = walk.feed(memoryview(step.data)[max(start, 0) : arrived])
         counted = self._counted(walk) if walk.counted and arrived == stop else []
         return RecordSpans(spans, walk.unreadable_from, counted)
+
+    def of_plain(self, direction: Direction, exchange: Exchange, frame: bytes) -> list[Span] | None:
+        """What the rules leave out of a whole frame with records, its length included; None: ask `left_out`."""
+        find = _find_whole(direction, exchange.api_key, _version_of(exchange))
+        if find is None or self._is_kafka07 or self._walks[direction] is not None:
+            return None
+        return found_in_whole(find, frame, self._topics[direction], by_broker=bool(direction))
 
     def _begun(self, direction: Direction, frame: FrameSpan) -> RecordWalk | None:
         kind, exchange = frame.kind, frame.exchange
@@ -107,9 +119,8 @@ class RecordFilter:
         )
         if find is None:
             return None
-        topic: Callable[[bytes | None, bytes | None], int] = partial(self._topic, bool(direction))
         head = of_07.HEAD if self._is_kafka07 else _HEADS[direction]
-        return RecordWalk(find, topic, head=head, by_broker=bool(direction))
+        return RecordWalk(find, self._topics[direction], head=head, by_broker=bool(direction))
 
     def _counted(self, walk: RecordWalk) -> list[tuple[str, int, int, int, int]]:
         found = []
@@ -156,6 +167,17 @@ def _version_of(exchange: Exchange) -> int | None:
 def _find(direction: Direction, key: int, version: int | None) -> Find | None:
     """What walks through a frame; None: it has no record data, and tells no ids of topics."""
     return _UNKNOWN[direction] if version is None else _find_known(direction, key, version)
+
+
+@lru_cache(catalog.CACHE_SIZE)
+def _find_whole(direction: Direction, key: int, version: int | None) -> FindWhole | None:
+    """What finds the record data in whole frames; None: they have none, or tell ids of topics."""
+    kind = _KINDS[direction]
+    if version is None or not catalog.holds_record_data(kind, key, version):
+        return None
+    found = catalog.codec(kind, key, version)
+    tells = direction is Direction.RESPONSE and catalog.tells_topics(kind, key, version)
+    return None if found is None or tells else found.find_whole_records
 
 
 _UNKNOWN = {direction: nothing_known(head) for direction, head in _HEADS.items()}

@@ -27,6 +27,8 @@ TOPIC_LETTERS, LONGEST_TOPIC = string.ascii_letters + string.digits + "._-", 249
 # a key of fewer bytes than its hash has adds less than the hash can hide (RFC 2104)
 SHORTEST_KEY = 32
 _MOST_KEY = 64 * 1024
+# topics whose rules are remembered, as matching patterns takes longer
+_MOST_KNOWN = 10_000
 
 
 class RecordRule(StrEnum):
@@ -110,6 +112,7 @@ class RecordRules:
         self._patterns = [
             (rule, Patterns(name for name, own in settings.topic_records.items() if own is rule)) for rule in rules
         ]
+        self._known: dict[str, RecordRule] = {}
         self.keeps_everything = {self._usual, *rules} == {RecordRule.KEEP}
         self.of_unknown = RecordRule.KEEP if self.keeps_everything else RecordRule.DROP
 
@@ -117,7 +120,13 @@ class RecordRules:
         """The rule of a topic; None: its name is unknown."""
         if topic is None:
             return self.of_unknown
-        return next((rule for rule, patterns in self._patterns if patterns.matches(topic)), self._usual)
+        rule = self._known.get(topic)
+        if rule is None:
+            rule = next((rule for rule, patterns in self._patterns if patterns.matches(topic)), self._usual)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[topic] = rule
+        return rule
 
 
 def hash_key_of(settings: RecordRuleSettings) -> bytes | None:

@@ -98,13 +98,15 @@ class EntryKind(IntEnum):
     CLUSTER = 19  # JSON: more of what a cluster can be known by again: ids, upstreams, listeners
     SETTINGS = 20  # JSON: what is in force from here on: settings, versions
     IMPORTED = 21  # JSON: the packet dump that the session is made of
+    # bytes that arrived at `offset`; a rule for records left out the spans, which are in offsets of what arrived
+    CUT = 22
 
 
 _KINDS = frozenset(EntryKind)
 # kinds whose bytes are no frames
 LEFT_OVER = (EntryKind.UNFRAMED, EntryKind.BAD_LENGTH, EntryKind.UNEXPECTED_RESPONSE, EntryKind.UNSUPPORTED_VERSION)
 # all kinds that hold bytes of a stream
-OF_STREAMS = (EntryKind.BYTES, *LEFT_OVER)
+OF_STREAMS = (EntryKind.BYTES, EntryKind.CUT, *LEFT_OVER)
 
 
 # an entry before it has a number: kind, direction, connection, offset, monotonic ns, bytes, masked spans. It is a plain
@@ -124,7 +126,7 @@ class Entry(NamedTuple):
     """One entry.
 
     offset: a stream offset of `direction`, if `EntryKind` says nothing else.
-    spans: (start, length) of each masked part of `data`.
+    spans: (start, length) of each masked part of `data`; of CUT, of what `data` lacks.
     number: among the connection's entries; 0 for an entry without a connection.
     """
 
@@ -136,6 +138,31 @@ class Entry(NamedTuple):
     data: bytes
     spans: Spans = ()
     number: int = 0
+
+
+def without(data: bytes, spans: Spans) -> bytes:
+    """The data of a CUT entry."""
+    kept, at = [], 0
+    for start, length in spans:
+        kept.append(data[at:start])
+        at = start + length
+    kept.append(data[at:])
+    return b"".join(kept)
+
+
+def parts(entry: Entry) -> Iterator[tuple[Entry, int]]:
+    """What a CUT entry says: BYTES entries, each with the number of bytes behind it that a rule left out.
+
+    Raises ValueError for spans that are not in order, or not in what arrived.
+    """
+    at = taken = 0
+    for start, length in (*entry.spans, (len(entry.data) + sum(length for _, length in entry.spans), 0)):
+        stop = taken + start - at
+        if not at <= start or stop > len(entry.data):
+            raise ValueError("what was left out does not lie in order")
+        data = entry.data[taken:stop]
+        yield Entry(EntryKind.BYTES, entry.direction, entry.connection, entry.offset + at, entry.mono_ns, data), length
+        at, taken = start + length, stop
 
 
 def data_size(items: Iterable[Item]) -> int:
@@ -303,10 +330,17 @@ def entries(
         masked = tuple(_SPAN.iter_unpack(view[at + fixed : data_at])) if spans else ()
         if direction > 1 or kind not in _KINDS or connection < NO_CONNECTION or not 0 <= mono_ns <= MAX_NUMBER:
             return
-        if not -MAX_NUMBER <= offset <= MAX_NUMBER or (masked and max(map(sum, masked)) > len(data)):
+        if not -MAX_NUMBER <= offset <= MAX_NUMBER or _lie_outside(kind, masked, len(data)):
             return
         yield Entry(kind, direction, connection, offset, mono_ns, data, masked, number), end
         at = end
+
+
+def _lie_outside(kind: int, spans: Spans, size: int) -> bool:
+    """True for spans that lie outside an entry. `size`: of its data, from which a CUT entry's spans were taken."""
+    if not spans:
+        return False
+    return max(map(sum, spans)) > size + (sum(length for _, length in spans) if kind == EntryKind.CUT else 0)
 
 
 def size_at(buffer: bytes, at: int) -> int:

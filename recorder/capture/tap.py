@@ -55,8 +55,10 @@ from recorder.capture.spool import (
     OF_STREAMS,
     EntryKind,
     Item,
+    Spans,
     data_size,
     short_name,
+    without,
 )
 from recorder.capture.topic_ids import TopicIds
 from recorder.capture.writer import ENTRY_COST, MACHINE_CLOCK, Clock, Log, Writer
@@ -66,7 +68,7 @@ MAX_CONTROL_WAITING = 8 * 1024 * 1024
 # requests in flight that a checkpoint may hold: a connection with more gets its checkpoint later
 MAX_SAVED_REQUESTS = 1000
 
-_BYTES = int(EntryKind.BYTES)
+_BYTES, _CUT = int(EntryKind.BYTES), int(EntryKind.CUT)
 # a limit that is always exceeded
 NO_ROOM = -1
 
@@ -139,26 +141,31 @@ class Tap:
         """Records a chunk; `step` is the conversation's result for it."""
         writer = self._writer
         data = step.data
+        left_out: Spans | None = ()
         if (
             step.marks
             or step.verdicts
             or step.stop != len(data)
             or self._queued - writer.written > self._limit
             or writer.segment != self._seen_segment
-            # the last of all: what has passed is not looked at again
-            or (connection in self._special and not self._passes_rules(connection, direction, step))
+            # the last of all: what is plain is not looked at again
+            or (connection in self._special and (left_out := self._plain_spans(connection, direction, step)) is None)
         ):
             self._handle_special(connection, direction, chunk, at_ns, step)
             return
         size = len(chunk)
+        if left_out:
+            self._left_out["bytes"] += sum(length for _, length in left_out)
+            self._put((_CUT, direction, connection, step.offset, at_ns, without(data, left_out), left_out))
+            return
         self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
         self._queued += size + ENTRY_COST
         if writer.idle:
             self._wake()
 
-    def _passes_rules(self, connection: int, direction: Direction, step: Step) -> bool:
+    def _plain_spans(self, connection: int, direction: Direction, step: Step) -> Spans | None:
         watch = self._watched.get(connection)
-        return watch is not None and watch.passes(direction, step)
+        return None if watch is None else watch.plain_spans(direction, step)
 
     def opened(self, facts: OpenedConnection, conversation: Conversation) -> None:
         """Records the opening of a connection."""

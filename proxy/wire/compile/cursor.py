@@ -102,6 +102,11 @@ class Cursor:
         self.take(code, size, "n")
         self.flush()
 
+    def raw(self, length: str, target: str) -> None:
+        """Writes the reading of `length` bytes, an expression, into `target`."""
+        self.flush()
+        self.source.line(f"{target}, at = buf[at : at + {length}], at + {length}")
+
     def count(self) -> None:
         """Writes the reading of an unsigned varint into `n`."""
         self.length("B", 1)

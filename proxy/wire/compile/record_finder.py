@@ -1,4 +1,5 @@
-"""Writes the generator that finds the record data in a frame that arrives in pieces, topic by topic.
+"""Writes what finds the record data in a frame, topic by topic: a generator for one that arrives in pieces, and a plain
+function, many times as fast, for one that is there.
 
 The generator is sent the pieces, and returns the offset of the message's end. It calls `here.topic(name, topic_id)` for
 each topic: the answer says which of the topic's record data is to be found. `here.found(start, stop)` is told each
@@ -9,11 +10,16 @@ id, and heads of batches.
 A field marked `record_data` is record data: its batches' records if it is of the type `records`, else the whole value.
 So are tagged fields that the catalog doesn't know. A response that tells topics' ids with their names has its topics
 told in the same way, whether it has record data or not.
+
+The function is `find(buf, topic, found, batches)`, over the bytes of a whole frame: it returns the offset of the
+message's end, and calls `batches(buf, start, stop)` for a field of batches. Errors: IndexError and struct.error where
+the frame ends too early.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from proxy.wire.compile.cursor import Cursor
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.compile.searcher import Searcher
 from proxy.wire.compile.source import Source
@@ -36,12 +42,19 @@ def record_finder(message: Message, version: int, header: int) -> Callable[..., 
     source.line("drops = usual = here.topic(None, None)")
     source.line("buf = yield")
     source.line("at, size = 0, len(buf)")
-    if message.kind == "request":
-        finder.request_header(header)
-    else:
-        finder.response_header(header)
-    finder.struct(layout(message, version))
+    finder.frame(message, version, header)
     source.line("return here.base + at")
+    return source.function()
+
+
+def whole_record_finder(message: Message, version: int, header: int) -> Callable[..., int]:
+    """`find(buf, topic, found, batches)`, over a whole frame with its length. `header`: the version of its header."""
+    source = Source(f"find records in a whole {message.name} v{version}", "def find(buf, topic_of, found, batches):")
+    finder = _WholeRecordFinder(source, Cursor(source))
+    source.line("drops = usual = topic_of(None, None)")
+    source.line("at = 0")
+    finder.frame(message, version, header)
+    source.line("return at")
     return source.function()
 
 
@@ -76,6 +89,17 @@ def _topic_slots(struct: Struct) -> dict[str, Slot]:
 class _RecordFinder(Searcher):
     """Writes the lines that step over values, tell of topics, and find the record data among the values."""
 
+    # how the lines ask for a topic, and the offset in the frame that `at` stands for
+    topic_of, place = "here.topic", "here.base + at"
+
+    def frame(self, message: Message, version: int, header: int) -> None:
+        """Steps over a whole frame."""
+        if message.kind == "request":
+            self.request_header(header)
+        else:
+            self.response_header(header)
+        self.struct(layout(message, version))
+
     def struct(self, struct: Struct) -> None:
         names = _topic_slots(struct)
         variables = dict.fromkeys((NAME, ID), "None")
@@ -88,13 +112,12 @@ class _RecordFinder(Searcher):
             elif RECORD_DATA in slot.field.marks:
                 self._record_data(slot)
             elif slot.code and PARTITION in slot.field.marks and _holds_batches(struct):
-                self.cursor.length(slot.code, slot.size)
-                self.source.line("here.partition = n")
+                self._partition(slot.code, slot.size)
             else:
                 self.slot(slot)
             if slot in last:
                 self.cursor.flush()
-                self.source.line(f"drops = here.topic({variables[NAME]}, {variables[ID]})")
+                self.source.line(f"drops = {self.topic_of}({variables[NAME]}, {variables[ID]})")
         if struct.flexible:
             self._tags(struct)
         self.cursor.flush()
@@ -116,15 +139,20 @@ class _RecordFinder(Searcher):
                 self.source.line(f"{tag} = n")
                 self.cursor.count()
                 with self.source.block(f"if n > 0 and drops and {tag} not in {known}:"):
-                    self.source.line("found(here.base + at, here.base + at + n)")
+                    self.source.line(f"found({self.place}, {self.place} + n)")
                 self.source.line("at += n")
 
     def _id(self, slot: Slot) -> str:
         target = self.source.fresh(slot.name)
-        self.cursor.flush()
-        self.source.line(f"if at + 16 <= size: {target}, at = bytes(buf[at : at + 16]), at + 16")
-        self.source.line(f"else: {target}, buf, at, size = yield from split_bytes(16, buf, at, size)")
+        self.cursor.raw("16", target)
         return target
+
+    def _partition(self, code: str, size: int) -> None:
+        self.cursor.length(code, size)
+        self.source.line("here.partition = n")
+
+    def _batches(self) -> None:
+        self.source.line("buf, at, size = yield from here.records(n, buf, at, size)")
 
     def _record_data(self, slot: Slot) -> None:
         length = self.length(slot)
@@ -132,8 +160,21 @@ class _RecordFinder(Searcher):
             self.source.line(f"n = {length}")
             if slot.type == "records":
                 with self.source.block(f"if drops >= {ALL}:"):
-                    self.source.line("buf, at, size = yield from here.records(n, buf, at, size)")
+                    self._batches()
                 self.source.line("else: at += n")
             else:
-                self.source.line("if drops: found(here.base + at, here.base + at + n)")
+                self.source.line(f"if drops: found({self.place}, {self.place} + n)")
                 self.source.line("at += n")
+
+
+class _WholeRecordFinder(_RecordFinder):
+    """Writes the same lines for a frame that is there."""
+
+    topic_of, place = "topic_of", "at"
+
+    def _partition(self, code: str, size: int) -> None:
+        self.cursor.step(size)
+
+    def _batches(self) -> None:
+        self.source.line("batches(buf, at, at + n)")
+        self.source.line("at += n")

@@ -11,6 +11,7 @@ are errors, because they may hold secrets.
 from collections.abc import Callable
 from typing import Any
 
+from proxy.wire.compile.cursor import Cursor
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.compile.skipper import Skipper
 from proxy.wire.compile.source import Source
@@ -47,7 +48,7 @@ def searcher(message: Message, version: int, header: int) -> Callable[..., Any]:
 class Searcher(Skipper):
     """Writes the lines that step over values and report the secrets among them."""
 
-    def __init__(self, source: Source, cursor: PieceCursor):
+    def __init__(self, source: Source, cursor: Cursor):
         super().__init__(source, cursor)
         # the variable of the nearest `is_sensitive`
         self._flag: str | None = None
@@ -114,9 +115,7 @@ class Searcher(Skipper):
         target, length = self.source.fresh(slot.name), self.length(slot)
         least = int(slot.compact)
         with self.source.block(f"if {least} < n <= {longest + least}:"):
-            # nearly always the chunk has all of it
-            self.source.line(f"if at + {length} <= size: {target}, at = bytes(buf[at : at + {length}]), at + {length}")
-            self.source.line(f"else: {target}, buf, at, size = yield from split_bytes({length}, buf, at, size)")
+            self.cursor.raw(length, target)
         with self.source.block("else:"):
             self.source.line(f"{target} = None")
             self.source.line(f"if n > {least}: at += {length}")

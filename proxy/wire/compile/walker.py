@@ -40,6 +40,12 @@ class PieceCursor(Cursor):
         self.source.line(f"if at + {size} <= size: (n,), at = {read}(buf, at), at + {size}")
         self.source.line(f"else: n, buf, at, size = yield from split_int({size}, buf, at, size)")
 
+    def raw(self, length: str, target: str) -> None:
+        self.flush()
+        # nearly always the chunk has all of it
+        self.source.line(f"if at + {length} <= size: {target}, at = bytes(buf[at : at + {length}]), at + {length}")
+        self.source.line(f"else: {target}, buf, at, size = yield from split_bytes({length}, buf, at, size)")
+
 
 def walker(message: Message, version: int, stop: str, header: int | None) -> Callable[..., Any]:
     """`walk() -> generator`; `header` is the response header's version to step over first, None for a body alone.

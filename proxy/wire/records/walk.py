@@ -7,7 +7,9 @@ are only counted, by partition.
 """
 
 from collections.abc import Callable, Generator
+from functools import partial
 from struct import Struct
+from struct import error as struct_error
 
 from proxy.wire.compile.runtime import split_bytes
 from proxy.wire.errors import WireError
@@ -25,6 +27,8 @@ _SMALLEST = {**SMALLEST_MESSAGE, 2: BATCH_HEAD.size}
 _END_MARKER = 78
 # offset, size; behind the next four bytes, the magic
 _BEGIN = Struct(">qi4xB")
+_END_MARKER_SIZE = _END_MARKER - LOG_OVERHEAD
+_HEAD_SIZE = BATCH_HEAD.size
 _COUNT_AT = BATCH_HEAD.size - 4
 
 # (start, stop), from the frame's beginning, its length included
@@ -38,6 +42,7 @@ NO_TOPIC: Named = (None, None)
 # has no texts, TEXTS is as good as ALL
 OfTopic = Callable[[bytes | None, bytes | None], int]
 Find = Callable[["RecordWalk"], Generator[None, Buffer, int]]
+FindWhole = Callable[..., int]
 
 
 class RecordWalk:
@@ -145,6 +150,45 @@ class RecordWalk:
             at += min(stop, end) - place - len(head)
             place = min(stop, end)
         return buf, at + end - place, size
+
+
+class _NeedsWalk(Exception):
+    """The frame is not plain."""
+
+
+def found_in_whole(find: FindWhole, frame: bytes, of_topic: OfTopic, *, by_broker: bool) -> list[Span] | None:
+    """The record data of a whole frame, its length included, as a `RecordWalk` finds them; None: only a walk can tell.
+
+    A walk takes several times as long. It is needed for messages before magic 2, batches in great numbers, markers of
+    transactions' ends, and whatever can't be read. `find`: `Codec.find_whole_records`; it learns nothing.
+    """
+    spans: list[Span] = []
+    try:
+        end = find(frame, of_topic, partial(_take_span, spans), partial(_take_batches, spans, by_broker))
+    except (_NeedsWalk, IndexError, struct_error, WireError):
+        return None
+    return spans if end == len(frame) and len(spans) <= MAX_HEADS else None
+
+
+def _take_span(spans: list[Span], start: int, stop: int) -> None:
+    if spans and spans[-1][1] == start:
+        start = spans.pop()[0]
+    spans.append((start, stop))
+
+
+def _take_batches(spans: list[Span], by_broker: bool, buf: bytes, at: int, end: int) -> None:
+    """Takes the records of a field of batches."""
+    if end > len(buf):
+        raise _NeedsWalk
+    while end - at > MAGIC_AT:
+        _, size, magic = _BEGIN.unpack_from(buf, at)
+        stop = at + LOG_OVERHEAD + size
+        start = at + _HEAD_SIZE
+        if magic != 2 or stop < start or (by_broker and size == _END_MARKER_SIZE):
+            raise _NeedsWalk
+        at = min(end, stop)
+        if start < at:
+            spans.append((start, at))
 
 
 def _read(count: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[bytes, Buffer, int, int]]:

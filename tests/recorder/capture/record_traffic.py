@@ -85,6 +85,13 @@ def produce(planted: Planted, version: int, correlation_id: int) -> Call:
     return _call(keys.PRODUCE, version, correlation_id, asked, {"responses": results} if acks else None)
 
 
+def produced_by_id(name: str, correlation_id: int, value: bytes) -> Call:
+    """A Produce that names its topic by the id alone."""
+    batches = records.write_batch([records.Record(0, value=value)])
+    topics = [{"topic_id": IDS[name], "partition_data": [{"index": 0, "records": batches}]}]
+    return _call(keys.PRODUCE, 13, correlation_id, {"acks": 0, "timeout_ms": 1, "topic_data": topics}, None)
+
+
 def _name(planted: Planted, name: str, version: int, ids_from: int) -> str:
     """The topic's rule: a topic that nobody has told is known by its name where the version has names."""
     return FREE if name == UNKNOWN and version < ids_from else name

@@ -65,6 +65,27 @@ def test_masked_spans_are_those_of_the_frame(log: Log) -> None:
     assert second["masked"] == [(len(METADATA.request) - (len(METADATA.request) - 40) - 4, 3)]
 
 
+def test_bytes_cut_out_of_an_entry_are_counted_but_not_stored(log: Log) -> None:
+    request = METADATA.request
+    log.feed(EntryKind.CUT, request[:40] + request[70:] + request[:-3], spans=((40, 30), (2 * len(request) - 3, 3)))
+    first, second = log.rows()
+    assert (first["dropped"], first["frame"]) == (
+        [{"start": 36, "length": 30}],
+        request[4:40] + bytes(30) + request[70:],
+    )
+    assert (second["dropped"], second["frame"]) == (
+        [{"start": len(request) - 7, "length": 3}],
+        request[4:-3] + bytes(3),
+    )
+
+
+@pytest.mark.parametrize("spans", [((40, 30), (20, 5)), ((40, 30), (69, 5))])
+def test_cut_out_bytes_that_are_not_in_order_are_passed_over(log: Log, spans: Spans) -> None:
+    log.feed(EntryKind.CUT, METADATA.request[:60], spans=spans)
+    assert log.rows() == []
+    assert log.assembly.invalid_bytes
+
+
 def test_omitted_bytes_are_counted_but_not_stored(log: Log) -> None:
     request = METADATA.request
     log.feed(EntryKind.BYTES, request[:40])

@@ -9,19 +9,31 @@ from typing import Any
 
 import pytest
 
+from proxy.conversation.exchange import Direction
 from proxy.wire.budget import Budget
+from proxy.wire.keys import PRODUCE
 from recorder.capture import frames as c
 from recorder.capture import reader
 from recorder.capture.compactor import compact, compact_session
 from recorder.capture.fact_maker import fact_rows
 from recorder.capture.session import RecordSettings, WhenFull
-from recorder.capture.spool import OF_STREAMS
+from recorder.capture.spool import OF_STREAMS, EntryKind
 from recorder.capture.tap import open_tap
 from recorder.facts.rows import frame_of
 from recorder.facts.topics import id_text, places
 from tests.recorder.capture.looks import frame_rows, kill, log_bytes, raw_entries, session_folder
-from tests.recorder.capture.record_traffic import FREE, IDS, RULES, UNKNOWN, Planted, old_talk, ruled_talk
-from tests.recorder.capture.traffic import Player, Talk
+from tests.recorder.capture.record_traffic import (
+    FREE,
+    IDS,
+    RULES,
+    UNKNOWN,
+    Planted,
+    old_talk,
+    produced_by_id,
+    ruled_talk,
+    told_topics,
+)
+from tests.recorder.capture.traffic import Chunk, Player, Talk
 from tests.sweeps import mostly_long
 
 # columns of facts that the records' bytes decide
@@ -193,3 +205,57 @@ def test_beyond_a_number_of_batches_a_frame_keeps_counts_by_partition_and_says_s
     same = [key for key in whole if told[key] == whole[key]]
     # a batch that a broker has cut off counts, too
     assert len(same) > len(whole) // 2
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whole_frames_in_a_chunk_are_cut_as_frames_in_pieces_are(seed, tmp_path):
+    planted = Planted(random.Random(seed))
+    # the topics' ids are told before the others come
+    first, *calls = ruled_talk(planted, 1, 5000).calls
+    rows = {}
+    for name, together, largest in (("one", 1, None), ("several", 2, None), ("pieces", 1, 7)):
+        tap = open_tap(tmp_path / name, RecordSettings(**RULES), "s")
+        player = Player(tap)
+        player.open(Talk(1, [first, *calls]))
+        for some in [[first], *(calls[at : at + together] for at in range(0, len(calls), together))]:
+            for direction, data in enumerate(
+                (b"".join(one.request for one in some), b"".join(one.answer or b"" for one in some))
+            ):
+                size = largest or len(data) or 1
+                for at in range(0, len(data), size):
+                    player.play(1, Chunk(Direction(direction), data[at : at + size], 5))
+        player.close(1)
+        tap.flush()
+        kinds = {entry.kind for entry in raw_entries(session_folder(tmp_path / name, "s"))}
+        assert (EntryKind.CUT in kinds) is (name != "pieces")
+        left_out = tap.counters()["left_out_bytes"]
+        tap.close()
+        compact(tmp_path / name)
+        columns = (c.FRAME, c.DROPPED, c.RECORDS, c.OMITTED, c.SIZE)
+        by_exchange = {
+            (row[c.EXCHANGE], row[c.KIND]): [row[column] for column in columns] for row in frame_rows(tmp_path / name)
+        }
+        rows[name] = left_out, by_exchange
+        assert_hides(planted, every_value(tmp_path / name))
+    assert rows["one"] == rows["pieces"]
+    assert rows["several"] == rows["pieces"]
+
+
+def test_a_worker_drops_the_records_of_a_topic_whose_id_only_another_worker_was_told(tmp_path):
+    told, asking = told_topics(12, 0), produced_by_id(FREE, 1, b"kept by one worker alone")
+    for session, calls in (("told", [told, asking]), ("untold", [asking])):
+        tap = open_tap(tmp_path, RecordSettings(**RULES), session)
+        player = Player(tap)
+        player.open(Talk(1, calls))
+        for call in calls:
+            player.play(1, Chunk(Direction.REQUEST, call.request, 5))
+            player.play(1, Chunk(Direction.RESPONSE, call.answer or b"", 6))
+        player.close(1)
+        tap.close()
+    compact(tmp_path)
+    rules = {
+        row[c.SESSION]: (row[c.RECORDS], b"kept by one worker alone" in row[c.FRAME])
+        for row in frame_rows(tmp_path)
+        if (row[c.API_KEY], row[c.KIND]) == (PRODUCE, "request")
+    }
+    assert rules == {"told": (None, True), "untold": (c.DROP, False)}

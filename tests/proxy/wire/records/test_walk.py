@@ -3,11 +3,15 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.wire import catalog, records
+from proxy.wire.apis import versions
+from proxy.wire.compile.record_finder import ALL, NOTHING
 from proxy.wire.framing import framed
 from proxy.wire.keys import FETCH, METADATA, PRODUCE
-from proxy.wire.records.walk import RecordWalk, nothing_known
+from proxy.wire.records.walk import RecordWalk, found_in_whole, nothing_known
 
 HEAD = 12
 BATCH = records.write_batch([records.Record(0, key=b"key", value=b"value" * 9)])
@@ -32,9 +36,9 @@ def walk_of(kind: str, key: int, version: int, told: list[object] | None = None,
     codec = catalog.must(kind, key, version)  # type: ignore[arg-type]
     asked = told if told is not None else []
 
-    def topic(name: bytes | None, topic_id: bytes | None) -> bool:
+    def topic(name: bytes | None, topic_id: bytes | None) -> int:
         asked.append((name, topic_id))
-        return drops
+        return ALL if drops else NOTHING
 
     return RecordWalk(codec.find_records, topic, head=HEAD, by_broker=kind == "response")
 
@@ -147,3 +151,48 @@ def test_of_a_frame_that_nobody_knows_the_head_alone_is_kept():
     for size in (1, 5, 12, 13, 1 << 20):
         walk = RecordWalk(nothing_known(HEAD), lambda name, topic_id: True, head=HEAD, by_broker=False)
         assert left(b"\0\0\0\x20" + bytes(range(28)), walk, size) == b"\0\0\0\x20" + bytes(range(8))
+
+
+PIECES = st.sampled_from(
+    [BATCH, MARKER, BATCH[:40], BATCH[:61], BATCH[:-3], b"", b"x" * 30, records.write_message_set([records.Record(0)])]
+)
+FRAMES = [
+    (kind, key, version) for kind, key in (("request", PRODUCE), ("response", FETCH)) for version in versions(key)
+]
+
+
+def drop_all(name: bytes | None, topic_id: bytes | None) -> int:
+    return ALL
+
+
+def in_whole(kind: str, key: int, version: int, frame: bytes) -> list[tuple[int, int]] | None:
+    find = catalog.must(kind, key, version).find_whole_records  # type: ignore[arg-type]
+    return found_in_whole(find, frame, drop_all, by_broker=kind == "response")
+
+
+@given(st.sampled_from(FRAMES), st.lists(PIECES, max_size=4), st.data())
+def test_a_whole_frame_has_the_record_data_that_a_walk_finds_or_needs_the_walk(frame_of, batches, data):
+    kind, key, version = frame_of
+    changed = bytearray((produce if key == PRODUCE else fetched)(version, *batches))
+    for _ in range(data.draw(st.integers(0, 2))):
+        changed[data.draw(st.integers(4, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    frame = bytes(changed[: data.draw(st.integers(4, len(changed)))] if data.draw(st.booleans()) else changed)
+    found = in_whole(kind, key, version, frame)
+    walk = RecordWalk(catalog.must(kind, key, version).find_records, drop_all, head=HEAD, by_broker=kind == "response")
+    spans = walk.feed(frame)
+    if found is not None:
+        assert (found, None) == (spans, walk.unreadable_from)
+        assert not walk.counted
+
+
+@pytest.mark.parametrize("frame_of", FRAMES)
+def test_a_plain_whole_frame_needs_no_walk(frame_of):
+    kind, key, version = frame_of
+    for last in (BATCH, BATCH[:-3]):
+        frame = (produce if key == PRODUCE else fetched)(version, BATCH, last)
+        assert in_whole(kind, key, version, frame) == spans_of(walk_of(kind, key, version), frame)
+
+
+@pytest.mark.parametrize("odd", [MARKER, records.write_message_set([records.Record(0, value=b"v")])])
+def test_markers_of_brokers_and_old_messages_need_a_walk(odd):
+    assert in_whole("response", FETCH, 12, fetched(12, BATCH, odd)) is None

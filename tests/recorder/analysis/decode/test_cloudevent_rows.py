@@ -95,6 +95,15 @@ def test_an_unreadable_batch_is_a_row_with_its_reason() -> None:
     assert [(row.get("unread"), row.get("id")) for row in found] == [("bad_crc", None), (None, "1")]
 
 
+def test_events_that_a_rule_left_out_are_a_row_that_says_so() -> None:
+    first, second = (records.write_batch([Record(number, 1000, headers=FOUR)]) for number in (1, 2))
+    blank = first[:61] + bytes(len(first) - 61)
+    frame = fetched(blank + second)
+    at = frame["frame"].index(first[:61]) + 61
+    found = own(CLOUDEVENTS, frame | {"records": "drop", "dropped": [{"start": at, "length": len(first) - 61}]})
+    assert [(row.get("unread"), row.get("id")) for row in found] == [("not_kept", None), (None, "1")]
+
+
 def test_a_json_event_is_an_unread_row_without_a_json_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's executors need only pyarrow."""
     monkeypatch.setitem(sys.modules, "msgspec", None)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from recorder.analysis.findings.judge import TERMS, finding, judge, lasting
+from recorder.analysis.findings.judge import TERMS, Known, finding, judge, lasting
 from recorder.analysis.findings.rows import ROWS
-from recorder.analysis.findings.rule import Rule
+from recorder.analysis.findings.rule import Need, Rule
 from recorder.analysis.findings.rules import RULES
 from recorder.analysis.summary.sections.findings import Finding, Unit
 from tests.recorder.analysis.by_hand import EVENT, NOON, each_second
@@ -203,3 +203,14 @@ def test_thresholds_of_the_users_own_replace_the_default_ones(tables: Any) -> No
     rows = tables(each_second(20, error_codes=lambda at: [10] if at % 4 == 0 else []))
     assert [one.threshold for one in judge(rows, SOME, {"errors": 0.2}).found] == [0.2]
     assert not judge(rows, SOME, {"errors": 0.3}).found.rows
+
+
+@pytest.mark.parametrize("keeps_records", [True, False])
+def test_only_rules_that_need_records_are_not_judged_where_capture_records_left_them_all_out(
+    keeps_records: bool,
+) -> None:
+    known = Known(1000, 1.0, {}, 0.0, 5, 5, without_records=7, keeps_records=keeps_records)
+    open_ = {rule.name: why for rule in RULES if (why := known.not_judged(rule))}
+    need = [rule.name for rule in RULES if Need.RECORDS in rule.needs and not keeps_records]
+    assert open_ == dict.fromkeys(need, "capture.records left out the records of all 7 frames with any")
+    assert keeps_records or {"uncompressed"} <= {*need}
