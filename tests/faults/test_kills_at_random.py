@@ -30,7 +30,7 @@ from recorder.capture.retention import removed_so_far
 from recorder.capture.session import SPOOL_FOLDER
 from tests.brokers.waiting import wait_for
 from tests.faults.live import LiveProxy, Load, Talk, answer, broker, mixed, stopped_behind
-from tests.faulty_s3 import Front
+from tests.faulty_s3 import Fault, Front
 from tests.recorder.capture.looks import event_rows, frame_rows
 from tests.recorder.running import run
 from tests.recorder.shipping.shipped import BUCKET, PREFIX, URL, local, remote
@@ -122,12 +122,16 @@ def test_after_kills_at_random_moments_each_frame_is_accounted_for(
         for _ in range(MOMENTS):
             if not rounds or rounds[-1].proxy.process.poll() is not None:
                 rounds.append(Round(start()))
+            # the store is away now and then, so that retention must wait for it
+            now = rng.choice([None, None, Fault.ERROR, Fault.CUT])
+            store_front.fault = lambda method, key, now=now: now  # type: ignore[misc]
             rounds[-1].load.reach(rng.randint(1, MOST_BYTES))
             if rng.random() < 0.5:
                 rounds[-1].look()
                 rounds[-1].load.reach(rng.randint(1, MOST_BYTES // 10))
             rounds[-1].kill(rng, rng.choice(TOGETHER))
             assert_log_hides(folder)
+        store_front.fault = lambda method, key: None
         with stopped_behind(start()) as last:
             rounds.append(Round(last))
             rounds[-1].load.reach(MOST_BYTES)
