@@ -39,6 +39,7 @@ class Dealt(EachScheduling):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--deal-files", action="store_true", help="with -n: each process collects its own share of files")
+    parser.addoption("--soak-seconds", type=float, default=60, help="how long processes die in turns (default: 60)")
 
 
 @pytest.hookimpl(optionalhook=True)

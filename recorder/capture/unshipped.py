@@ -3,12 +3,16 @@
 Frames, events and origins are shipped as they are published. Facts are shipped once their marker counts, and the marker
 once all of them are: so a bucket's facts count when they are whole, as in the capture. Facts that are made anew get
 another marker, and are shipped again. Nothing else is shipped: no log, no hidden file.
+
+Rows whose segment is still in the log have no state behind them yet. If the key of an encrypted log is lost then, they
+are taken back and counted in a gap. A bucket gives nothing back, so they are shipped once their segment has gone.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +23,8 @@ from recorder.capture.fact_files import MAX_MARKER, marker_in
 from recorder.capture.held import ROW_TABLES, SETTLED_NS, Held, HeldFile, Listing, opened_folder
 from recorder.capture.keep import KEEP_FOLDER, declarations
 from recorder.capture.partitions import DONE_FOLDER, FACTS_FOLDER
+from recorder.capture.segments import segments
+from recorder.capture.session import SPOOL_FOLDER
 from recorder.capture.shipped import SHIP_FOLDER, Shipped, ShippedFiles
 
 
@@ -123,6 +129,19 @@ def stems_held_back(capture: Folder, held: Held, shipped: ShippedFiles, listed: 
     """The stems of which no bucket has all that is to be shipped: retention removes none of them. Errors: OSError."""
     shipped.look(capture)
     return frozenset(file.stem for file in listed.files(capture, held, shipped.has))
+
+
+def stems_in_the_log(capture: Folder, held: Held) -> frozenset[str]:
+    """The stems whose segments are still in the log. `held`: listed before this call. Errors: OSError."""
+    names = {file.session for files in held.values() for file in files}
+    logged = set[tuple[str, int]]()
+    with opened_folder(capture, SPOOL_FOLDER) as spool:
+        if spool is not None:
+            for session in filter(spool.is_folder, names):
+                # another user's log is closed to others; a session may end meanwhile
+                with suppress(FileNotFoundError, PermissionError), spool.folder(session) as opened:
+                    logged |= {(session, number) for number in segments(opened)}
+    return frozenset(file.stem for files in held.values() for file in files if (file.session, file.first) in logged)
 
 
 def waiting(folder: Path) -> list[Unshipped]:

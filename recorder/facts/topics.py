@@ -70,6 +70,13 @@ class Place:
         cut_off = len(self.records) - (found[-1].end if found else 0)
         return sum(told.size for told in self.told) + cut_off
 
+    @property
+    def batch_sizes(self) -> list[int]:
+        """The bytes of each batch as it arrived; those of a message that held others stand at the last of these."""
+        if self.told is None:
+            return [batch.end - batch.start for batch in self.batches.found]
+        return [size for told in self.told for size in (*[0] * (told.batches - 1), told.size)]
+
 
 # the APIs whose requests and responses name partitions that clients use
 PARTITION_APIS = (

@@ -76,9 +76,9 @@ def _produced(frame: Frame, budget: Budget) -> Iterator[Group]:
     values = opened(frame, budget)
     name = values.get("transactional_id")
     for place in holders(frame, budget) if name else ():
-        for batch in place.batches.found:
+        for batch, size in zip(place.batches.found, place.batch_sizes, strict=False):
             if batch.transactional:
-                facts = batch.count, batch.end - batch.start, none_if_negative(batch.base_sequence), None, None, None
+                facts = batch.count, size, none_if_negative(batch.base_sequence), None, None, None
                 yield Group((name, batch.producer_id, batch.producer_epoch), [(*place.named, *facts)])
 
 

@@ -4,9 +4,9 @@
     check     after a crash here, the next shipper finds the file in the bucket, and does not put it again
     record    after a crash here, it is shipped
 
-Nothing in the bucket is removed. A file that changes while it is read waits for the next round. A file that can't be
-read is named once and passed over. A store that fails ends the round; the next one begins with the same file, unless
-that file alone fails again and again.
+Nothing in the bucket is removed. A file that changes while it is read waits for the next round, and one whose rows are
+still in the log waits for the compactor. A file that can't be read is named once and passed over. A store that fails
+ends the round; the next one begins with the same file, unless that file alone fails again and again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from proxy.files import Folder
 from recorder.capture.held import Listing, opened_folder
 from recorder.capture.shipped import Records, Shipped, ShipStatus, read_status, write_status
 from recorder.capture.storage import BeforeStep, ignore_step
-from recorder.capture.unshipped import ShippingList, Unshipped
+from recorder.capture.unshipped import ShippingList, Unshipped, stems_in_the_log
 from recorder.shipping.store import Cause, Store, StoreError
 
 # seconds between two looks at a capture of which all is shipped
@@ -75,6 +75,8 @@ class Shipper:
         self._in_doubt: set[str] | None = None
         self._failed = Counter[str]()
         self._passed_over = set[str]()
+        # files whose rows are still in the log, as of the last round
+        self._logged = 0
         # the cause of the last round's failure, and how many rounds in turn have failed without a file shipped
         self._failing, self._in_turn = "", 0
         self._reason = ""
@@ -103,6 +105,9 @@ class Shipper:
         """Ships what is there. Gives up after so many failures in turn. True if all is shipped."""
         while not self.is_shipped() and self._failing and self._in_turn < tries:
             self._wait(pause_after(self._in_turn), lambda: False)
+        if self._logged:
+            files = "a file" if self._logged == 1 else f"{self._logged} files"
+            self._say(f"{files} will be shipped once the log of their rows is compacted")
         return self._is_done
 
     def is_shipped(self) -> bool:
@@ -140,6 +145,9 @@ class Shipper:
             if self._in_doubt is None:
                 self._in_doubt = {*self._waiting}
             try:
+                logged = stems_in_the_log(capture, held)
+                self._logged = sum(file.stem in logged for file in found)
+                found = [file for file in found if file.stem not in logged]
                 for file in sorted(found, key=lambda file: self._failed[file.path] // TRIES_IN_TURN):
                     self._tell()
                     self._ship_one(capture, file)

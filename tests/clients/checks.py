@@ -22,7 +22,8 @@ from proxy.rewrite.addresses import NOT_DIALLED
 from proxy.wire import apis, catalog
 from proxy.wire.keys import API_VERSIONS
 from recorder.capture.fact_maker import fact_rows, make_missing
-from recorder.capture.reader import files
+from recorder.capture.frames import HASH
+from recorder.capture.reader import files, row_groups
 from recorder.facts.rows import KIND
 from tests.brokers.kafka import DIRECT_HOST, TAPPED_HOST
 from tests.clients.pairs import pairs
@@ -48,6 +49,8 @@ NODE_LISTS = {
     "ShareFetch": "node_endpoints",
     "ShareAcknowledge": "node_endpoints",
 }
+# of a request: api key and version; of a response: the correlation id
+HEAD_BYTES = 4
 # frames of one kind whose rows are made by each decoder: a decoder takes a millisecond for a frame by itself
 ASKED_OF_A_KIND = 3
 PLACE_OF_A_FRAME = [(name, "ascending") for name in ("session", "connection", "sequence")]
@@ -314,13 +317,25 @@ def _is_cut_capture_of(conversation: Conversation, rows: Sequence[Row], ending: 
     return all(map(is_kept, requests, sent)) and all(map(is_kept, responses, answered))
 
 
+def arrived(folder: Path, far: Sequence[Conversation]) -> Iterator[tuple[Row, bytes]]:
+    """The rows of a capture that passed `check_capture`, each with its frame as the brokers' tap has it."""
+    unmatched = [one for one in far if one.requests and not is_own_question(one)]
+    for rows in captured_connections(folder).values():
+        forwarded, _ = _forwarded(rows)
+        twin = _take(unmatched, partial(_is_capture_of, rows=forwarded))
+        if twin is not None:
+            for maker, frames in (("client", twin.requests), ("broker", twin.responses)):
+                made, _ = _cut_apart([row for row in forwarded if row["made_by"] == maker])
+                yield from zip(made, (one.frame for one in frames), strict=False)
+
+
 def check_facts(folder: Path) -> None:
     """Asserts that the capture's facts are whole, those of its frames, and tell the same as each decoder does.
 
     Of the frames with one API, version and direction, the first few are asked of the decoders.
     """
     assert make_missing(folder) == []
-    frames = dataset.dataset(folder / "frames").to_table()
+    frames = pa.concat_tables(table for file in files(folder) for table in row_groups(file))
     kinds = zip(*(frames[name].to_pylist() for name in KIND), strict=True)
     numbers = defaultdict[tuple[Any, ...], list[int]](list)
     for number, kind in enumerate(kinds):
@@ -404,9 +419,18 @@ def _are_one(one: bytes, other: bytes) -> bool:
 
 
 def is_kept(row: Row, frame: bytes) -> bool:
-    """True if the row is that frame, byte for byte, with masked spans blanked."""
+    """True if the row is that frame, byte for byte, with masked spans blanked, and without what a rule dropped.
+
+    Of a frame whose records were hashed only the head is compared.
+    """
     if row["size"] != len(frame) or row["stored"] != len(frame) or row["omitted"]:
         return False
+    if row["records"] == HASH:
+        return bool(row["frame"][:HEAD_BYTES] == frame[:HEAD_BYTES])
+    if row["dropped"]:
+        starts = [0, *(span["start"] + span["length"] for span in row["dropped"])]
+        ends = [*(span["start"] for span in row["dropped"]), len(frame)]
+        return bool(row["frame"] == b"".join(frame[start:end] for start, end in zip(starts, ends, strict=True)))
     if not row["masked"]:
         return bool(row["frame"] == frame)
     if not catalog.may_hold_secrets(row["kind"], row["api_key"]):

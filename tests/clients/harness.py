@@ -102,6 +102,11 @@ class Proxied:
             return {str(node.login): told[node.number] for node in self._with_logins().nodes.values()}
         return {str(address): told[node.number] for node in nodes for address in (node.tapped, *node.left)}
 
+    @property
+    def pid(self) -> int:
+        """The running proxy's process."""
+        return self._proxy.pid
+
     def node_port(self, number: int) -> int:
         """Returns the port of a node's listener."""
         return self.port + number + (0 if self._named else 1)

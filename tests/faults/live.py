@@ -14,7 +14,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -128,6 +128,18 @@ def _memory(pid: int, which: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(which))
 
 
+def child_of(proxy: int, module: str, other_than: int = 0) -> psutil.Process:
+    """The process that a proxy has started and that runs this module; waits until there is one."""
+
+    def is_it(one: psutil.Process) -> bool:
+        # one that has just ended says nothing of itself
+        with suppress(psutil.NoSuchProcess):
+            return one.pid != other_than and module in one.cmdline()
+        return False
+
+    return wait_for(lambda: [one for one in psutil.Process(proxy).children() if is_it(one)], module)[0]
+
+
 class LiveProxy:
     """`kafka-wiretap proxy --record`, ready for connections."""
 
@@ -214,14 +226,11 @@ class LiveProxy:
 
     def compactor(self, other_than: int = 0) -> psutil.Process:
         """The compactor's process; waits until there is one."""
-        me = psutil.Process(self.process.pid)
+        return child_of(self.process.pid, "recorder.capture.compactor", other_than)
 
-        def running() -> list[psutil.Process]:
-            return [
-                one for one in me.children() if one.pid != other_than and "recorder.capture.compactor" in one.cmdline()
-            ]
-
-        return wait_for(running, "the compactor")[0]
+    def shipper(self, other_than: int = 0) -> psutil.Process:
+        """The process that ships; waits until there is one."""
+        return child_of(self.process.pid, "recorder.shipping.process", other_than)
 
     def workers(self, other_than: Collection[int] = (), count: int = 2) -> list[psutil.Process]:
         """The workers' processes, once there are so many."""

@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -20,30 +19,15 @@ from recorder.capture.fact_maker import make_missing
 from tests.brokers.children import spawn
 from tests.brokers.waiting import wait_for
 from tests.faults.live import LiveProxy, Load, broker, mixed, stopped_behind
-from tests.faulty_s3 import Fault, Front, front
+from tests.faulty_s3 import Fault, Front
 from tests.recorder.capture.test_compaction import record
-from tests.recorder.shipping.shipped import BUCKET, URL, local, puts, remote
-from tests.s3 import Store, store
+from tests.recorder.shipping.shipped import URL, local, puts, remote
+from tests.s3 import Store
 from tests.sweeps import mostly_long
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    with store() as opened:
-        opened.system().create_dir(BUCKET)
-        yield opened
-
-
-@pytest.fixture
-def store_front(server: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
-    with front(server) as opened:
-        for name, value in opened.environment.items():
-            monkeypatch.setenv(name, value)
-        yield opened
 
 
 def shipping(folder: Path, output: Path) -> subprocess.Popen[bytes]:
@@ -94,16 +78,6 @@ def test_a_shipper_killed_at_random_moments_leaves_each_file_once_in_the_bucket(
     assert unshipped.waiting(folder) == []
 
 
-def shipper_of(proxy: LiveProxy, other_than: int = 0) -> psutil.Process:
-    """The process that ships beside a proxy; waits until there is one."""
-    me = psutil.Process(proxy.process.pid)
-
-    def running() -> list[psutil.Process]:
-        return [one for one in me.children() if one.pid != other_than and "recorder.shipping.process" in one.cmdline()]
-
-    return wait_for(running, "the shipper")[0]
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_proxy_ships_while_its_shipper_is_killed_and_the_store_is_away(
     server: Store, store_front: Front, tmp_path: Path, workers: int
@@ -127,9 +101,9 @@ def test_a_proxy_ships_while_its_shipper_is_killed_and_the_store_is_away(
         assert proxy.is_ready()
         wait_for(lambda: proxy.metric("recorder_ship_failures_total", 'cause="store"'), "the failures' cause")
         wait_for(lambda: proxy.metric("recorder_ship_lag_bytes"), "the lag")
-        first = shipper_of(proxy)
+        first = proxy.shipper()
         first.kill()
-        second = shipper_of(proxy, first.pid)
+        second = proxy.shipper(other_than=first.pid)
         store_front.fault = lambda method, key: None
         load.reach(1 << 20)
         load.stop()

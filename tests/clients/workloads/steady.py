@@ -405,15 +405,20 @@ class Steady:
 
 
 @contextmanager
-def steady(cluster: KafkaCluster, bootstrap: str, folder: Path) -> Iterator[Steady]:
-    """Runs all clients; yields once each has read from each. At the end all values are checked (`Steady.finish`)."""
+def steady(
+    cluster: KafkaCluster, bootstrap: str, folder: Path, kinds: Sequence[type[Client]] = CLIENTS
+) -> Iterator[Steady]:
+    """Runs a client of each kind; yields once each has read from each.
+
+    At the end all values are checked (`Steady.finish`).
+    """
     topic = fresh("steady")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     wanted = NewTopic(topic, PARTITIONS, replica_assignment=REPLICAS, config={"min.insync.replicas": "2"})
     admin.create_topics([wanted])[topic].result(PATIENCE)
     for partition in range(PARTITIONS):
         wait_for(partial(cluster.leader, topic, partition), f"a leader of {topic}-{partition}", seconds=PATIENCE)
-    clients = [client(cluster, bootstrap, topic, folder) for client in CLIENTS]
+    clients = [client(cluster, bootstrap, topic, folder) for client in kinds]
     with ExitStack() as running:
         for client in clients:
             client.start()

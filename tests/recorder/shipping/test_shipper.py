@@ -255,8 +255,8 @@ def test_hidden_files_logs_and_links_are_not_shipped(s3: Store, store_front: Fro
     (file, *_) = sorted(folder.glob("frames/*/*/*.parquet"))
     before = local(folder)
     file.with_name("." + file.name).write_bytes(b"half")
-    (folder / "_spool" / "x").mkdir(parents=True)
-    (folder / "_spool" / "x" / "00000001.log").write_bytes(b"log")
+    (folder / "_spool" / "y").mkdir(parents=True)
+    (folder / "_spool" / "y" / "00000001.log").write_bytes(b"log")
     file.with_name("x-00000001-00000001.parquet").symlink_to("/etc/passwd")
     said: list[str] = []
     with shipper(folder, said.append) as opened:
