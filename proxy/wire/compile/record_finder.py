@@ -9,29 +9,35 @@ id, and heads of batches.
 A field marked `record_data` is record data: its batches' records if it is of the type `records`, else the whole value.
 So are tagged fields that the catalog doesn't know. A response that tells topics' ids with their names has its topics
 told in the same way, whether it has record data or not.
+
+Where a message has record data, a wrong length would make records pass for other fields. So nothing passes unjudged: a
+length or count that the frame has no room for, a text with control characters, a name that no topic has, an impossible
+number of a partition, tags out of order: each is an error, behind which nobody can tell what the bytes are.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from proxy.wire.compile.layout import Slot, Struct, layout
-from proxy.wire.compile.searcher import Searcher
+from proxy.wire.compile.searcher import REQUEST_HEAD, Searcher
 from proxy.wire.compile.source import Source
 from proxy.wire.compile.walker import PieceCursor
 from proxy.wire.language import RECORD_DATA, Message
+from proxy.wire.texts import LONGEST_TOPIC
 
 NAME, ID, PARTITION = "topic_name", "topic_id", "partition"
 # the answers of `here.topic`, what of a topic's record data is to be found: nothing; texts that may quote records, and
 # tagged fields; batches, too
 NOTHING, TEXTS, ALL = 0, 1, 2
-# no topic has a longer name
-LONGEST_NAME = 249
+# no topic has so many partitions: what begins with another byte than 0 is no partition's number
+TOO_MANY_PARTITIONS = 1 << 24
 
 
 def record_finder(message: Message, version: int, header: int) -> Callable[..., Any]:
     """`find(here) -> generator`, over a whole frame with its length. `header`: the version of its header."""
     source = Source(f"find records in {message.name} v{version}", "def find(here):")
-    finder = _RecordFinder(source, PieceCursor(source))
+    is_judged = has_record_data(message, version)
+    finder = _RecordFinder(source, PieceCursor(source), is_judged=is_judged)
     source.line("found = here.found")
     source.line("drops = usual = here.topic(None, None)")
     source.line("buf = yield")
@@ -73,8 +79,36 @@ def _topic_slots(struct: Struct) -> dict[str, Slot]:
     return {mark: slot for slot in plain for mark in (NAME, ID) if mark in slot.field.marks}
 
 
+def _least(slot: Slot) -> int:
+    """The fewest bytes that a value takes."""
+    if slot.array or not (slot.code or slot.varint or slot.struct):
+        is_short = slot.type == "string" and not slot.array
+        return 1 if slot.compact else 2 if is_short else 4
+    if slot.struct:
+        return 1 if slot.nullable else sum(map(_least, slot.struct.slots)) + slot.struct.flexible
+    return slot.size if slot.code else 1
+
+
 class _RecordFinder(Searcher):
-    """Writes the lines that step over values, tell of topics, and find the record data among the values."""
+    """Writes the lines that step over values, tell of topics, and find the record data among the values.
+
+    `is_judged`: the message has record data, so nothing that it steps over may be records.
+    """
+
+    def __init__(self, source: Source, cursor: PieceCursor, *, is_judged: bool) -> None:
+        super().__init__(source, cursor)
+        self._is_judged = is_judged
+
+    def request_header(self, version: int) -> None:
+        if not self._is_judged:
+            super().request_header(version)
+            return
+        self.cursor.step(REQUEST_HEAD)
+        self.cursor.length("h", 2)
+        self._check_length(least=0)
+        self._judged_text("n", least=0)
+        if version >= 2:
+            self.tags()
 
     def struct(self, struct: Struct) -> None:
         names = _topic_slots(struct)
@@ -82,13 +116,14 @@ class _RecordFinder(Searcher):
         last = [slot for slot in struct.slots if slot in names.values()][-1:]
         for slot in struct.slots:
             if slot is names.get(NAME):
-                variables[NAME] = self.text(slot, LONGEST_NAME)
+                variables[NAME] = self._topic_name(slot)
             elif slot is names.get(ID):
                 variables[ID] = self._id(slot)
             elif RECORD_DATA in slot.field.marks:
                 self._record_data(slot)
             elif slot.code and PARTITION in slot.field.marks and _holds_batches(struct):
                 self.cursor.length(slot.code, slot.size)
+                self.source.line(f"if not 0 <= n < {TOO_MANY_PARTITIONS}: raise no_partition(n)")
                 self.source.line("here.partition = n")
             else:
                 self.slot(slot)
@@ -101,21 +136,67 @@ class _RecordFinder(Searcher):
         if names:
             self.source.line("drops = usual")
 
+    def slot(self, slot: Slot) -> None:
+        if self._is_judged and slot.type == "string" and not slot.array:
+            self._judged_text(self.length(slot), least=int(slot.compact))
+        else:
+            super().slot(slot)
+
+    def length(self, slot: Slot) -> str:
+        found = super().length(slot)
+        if self._is_judged:
+            width = _least(slot.element) if slot.array else 1
+            self._check_length(least=int(slot.compact), width=width)
+        return found
+
     def tags(self) -> None:
         self._tags(None)
 
+    def _check_length(self, *, least: int, width: int = 1) -> None:
+        """Checks that the frame has room for what `n` says. `least`: what `n` is for nothing."""
+        if not least:
+            self.source.line("if n < -1: raise not_null(n, at)")
+        count = f"(n - {least})" if least else "n"
+        self.source.line(f"if {count} * {width} > here.size - here.base - at: raise beyond(at)")
+
+    def _judged_text(self, length: str, *, least: int) -> None:
+        with self.source.block(f"if n > {least}:"):
+            self.source.line(f"_, buf, at, size = yield from here.text({length}, False, buf, at, size)")
+
+    def _topic_name(self, slot: Slot) -> str:
+        """Reads a topic's name; returns its variable."""
+        if not self._is_judged:
+            return self.text(slot, LONGEST_TOPIC)
+        target, length = self.source.fresh(slot.name), self.length(slot)
+        self.source.line(f"{target}, buf, at, size = yield from here.text({length}, True, buf, at, size)")
+        return target
+
     def _tags(self, struct: Struct | None) -> None:
         """Steps over a tag buffer. `struct`: the struct whose tags they are; None: a header's, which has none."""
-        known = tuple(slot.tag for slot in struct.tagged) if struct else ()
+        if not self._is_judged:
+            super().tags()
+            return
         self.cursor.length("B", 1)
         with self.source.block("if n:"):
             self.source.line(self.cursor.rest_of_varint)
+            self._check_length(least=1, width=2)
+            before, tag, end = (self.source.fresh(name) for name in ("tag_before", "tag", "tag_end"))
+            self.source.line(f"{before} = -1")
             with self.each("n"):
-                tag = self.source.fresh("tag")
                 self.cursor.count()
                 self.source.line(f"{tag} = n")
+                self.source.line(f"if {tag} <= {before}: raise unknown_tag({tag})")
+                self.source.line(f"{before} = {tag}")
                 self.cursor.count()
-                with self.source.block(f"if n > 0 and drops and {tag} not in {known}:"):
+                self._check_length(least=1)
+                self.source.line(f"{end} = here.base + at + n")
+                for slot in struct.tagged if struct else ():
+                    with self.source.block(f"if {tag} == {slot.tag}:"):
+                        self.slot(slot)
+                        self.cursor.flush()
+                        self.source.line(f"if here.base + at != {end}: raise unknown_tag({tag})")
+                        self.source.line("continue")
+                with self.source.block("if n > 0 and drops:"):
                     self.source.line("found(here.base + at, here.base + at + n)")
                 self.source.line("at += n")
 
