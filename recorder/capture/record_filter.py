@@ -96,31 +96,46 @@ class RecordFilter:
         if exchange is None or kind not in (FrameKind.REQUEST, FrameKind.RESPONSE) or self.rules.keeps_everything:
             # tokens and frames without a readable head are masked
             return None
-        return self._walk(direction, exchange.api_key, _version_of(exchange), exchange.number, awaits=exchange.awaits)
+        at = direction, exchange.api_key, _version_of(exchange), exchange.number
+        return self._walk(*at, awaits=exchange.awaits, size=frame.stop - frame.start)
 
     def of_whole(
-        self, direction: Direction, key: int, version: int | None, number: int, frame: bytes, *, awaits: bool
+        self,
+        direction: Direction,
+        key: int,
+        version: int | None,
+        number: int,
+        frame: bytes,
+        *,
+        awaits: bool,
+        is_cut: bool,
     ) -> RecordSpans | None:
         """As `left_out`, of a frame that is there, its length included. `number`: of its exchange.
 
-        `version`: None for one that nobody knows.
+        `version`: None for one that nobody knows. `is_cut`: the frame never came whole.
         """
-        walk = None if self.rules.keeps_everything else self._walk(direction, key, version, number, awaits=awaits)
+        size = None if is_cut else len(frame)
+        at = direction, key, version, number
+        walk = None if self.rules.keeps_everything else self._walk(*at, awaits=awaits, size=size)
         if walk is None:
             return None
         spans = walk.feed(frame)
         return RecordSpans(spans, walk.unreadable_from, self._counted(walk))
 
     def _walk(
-        self, direction: Direction, key: int, version: int | None, number: int, *, awaits: bool
+        self, direction: Direction, key: int, version: int | None, number: int, *, awaits: bool, size: int | None
     ) -> RecordWalk | None:
         find = (
             self._find_07(direction, key, number, awaits=awaits) if self._is_kafka07 else _find(direction, key, version)
         )
         if find is None:
             return None
+        holds_records = (
+            self._is_kafka07 or version is None or catalog.holds_record_data(_KINDS[direction], key, version)
+        )
         head = of_07.HEAD if self._is_kafka07 else _HEADS[direction]
-        return RecordWalk(find, self._topics[direction], head=head, by_broker=bool(direction))
+        topic, by_broker = self._topics[direction], bool(direction)
+        return RecordWalk(find, topic, head=head, by_broker=by_broker, size=size, holds_records=holds_records)
 
     def _counted(self, walk: RecordWalk) -> list[tuple[str, int, int, int, int]]:
         found = []

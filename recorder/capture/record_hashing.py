@@ -77,7 +77,7 @@ class RecordHashing:
             return found if found.told is None or any(told.rule != KEPT for told in found.told) else None
         codec = None if version is None else catalog.codec(kind, key, version)
         if codec is not None:
-            walk = RecordWalk(codec.find_records, partial(_learn, ids), head=0, by_broker=True)
+            walk = RecordWalk(codec.find_records, partial(_learn, ids), head=0, by_broker=True, holds_records=False)
             walk.feed(len(frame).to_bytes(4, "big") + frame)
         return None
 

@@ -8,7 +8,6 @@ any rule is not `keep`: a rule of some topic may be meant.
 from __future__ import annotations
 
 import stat
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,9 +20,8 @@ from proxy.schema.faults import KeyPath
 from proxy.schema.keys import Key
 from proxy.schema.kinds import FILE, Kind, choice, text
 from proxy.schema.patterns import Patterns, may_match
+from proxy.wire.texts import LONGEST_TOPIC, TOPIC_LETTERS
 
-# what Kafka lets a topic be called: `Topic.java`
-TOPIC_LETTERS, LONGEST_TOPIC = string.ascii_letters + string.digits + "._-", 249
 # a key of fewer bytes than its hash has adds less than the hash can hide (RFC 2104)
 SHORTEST_KEY = 32
 _MOST_KEY = 64 * 1024

@@ -21,10 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from proxy.conversation.exchange import Direction
-from proxy.wire import apis, catalog
+from proxy.wire import apis, catalog, keys
 from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from proxy.wire.dialects import Dialect
-from proxy.wire.errors import OverBudget
+from proxy.wire.errors import OverBudget, WireError
+from proxy.wire.texts import check_text_piece
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.merging import TABLES
@@ -85,8 +86,10 @@ def captured_files(folder: Path) -> list[str]:
 def topics_told(paths: Iterable[str], rules: RecordRuleSettings) -> tuple[Told, ...]:
     """The ids of topics that answers tell, with their names. Errors: as of `row_groups`."""
     told = defaultdict[str | None, TopicIds](TopicIds)
-    keys = [key for key in apis.api_keys() if any(catalog.tells_topics("response", key, v) for v in apis.versions(key))]
-    where = (pc.field(c.KIND) == c.RESPONSE) & pc.field(c.API_KEY).isin(keys) & (pc.field(c.DIALECT) == c.KAFKA)
+    telling = [
+        key for key in apis.api_keys() if any(catalog.tells_topics("response", key, v) for v in apis.versions(key))
+    ]
+    where = (pc.field(c.KIND) == c.RESPONSE) & pc.field(c.API_KEY).isin(telling) & (pc.field(c.DIALECT) == c.KAFKA)
     for file in map(_file, paths):
         for table in _tables(file, (*_HEADS, c.FRAME), where) if _table_name(file) == c.FRAMES_FOLDER else ():
             for row in table.to_pylist():
@@ -158,7 +161,8 @@ def _with_fingerprint(redaction: Redaction, events: Any) -> Any:
     return events.set_column(at, events.schema.field(at), pa.array(details, pa.string()))
 
 
-_HEADS = (c.CLUSTER, c.CONNECTION, c.EXCHANGE, c.DIALECT, c.KIND, c.MADE_BY, c.API_KEY, c.API_VERSION, c.AWAITS, c.NOTE)
+_EXCHANGE = (c.CLUSTER, c.CONNECTION, c.EXCHANGE, c.DIALECT, c.KIND, c.MADE_BY, c.API_KEY, c.API_VERSION, c.AWAITS)
+_HEADS = (*_EXCHANGE, c.NOTE, c.OMITTED)
 
 
 class _Frames:
@@ -208,7 +212,8 @@ class _Frames:
         for start, length in dropped:
             frame[start : start + length] = bytes(length)
         # of a frame that nobody can read, what stands where a client id would may be anything
-        client_id = None if unreadable_from is not None and _version_of(row) is None else row[c.CLIENT_ID]
+        is_doubted = unreadable_from is not None and (_version_of(row) is None or row[c.KIND] == c.REQUEST)
+        client_id = None if is_doubted or _may_hold_records(row) else row[c.CLIENT_ID]
         changed: dict[str, Any] = {c.RECORDS: c.DROP if dropped else None, c.BATCHES: None}
         key, version = row[c.API_KEY], _version_of(row)
         direction, dialect = _direction(row), Dialect(row[c.DIALECT])
@@ -243,14 +248,26 @@ def _spans_of(records: RecordFilter, row: Mapping[str, Any]) -> RecordSpans:
     """What the rules leave out of a row's frame, in offsets without the length."""
     frame = bytes(_LENGTH) + row[c.FRAME]
     awaits = row[c.AWAITS] is not False
+    # of a frame that is kept in part nobody can tell where its message would end
+    is_cut = bool(row[c.OMITTED]) or (row[c.NOTE] or "").startswith(c.CUT)
     found = records.of_whole(
-        _direction(row), row[c.API_KEY], _version_of(row), row[c.EXCHANGE] or 0, frame, awaits=awaits
+        _direction(row), row[c.API_KEY], _version_of(row), row[c.EXCHANGE] or 0, frame, awaits=awaits, is_cut=is_cut
     )
     if found is None:
         return RecordSpans([], None, [])
     rest = found.unreadable_from
     spans = [(start - _LENGTH, stop - _LENGTH) for start, stop in found.spans]
     return RecordSpans(spans, None if rest is None else rest - _LENGTH, found.counted)
+
+
+def _may_hold_records(row: Mapping[str, Any]) -> bool:
+    """True if a wrong length may have made records a Produce's client id; its answer's row has the same one."""
+    client_id = (row[c.CLIENT_ID] or "").encode()
+    try:
+        check_text_piece(client_id, is_topic=False)
+    except WireError:
+        return bool(row[c.API_KEY] == keys.PRODUCE)
+    return row[c.API_KEY] == keys.PRODUCE and "\ufffd" in (row[c.CLIENT_ID] or "")
 
 
 def _direction(row: Mapping[str, Any]) -> Direction:

@@ -1,5 +1,4 @@
 """Writes what finds the record data in a frame, topic by topic: a generator for one that arrives in pieces, and a plain
-function, many times as fast, for one that is there.
 
 The generator is sent the pieces, and returns the offset of the message's end. It calls `here.topic(name, topic_id)` for
 each topic: the answer says which of the topic's record data is to be found. `here.found(start, stop)` is told each
@@ -11,9 +10,13 @@ A field marked `record_data` is record data: its batches' records if it is of th
 So are tagged fields that the catalog doesn't know. A response that tells topics' ids with their names has its topics
 told in the same way, whether it has record data or not.
 
-The function is `find(buf, topic, found, batches)`, over the bytes of a whole frame: it returns the offset of the
-message's end, and calls `batches(buf, start, stop)` for a field of batches. Errors: IndexError and struct.error where
-the frame ends too early.
+The function is `find(buf, topic_of, found, batches)`, over the bytes of a whole frame with record data: it returns the
+offset of the message's end, and calls `batches(buf, start, stop)` for a field of batches. Errors: IndexError and
+struct.error where the frame ends too early; WireError.
+
+Where a message has record data, a wrong length would make records pass for other fields. So nothing passes unjudged: a
+length or count that the frame has no room for, a text with control characters, a name that no topic has, an impossible
+number of a partition, tags out of order: each is an error, behind which nobody can tell what the bytes are.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,23 +24,25 @@ from typing import Any
 
 from proxy.wire.compile.cursor import Cursor
 from proxy.wire.compile.layout import Slot, Struct, layout
-from proxy.wire.compile.searcher import Searcher
+from proxy.wire.compile.searcher import REQUEST_HEAD, Searcher
 from proxy.wire.compile.source import Source
 from proxy.wire.compile.walker import PieceCursor
 from proxy.wire.language import RECORD_DATA, Message
+from proxy.wire.texts import LONGEST_TOPIC, whole_text
 
 NAME, ID, PARTITION = "topic_name", "topic_id", "partition"
 # the answers of `here.topic`, what of a topic's record data is to be found: nothing; texts that may quote records, and
 # tagged fields; batches, too
 NOTHING, TEXTS, ALL = 0, 1, 2
-# no topic has a longer name
-LONGEST_NAME = 249
+# no topic has so many partitions: what begins with another byte than 0 is no partition's number
+TOO_MANY_PARTITIONS = 1 << 24
 
 
 def record_finder(message: Message, version: int, header: int) -> Callable[..., Any]:
     """`find(here) -> generator`, over a whole frame with its length. `header`: the version of its header."""
     source = Source(f"find records in {message.name} v{version}", "def find(here):")
-    finder = _RecordFinder(source, PieceCursor(source))
+    is_judged = has_record_data(message, version)
+    finder = _RecordFinder(source, PieceCursor(source), is_judged=is_judged)
     source.line("found = here.found")
     source.line("drops = usual = here.topic(None, None)")
     source.line("buf = yield")
@@ -48,11 +53,15 @@ def record_finder(message: Message, version: int, header: int) -> Callable[..., 
 
 
 def whole_record_finder(message: Message, version: int, header: int) -> Callable[..., int]:
-    """`find(buf, topic, found, batches)`, over a whole frame with its length. `header`: the version of its header."""
+    """`find(buf, topic_of, found, batches)`, over a whole frame with its length. `header`: the version of its header.
+
+    The message has record data.
+    """
     source = Source(f"find records in a whole {message.name} v{version}", "def find(buf, topic_of, found, batches):")
-    finder = _WholeRecordFinder(source, Cursor(source))
+    source.constant("text_of", whole_text)
+    finder = _WholeRecordFinder(source, Cursor(source), is_judged=True)
     source.line("drops = usual = topic_of(None, None)")
-    source.line("at = 0")
+    source.line("at, frame_end = 0, len(buf)")
     finder.frame(message, version, header)
     source.line("return at")
     return source.function()
@@ -86,11 +95,28 @@ def _topic_slots(struct: Struct) -> dict[str, Slot]:
     return {mark: slot for slot in plain for mark in (NAME, ID) if mark in slot.field.marks}
 
 
-class _RecordFinder(Searcher):
-    """Writes the lines that step over values, tell of topics, and find the record data among the values."""
+def _least(slot: Slot) -> int:
+    """The fewest bytes that a value takes."""
+    if slot.array or not (slot.code or slot.varint or slot.struct):
+        is_short = slot.type == "string" and not slot.array
+        return 1 if slot.compact else 2 if is_short else 4
+    if slot.struct:
+        return 1 if slot.nullable else sum(map(_least, slot.struct.slots)) + slot.struct.flexible
+    return slot.size if slot.code else 1
 
-    # how the lines ask for a topic, and the offset in the frame that `at` stands for
-    topic_of, place = "here.topic", "here.base + at"
+
+class _RecordFinder(Searcher):
+    """Writes the lines that step over values, tell of topics, and find the record data among the values.
+
+    `is_judged`: the message has record data, so nothing that it steps over may be records.
+    """
+
+    # how the lines ask for a topic; the offset in the frame that `at` stands for; the bytes of the frame behind `at`
+    topic_of, place, left = "here.topic", "here.base + at", "here.size - here.base - at"
+
+    def __init__(self, source: Source, cursor: Cursor, *, is_judged: bool) -> None:
+        super().__init__(source, cursor)
+        self._is_judged = is_judged
 
     def frame(self, message: Message, version: int, header: int) -> None:
         """Steps over a whole frame."""
@@ -100,19 +126,32 @@ class _RecordFinder(Searcher):
             self.response_header(header)
         self.struct(layout(message, version))
 
+    def request_header(self, version: int) -> None:
+        if not self._is_judged:
+            super().request_header(version)
+            return
+        self.cursor.step(REQUEST_HEAD)
+        self.cursor.length("h", 2)
+        self._check_length(least=0)
+        self._judged_text("n", least=0)
+        if version >= 2:
+            self.tags()
+
     def struct(self, struct: Struct) -> None:
         names = _topic_slots(struct)
         variables = dict.fromkeys((NAME, ID), "None")
         last = [slot for slot in struct.slots if slot in names.values()][-1:]
         for slot in struct.slots:
             if slot is names.get(NAME):
-                variables[NAME] = self.text(slot, LONGEST_NAME)
+                variables[NAME] = self._topic_name(slot)
             elif slot is names.get(ID):
                 variables[ID] = self._id(slot)
             elif RECORD_DATA in slot.field.marks:
                 self._record_data(slot)
             elif slot.code and PARTITION in slot.field.marks and _holds_batches(struct):
-                self._partition(slot.code, slot.size)
+                self.cursor.length(slot.code, slot.size)
+                self.source.line(f"if not 0 <= n < {TOO_MANY_PARTITIONS}: raise no_partition(n)")
+                self._note_partition()
             else:
                 self.slot(slot)
             if slot in last:
@@ -124,21 +163,73 @@ class _RecordFinder(Searcher):
         if names:
             self.source.line("drops = usual")
 
+    def slot(self, slot: Slot) -> None:
+        if self._is_judged and slot.type == "string" and not slot.array:
+            self._judged_text(self.length(slot), least=int(slot.compact))
+        else:
+            super().slot(slot)
+
+    def length(self, slot: Slot) -> str:
+        found = super().length(slot)
+        if self._is_judged:
+            width = _least(slot.element) if slot.array else 1
+            self._check_length(least=int(slot.compact), width=width)
+        return found
+
     def tags(self) -> None:
         self._tags(None)
 
+    def _check_length(self, *, least: int, width: int = 1) -> None:
+        """Checks that the frame has room for what `n` says. `least`: what `n` is for nothing."""
+        if not least:
+            self.source.line("if n < -1: raise not_null(n, at)")
+        count = f"(n - {least})" if least else "n"
+        self.source.line(f"if {count} * {width} > {self.left}: raise beyond(at)")
+
+    def _judged_text(self, length: str, *, least: int) -> None:
+        with self.source.block(f"if n > {least}:"):
+            self._read_text("_", length, is_topic=False)
+
+    def _read_text(self, target: str, length: str, *, is_topic: bool) -> None:
+        self.source.line(f"{target}, buf, at, size = yield from here.text({length}, {is_topic}, buf, at, size)")
+
+    def _note_partition(self) -> None:
+        self.source.line("here.partition = n")
+
+    def _topic_name(self, slot: Slot) -> str:
+        """Reads a topic's name; returns its variable."""
+        if not self._is_judged:
+            return self.text(slot, LONGEST_TOPIC)
+        target, length = self.source.fresh(slot.name), self.length(slot)
+        self._read_text(target, length, is_topic=True)
+        return target
+
     def _tags(self, struct: Struct | None) -> None:
         """Steps over a tag buffer. `struct`: the struct whose tags they are; None: a header's, which has none."""
-        known = tuple(slot.tag for slot in struct.tagged) if struct else ()
+        if not self._is_judged:
+            super().tags()
+            return
         self.cursor.length("B", 1)
         with self.source.block("if n:"):
             self.source.line(self.cursor.rest_of_varint)
+            self._check_length(least=1, width=2)
+            before, tag, end = (self.source.fresh(name) for name in ("tag_before", "tag", "tag_end"))
+            self.source.line(f"{before} = -1")
             with self.each("n"):
-                tag = self.source.fresh("tag")
                 self.cursor.count()
                 self.source.line(f"{tag} = n")
+                self.source.line(f"if {tag} <= {before}: raise unknown_tag({tag})")
+                self.source.line(f"{before} = {tag}")
                 self.cursor.count()
-                with self.source.block(f"if n > 0 and drops and {tag} not in {known}:"):
+                self._check_length(least=1)
+                self.source.line(f"{end} = {self.place} + n")
+                for slot in struct.tagged if struct else ():
+                    with self.source.block(f"if {tag} == {slot.tag}:"):
+                        self.slot(slot)
+                        self.cursor.flush()
+                        self.source.line(f"if {self.place} != {end}: raise unknown_tag({tag})")
+                        self.source.line("continue")
+                with self.source.block("if n > 0 and drops:"):
                     self.source.line(f"found({self.place}, {self.place} + n)")
                 self.source.line("at += n")
 
@@ -146,10 +237,6 @@ class _RecordFinder(Searcher):
         target = self.source.fresh(slot.name)
         self.cursor.raw("16", target)
         return target
-
-    def _partition(self, code: str, size: int) -> None:
-        self.cursor.length(code, size)
-        self.source.line("here.partition = n")
 
     def _batches(self) -> None:
         self.source.line("buf, at, size = yield from here.records(n, buf, at, size)")
@@ -170,10 +257,15 @@ class _RecordFinder(Searcher):
 class _WholeRecordFinder(_RecordFinder):
     """Writes the same lines for a frame that is there."""
 
-    topic_of, place = "topic_of", "at"
+    topic_of, place, left = "topic_of", "at", "frame_end - at"
 
-    def _partition(self, code: str, size: int) -> None:
-        self.cursor.step(size)
+    def _read_text(self, target: str, length: str, *, is_topic: bool) -> None:
+        self.source.line(f"{target} = text_of(buf, at, {length}, {is_topic})")
+        self.source.line(f"at += {length}")
+
+    def _note_partition(self) -> None:
+        # batches are not counted here
+        pass
 
     def _batches(self) -> None:
         self.source.line("batches(buf, at, at + n)")

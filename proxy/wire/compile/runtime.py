@@ -217,6 +217,11 @@ def unknown_tag(tag: int) -> WireError:
     return Malformed(f"tag {tag} holds what its message does not have")
 
 
+def no_partition(number: int) -> WireError:
+    """The error for the number of a partition that no topic has."""
+    return Malformed(f"a partition of number {number}")
+
+
 # A value, and a walk's state behind it: the chunk, the offset in it, its size.
 SplitRead = tuple[int, Buffer, int, int]
 

@@ -8,17 +8,16 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from proxy.wire.compile.runtime import split_bytes, split_int
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import Malformed, in_bytes
 from proxy.wire.kafka07.messages import HEAD_SIZES
 from proxy.wire.kafka07.requests import RequestType
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.walk import State
+from proxy.wire.texts import LONGEST_TOPIC
 
 # a frame's length and the request's type, or the answer's error code
 HEAD = 6
 _PARTITION, _FETCH_REST = 4, 16
-# longer than any frame, for an answer whose messages end with the frame
-_TO_THE_END = 1 << 31
 
 
 def find_in_request(request_type: RequestType, asked: Callable[[bytes], None]) -> Callable[[Any], Any]:
@@ -31,15 +30,15 @@ def find_in_request(request_type: RequestType, asked: Callable[[bytes], None]) -
             count, buf, at, size = yield from split_int(2, buf, at, size)
         for _ in range(count):
             length, buf, at, size = yield from split_int(2, buf, at, size)
-            if length < 0:
-                raise Malformed("a topic without a name")
-            topic, buf, at, size = yield from split_bytes(length, buf, at, size)
+            if not 0 <= length <= LONGEST_TOPIC:
+                raise Malformed(f"a topic's name of {in_bytes(length)}")
+            # topics of 0.7 have any letters
+            topic, buf, at, size = yield from here.text(length, False, buf, at, size)
             if request_type in (RequestType.PRODUCE, RequestType.MULTIPRODUCE):
                 here.partition, buf, at, size = yield from split_int(_PARTITION, buf, at, size)
                 length, buf, at, size = yield from split_int(4, buf, at, size)
-                buf, at, size = yield from _messages(
-                    here, max(length, 0), (buf, at, size), drops=here.topic(topic, None)
-                )
+                drops = here.topic(topic, None)
+                buf, at, size = yield from _messages(here, _within(here, at, length), (buf, at, size), drops=drops)
             else:
                 asked(topic)
                 at += _FETCH_REST
@@ -61,17 +60,23 @@ def find_in_response(request_type: RequestType, topics: Iterable[bytes]) -> Call
         state: State = (buf, HEAD, len(buf))
         if request_type is RequestType.FETCH:
             drops = here.topic(next(of_parts, None), None)
-            yield from _messages(here, _TO_THE_END, state, drops=drops)
-        while request_type is RequestType.MULTIFETCH:
+            yield from _messages(here, here.size - HEAD, state, drops=drops)
+        while request_type is RequestType.MULTIFETCH and here.base + state[1] < here.size:
             length, buf, at, size = yield from split_int(4, *state)
             drops = here.topic(next(of_parts, None), None)
             # the length counts the error code
-            state = yield from _messages(here, max(length - 2, 0), (buf, at + 2, size), drops=drops)
-        # offsets of a log
-        while True:
-            yield
+            state = yield from _messages(here, _within(here, at + 2, length - 2), (buf, at + 2, size), drops=drops)
+        # the answer ends with its frame; what follows in it are offsets of a log
+        return int(here.size)
 
     return find
+
+
+def _within(here: Any, at: int, length: int) -> int:
+    """A length, checked. Errors: Malformed where the frame has no room for it."""
+    if not 0 <= length <= here.size - here.base - at:
+        raise Malformed(f"messages of {in_bytes(length)}")
+    return length
 
 
 def _messages(here: Any, length: int, state: State, *, drops: int) -> Generator[None, Buffer, State]:
@@ -85,8 +90,7 @@ def _messages(here: Any, length: int, state: State, *, drops: int) -> Generator[
         head = HEAD_SIZES.get(magic[0])
         stop = place + 4 + message
         if head is None or message < head:
-            here.found(place + 5, end)
-            return buf, at + end - place - 5, size
+            raise Malformed("bytes that are no message")
         here.batch(place, stop, end, 4 + head, 1)
         at += min(stop, end) - place - 5
         place = min(stop, end)

@@ -12,17 +12,20 @@ from struct import Struct
 from struct import error as struct_error
 
 from proxy.wire.compile.runtime import split_bytes
-from proxy.wire.errors import WireError
+from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.batch import BATCH_HEAD, LOG_OVERHEAD, MAGIC_AT, SMALLEST_MESSAGE, header
 from proxy.wire.records.blank import HEADS
 from proxy.wire.records.kinds import Compression
+from proxy.wire.texts import check_text_piece, check_topic_length
 
 # batches of a frame whose heads are no record data
 MAX_HEADS = 65_536
 # partitions whose further batches are counted apart
 MAX_COUNTED = 1000
 _SMALLEST = {**SMALLEST_MESSAGE, 2: BATCH_HEAD.size}
+# more than any frame's
+_ANY_SIZE = 1 << 40
 # the size of a batch with the marker of a transaction's end, as brokers write it: a version, a type and an epoch
 _END_MARKER = 78
 # offset, size; behind the next four bytes, the magic
@@ -53,22 +56,34 @@ class RecordWalk:
         of_topic: is asked for each topic.
         head: bytes at the frame's beginning that are never record data.
         by_broker: True for an answer.
+        size: bytes of the frame; None: unknown, because it was cut off.
+        holds_records: False for a message that holds none and quotes none: it only tells topics, and all of it is kept.
 
     Attributes:
         base: how many bytes came before the newest piece.
         partition: the partition whose batches come next.
-        unreadable_from: the offset from which on nobody can tell what the frame holds: it is no such message, or goes
-            on behind its message. None: all can be told so far.
+        unreadable_from: the offset from which on nobody can tell what the frame holds. That is where the piece begins
+            in which the frame turns out to be no such message. None: all can be told so far.
         counted: (name and id of a topic, partition) -> batches, records and bytes behind the first MAX_HEADS batches.
             Partitions behind the first MAX_COUNTED of them count together, for (NO_TOPIC, -1).
     """
 
-    def __init__(self, find: Find, of_topic: OfTopic, *, head: int, by_broker: bool) -> None:
+    def __init__(
+        self,
+        find: Find,
+        of_topic: OfTopic,
+        *,
+        head: int,
+        by_broker: bool,
+        size: int | None = None,
+        holds_records: bool = True,
+    ) -> None:
         self.base = self.partition = 0
+        self.size = _ANY_SIZE if size is None else size
         self.unreadable_from: int | None = None
         self.counted: dict[tuple[Named, int], list[int]] = {}
         self._of_topic, self._topic = of_topic, NO_TOPIC
-        self._head, self._by_broker = head, by_broker
+        self._head, self._by_broker, self._holds_records = head, by_broker, holds_records
         self._heads_left = MAX_HEADS
         self._spans: list[Span] = []
         self._fed = 0
@@ -82,17 +97,34 @@ class RecordWalk:
         try:
             if self._end is None:
                 self._pieces.send(piece)
+            if self._end is None and self._fed >= self.size:
+                raise Truncated("the message is longer than its frame")
         except StopIteration as stop:
             self._end = stop.value
+            self._judge_end(stop.value)
         except WireError:
-            self._end = max(self._head, self.base)
-        if self._end is not None and self._end < self._fed and self.unreadable_from is None:
-            self.unreadable_from = self._end
+            self._doubt()
+        if not self._holds_records:
+            return []
         limit = self._fed if self.unreadable_from is None else self.unreadable_from
         spans = [(max(start, self.base), min(stop, limit)) for start, stop in self._spans]
         # of a stretch that goes on, the rest comes with the next piece
         self._spans = [(start, stop) for start, stop in self._spans if stop > self._fed]
         return [(start, stop) for start, stop in spans if start < stop]
+
+    def _judge_end(self, end: int) -> None:
+        """Judges the message's end. Brokers may say more behind it, which nobody can tell; no client does."""
+        if end > self.size or (end < self.size < _ANY_SIZE and not self._by_broker):
+            self._doubt()
+        elif end < self.size:
+            # of a broker, or of a frame that was cut off
+            self.found(end, self.size)
+
+    def _doubt(self) -> None:
+        """Notes that nobody can tell what the newest piece holds, nor what comes behind it."""
+        self._end = max(self._head, self.base)
+        if self._holds_records and self.unreadable_from is None:
+            self.unreadable_from = self._end
 
     # what the generators call
 
@@ -128,7 +160,9 @@ class RecordWalk:
     def records(self, length: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, State]:
         """Walks through a field of batches; tells of each stretch of record data once it has begun.
 
-        Behind a head that nobody can read, all is record data.
+        A broker may cut off the last batch. Of one without its magic, what follows offset and size is record data.
+        What begins with a head that nobody can read is record data. Errors: Malformed for such a head in a client's
+        batches, and where they don't end with the field.
         """
         place = self.base + at
         end = place + length
@@ -136,8 +170,11 @@ class RecordWalk:
             head, buf, at, size = yield from _read(MAGIC_AT + 1, buf, at, size)
             _, batch_size, magic = _BEGIN.unpack(head)
             stop = place + LOG_OVERHEAD + batch_size
-            if magic not in HEADS or stop - place < _SMALLEST[magic]:
-                self.found(place + len(head), end)
+            is_batch = magic in HEADS and stop - place >= _SMALLEST[magic]
+            if not self._by_broker and (not is_batch or stop > end):
+                raise Malformed("bytes that are no batch")
+            if not is_batch:
+                self.found(place, end)
                 return buf, at + end - place - len(head), size
             may_be_marker = self._by_broker and stop - place == _END_MARKER and stop <= end
             if magic == 2 and (may_be_marker or self.only_counts) and end - place >= BATCH_HEAD.size:
@@ -149,7 +186,39 @@ class RecordWalk:
                 self.batch(place, stop, end, HEADS[magic], records)
             at += min(stop, end) - place - len(head)
             place = min(stop, end)
-        return buf, at + end - place, size
+        if place < end:
+            buf, at, size = yield from self._cut_off(end - place, buf, at, size)
+        return buf, at, size
+
+    def _cut_off(self, length: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, State]:
+        """Steps over the beginning of a batch that ends before its magic."""
+        if not self._by_broker:
+            raise Malformed("a batch that is cut off")
+        if length < LOG_OVERHEAD:
+            self.found(self.base + at, self.base + at + length)
+            return buf, at + length, size
+        head, buf, at, size = yield from _read(LOG_OVERHEAD, buf, at, size)
+        if int.from_bytes(head[-4:], "big", signed=True) < MAGIC_AT + 1 - LOG_OVERHEAD:
+            raise Malformed("bytes that are no batch")
+        self.found(self.base + at, self.base + at + length - LOG_OVERHEAD)
+        return buf, at + length - LOG_OVERHEAD, size
+
+    def text(
+        self, length: int, is_topic: bool, buf: Buffer, at: int, size: int
+    ) -> Generator[None, Buffer, tuple[bytes, Buffer, int, int]]:
+        """Reads a text, or a topic's name. Errors: Malformed at the first piece with bytes that are none."""
+        if is_topic:
+            check_topic_length(length)
+        found = b""
+        while True:
+            piece = bytes(buf[at : at + length - len(found)])
+            check_text_piece(piece, is_topic=is_topic)
+            found, at = found + piece, at + len(piece)
+            if len(found) == length:
+                return found, buf, at, size
+            at -= size
+            buf = yield
+            size = len(buf)
 
 
 class _NeedsWalk(Exception):
@@ -184,11 +253,14 @@ def _take_batches(spans: list[Span], by_broker: bool, buf: bytes, at: int, end: 
         _, size, magic = _BEGIN.unpack_from(buf, at)
         stop = at + LOG_OVERHEAD + size
         start = at + _HEAD_SIZE
-        if magic != 2 or stop < start or (by_broker and size == _END_MARKER_SIZE):
+        is_odd = size == _END_MARKER_SIZE if by_broker else stop > end
+        if magic != 2 or stop < start or is_odd:
             raise _NeedsWalk
         at = min(end, stop)
         if start < at:
             spans.append((start, at))
+    if at < end:
+        raise _NeedsWalk
 
 
 def _read(count: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer, tuple[bytes, Buffer, int, int]]:
@@ -209,9 +281,10 @@ def _is_end_marker(head: bytes) -> bool:
 def nothing_known(head: int) -> Find:
     """A walk through frames that nobody can read: nothing is known behind their first `head` bytes."""
 
-    def find(here: RecordWalk) -> Generator[None, Buffer, int]:
-        while here.base + len((yield)) < head:
-            pass
-        return head
+    def find(_here: RecordWalk) -> Generator[None, Buffer, int]:
+        came = 0
+        while came < head:
+            came += len((yield))
+        raise Malformed("a message of an unknown version")
 
     return find

@@ -60,13 +60,16 @@ def key(tmp_path: Path) -> Path:
     return path
 
 
-def mixed(number: int) -> traffic.Call:
-    """A fetch of batches of all kinds, whole and not."""
+def mixed(number: int, *, is_cut: bool) -> traffic.Call:
+    """A fetch of batches of all kinds, whole and not. `is_cut`: its frame comes in pieces.
+
+    Of bytes that are no batch a recording keeps up to 16 if a piece ends in them; `redact` never does.
+    """
     old = [Record(7, 5, SECRET, SECRET * 3)]
     parts = [
         write_batch(RECORDS, codec=Compression.ZSTD) + write_batch(RECORDS)[:90],
         write_message_set(old, magic=1, codec=Compression.GZIP) + write_message_set(old, magic=0),
-        b"no batch at all " + SECRET,
+        b"" if is_cut else b"no batch at all " + SECRET,
         b"",
     ]
     of = [{"partition_index": place, "records": data} for place, data in enumerate(parts)]
@@ -79,7 +82,7 @@ def a_talk(cuts: int = 0) -> Talk:
         told(1, pay=ID, free=OTHER_ID),
         produced(2, "pay", "free", "hidden", codec=Compression.LZ4),
         fetched(3, 13, {"topic_id": ID}, {"topic_id": OTHER_ID}, {"topic_id": bytes(15) + b"\x09"}),
-        mixed(4),
+        mixed(4, is_cut=cuts > 0),
         traffic.call(random.Random(1), traffic.VENDOR, 5, "me"),
         call(keys.HEARTBEAT, 4, {"group_id": "g", "generation_id": 1, "member_id": "m"}, {"error_code": 0}, 6),
         cuts=cuts,
@@ -141,6 +144,23 @@ def test_a_frame_that_was_cut_off_is_redacted_too(tmp_path: Path, key: Path) -> 
     for rule in (RecordRule.DROP, RecordRule.HASH):
         (row,) = redacted(tmp_path / "kept", tmp_path / rule.value, records=rule)
         assert SECRET not in row[c.FRAME]
+
+
+@pytest.mark.parametrize("rule", [RecordRule.DROP, RecordRule.HASH])
+def test_a_client_id_whose_length_takes_in_records_is_left_out_as_a_recording_does(
+    tmp_path: Path, key: Path, rule: RecordRule
+) -> None:
+    request = bytearray(produced(1, "pay").request)
+    request[12:14] = (request.index(SECRET) + len(SECRET) - 14).to_bytes(2, "big")
+    talk = Talk(0, [produced(1, "pay")])
+    talk.chunks = [traffic.Chunk(Direction.REQUEST, bytes(request), 5)]
+    captured(tmp_path / "kept", key, talk)
+    (row,) = redacted(tmp_path / "kept", tmp_path / "out", records=rule)
+    captured(tmp_path / "ruled", key, talk, records=rule)
+    (ruled,) = frame_rows(tmp_path / "ruled")
+    for one in (row, ruled):
+        assert SECRET not in repr(one).encode()
+        assert one[c.CLIENT_ID] is None
 
 
 def test_what_is_hashed_is_not_hashed_again(tmp_path: Path, key: Path) -> None:

@@ -1,6 +1,7 @@
 """Tests of walks that find record data: frames that can't be read, and what nobody has told."""
 
 import random
+import re
 
 import pytest
 from hypothesis import given
@@ -32,7 +33,15 @@ def fetched(version: int, *batches: bytes) -> bytes:
     return framed(catalog.encode_response(FETCH, version, 1, {"responses": topics}))
 
 
-def walk_of(kind: str, key: int, version: int, told: list[object] | None = None, *, drops: bool = True) -> RecordWalk:
+def walk_of(
+    kind: str,
+    key: int,
+    version: int,
+    told: list[object] | None = None,
+    *,
+    drops: bool = True,
+    size: int | None = None,
+) -> RecordWalk:
     codec = catalog.must(kind, key, version)  # type: ignore[arg-type]
     asked = told if told is not None else []
 
@@ -40,7 +49,10 @@ def walk_of(kind: str, key: int, version: int, told: list[object] | None = None,
         asked.append((name, topic_id))
         return ALL if drops else NOTHING
 
-    return RecordWalk(codec.find_records, topic, head=HEAD, by_broker=kind == "response")
+    holds = catalog.holds_record_data(kind, key, version)
+    return RecordWalk(
+        codec.find_records, topic, head=HEAD, by_broker=kind == "response", size=size, holds_records=holds
+    )
 
 
 def spans_of(walk: RecordWalk, frame: bytes, size: int = 1 << 20) -> list[tuple[int, int]]:
@@ -92,10 +104,12 @@ def test_an_answer_tells_names_and_ids_together(version):
         assert asked[1:] == [(b"a", bytes([1] * 16)), (b"b", bytes([2] * 16))]
 
 
-def test_a_name_that_no_topic_has_is_not_told():
+@pytest.mark.parametrize("name", ["t" * 250, "a topic", "", "t\0"])
+def test_a_frame_with_a_name_that_no_topic_has_keeps_its_head_alone(name):
+    frame = produce(9, BATCH, name=name)
     asked: list[object] = []
-    spans_of(walk_of("request", PRODUCE, 9, asked), produce(9, BATCH, name="t" * 250))
-    assert asked == [(None, None), (None, None)]
+    assert left(frame, walk_of("request", PRODUCE, 9, asked, size=len(frame))) == frame[:HEAD]
+    assert asked == [(None, None)]
 
 
 def test_the_marker_of_a_transactions_end_is_no_record_data_in_an_answer_alone():
@@ -120,11 +134,60 @@ def test_behind_a_head_that_nobody_can_read_nothing_is_kept(wrong):
 
 
 @pytest.mark.parametrize("size", [1, 40, 1 << 20])
-def test_what_follows_a_message_is_unreadable(size):
-    frame = produce(9, BATCH)
-    walk = walk_of("request", PRODUCE, 9)
-    assert left(frame + b"PLANTED", walk, size) == left(frame, walk_of("request", PRODUCE, 9), size)
-    assert walk.unreadable_from == len(frame)
+def test_a_request_that_goes_on_behind_its_message_is_doubted_from_the_piece_on_that_shows_it(size):
+    whole = produce(9, BATCH) + b"PLANTED"
+    walk = walk_of("request", PRODUCE, 9, size=len(whole))
+    assert b"PLANTED" not in left(whole, walk, size)
+    assert walk.unreadable_from == max(HEAD, (len(whole) - 1 - len(b"PLANTED")) // size * size)
+
+
+@pytest.mark.parametrize("size", [1, 40, 1 << 20])
+@pytest.mark.parametrize("key", [PRODUCE, FETCH])
+def test_what_a_broker_says_behind_its_message_is_record_data_and_the_message_stays(key, size):
+    frame = fetched(12, MARKER) if key == FETCH else framed(catalog.encode_response(PRODUCE, 9, 1, {}))
+    whole = frame + b"PLANTED"
+    walk = walk_of("response", key, 12 if key == FETCH else 9, size=len(whole))
+    assert spans_of(walk, whole, size) == [(len(frame), len(whole))]
+    assert walk.unreadable_from is None
+
+
+def test_a_message_that_only_tells_topics_is_kept_whatever_stands_in_it():
+    frame = framed(catalog.encode_response(METADATA, 12, 1, {"_tags": {77: b"new"}})) + b"more"
+    for damaged in (frame, frame[:20] + b"\xff" * 20):
+        walk = walk_of("response", METADATA, 12, size=len(damaged))
+        assert spans_of(walk, damaged) == []
+        assert walk.unreadable_from is None
+
+
+def leaks(frame: bytes, walk: RecordWalk, piece: int) -> bytes:
+    """What passes of a frame, piece by piece, with zeros in place of all else."""
+    passed = b""
+    for at in range(0, len(frame), piece):
+        part = bytearray(frame[at : at + piece])
+        for start, stop in walk.feed(frame[at : at + piece]):
+            part[start - at : stop - at] = bytes(stop - start)
+        if walk.unreadable_from is not None:
+            rest = max(walk.unreadable_from - at, 0)
+            part[rest:] = bytes(len(part[rest:]))
+        passed += part
+    return passed
+
+
+# of a batch's beginning, what a piece's end cuts off passes before its magic can be judged
+@pytest.mark.parametrize(("piece", "most"), [(1 << 20, 0), (64, 16), (1, 16)])
+@pytest.mark.parametrize("version", [2, 3, 8, 9, 12, 13])
+def test_no_wrong_byte_before_the_batches_makes_records_pass_for_anything_else(version, piece, most):
+    value = bytes(range(0x41, 0x5B)) * 8
+    batch = records.write_batch([records.Record(0, key=b"", value=value)])
+    frame = produce(version, batch, name="orders")
+    begin = frame.index(batch)
+    for at in range(HEAD, begin):
+        for wrong in {0, 1, 2, 0x7F, 0x80, 0xFF, frame[at] ^ 1, frame[at] ^ 4, frame[at] ^ 16, frame[at] ^ 64}:
+            damaged = frame[:at] + bytes([wrong]) + frame[at + 1 :]
+            walk = walk_of("request", PRODUCE, version, size=len(damaged))
+            passed = leaks(damaged, walk, piece)[begin:]
+            run = max((len(part) for part in re.findall(rb"[A-Z]+", passed)), default=0)
+            assert run <= most, (at, wrong, passed)
 
 
 def test_an_unknown_tag_is_record_data():
@@ -148,9 +211,10 @@ def test_no_bytes_stop_a_walk():
 
 
 def test_of_a_frame_that_nobody_knows_the_head_alone_is_kept():
-    for size in (1, 5, 12, 13, 1 << 20):
-        walk = RecordWalk(nothing_known(HEAD), lambda name, topic_id: True, head=HEAD, by_broker=False)
-        assert left(b"\0\0\0\x20" + bytes(range(28)), walk, size) == b"\0\0\0\x20" + bytes(range(8))
+    frame = b"\0\0\0\x20" + bytes(range(1, 33))
+    for piece in (1, 5, 8, 11, 12, 13, 1 << 20):
+        walk = RecordWalk(nothing_known(HEAD), lambda name, topic_id: ALL, head=HEAD, by_broker=False)
+        assert leaks(frame, walk, piece) == frame[:HEAD] + bytes(len(frame) - HEAD)
 
 
 PIECES = st.sampled_from(
@@ -188,7 +252,8 @@ def test_a_whole_frame_has_the_record_data_that_a_walk_finds_or_needs_the_walk(f
 @pytest.mark.parametrize("frame_of", FRAMES)
 def test_a_plain_whole_frame_needs_no_walk(frame_of):
     kind, key, version = frame_of
-    for last in (BATCH, BATCH[:-3]):
+    # a broker may cut off the last batch
+    for last in (BATCH, BATCH[:-3]) if kind == "response" else (BATCH,):
         frame = (produce if key == PRODUCE else fetched)(version, BATCH, last)
         assert in_whole(kind, key, version, frame) == spans_of(walk_of(kind, key, version), frame)
 
