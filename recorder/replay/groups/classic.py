@@ -108,6 +108,11 @@ class ClassicGroups:
             not_sent = self._expelled(exchange, member) if lost else self._rejoins.not_sent(exchange, group, member)
             if not_sent:
                 return not_sent
+        elif values["member_id"] and self._lost(exchange):
+            # the recorded member left before, and is not in the target's group: the join would bring in a new one
+            return Withheld(Reason.NO_MEMBER, values["member_id"])
+        if group.memberless:
+            return Hold(Reason.NO_MEMBER)
         values["member_id"] = self._given.get(exchange) or (member.joins_as if member else "")
         self._state.lengthen_timeout(values)
         return None
@@ -210,7 +215,8 @@ class ClassicGroups:
         leader = group.elected_member
         if (leader.id in group.joins.values()) if leader else group.joins:
             return Hold(Reason.NO_LEADER)
-        if leader and leader.recorded != exchange.request["generation_id"]:
+        # a leader that has left began a rebalance, for which the target refuses this SyncGroup
+        if leader and leader.state.present and leader.recorded != exchange.request["generation_id"]:
             return Withheld(Reason.NO_LEADER)
         return None
 

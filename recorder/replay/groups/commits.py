@@ -9,7 +9,8 @@ from __future__ import annotations
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from recorder.replay import partitions
 from recorder.replay.groups.classic import MENDED as MENDED_CLASSIC
-from recorder.replay.groups.member_states import Event
+from recorder.replay.groups.classic import needs_assignment
+from recorder.replay.groups.member_states import Event, MemberState
 from recorder.replay.groups.members import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, Group, Member, Memberships
 from recorder.replay.groups.modern_groups import MENDED as MENDED_MODERN
 from recorder.replay.plan import Exchange, NotSent, Reason, Resend, Values, Withheld
@@ -65,15 +66,23 @@ class Commits:
     def sent(self, exchange: Exchange, values: Values) -> None:
         """The request leaves now."""
         for part in _parts(exchange.request):
-            self._state.request_left(exchange, self._state.group(part["group_id"]), None)
+            group = self._state.group(part["group_id"])
+            self._state.request_left(exchange, group, None)
+            if exchange.api_key == OFFSET_COMMIT and not values["member_id"]:
+                group.memberless.add(exchange)
 
     def lost(self, exchange: Exchange) -> None:
         """No answer will come."""
-        self._state.request_ended(exchange)
+        self._end(exchange)
+
+    def _end(self, exchange: Exchange) -> None:
+        ended = self._state.request_ended(exchange)
+        if ended:
+            ended[0].memberless.discard(exchange)
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Sends the request again after a refusal of its member that can be mended."""
-        self._state.request_ended(exchange)
+        self._end(exchange)
         recorded, told = partitions.codes(exchange, exchange.answer), partitions.codes(exchange, answer)
         for part in _parts(exchange.request):
             member = self._state.known(part.get("group_id"), part.get("member_id"))
@@ -94,7 +103,32 @@ class Commits:
         if error == REBALANCE_IN_PROGRESS and group.changed_since(member):
             # the recorded cluster has this rebalance too
             return None
+        if error == REBALANCE_IN_PROGRESS and self._ends_unassigned(group):
+            return Resend() if self._state.may_mend(exchange) else None
         return self._state.mend(exchange, group, member, error)
+
+    def _ends_unassigned(self, group: Group) -> bool:
+        """True if the elected leader ends a generation for which the recorded leader has sent no assignment.
+
+        The recorded group was rebalancing already, and took commits. The target's takes none before it has an
+        assignment, which nothing would ever bring: the elected leader makes a SyncGroup with an empty one, or leaves if
+        its client is gone. Nobody waits for its session timeout at `max`.
+        """
+        leader = group.elected_member
+        if leader is None or not needs_assignment(group, leader):
+            return False
+        if leader.connection is None:
+            if self._state.options.speed is None:
+                leader.on(Event.EXPELLED)
+            return leader.state is MemberState.LEAVING
+        recorded = leader.recorded, leader.recorded_leader
+        if recorded not in group.assignments:
+            if not self._state.is_unassigned(group.name, leader.recorded):
+                return False
+            group.keep(group.assignments, recorded, [])
+        leader.synced = leader.recorded
+        leader.on(Event.UNASSIGNED)
+        return True
 
 
 def _parts(values: Values) -> list[Values]:

@@ -120,7 +120,7 @@ class Group:
     Attributes:
         members: all that ever were; `active`: those that are present or may have something to send.
         joins: JoinGroups in flight, or to be sent again -> the recorded id of their member; `leaves`: LeaveGroups in
-            flight.
+            flight; `memberless`: commits in flight that quote no member, which only an empty group takes.
         generation, leader: the target's last generation, and its leader's id there.
         assigned: the target's last generation that has its assignment.
         left_at: the target's generation when a member last left.
@@ -137,6 +137,7 @@ class Group:
     active: dict[str, Member] = field(default_factory=dict)
     joins: dict[Exchange, str | None] = field(default_factory=dict)
     leaves: set[Exchange] = field(default_factory=set)
+    memberless: set[Exchange] = field(default_factory=set)
     generation: int = 0
     leader: str = ""
     assigned: int = 0

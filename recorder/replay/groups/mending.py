@@ -106,6 +106,7 @@ class Mending:
         group.mending = group.is_ahead or (
             group.mending and any(one.state is not MemberState.STABLE for one in group.present())
         )
+        self._have_leader_assign(group)
         members = list(group.active.values())
         made = [made for member in members for made in self._due(group, member, now)]
         # a request that is due and can't be made waits for a change
@@ -115,6 +116,22 @@ class Mending:
             if member.state is MemberState.ABSENT and not (member.in_flight or member.made_in_flight):
                 del group.active[member.id]
         return made
+
+    @staticmethod
+    def _have_leader_assign(group: Group) -> None:
+        """Has the elected leader make its SyncGroup while another member's made one waits for the assignment.
+
+        Recorded requests of that member wait until then, and the leader's recorded SyncGroup may stand behind them.
+        While the assignment is not known, the leader must not wait: its own requests may bring it.
+        """
+        leader = group.elected_member
+        if leader is None or leader.state is not MemberState.STABLE or not needs_assignment(group, leader):
+            return
+        if (leader.recorded, leader.recorded_leader) not in group.assignments:
+            return
+        if any(one.state is MemberState.UNSYNCED and one.made_in_flight for one in group.present()):
+            leader.synced = leader.recorded
+            leader.on(Event.UNASSIGNED)
 
     def _due(self, group: Group, member: Member, now: int) -> Iterator[MadeRequest]:
         if member.made_in_flight or not member.target or now < self._at(group, member):
