@@ -408,7 +408,8 @@ class Tap:
             "queue_bytes": self._queue_size,
             "spool_bytes": self._writer.log.spool_bytes,
             "failed": float(self._writer.failed or self._writer.hangs),
-            "stopped": float(self._room.is_low),
+            # not `_room.is_low`, which turns a moment before the limit does
+            "stopped": float(self._limit == NO_ROOM),
             **self._compactor_metrics.counters(),
         }
 

@@ -21,7 +21,7 @@ from recorder.capture.redacting import (
 )
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import everything, frame_rows, rows
-from tests.recorder.capture.record_traffic import Planted, old_talk, ruled_talk
+from tests.recorder.capture.record_traffic import Planted, old_talk, ruled_talk, told_topics
 from tests.recorder.capture.test_record_hashing import (
     ID,
     KEY,
@@ -35,7 +35,7 @@ from tests.recorder.capture.test_record_hashing import (
     talk_of,
     told,
 )
-from tests.recorder.capture.traffic import Talk
+from tests.recorder.capture.traffic import Talk, cut
 from tests.sweeps import mostly_long
 
 # of two recordings of the same traffic, only these differ
@@ -127,7 +127,12 @@ def test_all_versions_of_all_messages_are_redacted_as_they_would_be_recorded(
     tmp_path: Path, key: Path, seed: int, rule: RecordRule
 ) -> None:
     planted = Planted(random.Random(f"{seed}"))
-    talks = [ruled_talk(planted, 0, 700), old_talk(planted, 1, 700)]
+    # ids are told before their first use: `redact` knows what later answers tell, too
+    talks = [
+        cut(planted.rng, Talk(2, [told_topics(12, 0)]), 700),
+        ruled_talk(planted, 0, 700),
+        old_talk(planted, 1, 700),
+    ]
     # one file: answers of 0.7 name no topic, and are told by their requests
     captured(tmp_path / "kept", key, *talks, segment=1 << 30)
     found = redacted(tmp_path / "kept", tmp_path / "out", topic_records={"payments-*": rule})
