@@ -14,7 +14,6 @@ from typing import Any
 
 from proxy.wire import keys, records
 from proxy.wire.budget import Budget
-from proxy.wire.errors import WireError
 from proxy.wire.records import Batch, Compression
 from recorder.facts.frame import REQUEST, RESPONSE, Frame, is_not_kept, none_if_negative, why
 from recorder.facts.rows import Decoder, FrameSelector, Group
@@ -130,19 +129,9 @@ def _row(frame: Frame, data: bytes, batch: Batch) -> tuple[Any, ...]:
         batch.base_sequence,
         batch.leader_epoch,
         batch.crc,
-        _is_intact(data, batch) if is_kept else None,
+        records.is_intact(data, batch) if is_kept else None,
         *(_folded(data, batch) if is_kept else (None, None)),
     )
-
-
-def _is_intact(data: bytes, batch: Batch) -> bool | None:
-    try:
-        records.verify(data, batch)
-    except WireError:
-        return False
-    except ModuleNotFoundError:
-        return None
-    return True
 
 
 def _folded(data: bytes, batch: Batch) -> tuple[int | None, int | None]:

@@ -115,7 +115,7 @@ def told_of(data: bytes, budget: FrameBudget) -> list[Told]:
     with suppress(WireError):
         for batch in islice(records.batches(data), budget.batches):
             size = batch.end - batch.start
-            found.append(Told(KEPT, batch.codec.value, size, _is_intact(data, batch), 1))
+            found.append(Told(KEPT, batch.codec.value, size, records.is_intact(data, batch), 1))
     budget.batches -= len(found)
     return found
 
@@ -162,17 +162,7 @@ def _add(made: _Made, data: bytes, batch: Batch, hasher: Hasher | None, budget: 
         made.put(whole)
     elif rule is DROPPED:
         made.drop(whole)
-    made.told.append(Told(rule, batch.codec.value, len(whole), _is_intact(data, batch), count))
-
-
-def _is_intact(data: bytes, batch: Batch) -> bool | None:
-    try:
-        records.verify(data, batch)
-    except WireError:
-        return False
-    except ModuleNotFoundError:
-        return None
-    return True
+    made.told.append(Told(rule, batch.codec.value, len(whole), records.is_intact(data, batch), count))
 
 
 def _hashed(data: bytes, batch: Batch, hasher: Hasher, limits: Budget) -> tuple[bytes, int]:

@@ -32,7 +32,7 @@ from proxy.wire.records.batch import Batch, batches, partial
 from proxy.wire.records.blank import is_blank
 from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
 from proxy.wire.records.kinds import Compression, ControlType, TimestampType
-from proxy.wire.records.reading import read, read_batch, remark, verify
+from proxy.wire.records.reading import is_intact, read, read_batch, remark, verify
 from proxy.wire.records.record import Record, control_key
 from proxy.wire.records.write import (
     end_marker_batch,
@@ -56,6 +56,7 @@ __all__ = [
     "decompress",
     "end_marker_batch",
     "is_blank",
+    "is_intact",
     "partial",
     "read",
     "read_batch",

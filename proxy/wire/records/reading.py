@@ -109,6 +109,17 @@ def verify(buf: Buffer, batch: Batch) -> None:
             raise Malformed(f"CRC-32C {found:08x}, the batch says {batch.crc:08x}", offset=batch.start)
 
 
+def is_intact(buf: Buffer, batch: Batch) -> bool | None:
+    """Whether the batch's checksum is right; None if no package here can tell."""
+    try:
+        verify(buf, batch)
+    except WireError:
+        return False
+    except ModuleNotFoundError:
+        return None
+    return True
+
+
 def remark(buf: Buffer, batch: Batch, budget: Budget) -> str:
     """What is wrong with a batch although Kafka's brokers and consumers read it; "" for nothing.
 
