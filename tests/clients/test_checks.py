@@ -171,6 +171,7 @@ def rows_of(conversation: Conversation) -> list[dict[str, Any]]:
             "correlation_id": correlation_id,
             "masked": None,
             "omitted": None,
+            "records": None,
             "dropped": None,
             "note": None,
             "api": "?",

@@ -62,6 +62,7 @@ class RecordWalk:
     Attributes:
         base: how many bytes came before the newest piece.
         partition: the partition whose batches come next.
+        judged: the offset up to which the message's plain fields were judged: a request's acks, which pairing needs.
         unreadable_from: the offset from which on nobody can tell what the frame holds. That is where the piece begins
             in which the frame turns out to be no such message. None: all can be told so far.
         counted: (name and id of a topic, partition) -> batches, records and bytes behind the first MAX_HEADS batches.
@@ -78,7 +79,7 @@ class RecordWalk:
         size: int | None = None,
         holds_records: bool = True,
     ) -> None:
-        self.base = self.partition = 0
+        self.base = self.partition = self.judged = 0
         self.size = _ANY_SIZE if size is None else size
         self.unreadable_from: int | None = None
         self.counted: dict[tuple[Named, int], list[int]] = {}
@@ -122,7 +123,7 @@ class RecordWalk:
 
     def _doubt(self) -> None:
         """Notes that nobody can tell what the newest piece holds, nor what comes behind it."""
-        self._end = max(self._head, self.base)
+        self._end = max(self._head, self.base, self.judged)
         if self._holds_records and self.unreadable_from is None:
             self.unreadable_from = self._end
 

@@ -141,7 +141,7 @@ def test_below_the_highest_floor_the_oldest_hours_go_until_a_hundredth_more_is_f
     for number in range(1, 6):
         write(tmp_path, "s", 6 - number, number, 10_000)
     keep(tmp_path, "s", keep_free=Floor(share=0.1))
-    keep(tmp_path, "other", keep_free=Floor(size=200_000))
+    keep(tmp_path, "other", keep_free=Floor(share=0.2))
     done = removed(tmp_path, free=170_000)
     assert {reason for _, reason in done.went} == {Reason.FREE}
     # 30,000 bytes an hour, and 210,000 are to be free
@@ -404,7 +404,7 @@ def test_readers_delay_what_is_too_old_for_an_hour_and_what_fills_the_volume_not
         first = one.round()
         assert first is not None
         assert (first.went, first.is_delayed) == ([], True)
-        keep(tmp_path, "s", keep_free=Floor(size=10_000))
+        keep(tmp_path, "s", keep_free=Floor(share=0.01))
         second = removed(tmp_path, free=0)
         assert [reason for _, reason in second.went] == [Reason.FREE]
         assert left(tmp_path) == segments_of("s", 2)
@@ -417,7 +417,7 @@ def test_readers_delay_what_is_too_old_for_an_hour_and_what_fills_the_volume_not
 
 def test_below_the_floor_what_is_too_old_waits_for_no_reader(tmp_path: Path) -> None:
     write(tmp_path, "s", 9, 1, 10_000)
-    keep(tmp_path, "s", keep_age=HOUR, keep_free=Floor(size=10_000))
+    keep(tmp_path, "s", keep_age=HOUR, keep_free=Floor(share=0.01))
     with Folder.at(tmp_path) as capture, capture.folder(KEEP_FOLDER) as opened, without_readers(opened):
         assert [reason for _, reason in removed(tmp_path, free=0).went] == [Reason.FREE]
     assert left(tmp_path) == set()
@@ -490,7 +490,7 @@ def test_nothing_goes_that_is_not_shipped_where_it_is_shipped_also_below_the_flo
     ship(tmp_path, "done")
     removed(tmp_path)
     assert left(tmp_path) == segments_of("here", 1)
-    keep(tmp_path, "here", ship="s3://bucket", keep_free=Floor(size=VOLUME // 2))
+    keep(tmp_path, "here", ship="s3://bucket", keep_free=Floor(share=0.5))
     assert removed(tmp_path, free=0).went == []
     ship(tmp_path, "here")
     assert [reason for _, reason in removed(tmp_path, free=0).went] == [Reason.FREE]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.conversation.acks import produce_acks
 from proxy.wire import catalog, records
 from proxy.wire.apis import versions
 from proxy.wire.compile.record_finder import ALL, NOTHING
@@ -15,6 +16,8 @@ from proxy.wire.keys import FETCH, METADATA, PRODUCE
 from proxy.wire.records.walk import RecordWalk, found_in_whole, nothing_known
 
 HEAD = 12
+# of a Produce of version 9 by "me": the head, the client id, no tags, no transactional id, acks and a timeout
+PLAIN = HEAD + 4 + 1 + 1 + 2 + 4
 BATCH = records.write_batch([records.Record(0, key=b"key", value=b"value" * 9)])
 MARKER = records.end_marker_batch(
     records.ControlType.COMMIT, offset=0, timestamp=0, producer_id=1, producer_epoch=0, coordinator_epoch=0
@@ -105,11 +108,24 @@ def test_an_answer_tells_names_and_ids_together(version):
 
 
 @pytest.mark.parametrize("name", ["t" * 250, "a topic", "", "t\0"])
-def test_a_frame_with_a_name_that_no_topic_has_keeps_its_head_alone(name):
+def test_a_frame_with_a_name_that_no_topic_has_keeps_what_stands_before_its_topics(name):
     frame = produce(9, BATCH, name=name)
     asked: list[object] = []
-    assert left(frame, walk_of("request", PRODUCE, 9, asked, size=len(frame))) == frame[:HEAD]
+    assert left(frame, walk_of("request", PRODUCE, 9, asked, size=len(frame))) == frame[:PLAIN]
     assert asked == [(None, None)]
+
+
+def test_a_frame_whose_client_id_is_no_text_keeps_its_head_alone():
+    frame = produce(9, BATCH).replace(b"me", b"m\0")
+    assert left(frame, walk_of("request", PRODUCE, 9, size=len(frame))) == frame[:HEAD]
+
+
+@pytest.mark.parametrize("version", versions(PRODUCE))
+def test_the_acks_of_a_frame_that_cant_be_read_stay_for_pairing(version):
+    frame = produce(version, b"no batch at all " + BATCH)
+    kept = left(frame, walk_of("request", PRODUCE, version, size=len(frame)))
+    assert BATCH[-9:] not in kept
+    assert produce_acks(kept, 0, version) == 1
 
 
 def test_the_marker_of_a_transactions_end_is_no_record_data_in_an_answer_alone():
@@ -138,7 +154,7 @@ def test_a_request_that_goes_on_behind_its_message_is_doubted_from_the_piece_on_
     whole = produce(9, BATCH) + b"PLANTED"
     walk = walk_of("request", PRODUCE, 9, size=len(whole))
     assert b"PLANTED" not in left(whole, walk, size)
-    assert walk.unreadable_from == max(HEAD, (len(whole) - 1 - len(b"PLANTED")) // size * size)
+    assert walk.unreadable_from == max(PLAIN, (len(whole) - 1 - len(b"PLANTED")) // size * size)
 
 
 @pytest.mark.parametrize("size", [1, 40, 1 << 20])
