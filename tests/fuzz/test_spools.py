@@ -59,6 +59,7 @@ def test_the_corpus_has_every_kind_of_entry() -> None:
         EntryKind.CLUSTER,
         EntryKind.IMPORTED,
         EntryKind.CLOCK,
+        EntryKind.CUT,
         EntryKind.INVENTORY,
         EntryKind.UNSUPPORTED_VERSION,
         EntryKind.END_OF_STREAM,
