@@ -43,6 +43,7 @@ from recorder.replay.groups.members import (
 )
 from recorder.replay.groups.modern_groups import HEARTBEATS, JOIN, LEAVE, heartbeat_answered
 from recorder.replay.plan import NO_ANSWER, MadeRequest, ToCoordinator, Values
+from recorder.replay.requests.blobs import rename_topics
 
 # the first and the longest pause between requests that ask the same
 SHORTEST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 10**9
@@ -233,6 +234,8 @@ class Mending:
             "protocol_type": member.answer.get("protocol_type") or (member.join or {}).get("protocol_type"),
             "protocol_name": member.answer.get("protocol_name"),
         }
+        if self._state.names.prefix:
+            rename_topics(SYNC_GROUP, values, self._state.names.target_topic)
         return self._make(group, member, SYNC_GROUP, values, "asks for its assignment", self._synced)
 
     def _heartbeat(self, group: Group, member: Member) -> MadeRequest | None:
