@@ -78,6 +78,8 @@ class Finishing:
         return self._play.own.lane if made.lane is None else self._made_lanes.setdefault(made.lane, Lane(None))
 
     def _ticked(self, _: int) -> None:
+        # its member may have more to send
+        self._play.members_changed = True
         self._play.held.all_changed()
 
     def drain(self, now: int) -> None:
@@ -293,9 +295,11 @@ class Engine:
         """Lets every item leave that may."""
         play = self._play
         while True:
-            if self._finishing.is_due(now):
-                self._finishing.tick(now)
             play.free(play.held.freed())
+            # recorded requests leave before requests are made in their place
+            if not play.ready and self._finishing.is_due(now):
+                self._finishing.tick(now)
+                play.free(play.held.freed())
             if not play.ready:
                 break
             ready, play.ready = play.ready, {}

@@ -189,8 +189,8 @@ class Play:
         is_read: nothing more will be read of the capture.
         farthest_ns: recorded time of the latest request that has left.
         answered_at: when the target last answered a recorded request.
-        members_changed: a membership request was settled, a JoinGroup left, or a request waits for a member that joins
-            again: members may have something to send.
+        members_changed: a membership request was settled, a made one answered, a JoinGroup or SyncGroup is due or left,
+            or a request waits for a member that joins again: members may have something to send.
     """
 
     def __init__(self, world: World, now: int, told: Told) -> None:

@@ -78,11 +78,16 @@ class RecordedSide:
             play.waiting.answer_read(item)
         route.counts.recorded += 1
         if route.is_noted_when_due:
-            play.timers.at(item.due, lambda _: play.world.due(exchange))
+            play.timers.at(item.due, lambda _: self._is_due(exchange))
         if not lane.queue:
             # those behind the head leave after it
             play.ready[lane] = None
         lane.queue.append(item)
+
+    def _is_due(self, exchange: Exchange) -> None:
+        """The groups room may use what the request tells, and make requests that do not wait as it does."""
+        self._play.world.due(exchange)
+        self._play.members_changed = True
 
     def _answer(self, answer: AnswerRecorded, now: int) -> None:
         lane = self._play.lanes.get((answer.origin.session, answer.origin.connection))

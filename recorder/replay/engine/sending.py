@@ -7,7 +7,7 @@ need answers first (`AskFirst`), or hold an item back (`Hold`). An item that wai
 from __future__ import annotations
 
 from proxy.wire.errors import WireError
-from proxy.wire.keys import JOIN_GROUP
+from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
 from recorder.replay.engine.answers import Answers
 from recorder.replay.engine.channels import OutgoingRequest
 from recorder.replay.engine.item import Item, ItemState, Lane, Piece
@@ -248,8 +248,8 @@ class Sending:
         for lane in item.carriers:
             lane.carries[item] = None
         item.sent_at = now
-        # the target may let it wait for members that have joined before
-        play.members_changed |= exchange.api_key == JOIN_GROUP
+        # the target may let it wait for members that have joined before, or for the elected leader's assignments
+        play.members_changed |= exchange.api_key in (JOIN_GROUP, SYNC_GROUP)
         if not item.is_counted:
             # however long it had to wait, it may be tried again as long as any other
             item.deadline = now + play.options.wait

@@ -70,6 +70,7 @@ class ClassicGroups:
             return
         group = self._state.group(exchange.request["group_id"])
         if exchange.api_key == SYNC_GROUP:
+            group.syncs_due.add(_sync_of(exchange))
             self._keep_assignments(group, exchange.request)
         elif exchange.api_key == JOIN_GROUP and exchange.answer and not error_of(exchange.answer):
             self._keep_roster(group, exchange.answer)
@@ -97,6 +98,9 @@ class ClassicGroups:
             return self._join(exchange, group, values)
         if exchange.api_key == LEAVE_GROUP:
             return self._leave(group, values)
+        if exchange.api_key == SYNC_GROUP:
+            # it waits for no other request any more
+            group.syncs_due.discard(_sync_of(exchange))
         return self._quote(exchange, group, values)
 
     def _join(self, exchange: Exchange, group: Group, values: Values) -> NotSent | None:
@@ -180,7 +184,7 @@ class ClassicGroups:
             # one must not wait.
             never = bool(error_of(exchange.answer)) or self._state.is_unassigned(group.name, recorded[0])
             return Withheld(Reason.NO_LEADER) if never else Hold(Reason.NO_LEADER)
-        if self._awaits_members(group, recorded):
+        if self.awaits_members(group, recorded):
             return Hold(Reason.NO_LEADER)
         if self._state.options.speed is None and group.followed_at is not None:
             after = group.followed_at + AFTER_FOLLOWERS
@@ -221,7 +225,7 @@ class ClassicGroups:
         return None
 
     @staticmethod
-    def _awaits_members(group: Group, recorded: Generation) -> bool:
+    def awaits_members(group: Group, recorded: Generation) -> bool:
         """True while an assigned member's JoinGroup is in flight, whose answer tells the target's id of it."""
         assigned = {entry["member_id"] for entry in group.assignments[recorded]}
         return bool(assigned & set(group.joins.values()) - {member.id for member in group.present()})
@@ -276,6 +280,8 @@ class ClassicGroups:
         self._lead(exchange, group)
         if exchange in group.joins and (member := group.members.get(group.joins[exchange] or "")):
             member.on(Event.JOIN_LOST)
+        if exchange.api_key == SYNC_GROUP:
+            group.syncs_due.discard(_sync_of(exchange))
         is_sync = exchange.api_key == SYNC_GROUP and not error_of(exchange.answer)
         member = group.members.get(exchange.request["member_id"]) if is_sync else None
         if member and self._gets_assignment(exchange, group, member):
@@ -432,6 +438,11 @@ class ClassicGroups:
             for member in group.present()
             if member.target in targets or (member.join or {}).get("group_instance_id") in instances
         ]
+
+
+def _sync_of(exchange: Exchange) -> tuple[int, str]:
+    """A SyncGroup's recorded generation, and its member."""
+    return exchange.request["generation_id"], exchange.request["member_id"]
 
 
 def _target_of(group: Group, recorded: str) -> str | None:

@@ -128,6 +128,7 @@ class Group:
         instances: recorded instance id -> the last member with it.
         rosters: recorded generation -> ids of its members; `assignments`: what its leader sent.
         led: recorded generations whose leader's SyncGroup has left, or never will.
+        syncs_due: SyncGroups that are due and wait for other requests: recorded generation, and id of the member.
         followed_at: when the last SyncGroup without assignments left; None if none has.
         touched: it has changed since `mending` last looked at it; `wake`: when its next made request is due.
     """
@@ -147,6 +148,7 @@ class Group:
     rosters: dict[Generation, frozenset[str]] = field(default_factory=dict)
     assignments: dict[Generation, list[Values]] = field(default_factory=dict)
     led: set[Generation] = field(default_factory=set)
+    syncs_due: set[tuple[int, str]] = field(default_factory=set)
     followed_at: int | None = None
     touched: bool = True
     wake: int | None = None

@@ -43,6 +43,7 @@ from recorder.replay.groups.members import (
 )
 from recorder.replay.groups.modern_groups import HEARTBEATS, JOIN, LEAVE, heartbeat_answered
 from recorder.replay.plan import NO_ANSWER, MadeRequest, ToCoordinator, Values
+from recorder.replay.requests.blobs import rename_topics
 
 # the first and the longest pause between requests that ask the same
 SHORTEST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 10**9
@@ -119,17 +120,22 @@ class Mending:
 
     @staticmethod
     def _have_leader_assign(group: Group) -> None:
-        """Has the elected leader make its SyncGroup while another member's made one waits for the assignment.
+        """Has the elected leader make its SyncGroup if its recorded one may stand behind requests that wait for it.
 
-        Recorded requests of that member wait until then, and the leader's recorded SyncGroup may stand behind them.
+        Those are of members that wait for their assignment: of one with a made SyncGroup in flight, or of the recorded
+        leader, which had its assignment before the elected one asked, and sent a heartbeat or joined again meanwhile.
         While the assignment is not known, the leader must not wait: its own requests may bring it.
         """
         leader = group.elected_member
         if leader is None or leader.state is not MemberState.STABLE or not needs_assignment(group, leader):
             return
-        if (leader.recorded, leader.recorded_leader) not in group.assignments:
+        recorded = leader.recorded, leader.recorded_leader
+        if recorded not in group.assignments:
             return
-        if any(one.state is MemberState.UNSYNCED and one.made_in_flight for one in group.present()):
+        stands_behind = (leader.recorded, leader.id) in group.syncs_due and recorded in group.led
+        if (stands_behind and not ClassicGroups.awaits_members(group, recorded)) or any(
+            one.state is MemberState.UNSYNCED and one.made_in_flight for one in group.present()
+        ):
             leader.synced = leader.recorded
             leader.on(Event.UNASSIGNED)
 
@@ -228,6 +234,8 @@ class Mending:
             "protocol_type": member.answer.get("protocol_type") or (member.join or {}).get("protocol_type"),
             "protocol_name": member.answer.get("protocol_name"),
         }
+        if self._state.names.prefix:
+            rename_topics(SYNC_GROUP, values, self._state.names.target_topic)
         return self._make(group, member, SYNC_GROUP, values, "asks for its assignment", self._synced)
 
     def _heartbeat(self, group: Group, member: Member) -> MadeRequest | None:

@@ -13,12 +13,27 @@ from proxy.wire.embedded import Embedded, codec, decode_field, message
 from proxy.wire.embedded.blobs import layout_version
 from proxy.wire.embedded.fields import HOLDERS
 from proxy.wire.errors import WireError
+from proxy.wire.keys import JOIN_GROUP, SYNC_GROUP
 from proxy.wire.language import Field
 from recorder.replay.plan import Values
 
 Rename = Callable[[str], str]
+# api key -> its message, the array whose elements have a blob each, and the blob's field
+BLOBS = {
+    JOIN_GROUP: ("JoinGroupRequest", "protocols", "metadata"),
+    SYNC_GROUP: ("SyncGroupRequest", "assignments", "assignment"),
+}
 # messages behind a version that is not among their fields
 _BEHIND_VERSION = frozenset({"ConsumerProtocolSubscription", "ConsumerProtocolAssignment"})
+
+
+def rename_topics(api_key: int, values: Values, rename: Rename) -> None:
+    """Renames the topics in the blobs of a request whose API is one of `BLOBS`."""
+    message_name, array, field = BLOBS[api_key]
+    for entry in values[array]:
+        protocol = entry.get("name") or values.get("protocol_name")
+        path = f"{array}.{field}"
+        entry[field] = renamed(message_name, path, entry[field], rename, values.get("protocol_type"), protocol)
 
 
 def renamed(

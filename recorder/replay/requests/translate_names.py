@@ -29,13 +29,11 @@ from proxy.wire.keys import (
     ELECT_LEADERS,
     FETCH,
     FIND_COORDINATOR,
-    JOIN_GROUP,
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
     STREAMS_GROUP_HEARTBEAT,
-    SYNC_GROUP,
 )
 from proxy.wire.places import WHOLE, Elements, Level, body
 from proxy.wire.primitives import uuid_text
@@ -46,7 +44,7 @@ from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
 from recorder.replay.requests import fields
 from recorder.replay.requests.acls import prefix_rule
 from recorder.replay.requests.apis import CONFIG_APIS, Destination, Trait, Treatment, destination, those, treatment
-from recorder.replay.requests.blobs import renamed
+from recorder.replay.requests.blobs import BLOBS, rename_topics
 from recorder.replay.requests.patterns import prefixed
 from recorder.replay.requests.quoted import QUOTING_APIS, QuotedValues
 from recorder.replay.translator import Translator
@@ -62,10 +60,6 @@ _CONSUMER: Mapping[str, int | bytes] = {
     "log_start_offset": -1,
     "replica_directory_id": NO_ID,
     "high_watermark": (1 << 63) - 1,
-}
-_BLOBS = {
-    JOIN_GROUP: ("JoinGroupRequest", "protocols", "metadata"),
-    SYNC_GROUP: ("SyncGroupRequest", "assignments", "assignment"),
 }
 _TAKE_NAMELESS_GROUP = those(Trait.TAKES_NAMELESS_GROUP)
 _FILTER = ("resource_type_filter", "resource_name_filter", "pattern_type_filter")
@@ -257,8 +251,8 @@ class NamesTranslator(Translator):
             rules, names = _RULES[api_key]
             for rule in values[rules]:
                 prefix_rule(rule, *names, self._names, changes=True)
-        elif api_key in _BLOBS:
-            self._put_blobs(values, *_BLOBS[api_key])
+        elif api_key in BLOBS:
+            rename_topics(api_key, values, self._names.target_topic)
 
     def _put_resource(self, resource: Values, *, changes: bool) -> None:
         kind, name = resource["resource_type"], resource["resource_name"]
@@ -291,18 +285,6 @@ class NamesTranslator(Translator):
         group, topic_id, partition = ["", "", *key.rsplit(":", 2)][-3:]
         target = self._names.target_id(_uuid(topic_id))
         return None if target is None else f"{self._name(group)}:{uuid_text(target)}:{partition}"
-
-    def _put_blobs(self, values: Values, message: str, array: str, field: str) -> None:
-        for entry in values[array]:
-            protocol = entry.get("name") or values.get("protocol_name")
-            entry[field] = renamed(
-                message,
-                f"{array}.{field}",
-                entry[field],
-                self._names.target_topic,
-                values.get("protocol_type"),
-                protocol,
-            )
 
 
 # values of a client that knows nothing of the cluster; a consumer without a rack reads from leaders

@@ -58,6 +58,43 @@ class TwoConnectionsClient(CommittingClient):
             self.capture.ask(other, OFFSET_COMMIT, COMMIT_VERSION, self._committed(), lambda _: None)
 
 
+class CooperativeClient(CommittingClient):
+    """A consumer that takes partitions step by step (KIP-429): a leader with a newcomer joins again once it has synced.
+
+    A follower sends its SyncGroup only once it has looked after its partitions (`busy`, ns).
+    """
+
+    busy = 20 * MS
+    members: frozenset[str] = frozenset()
+    gives_up = False
+
+    def _joined(self, answer: Values) -> None:
+        if not answer["error_code"]:
+            members = frozenset(member["member_id"] for member in answer["members"])
+            self.gives_up = bool(self.members) and not members <= self.members
+            self.members = members
+        super()._joined(answer)
+
+    def _sync(self, assignments: list[Values]) -> None:
+        self.capture.clock.after(
+            0 if assignments else self.busy, lambda: super(CooperativeClient, self)._sync(assignments)
+        )
+
+    def _synced(self, answer: Values) -> None:
+        super()._synced(answer)
+        if not answer["error_code"] and self.gives_up:
+            self.rejoin()
+
+
+class SlowFollower(CooperativeClient):
+    """A consumer whose leader sends a heartbeat before the followers have synced."""
+
+    busy = 5 * SECOND
+
+    def rejoin(self) -> None:
+        """Keeps its partitions."""
+
+
 def lived(
     actions: list[tuple[int, str, int]],
     *,

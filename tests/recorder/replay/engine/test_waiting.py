@@ -13,8 +13,9 @@ from recorder.replay.outcome import ReachedTarget, Result, Source, Verdict
 from recorder.replay.plan import Hold, Reason, Values
 from recorder.replay.requests.order import Keys
 from recorder.replay.stream import RequestRecorded
-from tests.recorder.replay.engine.group_life import Life, TwoConnectionsClient, lived
+from tests.recorder.replay.engine.group_life import CooperativeClient, Life, SlowFollower, TwoConnectionsClient, lived
 from tests.recorder.replay.group_clients import recorded
+from tests.recorder.replay.group_coordinator import SECOND
 from tests.recorder.replay.group_script import GROUP, JOIN, joined
 from tests.recorder.replay.simulation import MS, Recording
 from tests.sweeps import mostly_long
@@ -161,6 +162,20 @@ def test_an_elected_leader_does_not_wait_for_a_recorded_leader_that_leaves_later
     assert life.result.totals.mismatches.total() == 0
     (group,) = life.coordinator.groups.values()
     assert group.generation >= 2
+
+
+@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
+@pytest.mark.parametrize("elect", [min, max], ids=["the recorded leader", "the follower"])
+@pytest.mark.parametrize("client", [CooperativeClient, SlowFollower], ids=["rejoins", "heartbeats"])
+def test_an_elected_leader_does_not_wait_for_what_the_recorded_leader_sent_with_its_assignment(client, elect, speed):
+    recording = lived([(0, "start", 0), (1, "start", 2), (2, "start", 100)], client=client)
+    life = Life(recording, options=Options(speed=speed), elect=elect)
+    # recorded heartbeats are 2 s ahead of the followers' SyncGroups; the first generation begins after 6 s
+    assert life.result.late.most_ns < 2.1 * SECOND
+    synced = [at for at, got, _ in life.answered if got.key == SYNC_GROUP]
+    assert speed or synced[-1] < 6500
+    assert life.result.totals.lost == life.result.totals.withheld.total() == 0
+    assert life.result.mismatches == []
 
 
 def test_a_member_without_a_recorded_assignment_commits_and_rejoins_without_one():

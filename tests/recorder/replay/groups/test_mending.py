@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from proxy.wire.embedded import encode_blob
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.plan import ToCoordinator
 from tests.recorder.replay.group_clients import recorded
@@ -98,3 +99,19 @@ def test_a_member_that_can_not_ask_for_its_assignment_yet_is_kept_alive():
     script.groups.lost(recorded(SYNC_GROUP, 3, sync), None)
     (made,) = script.made()
     assert made.api_key == HEARTBEAT
+
+
+def test_the_assignments_of_a_made_sync_name_the_targets_topics():
+    def assigning(topic: str) -> bytes:
+        return encode_blob(
+            "ConsumerProtocolAssignment", 0, {"assigned_partitions": [{"topic": topic, "partitions": [1]}]}
+        )
+
+    script = Script(prefix="p-")
+    script.join("r", "t", leader="r", elected="t")
+    sync = {"group_id": GROUP, "member_id": "r", "generation_id": 1}
+    lost = recorded(SYNC_GROUP, 3, sync | {"assignments": [{"member_id": "r", "assignment": assigning("orders")}]})
+    script.groups.due(lost)
+    script.groups.lost(lost, None)
+    (made,) = script.made()
+    assert made.values["assignments"] == [{"member_id": "t", "assignment": assigning("p-orders")}]
