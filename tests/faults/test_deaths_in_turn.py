@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
@@ -26,7 +26,7 @@ from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.checks import captured_connections, is_own_question
 from tests.clients.harness import Proxied, proxied
-from tests.clients.workloads.steady import Aiokafka, Java, KafkaPython, Steady, steady
+from tests.clients.workloads.steady import CLIENTS, Aiokafka, Client, Java, KafkaPython, Librdkafka, Steady, steady
 from tests.faults.live import child_of
 from tests.faulty_s3 import Fault, Front
 from tests.recorder.capture.looks import event_rows
@@ -39,8 +39,11 @@ pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(3600)]
 
 # segments that end several times within a turn
 CAPTURE = {"SHIP": URL, "SEGMENT": "256KiB", "SEGMENT_AGE": "2s"}
-# librdkafka gives up with a fatal error when a broker is killed while its idempotent producer has requests open
-LASTING = (Java, Aiokafka, KafkaPython)
+# Without kcat where brokers die: there its idempotent producer once ended with a fatal "out of order sequence number".
+# librdkafka before 2.3.0, which kcat may have, counts on a record that was in flight when a connection ended
+# (https://github.com/confluentinc/librdkafka/pull/4438). Producers beside the proxy and behind it, with the same deaths
+# of brokers, have not shown it again.
+LASTING = (Java, Aiokafka, KafkaPython, Librdkafka)
 
 
 @pytest.fixture(scope="module")
@@ -100,16 +103,21 @@ def _failing(store: Front) -> Iterator[None]:
     store.fault = lambda method, key: None
 
 
-def turns() -> Iterator[tuple[str, Callable[[Stage], None]]]:
-    brokers = cycle([1, 2, 3])
+def turns(*, brokers: bool) -> Iterator[tuple[str, Callable[[Stage], None]]]:
+    """Yields the name of each death, and the death; the store's is the last of a round."""
+    numbers = cycle([1, 2, 3])
     while True:
         yield "proxy", proxy_dies
         yield "compactor", compactor_dies
         yield "shipper", shipper_dies
-        yield "broker", broker_dies(next(brokers))
+        if brokers:
+            yield "broker", broker_dies(next(numbers))
         yield "store", store_dies
 
 
+@pytest.mark.parametrize(
+    ("brokers", "kinds"), [(True, LASTING), (False, CLIENTS)], ids=["brokers, too", "all but brokers"]
+)
 def test_nothing_is_lost_or_doubled_while_everything_dies_in_turns(
     kafka_dying: KafkaCluster,
     server: Store,
@@ -117,19 +125,21 @@ def test_nothing_is_lost_or_doubled_while_everything_dies_in_turns(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
+    brokers: bool,
+    kinds: Sequence[type[Client]],
 ) -> None:
     for name, value in CAPTURE.items():
         monkeypatch.setenv(f"KAFKA_WIRETAP_CAPTURE__{name}", value)
     deaths = Counter[str]()
     with proxied(kafka_dying, tmp_path, named=False, disturbed=True) as proxy:
-        with steady(kafka_dying, proxy.bootstrap, tmp_path, LASTING) as work:
+        with steady(kafka_dying, proxy.bootstrap, tmp_path, kinds) as work:
             stage = Stage(kafka_dying, proxy, store_front, work)
             until = time.monotonic() + request.config.getoption("soak_seconds")
-            for name, dies in turns():
+            for name, dies in turns(brokers=brokers):
                 dies(stage)
                 deaths[name] += 1
                 work.wait_for_more()
-                if time.monotonic() > until and len(deaths) == 5:
+                if time.monotonic() > until and name == "store":
                     break
         last = child_of(proxy.pid, "recorder.shipping.process")
     records = sum(len(client.acknowledged) for client in work.clients)
