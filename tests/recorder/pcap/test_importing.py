@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from proxy.conversation import Direction
 from proxy.schema.flags import MAIN
 from proxy.wire.dialects import Dialect
-from proxy.wire.keys import HEARTBEAT, METADATA, PRODUCE
+from proxy.wire.keys import METADATA
 from recorder.capture import frames as c
 from recorder.capture.compactor import compact
 from recorder.capture.record_rules import RecordRule
