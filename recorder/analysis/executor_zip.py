@@ -16,7 +16,10 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 NAME = "kafka-wiretap"
 # package -> its folders in the zip
-SHIPPED = {"proxy": ("wire", "tools", "schema", "conversation"), "recorder": ("analysis", "capture", "facts", "hashing")}
+SHIPPED = {
+    "proxy": ("wire", "tools", "schema", "conversation"),
+    "recorder": ("analysis", "capture", "facts", "hashing"),
+}
 # package -> single files that these folders need
 FILES = {"proxy": ("files.py", "terminal.py", "units.py"), "recorder": ("moments.py",)}
 
