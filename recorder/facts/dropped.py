@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from proxy.wire import records
+
 Spans = Iterable[Mapping[str, int | None]]
 
 
@@ -18,18 +20,16 @@ def filled(kept: bytes, dropped: Spans | None, stored: int) -> bytes:
     """
     if not dropped or len(kept) == stored:
         return kept
-    parts: list[bytes] = []
-    at = place = 0
+    spans: list[tuple[int, int]] = []
+    size, place = len(kept), 0
     for span in dropped:
         start, length = span["start"], span["length"]
-        if start is None or length is None or start < place or length < 0 or at + start - place > len(kept):
+        if start is None or length is None or start < place or length < 0:
             raise ValueError("dropped spans that are no spans of their frame")
-        parts += [kept[at : at + start - place], bytes(length)]
-        at, place = at + start - place, start + length
-        if place > stored:
-            raise ValueError("dropped spans that are longer than their frame")
-    parts.append(kept[at:])
-    whole = b"".join(parts)
-    if len(whole) != stored:
-        raise ValueError(f"a frame of {len(whole)} bytes with its dropped spans, where {stored} are said")
-    return whole
+        size, place = size + length, start + length
+        spans.append((start, length))
+    if place > stored:
+        raise ValueError("dropped spans that are longer than their frame")
+    if size != stored:
+        raise ValueError(f"a frame of {size} bytes with its dropped spans, where {stored} are said")
+    return records.with_blanks(kept, spans)

@@ -17,7 +17,7 @@ from itertools import accumulate
 from struct import Struct
 from typing import NamedTuple
 
-from proxy.wire import catalog
+from proxy.wire import catalog, records
 from proxy.wire.apis import MessageKind, api_keys, is_flexible, message
 from proxy.wire.budget import Budget
 from proxy.wire.errors import WireError
@@ -58,12 +58,7 @@ class RewrittenFrame(NamedTuple):
     @property
     def whole(self) -> bytes:
         """Its bytes with zeros in place of the dropped ones: it then counts as a frame that is kept whole."""
-        pieces: list[bytes] = []
-        at = place = 0
-        for start, length in self.dropped:
-            pieces += (self.data[at : at + start - place], bytes(length))
-            at, place = at + start - place, start + length
-        return b"".join((*pieces, self.data[at:]))
+        return records.with_blanks(self.data, self.dropped)
 
 
 class _Edit(NamedTuple):

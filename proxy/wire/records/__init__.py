@@ -29,7 +29,7 @@ unfolds to. `proxy.wire` does not import this room; a codec's library is importe
 """
 
 from proxy.wire.records.batch import Batch, batches, partial
-from proxy.wire.records.blank import is_blank
+from proxy.wire.records.blank import is_blank, with_blanks
 from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
 from proxy.wire.records.kinds import Compression, ControlType, TimestampType
 from proxy.wire.records.reading import is_intact, read, read_batch, remark, verify
@@ -63,6 +63,7 @@ __all__ = [
     "remark",
     "verify",
     "with_base_offset",
+    "with_blanks",
     "with_producer",
     "with_records",
     "write_batch",

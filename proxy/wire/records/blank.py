@@ -5,10 +5,11 @@ message's key and value. A *blank* batch has zeros in their place: no real batch
 empty, and the checksum in its head is that of other bytes.
 """
 
-from proxy.wire.errors import WireError
+from collections.abc import Iterable
+
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.batch import BATCH_HEAD, TIMESTAMP_AT, Batch
-from proxy.wire.records.reading import verify
+from proxy.wire.records.reading import is_intact
 
 # bytes of a batch up to its records, by magic; of a message up to the length of its key
 HEADS = {0: TIMESTAMP_AT, 1: TIMESTAMP_AT + 8, 2: BATCH_HEAD.size}
@@ -22,9 +23,15 @@ def is_blank(data: Buffer, batch: Batch) -> bool:
     start = batch.start + HEADS[batch.magic]
     if start >= batch.end or data[start] or bytes(data[start : batch.end]).strip(b"\0"):
         return False
-    try:
-        verify(data, batch)
-    except (WireError, ModuleNotFoundError):
-        return True
-    # they were zeros from the beginning
-    return False
+    # with a checksum that is right, they were zeros from the beginning
+    return not is_intact(data, batch)
+
+
+def with_blanks(kept: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    """Bytes with zeros where some were left out. `spans`: (start, length) in offsets of the result, in order."""
+    pieces: list[bytes] = []
+    at = place = 0
+    for start, length in spans:
+        pieces += (kept[at : at + start - place], bytes(length))
+        at, place = at + start - place, start + length
+    return b"".join((*pieces, kept[at:]))
