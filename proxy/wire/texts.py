@@ -16,6 +16,11 @@ _NEVER = frozenset({*range(0x20), 0x7F, 0xC0, 0xC1, *range(0xF5, 0x100)})
 _USUAL = bytes(byte for byte in range(0x100) if byte not in _NEVER)
 
 
+def is_topic(name: str) -> bool:
+    """True for what Kafka lets a topic be called."""
+    return 0 < len(name) <= LONGEST_TOPIC and {*name} <= {*TOPIC_LETTERS} and name not in (".", "..")
+
+
 def check_text_piece(piece: bytes, *, is_topic: bool) -> None:
     """Checks bytes of a text, or of a topic's name. Errors: Malformed if no client writes them."""
     if piece.translate(None, _LETTERS if is_topic else _USUAL):

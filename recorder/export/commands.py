@@ -20,6 +20,7 @@ from proxy.limited_files import UnusableFile, text_of
 from proxy.option_types import BROKERS, FILE
 from proxy.schema.addresses import Address
 from proxy.terminal import echo, printable
+from proxy.wire.texts import is_topic
 from recorder import extras, reporting, spark_options
 from recorder.export.dumping import write_dump
 from recorder.export.message import Mode
@@ -31,12 +32,10 @@ from recorder.terminal import cell, console, count
 MAPPERS = ("partitionkey",)
 # the characters that a URI may have
 _URI = re.compile(r"[!#-;=?-Z_a-z~\[\]]+")
-# the names that Kafka accepts for a topic
-_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
 def _topic(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not _TOPIC.fullmatch(value):
+    if value is not None and not is_topic(value):
         raise CantExport(f"{value!r} is no topic's name: right would be up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
     return value
 

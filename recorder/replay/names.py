@@ -8,19 +8,14 @@ before anything is sent.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import overload
 
 from proxy.wire.embedded.logs import LOGS
+from proxy.wire.texts import TOPIC_LETTERS
 from recorder.replay.cluster import Cluster
 
 NO_ID = bytes(16)
-# characters of a topic's name, and its greatest length (Kafka's `Topic.validate`)
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]*")
-LONGEST_TOPIC = 249
-
-
 # org.apache.kafka.common.config.ConfigResource.Type: topics and groups, whose names are the replay's
 TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32
 # how Kafka's own topics begin
@@ -33,7 +28,7 @@ class BeyondPrefix(Exception):
 
 def is_prefix(text: str) -> bool:
     """True if a prefix makes legal names of all topics, `_orders` too, and none of Kafka's own."""
-    return _LEGAL.fullmatch(text) is not None and not f"{text}_".startswith(_KAFKAS)
+    return {*text} <= {*TOPIC_LETTERS} and not f"{text}_".startswith(_KAFKAS)
 
 
 class Names:

@@ -23,6 +23,7 @@ from proxy.schema.errors import BadSetting
 from proxy.terminal import echo, printable
 from proxy.wire.apis import api_key
 from proxy.wire.errors import OverBudget
+from proxy.wire.texts import LONGEST_TOPIC
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.reader import CheckedBodies, Listing
 from recorder.capture.remote import Place
@@ -31,7 +32,7 @@ from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.engine.standstill import NOT_DUE
 from recorder.replay.engine.world import World, is_regenerated, refused_anywhere
-from recorder.replay.names import LONGEST_TOPIC, Names
+from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Plan, ReachedTarget, Result, Source
 from recorder.replay.plan import Exchange
