@@ -103,13 +103,13 @@ def _is_given(context: click.Context, option: str) -> bool:
 
 def _by_spark(master: str, conf: dict[str, str], place: Place, todo: Sequence[Stem]) -> Iterator[tuple[Stem, Any]]:
     """Makes the facts of stems by Spark's tasks. Errors: as of `running.opened`."""
-    from recorder.analysis.fact_tasks import made_by_tasks
     from recorder.analysis.running import opened
+    from recorder.analysis.tasks import by_tasks
     from recorder.capture.fact_maker import made_or_reason
 
     folder = place if isinstance(place, S3Path) else Path(for_executors(str(place)))
     with opened(master, conf, quick=False) as spark:
-        yield from made_by_tasks(spark, partial(made_or_reason, folder), todo)
+        yield from zip(todo, by_tasks(spark, partial(made_or_reason, folder), todo), strict=True)
 
 
 def _check_ours(folder: Place) -> None:

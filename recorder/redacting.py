@@ -16,7 +16,7 @@ from proxy.option_types import FILE, FOLDER, ReadBy, of_kind
 from proxy.terminal import echo, printable
 from recorder import spark_options
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
-from recorder.capture.record_rules import RULE, TOPIC_PATTERN, RecordRule, RecordRuleSettings, hash_key_of
+from recorder.capture.record_rules import RIGHT_KEY, RULE, TOPIC_PATTERN, RecordRule, RecordRuleSettings, hash_key_of
 from recorder.capture.remote import is_url
 from recorder.ready import NoCapture
 from recorder.terminal import console, count
@@ -100,15 +100,14 @@ def _rules(
     try:
         return rules, hash_key_of(rules)
     except UnusableFile as error:
-        right = "right would be a file of 32 bytes at least that only its owner can read"
-        raise click.UsageError(f"--hash-key {printable(path)} {error}; {right}") from error
+        raise click.UsageError(f"--hash-key {printable(path)} {error}; right would be {RIGHT_KEY}") from error
 
 
 def _done(
     place: Any, folder: Path, out: Path, rules: RecordRuleSettings, key: bytes | None
 ) -> list[tuple[str, int, str | None]]:
-    from recorder.analysis.each_file import each_file
     from recorder.analysis.running import ask
+    from recorder.analysis.tasks import by_tasks
     from recorder.capture.fact_maker import make_missing
     from recorder.capture.redacting import Redaction, captured_files, redact_file, topics_told
 
@@ -117,7 +116,7 @@ def _done(
     os.makedirs(out)
     work = partial(redact_file, redaction)
     done: list[tuple[str, int, str | None]] = ask(
-        place, lambda captured: each_file(captured.frames.sparkSession, paths, work)
+        place, lambda captured: by_tasks(captured.frames.sparkSession, work, paths)
     )
     make_missing(out)
     return done

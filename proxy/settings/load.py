@@ -264,7 +264,7 @@ def _wrong_keep(capture: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _wrong_rules(capture: Mapping[str, Any]) -> Iterator[Fault]:
     """Faults of a rule `hash`: a key that is missing or that can't be used; of it and of encryption: what they need."""
-    from recorder.capture.record_rules import RecordRuleSettings, hash_key_of
+    from recorder.capture.record_rules import RIGHT_KEY, RecordRuleSettings, hash_key_of
 
     if capture.get("encrypt"):
         yield from _unmet_needs(Setting("capture.encrypt", True, of_cluster=False), capture)
@@ -276,7 +276,7 @@ def _wrong_rules(capture: Mapping[str, Any]) -> Iterator[Fault]:
         hash_key_of(rules)
     except UnusableFile as error:
         key = Setting("capture.hash_key", rules.hash_key, of_cluster=False)
-        yield Fault((key, f" {error}"), "a file of 32 bytes at least that only its owner can read")
+        yield Fault((key, f" {error}"), RIGHT_KEY)
     if rules.hash_key is None:
         yield Fault((named, " needs a key"), Setting("capture.hash_key", "/etc/wiretap/hash.key", of_cluster=False))
     if not capture.get("encrypt"):

@@ -22,7 +22,8 @@
     embedded    opens sessions on the embedded engine; embedded_process: starts and ends its process, which is
                 embedded_server
     place       where a capture is, and which engine answers about it, without pyspark
-    job         opens Spark sessions; executor_zip: zips the code for executors; fact_tasks: facts by tasks
+    job         opens Spark sessions; executor_zip: zips the code for executors
+    tasks       does something with each of many files, in Python workers
     java, master, store    checks that fail sooner and more clearly than Spark would
     screen, output, listing    answers and tables as text
 

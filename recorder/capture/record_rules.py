@@ -22,6 +22,8 @@ from proxy.schema.kinds import FILE, Kind, choice, text
 from proxy.schema.patterns import Patterns, may_match
 from proxy.wire.texts import LONGEST_TOPIC, TOPIC_LETTERS
 
+# what is right in place of a file that is no key
+RIGHT_KEY = "a file of 32 bytes at least that only its owner can read"
 # a key of fewer bytes than its hash has adds less than the hash can hide (RFC 2104)
 SHORTEST_KEY = 32
 _MOST_KEY = 64 * 1024
@@ -86,7 +88,7 @@ class RecordRuleSettings:
         Key(
             FILE,
             "hash_key",
-            "The key of `hash`: a file of 32 bytes at least that only its owner can read.",
+            f"The key of `hash`: {RIGHT_KEY}.",
             "/etc/wiretap/hash.key",
             unset="none",
         ),
