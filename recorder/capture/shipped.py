@@ -56,7 +56,7 @@ class ShipStatus(Struct, frozen=True):
         oldest_ns: when the oldest of these was published, in ns since 1970; 0: there is none.
         failures: how many tries have failed, by cause.
         failing: the cause of the last try's failure; "": it did not fail.
-        at_ns: the time of this status, by the monotonic clock; 0: there is no status yet.
+        at_ns: the time of this status, in ns since 1970; 0: there is no status yet.
     """
 
     files: int = 0

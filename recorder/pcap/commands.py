@@ -6,7 +6,6 @@ import hashlib
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from proxy.schema.flags import MAIN
 from proxy.schema.keys import KeyedField, keys_of
 from proxy.schema.toml import plain
 from proxy.terminal import echo, printable
+from proxy.version import program_version
 from proxy.wire.dialects import Dialect
 from recorder import extras
 from recorder.capture.selection import SelectionSettings
@@ -208,11 +208,8 @@ def _source(file: Path) -> dict[str, Any]:
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
         of_bytes = opened.tell()
-    try:
-        program = version("kafka-wiretap")
-    except PackageNotFoundError:
-        program = "not installed"
-    return {"file": short_name(printable(file.name)), "bytes": of_bytes, "sha256": digest, "version": program}
+    name = short_name(printable(file.name))
+    return {"file": name, "bytes": of_bytes, "sha256": digest, "version": program_version()}
 
 
 def _facts(folder: Path) -> list[str]:

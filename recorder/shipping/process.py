@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.nice(NICENESS)
 
     def is_over() -> bool:
-        return os.getppid() != options.proxy and not any(map(_is_live_in(options.folder), sessions(options.folder)))
+        if os.getppid() == options.proxy:
+            return False
+        return not any(is_live(options.folder, session) for session in sessions(options.folder))
 
     try:
         with Folder.at(options.folder) as capture, capture.make_folder(SHIP_FOLDER) as ship:
@@ -55,10 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _print_line(f"nothing is shipped: {error.filename or options.folder}: {error.strerror or error}")
         return 1
-
-
-def _is_live_in(folder: Path) -> Callable[[str], bool]:
-    return lambda session: is_live(folder, session)
 
 
 def _wait_for_lock(ship: Folder, is_over: Callable[[], bool]) -> Lock | None:
