@@ -14,16 +14,15 @@ from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction, Exchange, FrameKind
 from proxy.conversation.side import Side
 from proxy.conversation.step import Step
+from proxy.wire import records
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
-from recorder.capture.columns import Spans
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.frame_spans import FrameSpan, feed_chunk
 from recorder.capture.record_hashing import RecordHashing
 from recorder.capture.rows import Hashed, RowMaker
 from recorder.capture.spool import Entry, EntryKind
-from recorder.facts.dropped import filled
 
 # the most bytes of a frame that the conversation reads. Of left-out bytes it gets this many zeros, and skips the rest
 _HEAD = 16
@@ -259,7 +258,7 @@ class Streams:
                 exchange.api_key,
                 None if exchange.opaque is not None else exchange.api_version,
                 conn.opening.get("cluster"),
-                _filled(frame, [*dropped, *omitted]),
+                records.with_blanks(frame, sorted((*dropped, *omitted))),
                 masked=masked,
                 dropped=dropped,
                 omitted=omitted,
@@ -288,12 +287,6 @@ def counted_note(counted: Sequence[Sequence[Any]]) -> str:
     ]
     more = len(counted) - _MOST_NOTED
     return f"{c.COUNTED}{'; '.join(parts)}" + (f"; {more} partitions more" if more > 0 else "")
-
-
-def _filled(frame: bytes, absent: Spans) -> bytes:
-    """A frame with zeros in these spans, which it lacks."""
-    size = len(frame) + sum(length for _, length in absent)
-    return filled(frame, [{"start": start, "length": length} for start, length in sorted(absent)], size)
 
 
 def _side(conversation: Conversation, direction: int) -> Any:

@@ -24,7 +24,7 @@ def filled(kept: bytes, dropped: Spans | None, stored: int) -> bytes:
     size, place = len(kept), 0
     for span in dropped:
         start, length = span["start"], span["length"]
-        if start is None or length is None or start < place or length < 0:
+        if start is None or length is None:
             raise ValueError("dropped spans that are no spans of their frame")
         size, place = size + length, start + length
         spans.append((start, length))

@@ -5,7 +5,7 @@ message's key and value. A *blank* batch has zeros in their place: no real batch
 empty, and the checksum in its head is that of other bytes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from proxy.wire.primitives import Buffer
 from proxy.wire.records.batch import BATCH_HEAD, TIMESTAMP_AT, Batch
@@ -27,8 +27,15 @@ def is_blank(data: Buffer, batch: Batch) -> bool:
     return not is_intact(data, batch)
 
 
-def with_blanks(kept: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
-    """Bytes with zeros where some were left out. `spans`: (start, length) in offsets of the result, in order."""
+def with_blanks(kept: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
+    """Bytes with zeros where some were left out.
+
+    `spans`: (start, length) in offsets of the result, in order. Errors: ValueError for spans that overlap, or are none.
+    """
+    ends = (0, *map(sum, spans))
+    # before any of them takes memory
+    if any(start < end or length < 0 for (start, length), end in zip(spans, ends, strict=False)):
+        raise ValueError("spans that don't lie in order")
     pieces: list[bytes] = []
     at = place = 0
     for start, length in spans:
