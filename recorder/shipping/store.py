@@ -119,7 +119,8 @@ class Store:
         """Puts a file of this size and digest ("sha256:…", in hex). Errors: StoreError; OSError of the file."""
         where = {"Bucket": self._bucket, "Key": self._before + path}
         if size <= PART_BYTES:
-            self._with_digest(self._client.put_object, {"ChecksumSHA256": _base64(digest)}, **where, Body=file)
+            of_digest = {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": _base64(digest)}
+            self._with_digest(self._client.put_object, of_digest, **where, Body=file)
             return
         parts = TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False)
         with _translated():

@@ -13,7 +13,7 @@ import pyarrow.fs as fs
 from proxy.files import Folder
 from recorder.capture.shipped import SHIP_FOLDER
 from recorder.shipping.shipper import Shipper
-from recorder.shipping.store import Store
+from recorder.shipping.store import SILENT_SECONDS, Store
 from tests.s3 import Store as Server
 
 BUCKET, PREFIX = "shipped", "kept/here"
@@ -21,11 +21,17 @@ URL = f"s3://{BUCKET}/{PREFIX}"
 
 
 @contextmanager
-def shipper(folder: Path, say: Callable[[str], None] = lambda line: None, **options: Any) -> Iterator[Shipper]:
-    """A shipper that never sleeps, and waits for a store for half a second."""
+def shipper(
+    folder: Path,
+    say: Callable[[str], None] = lambda line: None,
+    *,
+    silent_seconds: float = SILENT_SECONDS,
+    **options: Any,
+) -> Iterator[Shipper]:
+    """A shipper that never sleeps. `silent_seconds`: how long a store may say nothing."""
     with Folder.at(folder) as capture, capture.make_folder(SHIP_FOLDER) as ship:
         options.setdefault("sleep", lambda seconds: None)
-        opened = Shipper(folder, ship, Store(URL, silent_seconds=0.5), URL, say, **options)
+        opened = Shipper(folder, ship, Store(URL, silent_seconds=silent_seconds), URL, say, **options)
         try:
             yield opened
         finally:
