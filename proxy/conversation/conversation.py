@@ -185,13 +185,13 @@ class Conversation:
         """The state as JSON values, with which `from_state` continues the conversation in another process."""
         return {
             "in_flight": [_saved(exchange) for exchange in self.in_flight],
-            "requests": self.requests_side.state() | {"number": self.requests_side.next_number},
+            "requests": self.requests_side.state() | {"next_number": self.requests_side.next_number},
             "request_open": _saved_open(self.requests_side.open_exchange),
             "responses": self.responses_side.state()
             | {"begun": self.responses_side.begun, "previous_last_ns": self.responses_side.previous_last_ns},
             "response_open": _saved_open(self.responses_side.open_exchange),
             "login": self.login.state(),
-            "opaque_one_way": self._shared.broker_ignores_opaque,
+            "broker_ignores_opaque": self._shared.broker_ignores_opaque,
         }
 
     def boundary_state(self) -> dict[str, Any] | None:
@@ -204,8 +204,8 @@ class Conversation:
             return None
         state = self.state()
         for side, open_exchange in (("requests", "request_open"), ("responses", "response_open")):
-            state[side]["offset"] += state[side]["left"]
-            state[side]["left"] = 0
+            state[side]["offset"] += state[side]["bytes_left"]
+            state[side]["bytes_left"] = 0
             state[open_exchange] = None
         arriving = self.requests_side.open_exchange
         if arriving is not None and self.in_flight and self.in_flight[-1] is arriving:
@@ -221,15 +221,14 @@ class Conversation:
         conversation.in_flight.extend(_restored(routes, saved) for saved in state["in_flight"])
         conversation._shared.own_answers_waiting = sum(exchange.by_proxy for exchange in conversation.in_flight)
         requests, responses = state["requests"], state["responses"]
-        conversation.requests_side.next_number = requests["number"]
+        conversation.requests_side.next_number = requests["next_number"]
         conversation.requests_side.restore(requests, conversation._open_request(state["request_open"]))
         conversation.responses_side.begun = responses["begun"]
         conversation.responses_side.previous_last_ns = responses["previous_last_ns"]
         response_open = state["response_open"]
         conversation.responses_side.restore(responses, _restored(routes, response_open) if response_open else None)
         conversation.login.restore(state["login"])
-        # states of earlier versions lack this key
-        conversation._shared.broker_ignores_opaque = state.get("opaque_one_way", False)
+        conversation._shared.broker_ignores_opaque = state["broker_ignores_opaque"]
         return conversation
 
     def _open_request(self, saved: dict[str, Any] | None) -> Exchange | None:
@@ -248,14 +247,14 @@ def _saved_open(exchange: Exchange | None) -> dict[str, Any] | None:
 def _saved(exchange: Exchange) -> dict[str, Any]:
     return {
         "number": exchange.number,
-        "word": exchange.route.api_and_version,
+        "api_and_version": exchange.route.api_and_version,
         "correlation_id": exchange.correlation_id,
         "size": exchange.request_size,
         "first_ns": exchange.request_first_ns,
         "last_ns": exchange.request_last_ns,
         "awaits": exchange.awaits,
         "opaque": exchange.opaque.value if exchange.opaque else None,
-        "made": exchange.own_answer.hex() if exchange.own_answer is not None else None,
+        "own_answer": exchange.own_answer.hex() if exchange.own_answer is not None else None,
         "response_size": exchange.response_size,
         "response_first_ns": exchange.response_first_ns,
         "previous_last_ns": exchange.previous_last_ns,
@@ -265,7 +264,7 @@ def _saved(exchange: Exchange) -> dict[str, Any]:
 def _restored(routes: Routes, saved: dict[str, Any]) -> Exchange:
     exchange = Exchange(
         saved["number"],
-        routes.of(saved["word"]),
+        routes.of(saved["api_and_version"]),
         saved["correlation_id"],
         saved["size"],
         saved["first_ns"],
@@ -273,7 +272,7 @@ def _restored(routes: Routes, saved: dict[str, Any]) -> Exchange:
     )
     exchange.awaits = saved["awaits"]
     exchange.opaque = OpaqueReason(saved["opaque"]) if saved["opaque"] else None
-    exchange.own_answer = bytes.fromhex(saved["made"]) if saved["made"] is not None else None
+    exchange.own_answer = bytes.fromhex(saved["own_answer"]) if saved["own_answer"] is not None else None
     exchange.response_size = saved["response_size"]
     exchange.response_first_ns = saved["response_first_ns"]
     exchange.previous_last_ns = saved["previous_last_ns"]

@@ -254,18 +254,22 @@ class Side(ABC):
             "offset": self.offset,
             "held": base64.b64encode(self.held).decode(),
             "held_at": self.held_at,
-            "left": self.bytes_left,
-            "begin": self.open_begin,
+            "bytes_left": self.bytes_left,
+            "open_begin": self.open_begin,
             "kind": self._kind.value,
             "marked": self._marked,
-            "others": self.without_exchange,
+            "without_exchange": self.without_exchange,
         }
 
     def restore(self, state: dict[str, Any], open_exchange: Exchange | None) -> None:
         """Continues from a result of `state`. `open_exchange`: the exchange of the open frame, if it has one."""
         self.offset, self.held, self.held_at = state["offset"], base64.b64decode(state["held"]), state["held_at"]
-        self.bytes_left, self.open_begin, self._kind = state["left"], state["begin"], FrameKind(state["kind"])
-        self._marked, self.without_exchange = state["marked"], state["others"]
+        self.bytes_left, self.open_begin, self._kind = (
+            state["bytes_left"],
+            state["open_begin"],
+            FrameKind(state["kind"]),
+        )
+        self._marked, self.without_exchange = state["marked"], state["without_exchange"]
         # has no effect: only the compactor restores states, and the compactor masks nothing
         self._open_may_hold_secret = self._may_hold_secret(self._kind)
         self.open_exchange = open_exchange

@@ -310,7 +310,7 @@ class Assembly:
             # a log that nobody's tap has written may lack the GAP entry
             conn.break_off(c.GAP_DAMAGE, self._streams.damaged_since_ns)
             conversation = self._restored(conn, entry.mono_ns, fields["state"], fields["account"])
-            conn.resume(conversation, fields["unwanted"])
+            conn.resume(conversation, fields["left_out_responses"])
             # the restored state may hold an answer of the proxy that is due
             self._streams.own_answers_due(conn, conversation, entry.mono_ns)
 
@@ -321,7 +321,7 @@ class Assembly:
         if not conn.opening:
             conn = self._learn_opening(conn, fields["opened"], fields["opened_ns"])
         conversation = self._restored(conn, entry.mono_ns, fields["state"], NOTHING_COUNTED)
-        conn.resume(conversation, fields["unwanted"], fields["arriving"])
+        conn.resume(conversation, fields["left_out_responses"], fields["arriving"])
         conn.principal = fields["principal"]
         self.rows.update_shared_values(conn)
 
@@ -395,7 +395,7 @@ class Assembly:
 
     def _inventory(self, entry: Entry) -> None:
         fields = decoded(entry)
-        for known in fields.get("clusters", ()):
+        for known in fields["clusters"]:
             self._identities.add(known)
         self._in_force = self._in_force or fields.get("in_force")
         numbers = dict(fields["open"])
@@ -464,28 +464,28 @@ class Assembly:
         return {
             "clock_ns": self.clock_offset_ns,
             "last_mono_ns": self.last_mono_ns,
-            "since_ns": self._streams.damaged_since_ns,
+            "damaged_since_ns": self._streams.damaged_since_ns,
             "begun": self.begun,
             "ended": self.ended,
             "closed": None if totals is None else asdict(totals),
             "clusters": self._identities.values(),
             **({} if self._in_force is None else {"in_force": self._in_force}),
             "topics": [] if self._hashing is None else self._hashing.state(),
-            "tracks": [state_of(conn) for conn in connections],
+            "connections": [state_of(conn) for conn in connections],
         }
 
     def restore(self, state: dict[str, Any], blob: bytes | memoryview) -> None:
         """Restores the result of `state`. `blob`: the bytes that `state` appended. Raises ValueError."""
         self.clock_offset_ns, self.last_mono_ns = state["clock_ns"], state["last_mono_ns"]
         self.begun, self.ended = state["begun"], state["ended"]
-        self._streams.damaged_since_ns = state["since_ns"]
+        self._streams.damaged_since_ns = state["damaged_since_ns"]
         self._reader_totals.totals = None if state["closed"] is None else ClosedTotals(**state["closed"])
-        for known in state.get("clusters", ()):
+        for known in state["clusters"]:
             self._identities.add(known)
         self._in_force = state.get("in_force")
         if self._hashing is not None:
-            self._hashing.restore(state.get("topics", ()))
-        for saved in state["tracks"]:
+            self._hashing.restore(state["topics"])
+        for saved in state["connections"]:
             conn = ConnectionState.from_state(self.routes, saved, blob)
             if not self.unknown.add_if_unknown(conn):
                 self.connections[conn.connection] = conn

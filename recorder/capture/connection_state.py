@@ -305,13 +305,13 @@ class ConnectionState:
             blob += part or b""
         return {
             "connection": self.connection,
-            "facts": self.opening or None,
-            "talk": None if self.conversation is None else self.conversation.state(),
+            "opening": self.opening or None,
+            "conversation": None if self.conversation is None else self.conversation.state(),
             "broken": self.broken,
             "sequence": self.sequence,
             "principal": self.principal,
-            "clients": list(self.unusual_client_ids),
-            "usual_client": base64.b64encode(self.usual_client_id_bytes).decode(),
+            "unusual_client_ids": list(self.unusual_client_ids),
+            "usual_client_id_bytes": base64.b64encode(self.usual_client_id_bytes).decode(),
             "parts": parts,
             "kinds": [kind.value for kind in self.kinds],
             "first_ns": self.first_ns,
@@ -319,12 +319,12 @@ class ConnectionState:
             "omissions": [list(stretches) for stretches in self.omissions],
             "dropped": [list(stretches) for stretches in self.dropped],
             "notes": [list(notes) for notes in self.notes],
-            "deaf": self.unreadable,
+            "unreadable": self.unreadable,
             "left_out": [sorted(begins) for begins in self.left_out],
-            "unwanted": list(self.left_out_responses),
+            "left_out_responses": list(self.left_out_responses),
             "next_entry": self.next_entry,
             "reached": self.reached,
-            "late": self.lost_arriving,
+            "lost_arriving": self.lost_arriving,
         }
 
     def state_in_clear(self, reason: str, since_ns: int) -> dict[str, Any]:
@@ -337,14 +337,14 @@ class ConnectionState:
         if conversation is not None:
             sides = conversation.requests_side, conversation.responses_side
             state |= {
-                "talk": None,
+                "conversation": None,
                 "broken": self._broken(conversation, reason, since_ns),
                 "sequence": self.sequence + sum(self.lost_arriving),
                 "reached": [side.offset + len(side.held) for side in sides],
-                "late": [0, 0],
+                "lost_arriving": [0, 0],
             }
         nothing: dict[str, Any] = {name: [[], []] for name in ("masks", "omissions", "dropped", "left_out", "notes")}
-        return state | nothing | {"unwanted": [], "clients": [], "parts": [None, None]}
+        return state | nothing | {"left_out_responses": [], "unusual_client_ids": [], "parts": [None, None]}
 
     @classmethod
     def from_state(
@@ -354,31 +354,27 @@ class ConnectionState:
 
         Raises ValueError for a conversation on a connection whose opening is unknown.
         """
-        conn = cls(state["connection"], None, state["facts"] or {})
-        if state["talk"] is not None:
+        conn = cls(state["connection"], None, state["opening"] or {})
+        if state["conversation"] is not None:
             if not conn.opening:
                 raise ValueError("a conversation without an opening")
-            conn.conversation = Conversation.from_state(routes[conn.dialect], state["talk"], conn.limits)
+            conn.conversation = Conversation.from_state(routes[conn.dialect], state["conversation"], conn.limits)
             conn._answerable.extend(filter(_is_answerable, conn.conversation.in_flight))
         conn.broken = state["broken"]
         conn.sequence, conn.principal = state["sequence"], state["principal"]
-        conn.unusual_client_ids.extend((number, client) for number, client in state["clients"])
-        conn.usual_client_id_bytes = base64.b64decode(state["usual_client"])
+        conn.unusual_client_ids.extend((number, client) for number, client in state["unusual_client_ids"])
+        conn.usual_client_id_bytes = base64.b64decode(state["usual_client_id_bytes"])
         conn.parts = [None if at is None else bytearray(blob[at[0] : at[0] + at[1]]) for at in state["parts"]]
         conn.kinds = [FrameKind(kind) for kind in state["kinds"]]
-        conn.first_ns, conn.unreadable = [*state["first_ns"]], [*state["deaf"]]
-        # states of older versions lack the key
-        conn.left_out = (set(state.get("left_out", ([], []))[0]), set(state.get("left_out", ([], []))[1]))
-        conn.left_out_responses.extend(state.get("unwanted", ()))
-        for notes, saved in zip(conn.notes, state.get("notes", ([], [])), strict=True):
-            notes.extend((begin, note) for begin, note in saved)
+        conn.first_ns, conn.unreadable = [*state["first_ns"]], [*state["unreadable"]]
+        conn.left_out = (set(state["left_out"][0]), set(state["left_out"][1]))
+        conn.left_out_responses.extend(state["left_out_responses"])
         conn.next_entry = state["next_entry"]
         conn.reached = state["reached"] and [*state["reached"]]
-        conn.lost_arriving = [*state["late"]]
-        # states of older versions lack `dropped`
-        for name in ("masks", "omissions", "dropped"):
-            for spans, saved in zip(getattr(conn, name), state.get(name, ([], [])), strict=True):
-                spans.extend(tuple(span) for span in saved)
+        conn.lost_arriving = [*state["lost_arriving"]]
+        for name in ("masks", "omissions", "dropped", "notes"):
+            for pairs, saved in zip(getattr(conn, name), state[name], strict=True):
+                pairs.extend(tuple(pair) for pair in saved)
         return conn
 
 

@@ -98,42 +98,39 @@ class LoginJson(TypedDict):
 
 
 class SavedExchange(TypedDict):
-    """An exchange, as `Conversation.state` saves it. `word`: `api_and_version`; `made`: the own answer, in hex."""
+    """An exchange, as `Conversation.state` saves it. `own_answer`: in hex."""
 
     number: Count
-    word: Annotated[int, Meta(ge=0, lt=1 << 34)]
+    api_and_version: Annotated[int, Meta(ge=0, lt=1 << 34)]
     correlation_id: Int32 | None
     size: Size
     first_ns: Time
     last_ns: Time
     awaits: bool
     opaque: OpaqueReason | None
-    made: Annotated[str, Meta(pattern="^([0-9a-f]{2}){8,}$")] | None
+    own_answer: Annotated[str, Meta(pattern="^([0-9a-f]{2}){8,}$")] | None
     response_size: Size
     response_first_ns: Time
     previous_last_ns: Time
 
 
 class SavedSide(TypedDict):
-    """One direction of a conversation, as `Side.state` saves it.
-
-    Keys unlike their attributes: `left` (`bytes_left`), `begin` (`open_begin`), `others` (`without_exchange`).
-    """
+    """One direction of a conversation, as `Side.state` saves it. `held`: in base64."""
 
     offset: Count
     held: str
     held_at: Time
-    left: Annotated[int, Meta(ge=0, lt=1 << 32)]
-    begin: Count
+    bytes_left: Annotated[int, Meta(ge=0, lt=1 << 32)]
+    open_begin: Count
     kind: FrameKind
     marked: bool
-    others: Count
+    without_exchange: Count
 
 
 class SavedRequests(SavedSide):
-    """The client's direction. `number`: that of the next request."""
+    """The client's direction. `next_number`: that of the next request."""
 
-    number: Count
+    next_number: Count
 
 
 class SavedResponses(SavedSide):
@@ -166,7 +163,7 @@ class SavedConversation(TypedDict):
     responses: SavedResponses
     response_open: SavedExchange | None
     login: SavedLogin
-    opaque_one_way: NotRequired[bool]
+    broker_ignores_opaque: bool
 
 
 class AccountJson(TypedDict):
@@ -191,19 +188,19 @@ class AccountJson(TypedDict):
 class ResyncJson(TypedDict):
     """The end of a gap: the state with which the connection's record resumes.
 
-    `unwanted`: the numbers of the exchanges in flight whose responses become no rows.
+    `left_out_responses`: the numbers of the exchanges in flight whose responses become no rows.
     """
 
     state: SavedConversation
     account: AccountJson
-    unwanted: list[Count]
+    left_out_responses: list[Count]
 
 
 class CheckpointJson(TypedDict):
     """A state with which a connection's record may resume after losses, and everything known of the connection.
 
-    `arriving`: per direction, True if the state counts a frame whose end is still to come. `unwanted`: as in
-    ResyncJson.
+    `arriving`: per direction, True if the state counts a frame whose end is still to come. `left_out_responses`: as
+    in ResyncJson.
     """
 
     opened: OpenedJson
@@ -211,7 +208,7 @@ class CheckpointJson(TypedDict):
     principal: str | None
     state: SavedConversation
     arriving: tuple[bool, bool]
-    unwanted: list[Count]
+    left_out_responses: list[Count]
 
 
 class ClosedJson(TypedDict):
@@ -266,11 +263,10 @@ class ImportedJson(TypedDict):
 
 
 class InventoryJson(TypedDict):
-    """`open`: the open connections, each with the number of its next entry. Older logs lack the keys before it."""
+    """`open`: the open connections, each with the number of its next entry. `in_force`: absent if not told."""
 
-    clusters: NotRequired[list[ClusterJson]]
+    clusters: list[ClusterJson]
     in_force: NotRequired[SettingsJson]
-
     open: Annotated[list[tuple[Count, Annotated[int, Meta(ge=0, lt=NUMBERS)]]], Meta(max_length=MAX_OPEN)]
     closed: TotalsJson
 
@@ -296,53 +292,50 @@ class BrokenJson(TypedDict):
 class SavedConnectionState(TypedDict):
     """A connection, as `ConnectionState.state` saves it.
 
-    `facts`: None if the opening is lost.
-    Keys unlike their attributes: `facts` (`opening`), `talk` (`conversation`), `deaf` (`unreadable`), `late`
-    (`lost_arriving`), `unwanted` (`left_out_responses`), `clients` (`unusual_client_ids`), `usual_client`
-    (`usual_client_id_bytes`, in base64). `parts`: per direction, where the state file's blob has the bytes of an
-    incomplete frame: (offset, length).
+    `opening`: None if it is lost. `usual_client_id_bytes`: in base64. `parts`: per direction, where the state file's
+    blob has the bytes of an incomplete frame: (offset, length).
     """
 
     connection: Count
-    facts: OpenedJson | None
-    talk: SavedConversation | None
+    opening: OpenedJson | None
+    conversation: SavedConversation | None
     broken: BrokenJson | None
     sequence: Count
     principal: str | None
-    clients: list[tuple[Count, str | None]]
-    usual_client: str
+    unusual_client_ids: list[tuple[Count, str | None]]
+    usual_client_id_bytes: str
     parts: tuple[CountPair | None, CountPair | None]
     kinds: tuple[FrameKind, FrameKind]
     first_ns: tuple[Time, Time]
     masks: tuple[list[CountPair], list[CountPair]]
     omissions: tuple[list[CountPair], list[CountPair]]
-    dropped: NotRequired[tuple[list[CountPair], list[CountPair]]]
-    notes: NotRequired[tuple[list[tuple[Count, str]], list[tuple[Count, str]]]]
-    deaf: tuple[bool, bool]
-    left_out: NotRequired[tuple[list[Count], list[Count]]]
-    unwanted: NotRequired[list[Count]]
+    dropped: tuple[list[CountPair], list[CountPair]]
+    notes: tuple[list[tuple[Count, str]], list[tuple[Count, str]]]
+    unreadable: tuple[bool, bool]
+    left_out: tuple[list[Count], list[Count]]
+    left_out_responses: list[Count]
     next_entry: Annotated[int, Meta(ge=0, lt=NUMBERS)]
     reached: CountPair | None
-    late: tuple[Annotated[int, Meta(ge=0, le=1)], Annotated[int, Meta(ge=0, le=1)]]
+    lost_arriving: tuple[Annotated[int, Meta(ge=0, le=1)], Annotated[int, Meta(ge=0, le=1)]]
 
 
 class SavedAssembly(TypedDict):
-    """All connections of a session (`tracks`), as `Assembly.state` saves them.
+    """All connections of a session, as `Assembly.state` saves them.
 
     `topics`: of a session whose rules keep some topics' records and hash others': cluster, id in hex, name.
-    `clock_ns`: wall clock minus monotonic clock; `since_ns`: `Streams.damaged_since_ns`; `closed`: `ReaderTotals`.
+    `clock_ns`: wall clock minus monotonic clock; `closed`: `ReaderTotals`.
     """
 
     clock_ns: Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
     last_mono_ns: Count
-    since_ns: Count
+    damaged_since_ns: Count
     begun: bool
     ended: bool
     closed: TotalsJson | None
-    clusters: NotRequired[list[ClusterJson]]
+    clusters: list[ClusterJson]
     in_force: NotRequired[SettingsJson]
-    topics: NotRequired[list[tuple[Known | None, Annotated[str, Meta(pattern="^([0-9a-f]{2}){16}$")], Known]]]
-    tracks: Annotated[list[SavedConnectionState], Meta(max_length=MAX_OPEN)]
+    topics: list[tuple[Known | None, Annotated[str, Meta(pattern="^([0-9a-f]{2}){16}$")], Known]]
+    connections: Annotated[list[SavedConnectionState], Meta(max_length=MAX_OPEN)]
 
 
 class SavedProgress(TypedDict):

@@ -145,7 +145,7 @@ def _read(session: Folder, segment: int, cipher: LogCipher | None = None) -> tup
             state_json = decode_checked(_STATE_DECODER, text)
     if state_json["progress"]["segment"] != segment:
         raise InvalidEntryError("the state of another segment")
-    parts = (part for saved in state_json["assembly"]["tracks"] for part in saved["parts"] if part is not None)
+    parts = (part for saved in state_json["assembly"]["connections"] for part in saved["parts"] if part is not None)
     if sum(size for _, size in parts) > len(blob):
         raise InvalidEntryError("unfinished frames of more bytes than there are")
     return state_json, blob

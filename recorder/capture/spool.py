@@ -35,9 +35,12 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-SPOOL_FORMAT = 2
-# the last version that compacts logs and states of format 1
-LAST_OF_FORMAT_1 = "0.1.0"
+SPOOL_FORMAT = 3
+# what compacts logs and states of earlier formats
+_COMPACTED_BY = {
+    1: "kafka-wiretap 0.1.0 compacts it",
+    2: "kafka-wiretap 0.1.0 compacts it, or the development version of 0.2.0 that wrote it",
+}
 MAGIC = b"KWSPOOL\n"
 # the connection of entries that belong to none
 NO_CONNECTION = -1
@@ -180,10 +183,8 @@ class UnknownSpoolError(ValueError):
 
 def unknown_format(what: str, number: int) -> UnknownSpoolError:
     """The error for a log or a state of another format. It names the program that compacts it."""
-    if 0 < number < SPOOL_FORMAT:
-        return UnknownSpoolError(
-            f"{what} format {number} is read no more: kafka-wiretap {LAST_OF_FORMAT_1} compacts it"
-        )
+    if number in _COMPACTED_BY:
+        return UnknownSpoolError(f"{what} format {number} is read no more: {_COMPACTED_BY[number]}")
     return UnknownSpoolError(
         f"{what} format {number}, this program knows only {SPOOL_FORMAT}: compact it where it was made"
     )

@@ -476,7 +476,7 @@ class Tap:
         opened = recorder.opened_entry
         checkpoint = {"opened": json.loads(opened[DATA]), "opened_ns": opened[MONO_NS], "principal": recorder.principal}
         arriving = bool(conversation.requests_side.bytes_left), bool(conversation.responses_side.bytes_left)
-        checkpoint |= {"state": state, "arriving": arriving, "unwanted": left_out_responses}
+        checkpoint |= {"state": state, "arriving": arriving, "left_out_responses": left_out_responses}
         self._put((int(EntryKind.CHECKPOINT), 0, recorder.connection, 0, at_ns, _json(checkpoint), ()))
         recorder.checkpoint_segment = self._seen_segment
 
@@ -555,7 +555,7 @@ class Tap:
         self._put_opened(recorder)
         self._put_unlogged(at_ns)
         left_out_responses = recorder.frame_filter.left_out_responses if recorder.frame_filter is not None else []
-        resync = _json({"state": state, "account": gap.account(), "unwanted": left_out_responses})
+        resync = _json({"state": state, "account": gap.account(), "left_out_responses": left_out_responses})
         self._put((int(EntryKind.RESYNC), 0, recorder.connection, 0, at_ns, resync, ()))
         recorder.gap = None
         recorder.counted_exchange = recorder.conversation.responses_side.open_exchange

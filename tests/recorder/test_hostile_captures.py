@@ -371,7 +371,7 @@ def test_values_that_no_capture_has_are_reported_in_a_sentence(capture, value, c
 
 OPENED, BYTES, OMITTED, HOLE, MADE, LOGIN, END_OF_STREAM, RESYNC, CLOSED, CLOCK, NODE, END, UNFRAMED = range(1, 14)
 INTRODUCTION = json.dumps(logged.opened()).encode()
-NOTHING_OPEN = b'{"open": [], "closed": {"connections": 0, "frames": 0, "bytes": 0}}'
+NOTHING_OPEN = b'{"open": [], "closed": {"connections": 0, "frames": 0, "bytes": 0}, "clusters": []}'
 
 
 class Crafted(NamedTuple):

@@ -156,7 +156,7 @@ def test_a_hole_drops_the_frame_that_it_cuts_and_a_resync_continues(log: Log) ->
     log.feed(EntryKind.BYTES, b"what no tap writes into a gap")
     size = len(METADATA.request) - 4
     counted = account(requests={"Metadata": 1}, request_bytes={"Metadata": size})
-    log.feed_json(EntryKind.RESYNC, {"state": other.boundary_state(), "account": counted, "unwanted": []})
+    log.feed_json(EntryKind.RESYNC, {"state": other.boundary_state(), "account": counted, "left_out_responses": []})
     log.feed(EntryKind.BYTES, (METADATA.answer or b"") * 3, direction=1)
     rows = log.rows()
     assert [(row["kind"], row["exchange"], row["sequence"]) for row in rows] == [
@@ -176,7 +176,7 @@ def test_an_answer_of_the_proxy_that_waited_through_a_gap_is_a_row(log: Log) -> 
     other.answer(other.in_flight[0], framed(b"made"))
     log.feed_json(EntryKind.GAP, {"reason": "queue_full", "offsets": [0, 0]})
     counted = account()
-    log.feed_json(EntryKind.RESYNC, {"state": other.boundary_state(), "account": counted, "unwanted": []})
+    log.feed_json(EntryKind.RESYNC, {"state": other.boundary_state(), "account": counted, "left_out_responses": []})
     (row,) = log.rows()
     assert (row["made_by"], row["frame"], row["exchange"]) == ("proxy", b"made", 0)
 
@@ -240,7 +240,7 @@ def test_a_connection_whose_opening_is_lost_has_a_gap_and_no_rows(tmp_path: Path
     talk = Conversation(log.assembly.routes[Dialect.KAFKA])
     log.feed_json(
         EntryKind.RESYNC,
-        {"state": talk.state(), "account": account(), "unwanted": []},
+        {"state": talk.state(), "account": account(), "left_out_responses": []},
     )
     log.feed_json(EntryKind.CLOSED, closing(sequence=4, offsets=[len(METADATA.request), 43]))
     assert log.rows() == []
@@ -295,7 +295,7 @@ class Numbered(Log):
 
     def checkpoint(self, connection: int, talk: Conversation) -> None:
         told = {"opened": OPENED, "opened_ns": 1, "principal": "alice", "state": talk.boundary_state()}
-        self.say(EntryKind.CHECKPOINT, connection, told | {"arriving": [False, False], "unwanted": []})
+        self.say(EntryKind.CHECKPOINT, connection, told | {"arriving": [False, False], "left_out_responses": []})
 
     def gaps(self) -> list[tuple[object, ...]]:
         rows = event_rows(self.folder, "gap")

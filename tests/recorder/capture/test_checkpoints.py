@@ -74,7 +74,7 @@ def test_a_checkpoint_is_written_only_where_a_record_may_continue(bodies: str, s
         if item[KIND] == EntryKind.CHECKPOINT:
             told = decoded(Entry(*item))
             assert told["opened"]["client"] == talk.client
-            assert told["state"]["requests"]["left"] == told["state"]["responses"]["left"] == 0
+            assert told["state"]["requests"]["bytes_left"] == told["state"]["responses"]["bytes_left"] == 0
 
 
 def test_a_connection_with_too_many_requests_in_flight_waits_for_a_quieter_moment(

@@ -355,7 +355,7 @@ def test_a_newer_spool_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(spool.UnknownSpoolError, match="spool format 99"):
         compact_session(tmp_path, session)
     assert compact(tmp_path).failed == (
-        (session, "spool format 99, this program knows only 2: compact it where it was made"),
+        (session, "spool format 99, this program knows only 3: compact it where it was made"),
     )
     assert everything(tmp_path) == before
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import get_type_hints
 
 import pytest
 from hypothesis import given
@@ -9,8 +10,19 @@ from hypothesis import strategies as st
 from msgspec.json import Decoder
 
 from proxy.conversation.conversation import Conversation
+from proxy.conversation.requests import RequestSide
+from proxy.conversation.responses import ResponseSide
 from proxy.wire.dialects import Dialect
-from recorder.capture.entry_json import InvalidEntryError, SavedConversation, decode_checked, decoded
+from recorder.capture.connection_state import ConnectionState
+from recorder.capture.entry_json import (
+    InvalidEntryError,
+    SavedConnectionState,
+    SavedConversation,
+    SavedRequests,
+    SavedResponses,
+    decode_checked,
+    decoded,
+)
 from recorder.capture.spool import NO_CONNECTION, Entry, EntryKind
 from tests.recorder.capture import traffic
 from tests.recorder.capture.logged import closing, opened
@@ -32,6 +44,15 @@ def test_every_state_of_a_conversation_is_allowed_and_comes_back_as_it_was(seed,
         for state in (talk.state(), talk.boundary_state()):
             if state is not None:
                 assert as_json(decode_checked(CONVERSATION, json.dumps(state).encode())) == as_json(state)
+
+
+@each_row(
+    ("saved", "kept"),
+    [(SavedRequests, RequestSide), (SavedResponses, ResponseSide), (SavedConnectionState, ConnectionState)],
+)
+def test_a_state_calls_its_values_as_the_program_does(saved: type, kept: type) -> None:
+    names = {name.lstrip("_") for of in kept.__mro__ for name in getattr(of, "__slots__", ())}
+    assert get_type_hints(saved).keys() <= names
 
 
 def test_answers_of_the_proxy_and_logins_are_allowed_too() -> None:
@@ -75,7 +96,10 @@ def test_a_hole_of_no_connection_tells_of_several() -> None:
         (EntryKind.LOGIN, {"principal": "alice"}),
         (EntryKind.CLOSED, closing(cause=None)),
         (EntryKind.CLOSED, closing(offsets=[1, -1])),
-        (EntryKind.INVENTORY, {"open": [[1, 1 << 16]], "closed": {"connections": 0, "frames": 0, "bytes": 0}}),
+        (
+            EntryKind.INVENTORY,
+            {"open": [[1, 1 << 16]], "closed": {"connections": 0, "frames": 0, "bytes": 0}, "clusters": []},
+        ),
         (EntryKind.INVENTORY, {"open": []}),
         (EntryKind.NODE, {"node_id": True, "upstream": "a", "listener": "b", "cluster": "main"}),
         (EntryKind.CLUSTER, {"cluster": "main", "ids": [1], "upstreams": [], "listeners": []}),

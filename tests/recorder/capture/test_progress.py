@@ -55,7 +55,7 @@ def change(path: Path, conn: dict[str, object]) -> None:
     content = path.read_bytes()
     length = int.from_bytes(content[10:14], "big")
     told = json.loads(content[14 : 14 + length])
-    told["assembly"]["tracks"][0] |= conn
+    told["assembly"]["connections"][0] |= conn
     path.write_bytes(state_of(json.dumps(told).encode(), blob=content[14 + length : -4]))
 
 
@@ -86,12 +86,12 @@ def test_an_unreadable_state_is_ignored(session: Folder, damage: str) -> None:
         {"sequence": "3"},
         {"parts": [[0, 1 << 80], None]},
         {"kinds": ["request", "else"]},
-        {"talk": {}},
+        {"conversation": {}},
         {"next_entry": 1 << 16},
-        {"facts": {"limits": [1]}},
-        {"facts": []},
-        {"facts": None},
-        {"facts": {"client": "c:1"}},
+        {"opening": {"limits": [1]}},
+        {"opening": []},
+        {"opening": None},
+        {"opening": {"client": "c:1"}},
     ],
     ids=lambda wrong: "-".join(wrong),
 )
@@ -128,7 +128,9 @@ def test_totals_are_such_as_a_disk_can_hold(session: Folder) -> None:
         read_state(session, 7, Assembly())
 
 
-@pytest.mark.parametrize("begin", [b"", STATE_MAGIC + b"\0\2\0\0\0\x10"], ids=["holes", "a head"])
+@pytest.mark.parametrize(
+    "begin", [b"", STATE_MAGIC + SPOOL_FORMAT.to_bytes(2, "big") + b"\0\0\0\x10"], ids=["holes", "a head"]
+)
 def test_a_state_that_is_a_hole_of_gigabytes_takes_no_memory(session: Folder, begin: bytes) -> None:
     with (session.path / "00000007.state").open("wb") as file:
         file.write(begin)
@@ -166,6 +168,10 @@ def test_a_file_with_another_name_is_not_a_state(session: Folder, name: str) -> 
             f"state format {SPOOL_FORMAT + 1}, this program knows only {SPOOL_FORMAT}",
         ),
         (1, "state format 1 is read no more: kafka-wiretap 0.1.0 compacts it"),
+        (
+            2,
+            "state format 2 is read no more: kafka-wiretap 0.1.0 compacts it, or the development version of 0.2.0 that",
+        ),
     ],
 )
 def test_a_state_of_another_format_is_not_touched(session: Folder, number: int, says: str) -> None:

@@ -56,8 +56,8 @@ def record(folder: Path, *, calls: int = 30, is_killed: bool = False, upto: floa
 
 def state(**progress: object) -> bytes:
     """Makes a state without connections, with a valid checksum."""
-    assembly: dict[str, Any] = {"clock_ns": 0, "last_mono_ns": 0, "since_ns": 0, "begun": True, "ended": False}
-    assembly |= {"closed": {"connections": 0, "frames": 0, "bytes": 0}, "tracks": []}
+    assembly: dict[str, Any] = {"clock_ns": 0, "last_mono_ns": 0, "damaged_since_ns": 0, "begun": True, "ended": False}
+    assembly |= {"closed": {"connections": 0, "frames": 0, "bytes": 0}, "clusters": [], "topics": [], "connections": []}
     told = {"segment": 0, "finished": False, "cluster": None, "frames": 0, "bytes": 0, "log_bytes": 0} | progress
     text = json.dumps({"progress": told, "assembly": assembly}).encode()
     content = STATE_MAGIC + SPOOL_FORMAT.to_bytes(2, "big") + len(text).to_bytes(4, "big") + text

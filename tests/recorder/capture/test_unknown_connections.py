@@ -28,7 +28,7 @@ MAX_EACH = 1_000
 
 
 def inventory(numbers: dict[int, int], *, connections: int = 0) -> Entry:
-    told = {"open": [*numbers.items()], "closed": {"connections": connections, "frames": 0, "bytes": 0}}
+    told = {"open": [*numbers.items()], "closed": {"connections": connections, "frames": 0, "bytes": 0}, "clusters": []}
     return Entry(EntryKind.INVENTORY, 0, -1, 0, 5, json.dumps(told).encode(), (), 0)
 
 
