@@ -34,6 +34,7 @@ from recorder.replay.engine.item import Item, Piece
 from recorder.replay.engine.routes import Route, Routes
 from recorder.replay.engine.waiting import WaitGraph
 from recorder.replay.groups.groups import Groups
+from recorder.replay.groups.members import error_of
 from recorder.replay.mapping import Pairs
 from recorder.replay.names import Names
 from recorder.replay.options import Options
@@ -443,7 +444,11 @@ class World:
 
     def withhold(self, exchange: Exchange, withheld: Withheld) -> None:
         """A request is not sent."""
-        self.counts(exchange).withheld[self.before.reason(exchange, withheld.reason).value] += 1
+        reason = self.before.reason(exchange, withheld.reason)
+        if reason is Reason.NO_LEADER and error_of(exchange.answer):
+            # the recorded cluster gave no assignment either: the target would, from a leader whose request never comes
+            reason = Reason.REFUSED
+        self.counts(exchange).withheld[reason.value] += 1
 
     # requests of the replay's own
 

@@ -334,10 +334,11 @@ def any_group(seed: int, share: float) -> Recording:
     return recording
 
 
-def without_assignment(recording: Recording) -> int:
-    """How many recorded SyncGroups were refused, or never answered: the member got no assignment."""
+def without_assignment(recording: Recording) -> tuple[int, int]:
+    """How many recorded SyncGroups were refused, and how many were never answered: the member got no assignment."""
     asked = sum(isinstance(row, RequestRecorded) and row.exchange.api_key == SYNC_GROUP for row in recording.happenings)
-    return asked - sum(not answer["error_code"] for _, answer in answers(recording, SYNC_GROUP))
+    errors = [answer["error_code"] for _, answer in answers(recording, SYNC_GROUP)]
+    return sum(map(bool, errors)), asked - len(errors)
 
 
 @pytest.mark.parametrize("elect", [min, max])
@@ -353,12 +354,13 @@ def test_of_any_group_only_what_is_from_before_is_withheld_at_max_and_nothing_wa
 ) -> None:
     recording = any_group(seed, share)
     assume(recording.happenings)
-    no_assignment = without_assignment(recording)
+    refused, unanswered = without_assignment(recording)
     life = Life(recording, options=Options(speed=None), elect=elect)
     withheld = life.result.totals.withheld
-    assert {*withheld} <= {Reason.FROM_BEFORE, Reason.NO_LEADER}
-    # the target would give one where the recording gave none
-    assert withheld[Reason.NO_LEADER] <= no_assignment
+    assert {*withheld} <= {Reason.FROM_BEFORE, Reason.REFUSED, Reason.NO_LEADER}
+    # the target would give an assignment where the recording gave none
+    assert withheld[Reason.REFUSED] <= refused
+    assert withheld[Reason.NO_LEADER] <= unanswered
     assert not life.result.totals.lost
     # two sessions of a member time out one after the other, at most
     assert life.simulation.now <= 2 * SESSION_MS * MS + CALM_NS

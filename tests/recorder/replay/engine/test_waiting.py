@@ -158,7 +158,7 @@ def interrupted() -> Recording:
 def test_an_elected_leader_does_not_wait_for_a_recorded_leader_that_leaves_later(elect, speed):
     life = Life(interrupted(), options=Options(speed=speed), elect=elect)
     assert life.simulation.now < life.simulation.world.options.wait
-    assert set(life.result.totals.withheld) <= {Reason.NO_LEADER}
+    assert set(life.result.totals.withheld) <= {Reason.REFUSED}
     assert life.result.totals.mismatches.total() == 0
     (group,) = life.coordinator.groups.values()
     assert group.generation >= 2
@@ -183,7 +183,7 @@ def test_a_member_without_a_recorded_assignment_commits_and_rejoins_without_one(
     history = [(1, "start", 95), (0, "start", 102), (1, "rejoin", 205), (1, "crash", 207)]
     life = Life(lived(history, seed=185), options=Options(speed=None), elect=max)
     assert life.simulation.now < life.simulation.world.options.wait
-    assert life.result.totals.withheld == {Reason.NO_LEADER: 1}
+    assert life.result.totals.withheld == {Reason.REFUSED: 1}
     assert life.result.totals.lost == 0
 
 
