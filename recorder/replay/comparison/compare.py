@@ -39,7 +39,7 @@ from recorder.replay.comparison.known import Counterparts, is_nothing
 from recorder.replay.comparison.shown import shown
 from recorder.replay.comparison.struct_paths import StructPath, enclosing_names
 from recorder.replay.comparison.terms import NOWHERE, EnclosingNames, expected, expected_blob, expected_name, with_epoch
-from recorder.replay.comparison.tolerated import are_alike, has_ended
+from recorder.replay.comparison.tolerated import are_alike, is_of_the_moment
 from recorder.replay.comparison.unchanged import WITH_BLOBS, is_its_own_counterpart
 from recorder.replay.comparison.unions import AssignmentParts, together
 from recorder.replay.mapping import ValueKind
@@ -145,9 +145,9 @@ class _Comparison:
         if place.around in self._before:
             return
         common = [line for line in of if line.name in recorded and line.name in target]
-        if _was_refused(common, recorded) or self._errors_differ(common, place, recorded, target):
+        if _was_refused(common, recorded) or is_of_the_moment(self._api_key, recorded, target):
             return
-        if has_ended(self._api_key, recorded, target):
+        if self._errors_differ(common, place, recorded, target):
             return
         if self._follows(place.around):
             return

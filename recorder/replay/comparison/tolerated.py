@@ -6,14 +6,18 @@ retriable, 27, 79   0         any            the recorded cluster was busy with 
                                              (but not 27 of a commit, which clients don't repeat)
 0                   46        Produce        the target has these records already
 0                   27        Heartbeat      a member hears of a rebalance when it asks, sooner or later
+25, no member id    0         JoinGroup      the member left while its join waited: the target may have answered before
 
-A transaction that was still ending in the recording may have ended on the target. Its description then may differ.
+A transaction that was still ending in the recording may have ended on the target. Its description then may differ. So
+may that of a classic group that one cluster described during a rebalance: the members that have joined, and the
+protocol that they have not yet agreed on.
 """
 
 from __future__ import annotations
 
 from proxy.wire.error_codes import kafka_error
-from proxy.wire.keys import DESCRIBE_TRANSACTIONS, HEARTBEAT, PRODUCE
+from proxy.wire.keys import DESCRIBE_GROUPS, DESCRIBE_TRANSACTIONS, HEARTBEAT, JOIN_GROUP, PRODUCE
+from recorder.replay.groups.members import left_meanwhile
 from recorder.replay.plan import Values
 from recorder.replay.requests.apis import COMMITS
 
@@ -25,12 +29,22 @@ MEMBER_ID_REQUIRED = 79
 
 # (api key, the target's code) where the recording has no error
 _OF_THE_MOMENT = frozenset({(PRODUCE, DUPLICATE_SEQUENCE_NUMBER), (HEARTBEAT, REBALANCE_IN_PROGRESS)})
+# a group while members join, and until its leader has assigned
+_IN_REBALANCE = frozenset({"PreparingRebalance", "CompletingRebalance"})
 # the state that a transaction reaches by itself
 _BECOMES = {"PrepareCommit": "CompleteCommit", "PrepareAbort": "CompleteAbort"}
 
 
-def has_ended(api_key: int, recorded: Values, target: Values) -> bool:
-    """True for a struct about a transaction that was ending in the recording and has ended on the target."""
+def is_of_the_moment(api_key: int, recorded: Values, target: Values) -> bool:
+    """True for structs that need not be alike.
+
+    They are the answer to a join whose member left meanwhile, a group in a rebalance, a transaction that has ended.
+    """
+    if api_key == JOIN_GROUP:
+        return left_meanwhile(recorded) and target["error_code"] == NO_ERROR
+    if api_key == DESCRIBE_GROUPS and "group_state" in recorded:
+        has_errors = recorded["error_code"] or target["error_code"]
+        return not has_errors and not _IN_REBALANCE.isdisjoint((recorded["group_state"], target["group_state"]))
     later = _BECOMES.get(recorded.get("transaction_state", "")) if api_key == DESCRIBE_TRANSACTIONS else None
     return later is not None and target.get("transaction_state") == later
 

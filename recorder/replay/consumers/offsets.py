@@ -117,6 +117,13 @@ class Offsets(Translator):
         move = self._requests.get(exchange.api_key)
         return move(exchange, values) if move else None
 
+    def sent(self, exchange: Exchange, values: Values, now: int) -> None:
+        """Counts records that no answer will tell of: where offsets are limited to the target's log, it has them."""
+        if exchange.api_key == PRODUCE and not exchange.awaits:
+            for place, length in self._sent_lengths(exchange, values).items():
+                if place in self._ends:
+                    self._ends[place] += length
+
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Learns the target's log and the consumer's position. Sends an OffsetFetch again that is too early."""
         if exchange.api_key == OFFSET_FETCH and self._pending.is_early(exchange, answer):

@@ -32,6 +32,7 @@ from recorder.replay.groups.members import (
     Member,
     Memberships,
     error_of,
+    left_meanwhile,
     pace,
 )
 from recorder.replay.groups.rejoins import Rejoins
@@ -112,7 +113,7 @@ class ClassicGroups:
             not_sent = self._expelled(exchange, member) if lost else self._rejoins.not_sent(exchange, group, member)
             if not_sent:
                 return not_sent
-        elif values["member_id"] and self._lost(exchange):
+        elif values["member_id"] and error_of(exchange.answer) == UNKNOWN_MEMBER_ID:
             # the recorded member left before, and is not in the target's group: the join would bring in a new one
             return Withheld(Reason.NO_MEMBER, values["member_id"])
         if group.memberless:
@@ -144,7 +145,7 @@ class ClassicGroups:
     @staticmethod
     def _lost(exchange: Exchange) -> bool:
         """True if the recorded cluster answered that it does not know the member."""
-        return error_of(exchange.answer) == UNKNOWN_MEMBER_ID
+        return error_of(exchange.answer) == UNKNOWN_MEMBER_ID and not left_meanwhile(exchange.answer)
 
     def _expelled(self, exchange: Exchange, member: Member) -> NotSent | None:
         """Holds a lost member's request until the member has left the target's group as well."""
@@ -152,8 +153,12 @@ class ClassicGroups:
         member.on(Event.EXPELLED)
         return self._state.unsettled(exchange, member) if member.state is MemberState.LEAVING else None
 
-    def _leave(self, group: Group, values: Values) -> Withheld | None:
+    def _leave(self, group: Group, values: Values) -> NotSent | None:
         entries = values.get("members")
+        leaving = {values.get("member_id"), *(entry["member_id"] for entry in entries or ())}
+        if any(member in leaving and not left_meanwhile(join.answer) for join, member in group.joins.items()):
+            # the recorded cluster had answered its join before
+            return Hold(Reason.NO_MEMBER)
         if entries is None:
             member = self._state.known(group.name, values["member_id"])
             values["member_id"] = member.target if member else ""

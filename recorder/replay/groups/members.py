@@ -373,6 +373,14 @@ def error_of(answer: Values | None) -> int | None:
     return None if answer is None else answer.get("error_code", 0)
 
 
+def left_meanwhile(answer: Values | None) -> bool:
+    """True for the answer to the JoinGroup of a member that left while its join waited: it names no member.
+
+    A member that the cluster does not know is told its own id. Source: Kafka's `removeMemberAndUpdateClassicGroup`.
+    """
+    return answer is not None and error_of(answer) == UNKNOWN_MEMBER_ID and answer.get("member_id") == ""
+
+
 def refused(group: Group, member: Member, error: int) -> None:
     """The target refused a member, unlike the recording: the group mends it."""
     member.on(_EVENTS_OF_ERRORS.get(error, Event.MUST_JOIN))

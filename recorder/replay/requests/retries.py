@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from proxy.wire.keys import METADATA, SHARE_FETCH
+from proxy.wire.keys import FETCH, METADATA, SHARE_FETCH
 from proxy.wire.places import ElementKey
 from recorder.replay.names import Names
 from recorder.replay.plan import Exchange, Values
@@ -20,9 +20,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 2 * 10**9
 PASSING = frozenset({5, 6, 14, 15, 16, 19, 41, 51, 78, 88, 89, 111, 133})
 # errors of topics that may just have been created
 NEW_TOPIC = frozenset({3, 100})
+# The offset of a Fetch is within the target's log, as far as its records were sent: those of Produces that await no
+# answer may be on their way.
+AHEAD = frozenset({1})
 # the error of partitions with which a share group has not begun yet: Kafka calls it unknown
 STARTING = frozenset({-1})
 COORDINATOR = frozenset({14, 15, 16})
+_OF_API = {FETCH: AHEAD, SHARE_FETCH: STARTING}
 
 
 def next_pause(pause: int) -> int:
@@ -50,7 +54,7 @@ def passing(exchange: Exchange, answer: Values, names: Names, new_topics: bool =
     recorded = errors(exchange.api_key, exchange.answer or {})
     same = {(_named(where, names.topic), code) for where, code in recorded.items()}
     codes = PASSING | NEW_TOPIC if new_topics else PASSING
-    codes = codes | STARTING if exchange.api_key == SHARE_FETCH else codes
+    codes = codes | _OF_API.get(exchange.api_key, frozenset())
     return {
         where
         for where, code in found.items()

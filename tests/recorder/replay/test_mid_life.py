@@ -438,6 +438,22 @@ def test_no_member_waits_for_one_whose_joining_is_not_in_the_recording(seeds: li
     assert wrong == []
 
 
+@pytest.mark.parametrize("initial_delay", INITIAL_DELAYS)
+@pytest.mark.parametrize("speed", [None, 1.0], ids=["max", "1x"])
+@pytest.mark.parametrize("leaves", [102, 104], ids=["behind its join", "while its join waits"])
+@pytest.mark.parametrize("number", [0, 1], ids=["leader", "follower"])
+def test_a_member_leaves_on_the_target_before_or_behind_its_joins_answer_as_in_the_recording(
+    number: int, leaves: int, speed: float | None, initial_delay: int
+) -> None:
+    history = [(0, "start", 0), (1, "start", 1), (number, "rejoin", 102), (number, "leave", leaves)]
+    recording = lived(history, seed=leaves, client=PatientClient, initial_delay=0)
+    without_beginning(recording, next(at for at, row in enumerate(recording.happenings) if row.ns >= 10 * SECOND))
+    result = Life(recording, options=Options(speed=speed), initial_delay=initial_delay).result
+    assert [(each.api, each.differences) for each in result.mismatches] == []
+    # the target does not wait for the end of a session
+    assert result.late.most_ns <= LONGEST_LATENESS
+
+
 RECORDED_ID, TARGET_ID = b"r" * 16, b"t" * 16
 
 

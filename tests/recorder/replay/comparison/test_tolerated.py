@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from proxy.wire.keys import (
     CREATE_TOPICS,
+    DESCRIBE_GROUPS,
     DESCRIBE_TRANSACTIONS,
     HEARTBEAT,
+    JOIN_GROUP,
     METADATA,
     OFFSET_COMMIT,
     PRODUCE,
@@ -97,4 +99,46 @@ def test_a_transaction_that_was_ending_may_have_ended(recorded: str, target: str
         return {"transaction_states": [one]}
 
     found = verdict(DESCRIBE_TRANSACTIONS, 0, answer(recorded), answer(target), Same())
+    assert found.kind.is_mismatch is not alike
+
+
+@each_row(
+    ("recorded", "target", "alike"),
+    [
+        # a member that left while its join waited is told no id, one that the cluster does not know its own
+        ((25, ""), (0, "m"), True),
+        ((25, "m"), (0, "m"), False),
+        ((25, ""), (27, "m"), False),
+        ((0, "m"), (25, ""), False),
+    ],
+)
+def test_a_join_may_be_answered_before_its_member_left(
+    recorded: tuple[int, str], target: tuple[int, str], alike: bool
+) -> None:
+    def answer(error: int, member: str) -> Values:
+        told = {"generation_id": 1, "protocol_name": "range", "leader": "m", "members": []}
+        return told | {"error_code": error, "member_id": member}
+
+    found = verdict(JOIN_GROUP, 2, answer(*recorded), answer(*target), Same())
+    assert found.kind.is_mismatch is not alike
+
+
+@each_row(
+    ("recorded", "target", "alike"),
+    [
+        ("Stable", "PreparingRebalance", True),
+        ("CompletingRebalance", "Stable", True),
+        ("PreparingRebalance", "PreparingRebalance", True),
+        ("Stable", "Stable", False),
+        ("Stable", "Empty", False),
+    ],
+)
+def test_a_group_in_a_rebalance_has_the_members_and_the_protocol_of_the_moment(
+    recorded: str, target: str, alike: bool
+) -> None:
+    def answer(state: str, protocol: str) -> Values:
+        one = {"error_code": 0, "group_id": "g", "group_state": state, "protocol_type": "consumer", "members": []}
+        return {"groups": [one | {"protocol_data": protocol}]}
+
+    found = verdict(DESCRIBE_GROUPS, 2, answer(recorded, "range"), answer(target, ""), Same())
     assert found.kind.is_mismatch is not alike

@@ -97,15 +97,15 @@ def produced(
 
 def writing(found: Offsets, number: int, recorded: int, data: bytes, transaction: str | None = None) -> Exchange:
     """A Produce that the recorded cluster accepted, and that is in flight to the target."""
-    values = {
-        "transactional_id": transaction,
-        "acks": 1,
-        "timeout_ms": 1,
-        "topic_data": [{"name": "a", "partition_data": [{"index": 0, "records": data}]}],
-    }
+    values = produce_values(data) | {"transactional_id": transaction}
     each = exchange(number, PRODUCE, 7, values, _based("a", recorded))
     assert found.request(each, each.decoded(), 0) is None
     return each
+
+
+def produce_values(data: bytes) -> Values:
+    topics = [{"name": "a", "partition_data": [{"index": 0, "records": data}]}]
+    return {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": topics}
 
 
 def _based(topic: str, base: int) -> Values:

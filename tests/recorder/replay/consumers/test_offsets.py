@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS
+from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, PRODUCE
 from recorder.replay.plan import Exchange, Reason, Withheld
 from tests.recorder.replay.consumers.offset_exchanges import (
     A0,
     asked,
     at_target,
+    batch,
     fetch,
     listing,
     offsets,
     partition,
     play,
+    produce_values,
     produced,
 )
 from tests.recorder.replay.simulated import TOPIC_IDS, exchange
@@ -44,6 +48,20 @@ def test_the_first_pair_is_the_first_recorded_base_offset_and_the_end_of_the_tar
 def test_without_a_pair_an_offset_stays_within_the_targets_log() -> None:
     found = offsets(start=50, end=70)
     assert [asked(found, fetch(1, offset)) for offset in (10, 60, 500)] == [50, 60, 70]
+
+
+def test_records_of_a_produce_that_awaits_no_answer_are_in_the_targets_log_once_they_are_sent() -> None:
+    found = offsets(end=10)
+    values = produce_values(batch(0, 5)) | {"acks": 0}
+    each = replace(exchange(1, PRODUCE, 7, values, None), awaits=False)
+    for _ in range(2):
+        # it was held, and is translated again
+        assert found.request(each, each.decoded(), 0) is None
+    assert asked(found, fetch(2, 50)) == 10
+    sent = each.decoded()
+    sent["topic_data"][0]["name"] = "p-a"
+    found.sent(each, sent, 0)
+    assert [asked(found, fetch(3, offset)) for offset in (12, 15, 50)] == [12, 15, 15]
 
 
 def test_answers_widen_and_narrow_the_known_range_of_the_log() -> None:

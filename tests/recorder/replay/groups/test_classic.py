@@ -148,6 +148,26 @@ def test_members_that_leave_leave_by_the_targets_ids_and_static_ones_by_their_in
     assert [(one["member_id"], one["group_instance_id"]) for one in sent["members"]] == [("t", None), ("", "i")]
 
 
+def test_a_member_leaves_once_its_join_is_answered_if_the_recorded_cluster_had_answered_it_before():
+    script = Script()
+    script.pass_by(JOIN_GROUP, 5, JOIN, refused(79, "r"), refused(79, "t"))
+    exchange, sent = script.send(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, joined("r", 1, "r"))
+    leaving = recorded(LEAVE_GROUP, 3, {"group_id": GROUP, "members": [{"member_id": "r"}]})
+    assert script.asked(leaving)[0] == Hold(Reason.NO_MEMBER)
+    script.answer(exchange, sent, joined("t", 7, "t"))
+    assert script.asked(leaving)[0] is None
+
+
+def test_a_member_leaves_while_its_join_waits_as_it_did_in_the_recording():
+    script = Script()
+    script.join("r", "t")
+    # a member that the recorded cluster did not know would have been told its id
+    script.send(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, refused(25, ""))
+    leaving = recorded(LEAVE_GROUP, 3, {"group_id": GROUP, "members": [{"member_id": "r"}]})
+    not_sent, sent = script.asked(leaving)
+    assert (not_sent, sent["members"][0]["member_id"]) == (None, "t")
+
+
 @pytest.mark.parametrize("error", [22, 25, 27])
 def test_a_member_that_the_target_refuses_joins_again_and_its_request_is_sent_again(error):
     script = Script()

@@ -50,6 +50,15 @@ def test_an_error_passes_though_another_partition_had_it_in_the_recording(prefix
     assert passing(exchange, answer, Names(prefix, {}, Cluster())) == {(f"{prefix}a", 1)}
 
 
+def test_a_fetch_of_records_that_are_on_their_way_is_sent_again() -> None:
+    asked = {"max_wait_ms": 0, "min_bytes": 0, "topics": []}
+    cluster, answer = Cluster(), fetched(RECORDED_ID, OUT_OF_RANGE)
+    cluster.name_topic("a", RECORDED_ID)
+    names = Names("", {RECORDED_ID: "a"}, cluster)
+    assert passing(exchanged(FETCH, FETCH_VERSION, asked, fetched(RECORDED_ID, 0)), answer, names)
+    assert not passing(exchanged(FETCH, FETCH_VERSION, asked, answer), answer, names)
+
+
 def test_a_topic_is_the_same_under_the_ids_of_both_sides() -> None:
     asked = {"max_wait_ms": 0, "min_bytes": 0, "topics": []}
     exchange = exchanged(FETCH, FETCH_VERSION, asked, fetched(RECORDED_ID, NOT_LEADER, 0))
