@@ -186,7 +186,10 @@ class Offsets(Translator):
     def committed(self, group: str, topic: str, partition: int, recorded: int) -> int:
         """The target's offset for a recorded commit of a recorded group: the one that was committed in its place."""
         kept = self._committed.get((group, (topic, partition)))
-        return kept.target if kept and kept.recorded == recorded else self.expected(topic, partition, recorded)
+        if kept and kept.recorded == recorded:
+            return kept.target
+        ahead = self._pending.ahead(group, (topic, partition), recorded)
+        return self.expected(topic, partition, recorded) if ahead is None else ahead
 
     def consumer(self, origin: Origin, place: TopicPartition) -> Consumer | None:
         """The consumer of a partition in a Fetch in flight; None if the Fetch does not ask for it."""

@@ -1,6 +1,7 @@
 """Offsets that a transaction has committed: brokers show them a moment after the answer to its EndTxn.
 
-An OffsetFetch that found them in the recording is sent again while the target still shows earlier offsets.
+An OffsetFetch that found them in the recording is sent again while the target still shows earlier offsets. Where the
+recorded broker still showed an earlier offset, the target may show them already.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class PendingOffsets:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._pending: dict[tuple[str, TopicPartition], _Committed] = {}
+        # what the target showed already, and the earlier recorded offset
+        self._ahead: dict[tuple[str, TopicPartition], _Committed] = {}
         self._tries: dict[Origin, int] = {}
 
     def add(self, group: str, place: TopicPartition, recorded: int, target: int) -> None:
@@ -45,13 +48,20 @@ class PendingOffsets:
         waits = False
         for key, recorded in recorded_offsets.items():
             pending = self._pending.get(key)
-            if pending is None or pending.recorded != recorded:
+            if pending is None:
                 continue
-            if target_offsets.get(key) == pending.target:
+            if target_offsets.get(key) != pending.target:
+                waits |= pending.recorded == recorded
+            elif pending.recorded == recorded:
                 del self._pending[key]
             else:
-                waits = True
+                self._ahead[key] = _Committed(recorded, pending.target)
         return waits and self._may_try(exchange.origin)
+
+    def ahead(self, group: str, place: TopicPartition, recorded: int) -> int | None:
+        """The offset that the target showed in place of an earlier recorded one; None if it showed none."""
+        found = self._ahead.get((group, place))
+        return found.target if found and found.recorded == recorded else None
 
     def forget(self, origin: Origin) -> None:
         """The exchange is over."""
@@ -59,7 +69,9 @@ class PendingOffsets:
 
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted, with the offsets committed in it."""
-        self._pending = {key: each for key, each in self._pending.items() if key[1][0] != topic}
+        for each in (self._pending, self._ahead):
+            for key in [key for key in each if key[1][0] == topic]:
+                del each[key]
 
     def _may_try(self, origin: Origin) -> bool:
         self._tries[origin] = self._tries.get(origin, 0) + 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from proxy.wire.keys import DELETE_RECORDS, FETCH, LIST_OFFSETS, PRODUCE
@@ -53,7 +51,7 @@ def test_without_a_pair_an_offset_stays_within_the_targets_log() -> None:
 def test_records_of_a_produce_that_awaits_no_answer_are_in_the_targets_log_once_they_are_sent() -> None:
     found = offsets(end=10)
     values = produce_values(batch(0, 5)) | {"acks": 0}
-    each = replace(exchange(1, PRODUCE, 7, values, None), awaits=False)
+    each = exchange(1, PRODUCE, 7, values, None, awaits=False)
     for _ in range(2):
         # it was held, and is translated again
         assert found.request(each, each.decoded(), 0) is None

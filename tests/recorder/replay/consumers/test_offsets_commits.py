@@ -6,7 +6,7 @@ import pytest
 
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay.consumers.pending import MOST_TRIES
-from recorder.replay.plan import Resend, Values
+from recorder.replay.plan import Resend
 from tests.recorder.replay.consumers.offset_exchanges import (
     A0,
     TWO,
@@ -20,6 +20,7 @@ from tests.recorder.replay.consumers.offset_exchanges import (
     offset_fetch,
     offsets,
     play,
+    produce_values,
     produced,
 )
 from tests.recorder.replay.simulated import exchange
@@ -48,17 +49,11 @@ def test_an_offset_after_records_that_are_still_on_their_way_is_committed_as_it_
         assert found.request(commit(1, 10, api_key), values, 0) is None
         assert values["topics"][0]["partitions"][0]["committed_offset"] == wanted
     written = offsets(end=0)
-    produces = exchange(1, PRODUCE, 7, unanswered_produce(), None, awaits=False)
+    produces = exchange(1, PRODUCE, 7, produce_values(batch(0, 10)) | {"acks": 0}, None, awaits=False)
     assert written.request(produces, produces.decoded(), 0) is None
     values = commit(2, 10, api_key).decoded()
     assert written.request(commit(2, 10, api_key), values, 0) is None
     assert values["topics"][0]["partitions"][0]["committed_offset"] == 10
-
-
-def unanswered_produce() -> Values:
-    entry = {"index": 0, "records": batch(0, 10)}
-    topics = [{"name": "a", "partition_data": [entry]}]
-    return {"transactional_id": None, "acks": 0, "timeout_ms": 1, "topic_data": topics}
 
 
 @pytest.mark.parametrize(("transaction", "expected"), [("t", 500), (None, 501)])
@@ -98,3 +93,14 @@ def test_a_target_that_never_shows_the_offsets_of_a_transaction_is_compared_as_i
     assert answers == [Resend()] * MOST_TRIES + [None]
     before = exchange(3, OFFSET_FETCH, 3, {"group_id": "g", "topics": None}, offset_fetch(3, -1))
     assert found.answered(before, before.decoded(), early, 0) is None
+
+
+def test_a_target_may_show_the_offsets_of_a_transaction_before_the_recorded_cluster_did() -> None:
+    found = offsets()
+    committed_by_transaction(found, 1, 10)
+    each = exchange(2, OFFSET_FETCH, 3, {"group_id": "g", "topics": None}, offset_fetch(3, 7))
+    assert found.committed("g", "a", 0, 7) == 7
+    assert found.answered(each, each.decoded(), offset_fetch(3, 10, topic="p-a"), 0) is None
+    assert found.committed("g", "a", 0, 7) == 10
+    # any other offset is the group's own, and so is another group's
+    assert [found.committed(*other, "a", 0, 6) for other in (["g"], ["h"])] == [6, 6]
