@@ -74,6 +74,17 @@ class Flow(Mapped):
             unset="never: brokers end idle connections themselves (connections.max.idle.ms, 10 minutes by default)",
         ),
     ] = None
+    age_seconds: Annotated[
+        float | None,
+        Key(
+            NETWORK_TIMEOUT,
+            "timeouts.age",
+            "End a connection that is this old, give or take a tenth at random. What the proxy has read is answered "
+            "first. The client connects again, through a load balancer perhaps to another proxy.",
+            "30m",
+            unset="any age",
+        ),
+    ] = None
     keepalive_seconds: Annotated[
         float,
         Key(

@@ -57,6 +57,7 @@ class Cause(StrEnum):
     CLIENT_LOST = "client_lost"
     BROKER_LOST = "broker_lost"
     IDLE = "idle"
+    AGED = "aged"
     STALLED = "stalled"
     TOO_MANY_CONNECTIONS = "too_many_connections"
     BAD_PROXY_HEADER = "bad_proxy_header"

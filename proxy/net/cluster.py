@@ -41,6 +41,7 @@ from proxy.net.connection.causes import (
 )
 from proxy.net.connection.relay import FRAMES_PER_TURN, ClusterContext, Relay
 from proxy.net.connection.rewriting import is_rewritten
+from proxy.net.limits.age import end_aged
 from proxy.net.limits.connections import ConnectionLimit, TooManyConnections
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.idle import end_idle
@@ -212,6 +213,8 @@ class Cluster:
         self._address_limit = ConnectionLimit(settings.address_limit, self.name, "limits.connections_per_address")
         self._relays: set[Relay] = set()
         self._entering: set[trio.CancelScope] = set()
+        # cancels the task that ends connections by their age
+        self._aging = trio.CancelScope()
         # the number of open connections; `_one_ended` is set when one ends
         self._open = 0
         self._one_ended = trio.Event()
@@ -239,11 +242,24 @@ class Cluster:
         return listening
 
     def watch(self) -> None:
-        """Starts to ask who the brokers are, for the recorder, and to end idle connections if there is an idle time."""
+        """Starts to ask who the brokers are, for the recorder, and to end idle and old connections."""
         self._context.accepting.start_soon(self.nodes.identity.keep_looking_up)
         self._context.accepting.start_soon(self.upstreams.keep_asking_for_ids)
         if self._settings.idle_seconds is not None:
             self._context.accepting.start_soon(end_idle, self._relays, self._settings.idle_seconds)
+        self._watch_age()
+
+    def _watch_age(self) -> None:
+        """Ends connections by the age in the settings, from now on, and no more by an earlier one."""
+        self._aging.cancel()
+        self._aging = trio.CancelScope()
+        seconds = self._settings.age_seconds
+        if seconds is not None and not self._context.stopping.is_set():
+            self._context.accepting.start_soon(self._end_aged, seconds, self._aging)
+
+    async def _end_aged(self, seconds: float, aging: trio.CancelScope) -> None:
+        with aging:
+            await end_aged(self._relays, seconds)
 
     def read_certificates(self, settings: ClusterSettings) -> ClusterCredentials | None:
         """Returns the certificates that new settings name; None: their TLS is unchanged. Blocks. Raises BadSetting."""
@@ -256,14 +272,19 @@ class Cluster:
         Args:
             certificates: the result of `read_certificates` for these settings.
         """
-        new = replace(self._settings, tls=settings.tls, upstream_tls=settings.upstream_tls)
+        new = replace(
+            self._settings, tls=settings.tls, upstream_tls=settings.upstream_tls, age_seconds=settings.age_seconds
+        )
         apply = partial(self._put_into_effect, new, certificates if certificates is not None else self._tls)
         undo = partial(self._put_into_effect, self._settings, self._tls)
         return [await self.nodes.change_to(settings.node_map), Change(apply, undo)]
 
     def _put_into_effect(self, settings: ClusterSettings, cluster_credentials: ClusterCredentials) -> None:
+        is_other_age = settings.age_seconds != self._settings.age_seconds
         self._settings, self._tls = settings, cluster_credentials
         self.upstreams.use(settings, cluster_credentials.upstream)
+        if is_other_age:
+            self._watch_age()
 
     def _listen(self) -> Address:
         address = self._settings.listen

@@ -34,10 +34,11 @@ the environment, the environment over the file, the file over the default.
 - **Name the file.** It may be a symbolic link, and at a start also a pipe: `--config /dev/stdin`,
   `--config <(vault read ...)`.
 - **Change settings while the proxy runs.** SIGHUP makes the proxy read file and environment again. These changes take
-  effect at once: `log`, `drain`, entries added to `nodes` and `advertised`, the keys of `tls` and `tls.upstream` (for
-  new connections), what is recorded (`capture.only`, `bodies`, `records`, `topics`, `share`, `shares`, `seed`), and how
-  long it is kept (`capture.keep`). Any other change waits for the next start, and the log says so. After an error, the
-  log says what is wrong, and no setting changes ([details](proxy.md#settings-read-again)).
+  effect at once: `log`, `drain`, `timeouts.age`, entries added to `nodes` and `advertised`, the keys of `tls` and
+  `tls.upstream` (for new connections), what is recorded (`capture.only`, `bodies`, `records`, `topics`, `share`,
+  `shares`, `seed`), and how long it is kept (`capture.keep`). Any other change waits for the next start, and the log
+  says so. After an error, the log says what is wrong, and no setting changes
+  ([details](proxy.md#settings-read-again)).
 - **Serve several clusters.** Several `[clusters.NAME]` share one process, admin page and capture. Their ports must not
   overlap: those of `listen` and `nodes`, and the whole ranges of `node_ports` and `node_count`, whether or not a node
   has the port.

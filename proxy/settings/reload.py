@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # keys that change at once
 AT_ONCE = frozenset({("log", "level"), ("log", "format"), ("drain",)})
+# keys of a cluster that change at once, below its name
+CLUSTER_AT_ONCE = frozenset({("timeouts", "age")})
 # what is recorded and how long it is kept changes at once: these keys of the capture, and all keys below them
 CAPTURE_AT_ONCE = frozenset(
     {(CAPTURE, name) for name in ("only", "bodies", "records", "topics", "share", "shares", "seed", "keep")}
@@ -74,6 +76,7 @@ def reloaded(current: LoadedSettings, new: LoadedSettings) -> ReloadOutcome:
                 nodes={**cluster.nodes, **_added(NODES, cluster.name, applied, after)},
                 advertised={**cluster.advertised, **_added(ADVERTISED, cluster.name, applied, after)},
                 **_changed_tls(cluster, new_clusters, sections),
+                **_changed_fields(cluster.name, applied, after),
             )
             for cluster in current.proxy.clusters
         ),
@@ -147,6 +150,13 @@ def _changed_tls(
     return changed
 
 
+def _changed_fields(name: str, applied: set[KeyPath], after: Mapping[KeyPath, EffectiveValue]) -> dict[str, Any]:
+    """Field -> new value, for a cluster's keys of CLUSTER_AT_ONCE that take effect at once."""
+    fields = keys_of(ClusterSettings)
+    places = {key: (CLUSTERS, name, *key) for key in CLUSTER_AT_ONCE}
+    return {fields[key].name: after[place].value for key, place in places.items() if place in applied}
+
+
 def _has_changed(before: EffectiveValue | None, after: EffectiveValue | None) -> bool:
     """True if the value has changed. A change from default to default does not count: it follows from another key."""
     entries = [entry for entry in (before, after) if entry is not None]
@@ -163,6 +173,9 @@ def _changes_at_once(
     if place[:2] in choices:
         # recording itself neither begins nor ends while the proxy runs
         return (CAPTURE, "folder") in before and (CAPTURE, "folder") in after
+    # of a cluster that the proxy has before and after
+    if place[0] == CLUSTERS and place[2:] in CLUSTER_AT_ONCE:
+        return place in before and place in after
     is_node = len(place) == 4 and place[0] == CLUSTERS and place[2] in (NODES, ADVERTISED)
     # a new node of a cluster that the proxy already has
     return place in AT_ONCE or (is_node and place not in before and (*place[:2], "listen") in before)

@@ -8,7 +8,7 @@ connection has ended; the recorder writes it into the capture.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from logging import INFO, WARNING
+from logging import DEBUG, INFO, WARNING
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -60,6 +60,8 @@ LINES: Mapping[Cause, Line] = {
     Cause.UNKNOWN_NAME: Line("no TLS with a client", "advertise"),
     Cause.LEADS_BACK: Line("connection comes from this proxy itself", "upstream"),
     Cause.IDLE: Line("connection was idle", "timeouts.idle", INFO),
+    # no trouble, and once an age for every client
+    Cause.AGED: Line("connection has reached its age", "timeouts.age", DEBUG),
     Cause.STALLED: Line("connection kept others waiting", "stalled"),
     Cause.BAD_PROXY_HEADER: Line("no header of the PROXY protocol", "proxy_protocol.accept"),
     Cause.UNTRUSTED: Line("client is no trusted load balancer", "proxy_protocol.trusted"),

@@ -5,8 +5,8 @@ This table alone decides why and when a connection ends. `relay.py` reports even
 A connection rarely ends at once: each peer closes on its own, and responses may still be on their way.
 
     OPEN        Requests and responses pass.
-    DRAINING    The proxy ends the connection: the proxy stops, or nothing has moved for long. The relay reads on to the
-                end of the request that has begun, and no further.
+    DRAINING    The proxy ends the connection: the proxy stops, or nothing has moved for long, or the connection has
+                reached its age. The relay reads on to the end of the request that has begun, and no further.
     FINISHED    The client causes the end, by its end of stream or by a request that is not passed on. The relay reads
                 no more requests, and waits until no response is owed, within a time limit. Only then does it pass on
                 the client's end of stream, because a broker that reads an end of stream drops the responses that it

@@ -163,8 +163,8 @@ class Relay:
 
     @property
     def is_quiet(self) -> bool:
-        """True if the connection is not ending, and no response is owed or being sent. A request may have begun."""
-        return self._ending.state is OPEN and self._owed.is_settled
+        """True if no response is owed or being sent, and the client has not finished. A request may have begun."""
+        return self._ending.state in (OPEN, DRAINING) and self._owed.is_settled
 
     def end_as_stalled(self) -> None:
         """Ends the connection: nothing moves on it, and other connections' frames wait for the bytes that it holds."""
@@ -176,6 +176,11 @@ class Relay:
             self._begin_draining(Cause.IDLE)
         else:
             self._on(Event.CUT, Cause.IDLE)
+
+    def end_as_aged(self) -> None:
+        """Ends the connection as `drain` does, because of its age. Does nothing in a login: call it again then."""
+        if self._ending.state is OPEN and not self._conversation.login.pending:
+            self._begin_draining(Cause.AGED)
 
     def drain(self) -> None:
         """Ends the connection at the next frame boundary, once the requests in flight are answered."""

@@ -24,7 +24,7 @@ class Connection(Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """True if the connection is not ending, and no response is owed or being sent."""
+        """True if no response is owed or being sent, and the client has not finished."""
 
     def end_as_idle(self) -> None:
         """Ends the connection, with the cause `idle`."""

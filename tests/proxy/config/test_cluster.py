@@ -97,6 +97,7 @@ def test_the_longest_frames_are_those_of_the_wire_unless_said_otherwise():
         ({"dial_seconds": 1e-9}, "timeouts.dial 1e-09 is shorter than 0.01s"),
         ({"tls_seconds": 1e-9}, "timeouts.tls 1e-09 is shorter than 0.01s"),
         ({"idle_seconds": 1e-9}, "timeouts.idle 1e-09 is shorter than 0.01s"),
+        ({"age_seconds": 1e-9}, "timeouts.age 1e-09 is shorter than 0.01s"),
         ({"half_close_seconds": 1e-9}, "timeouts.half_close 1e-09 is shorter than 0.01s"),
         ({"header_seconds": 1e-9}, "proxy_protocol.timeout 1e-09 is shorter than 0.01s"),
         ({"keepalive_seconds": 0.9}, "timeouts.keepalive 0.9 is shorter than 1s"),

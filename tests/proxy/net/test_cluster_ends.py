@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction
 from proxy.net.brokers.upstreams import Upstreams
+from proxy.net.change import commit
 from proxy.net.connection.causes import LINGER_AT_CLIENT
 from proxy.schema.addresses import Address
 from proxy.wire.framing import framed
@@ -33,6 +34,7 @@ def test_connections_that_end_within_a_message_are_closed_without_a_reset():
         Cause.TLS_HANDSHAKE,
         Cause.BROKER_LOST,
         Cause.IDLE,
+        Cause.AGED,
         Cause.UNKNOWN_NAME,
         Cause.LEADS_BACK,
         Cause.DRAINED,
@@ -93,6 +95,39 @@ async def test_an_idle_connection_is_ended_and_one_that_waits_for_an_answer_is_n
         await ended(proxy, Cause.IDLE)
         may_answer.set()
         await polling.hears(response(2, b"pong"))
+
+
+async def test_an_old_connection_ends_once_its_long_poll_is_answered(broker: Broker):
+    may_answer = trio.Event()
+
+    async def answer(key: int, version: int, correlation_id: int) -> bytes:
+        if correlation_id == 2:
+            await may_answer.wait()
+        return response(correlation_id, b"pong")
+
+    broker.answer = answer
+    async with proxying(settings(broker.address, age_seconds=0.08)) as proxy:
+        polling, old = await proxy.client(), await proxy.client()
+        await polling.say(request(HEARTBEAT, 3, 2))
+        await ping(old)
+        await old.hears_the_end()
+        old.close()
+        await ended(proxy, Cause.AGED)
+        may_answer.set()
+        await polling.hears(response(2, b"pong"))
+        await polling.hears_the_end()
+        polling.close()
+        await ended(proxy, Cause.AGED, Cause.AGED)
+
+
+async def test_an_age_that_is_set_while_connections_are_open_ends_them(broker: Broker):
+    async with proxying(settings(broker.address)) as proxy:
+        client = await proxy.client()
+        await ping(client)
+        assert commit(await proxy.cluster.changes_to(settings(broker.address, age_seconds=0.08), None))
+        await client.hears_the_end()
+        client.close()
+        await ended(proxy, Cause.AGED)
 
 
 async def test_requests_without_an_answer_reach_a_broker_that_is_slow_when_their_client_has_gone(monkeypatch):

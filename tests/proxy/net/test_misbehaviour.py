@@ -156,6 +156,14 @@ async def says_nothing(scene: Scene) -> None:
     await says(scene)
 
 
+async def stays(scene: Scene) -> None:
+    client = await scene.client()
+    await client.say(PING)
+    await client.hears(PONG)
+    await client.hears_the_end()
+    client.close()
+
+
 async def answer_never_ends(scene: Scene) -> None:
     """The response keeps the space that others wait for."""
     large = [{"key": "k", "error_message": "x" * 30_000, "node_id": 1, "host": HOST, "port": 1}] * 12
@@ -219,6 +227,7 @@ MISDEEDS: dict[Cause, tuple[Misdeed, dict[str, Any]]] = {
     Cause.CLIENT_LOST: (loses("client"), {}),
     Cause.BROKER_LOST: (loses("broker"), {}),
     Cause.IDLE: (says_nothing, {"idle_seconds": 0.08}),
+    Cause.AGED: (stays, {"age_seconds": 0.08}),
     Cause.STALLED: (answer_never_ends, {"held_in_all": 500_000, "stalled_seconds": 1}),
     Cause.TOO_MANY_CONNECTIONS: (one_too_many, {"connection_limit": 1}),
     Cause.BAD_PROXY_HEADER: (length_is_bad, {"accept_proxy": True}),
@@ -267,7 +276,8 @@ def assert_is_said(cause: Cause, caplog: pytest.LogCaptureFixture) -> None:
     events = (
         {elsewhere} if line is None else {line.event, *(kind.value for kind in Unexpected), "request has a bad length"}
     )
-    said = [record for record in caplog.records if record.levelno > logging.DEBUG and record.message in events]
+    level = logging.INFO if line is None else line.level
+    said = [record for record in caplog.records if record.levelno >= level and record.message in events]
     assert len(said) == (cause not in BY_PEERS)
     for record in said:
         assert keys_of(record)["client"]

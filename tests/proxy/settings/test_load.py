@@ -61,7 +61,7 @@ mapping = "ports"
 advertise_ports = 31100
 advertised.7 = "proxy-7.example.org:443"
 limits = { request = "1MiB", response = "2MiB", hold = "3MiB", connections = 50, connections_per_address = 5 }
-timeouts = { dial = "1s", half_close = "2s", tls = "3s", idle = "4s", keepalive = "5s", forget_node = "7s" }
+timeouts = { dial = "1s", half_close = "2s", tls = "3s", idle = "4s", age = "4m", keepalive = "5s", forget_node = "7s" }
 proxy_protocol = { accept = true, timeout = "6s", send = "v2", trusted = ["10.0.0.0/8"], others = "plain" }
 [capture]
 folder = "capture"
@@ -174,6 +174,7 @@ def test_a_file_says_everything(tmp_path):
                 3,
                 hide_unknown=True,
                 idle_seconds=4,
+                age_seconds=240,
                 keepalive_seconds=5,
                 forget_node_seconds=7,
                 connection_limit=50,

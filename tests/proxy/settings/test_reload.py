@@ -41,6 +41,22 @@ def test_a_reload_changes_log_and_drain_at_once(settings):
     assert {one.place: one.value for one in found.effective} == {one.place: one.value for one in new.effective}
 
 
+def test_a_reload_sets_changes_and_lifts_the_age_of_connections(settings):
+    now = settings(BASIC)
+    for limit in ('timeouts.age = "9m"\n', 'timeouts.age = "1h"\n', ""):
+        new = settings(BASIC.replace("node_count", f"{limit}node_count"))
+        now, waiting = reloaded(now, new)
+        assert (now.proxy, waiting) == (new.proxy, ())
+        assert {one.place: one.value for one in now.effective} == {one.place: one.value for one in new.effective}
+
+
+def test_the_age_of_a_cluster_that_is_new_waits_with_it(settings):
+    west = '[clusters.west]\nupstream = "a:1"\nlisten = "127.0.0.2:1"\ntimeouts.age = "9m"\n'
+    found, waiting = reloaded(settings(BASIC), settings(BASIC + west))
+    assert len(found.proxy.clusters) == 1
+    assert ("clusters", "west", "timeouts", "age") in waiting
+
+
 def test_a_reload_takes_a_new_node(settings):
     new = settings(BASIC + '51 = "127.0.0.1:9051"\n')
     found, waiting = reloaded(settings(BASIC), new)

@@ -23,7 +23,7 @@ WAYS: dict[State, list[tuple[Event, Cause]]] = {
     ENDED: [(Event.CUT, Cause.STALLED)],
 }
 CAUSES: dict[Event, list[Cause | None]] = {
-    Event.DRAIN: [Cause.DRAINED, Cause.IDLE],
+    Event.DRAIN: [Cause.DRAINED, Cause.IDLE, Cause.AGED],
     Event.FINISH: [Cause.CLIENT_CLOSED],
     Event.REFUSE: [Cause.BAD_LENGTH, Cause.UNSUPPORTED_VERSION],
     Event.SETTLE: [None],

@@ -10,7 +10,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.conversation import Cause, Direction
 from proxy.net.connection.relay import Relay
+from proxy.wire.keys import SASL_HANDSHAKE
 from tests.proxy.net.frames import (
+    answer,
+    ask,
     divert,
     ping,
     pong,
@@ -40,21 +43,33 @@ def hold_answers(talk: Relaying) -> trio.Event:
     return leave
 
 
+async def exchange(talk: Relaying, number: int) -> None:
+    """A request and its response; after it no login can be under way."""
+    await talk.client.say(ping(number))
+    await talk.broker.hears(ping(number))
+    await talk.broker.say(pong(number))
+    await talk.client.hears(pong(number))
+
+
 async def test_an_idle_connection_drains_at_once():
     async with relaying() as talk:
-        await talk.client.say(ping(1))
-        await talk.broker.hear_frame()
-        await talk.broker.say(pong(1))
-        await talk.client.hears(pong(1))
+        await exchange(talk, 1)
         await wait_all_tasks_blocked()
         assert talk.relay.may_end_now
         talk.relay.drain()
         await talk.ends_with(Cause.DRAINED)
 
 
-@pytest.mark.parametrize(("leave", "cause"), [(Relay.drain, Cause.DRAINED), (Relay.end_as_idle, Cause.IDLE)])
+LEAVES = pytest.mark.parametrize(
+    ("leave", "cause"),
+    [(Relay.drain, Cause.DRAINED), (Relay.end_as_idle, Cause.IDLE), (Relay.end_as_aged, Cause.AGED)],
+)
+
+
+@LEAVES
 async def test_a_request_that_comes_at_that_moment_is_answered_or_not_taken(leave: Any, cause: Cause, monkeypatch):
     async with relaying() as talk:
+        await exchange(talk, 7)
         await wait_all_tasks_blocked(0.01)
         receive = talk.to_client._socket.recv
 
@@ -71,18 +86,48 @@ async def test_a_request_that_comes_at_that_moment_is_answered_or_not_taken(leav
         await talk.ends_with(cause)
 
 
-async def test_draining_lets_answers_come_and_reads_no_more_requests():
+@pytest.mark.parametrize(("leave", "cause"), [(Relay.drain, Cause.DRAINED), (Relay.end_as_aged, Cause.AGED)])
+async def test_draining_lets_answers_come_and_reads_no_more_requests(leave: Any, cause: Cause):
     async with relaying() as talk:
         await talk.client.say(ping(1))
         await talk.broker.hears(ping(1))
         await wait_all_tasks_blocked()
-        talk.relay.drain()
+        leave(talk.relay)
         await wait_all_tasks_blocked()
         await talk.client.say(ping(2))
         await talk.broker.say(pong(1))
         await talk.client.hears(pong(1))
-        await talk.ends_with(Cause.DRAINED)
+        await talk.ends_with(cause)
         await talk.broker.hears_the_end()
+
+
+async def test_an_old_connection_ends_after_its_login():
+    async with relaying() as talk:
+        login = ask(SASL_HANDSHAKE, 1, 1)
+        await talk.client.say(login)
+        await talk.broker.hears(login)
+        await wait_all_tasks_blocked()
+        talk.relay.end_as_aged()
+        await wait_all_tasks_blocked()
+        await talk.broker.say(answer(SASL_HANDSHAKE, 1, correlation_id=1))
+        await talk.client.hears(answer(SASL_HANDSHAKE, 1, correlation_id=1))
+        await exchange(talk, 2)
+        assert not talk.finished.is_set()
+        talk.relay.end_as_aged()
+        await talk.ends_with(Cause.AGED)
+
+
+async def test_an_old_connection_whose_request_never_ends_is_still_ended_as_idle():
+    async with relaying() as talk:
+        await exchange(talk, 1)
+        await talk.client.say(ping(2)[:20])
+        await talk.broker.hears(ping(2)[:20])
+        await wait_all_tasks_blocked()
+        talk.relay.end_as_aged()
+        await wait_all_tasks_blocked()
+        assert talk.relay.is_quiet
+        talk.relay.end_as_idle()
+        await talk.ends_with(Cause.IDLE)
 
 
 async def test_draining_reads_on_to_the_end_of_a_frame():
