@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # command -> the module that has it in its COMMANDS, and its line in `--help`
 LAZY_COMMANDS = {
     "analyze": ("recorder.commands", "Answer questions about a capture: latency and errors by API."),
+    "check": ("proxy.checking", "Examine the brokers as a proxy would meet them: DNS, TCP, TLS, login, nodes."),
     "compact": ("recorder.commands", "Turn what a proxy has logged into Parquet files."),
     "config": ("proxy.settings.commands", "Check, show and explain settings, without running a proxy."),
     "demo": (

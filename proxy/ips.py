@@ -27,6 +27,15 @@ def ip_of(host: str) -> Ip:
     return getattr(address, "ipv4_mapped", None) or address
 
 
+def is_ip(host: str) -> bool:
+    """False for a name."""
+    try:
+        ip_of(host)
+    except ValueError:
+        return False
+    return True
+
+
 def is_of_this_machine(address: Ip, local: Ip | None = None) -> bool:
     """True for an address of this machine. `local`: this end of a connection whose other end is `address`."""
     return address.is_loopback or address == local or (not _binds_anything() and _can_be_bound(address))

@@ -6,6 +6,7 @@ sockets/         streams of chunks, and waiting for them; TLS, the PROXY protoco
 limits/          limits on connections, held bytes, idle time, and on what the recorder takes
 state/           the file that keeps nodes and ports over restarts
 workers/         a proxy of several processes
+doctor/          examines a cluster's brokers step by step, without a proxy
 
 server.py        the whole proxy: clusters, admin page, drain
 cluster.py       one cluster: listeners and their connections

@@ -1,4 +1,4 @@
-"""The commands of `kafka-wiretap config` (check, show, reference), which run no proxy."""
+"""The commands of `kafka-wiretap config` (check, show, explain, reference), which run no proxy and dial nobody."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from proxy.command_line import folded, width
+from proxy.command_line import folded, text, width
 from proxy.schema.errors import BadSetting
 from proxy.settings.load import load, read
 from proxy.settings.sources import CONFIG_VARIABLE
@@ -18,9 +18,9 @@ FILE = click.argument("file", required=False, type=click.Path(path_type=Path), e
 
 @click.group(short_help="Check, show and explain settings, without running a proxy.")
 def config() -> None:
-    """Check settings in a file and the environment, and show which are in effect.
+    """Check settings in a file and the environment, show which are in effect, and explain them.
 
-    docs/settings.md lists all of them.
+    docs/settings.md lists all of them. `kafka-wiretap check` examines the brokers that they name.
     """
 
 
@@ -64,6 +64,26 @@ def show(file: Path | None, toml: bool) -> None:
     wide = None if toml else width()
     for line in as_file(effective) if toml else listing(effective):
         for part in folded(line, wide):
+            echo(part)
+
+
+@config.command(
+    short_help="Explain a setting: what it does, its values, default, flag and variable.",
+    # a flag is a key here
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("key", type=text)
+def explain(key: str) -> None:
+    """Explain KEY: a setting (timeouts.idle), with or without its section, a flag, or an environment variable."""
+    from proxy.settings.explain import UnknownKey, explain
+
+    try:
+        lines = explain(key)
+    except UnknownKey as error:
+        echo(str(error), err=True)
+        raise click.exceptions.Exit(EXIT_WRONG) from error
+    for line in lines:
+        for part in folded(line, width()):
             echo(part)
 
 

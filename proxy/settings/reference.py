@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from typing import NamedTuple
 
 from proxy.config import ClusterSettings, LogSettings, ProxySettings
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CAPTURE, CLUSTERS, FLAGS, MAIN, flag_of
-from proxy.schema.keys import Key, KeyedField, keys_of
+from proxy.schema.keys import KeyedField, keys_of
 from proxy.schema.toml import dotted, toml
 from proxy.settings.sources import variable_of
 
@@ -22,7 +24,10 @@ the environment, the environment over the file, the file over the default.
 
 - **Check a file.** `kafka-wiretap config check FILE` prints a line for each error, or else warnings and notes. It exits
   with 0, or with 2 after an error. `kafka-wiretap config show FILE` prints the settings in effect and their sources;
-  `--toml` prints a settings file. Both commands read the environment, too.
+  `--toml` prints a settings file. Both commands read the environment, too. `kafka-wiretap check --config FILE` examines
+  the brokers as a proxy with these settings would meet them ([details](proxy.md#check-the-way-to-the-brokers)).
+- **Explain a key.** `kafka-wiretap config explain timeouts.idle` prints what is said of it here. Flags and variables
+  will do, too.
 - **Use the environment.** A key's variable begins with `KAFKA_WIRETAP_`. The names of its tables and the key follow in
   capitals, joined by two underscores (a hyphen becomes `_`):
   `KAFKA_WIRETAP_CLUSTERS__MAIN__UPSTREAM=broker-1:9092,broker-2:9092`. `KAFKA_WIRETAP_CONFIG` is the file's path.
@@ -61,51 +66,81 @@ INTRODUCTIONS = {
 COLUMNS = "| key | value | default | what it does | flag |\n|---|---|---|---|---|"
 
 
+class DescribedKey(NamedTuple):
+    """A key of the settings. `heading`: of its section; `section`: the section's path, with MAIN for any cluster."""
+
+    heading: str
+    section: KeyPath
+    field: KeyedField
+
+    @property
+    def short(self) -> str:
+        """The key below its section. An entry of a table by number is `nodes.N`."""
+        return dotted(self._below)
+
+    @property
+    def path(self) -> KeyPath:
+        """The whole path."""
+        return (*self.section, *self._below)
+
+    @property
+    def default(self) -> str:
+        """The value without the key, as Markdown."""
+        if self.field.is_required:
+            return "required"
+        if self.field.key.unset:
+            return self.field.key.unset
+        return f"`{toml(self.field.key.kind.written(self.field.default))}`"
+
+    @property
+    def flag(self) -> str:
+        """The flag that sets the key; "" if there is none."""
+        place = (*self.section, *self.field.key.place)
+        named = (name for name, path in FLAGS.items() if tuple(part or MAIN for part in path) == place)
+        return next((flag_of(name) for name in named), "")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets the key."""
+        return variable_of(self.path)
+
+    @property
+    def _below(self) -> KeyPath:
+        key = self.field.key
+        if key.name_kind is None:
+            return key.place
+        return key.entry_at("N" if key.entry[0].isdigit() else key.entry[0])
+
+
+def described_keys() -> Iterator[DescribedKey]:
+    """All keys, section by section."""
+    from recorder.capture.session import CaptureSettings
+
+    for heading, section, settings in (*SECTIONS, (f"[{CAPTURE}]", (CAPTURE,), CaptureSettings)):
+        for field in keys_of(settings).values():
+            yield DescribedKey(heading, section, field)
+
+
 def reference() -> str:
     """The text of docs/settings.md."""
     return "\n".join(_lines()) + "\n"
 
 
 def _lines() -> Iterator[str]:
-    from recorder.capture.session import CaptureSettings
-
     yield HEAD
-    for heading, place, settings in (*SECTIONS, ("[capture]", (CAPTURE,), CaptureSettings)):
+    for heading, keys in groupby(described_keys(), key=lambda key: key.heading):
         yield f"## {heading}"
         if heading in INTRODUCTIONS:
             yield INTRODUCTIONS[heading]
         yield COLUMNS
-        for field in keys_of(settings).values():
-            yield _row(field, place)
+        yield from map(_row, keys)
         yield ""
     yield f"The keys' variables: `{variable_of(('drain',))}`, `{variable_of(('log', 'level'))}`,"
     yield f"`{variable_of((CLUSTERS, MAIN, 'limits', 'hold'))}`, `{variable_of((CAPTURE, 'when_full'))}`, and so on."
 
 
-def _row(field: KeyedField, place: KeyPath) -> str:
-    key = field.key
-    name = _name(key)
-    flag = _flag((*place, *key.place))
+def _row(described: DescribedKey) -> str:
+    key = described.field.key
+    flag = f"`{described.flag}`" if described.flag else ""
     text = f"{key.text} For example `{toml(key.example)}`."
-    return f"| `{name}` | {key.kind.name} | {_default(field)} | {text} | {flag} |"
-
-
-def _name(key: Key) -> str:
-    """A key below its section. An entry of a table by number is `nodes.N`."""
-    if key.name_kind is None:
-        return dotted(key.place)
-    return dotted(key.entry_at("N" if key.entry[0].isdigit() else key.entry[0]))
-
-
-def _default(field: KeyedField) -> str:
-    if field.is_required:
-        return "required"
-    if field.key.unset:
-        return field.key.unset
-    return f"`{toml(field.key.kind.written(field.default))}`"
-
-
-def _flag(place: KeyPath) -> str:
-    """The flag that sets a key; "" if there is none. In FLAGS, None stands for the cluster's name."""
-    named = (name for name, path in FLAGS.items() if tuple(part or MAIN for part in path) == place)
-    return next((f"`{flag_of(name)}`" for name in named), "")
+    return f"| `{described.short}` | {key.kind.name} | {described.default} | {text} | {flag} |"

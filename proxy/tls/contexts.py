@@ -29,6 +29,8 @@ KEY_PASSWORD = "key_password"
 # part of the head of an encrypted PEM key: of the label (RFC 7468), or of a line below it (older formats)
 _ENCRYPTED = b"ENCRYPTED"
 _VERSIONS = {Version.TLS_1_2: ssl.TLSVersion.TLSv1_2, Version.TLS_1_3: ssl.TLSVersion.TLSv1_3}
+# X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which Python's ssl does not name
+_NO_CHECK_TIME = 0x200000
 # inode, time and size of each file; None for a file that is missing or can't be examined
 _Signature = tuple[tuple[int, int, int] | None, ...]
 _Side = TypeVar("_Side", ListenerTls, UpstreamTls)
@@ -186,6 +188,17 @@ def upstream_context(settings: UpstreamTls) -> ssl.SSLContext:
     if settings.certificate is not None:
         _load_chain(context, settings.certificate, settings.key, settings.key_password)
     return context
+
+
+def look_only(settings: UpstreamTls) -> Credentials:
+    """Credentials that accept a broker's certificate of any host and time: to look at it, never to send anything.
+
+    Its CA is checked, since OpenSSL tells the fields of no other certificate. Blocks. Raises BadCertificate.
+    """
+    context = upstream_context(settings)
+    context.check_hostname = False
+    context.verify_flags |= _NO_CHECK_TIME
+    return Credentials(lambda: context)
 
 
 def _context(protocol: int, minimum: Version) -> ssl.SSLContext:

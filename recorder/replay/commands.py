@@ -53,6 +53,15 @@ class ReplayGroup(click.Group):
             args = ["play", *args]
         return super().resolve_command(ctx, args)
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """What stands behind `replay`: that of `play`, whose name nobody needs to type."""
+        return self.commands["play"].collect_usage_pieces(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options of `play`, then the commands."""
+        click.Command.format_options(self.commands["play"], ctx, formatter)
+        self.format_commands(ctx, formatter)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}:
             args = ["play", *args]
@@ -116,7 +125,7 @@ def replay() -> None:
     """Play a capture against another cluster, in its time, and compare the answers.
 
     \b
-    kafka-wiretap replay FOLDER --to HOST:PORT[,...]      plays (see `replay play --help` for its options)
+    kafka-wiretap replay FOLDER --to HOST:PORT[,...]      plays
     kafka-wiretap replay show REPORT.json N               shows the N-th mismatch of a report
     """
 

@@ -19,11 +19,12 @@ def test_help_lists_all_commands_without_the_recorder():
 
 
 def test_the_commands_that_are_imported_later_are_those_that_help_lists():
+    from proxy import checking
     from proxy.settings import commands as settings
     from proxy.tools import commands as tools
     from recorder import commands as recorder
 
-    found = {**recorder.COMMANDS, **settings.COMMANDS, **tools.COMMANDS}
+    found = {**recorder.COMMANDS, **checking.COMMANDS, **settings.COMMANDS, **tools.COMMANDS}
     assert set(found) == set(cli.LAZY_COMMANDS)
     context = cli.main.make_context("kafka-wiretap", ["--help"], resilient_parsing=True)
     for name in cli.LAZY_COMMANDS:

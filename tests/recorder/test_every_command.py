@@ -39,9 +39,11 @@ GIVEN = [
 # the arguments that each command needs besides the tested option
 NEEDED: dict[str, list[str]] = {
     "analyze": ["CAPTURE"],
+    "check": ["--upstream", "a:1"],
     "compact": ["CAPTURE"],
     "compare": ["CAPTURE", "CAPTURE"],
     "config check": ["FILE"],
+    "config explain": ["drain"],
     "config reference": [],
     "config show": ["FILE"],
     "demo": [],
@@ -107,6 +109,7 @@ def needed(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("proxy.net.run", lambda *_: 0)
     monkeypatch.setattr("proxy.net.workers.run_workers", lambda *_: 0)
+    monkeypatch.setattr("proxy.net.doctor.examine", lambda *_, **__: None)
     monkeypatch.setattr("proxy.wiring.recorder", lambda *_: (None, None))
     monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
     monkeypatch.setattr("recorder.analysis.running.ask", lambda *_: None)

@@ -18,7 +18,7 @@ receives the query, recognises its bytes, and answers with a response that no br
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -50,6 +50,8 @@ LOOP_ERROR = 42
 CORRELATION_IDS = 1 << 31
 
 Dial = Callable[[], Awaitable[Stream]]
+# api key -> the versions that a broker offers
+OfferedVersions = Mapping[int, range]
 
 
 class NotAnswered(PeerLost):
@@ -152,7 +154,26 @@ async def _query(stream: Stream, dial_again: Dial, loop_probe: LoopProbe) -> Dis
 
 
 async def _fetch_nodes(stream: Stream, question: _Question, loop_probe: LoopProbe) -> DiscoveredNodes:
-    return _nodes_in(question, await _exchange(stream, loop_probe.request(*question)), stream.peer)
+    return _nodes_in(question, await exchange(stream, loop_probe.request(*question)), stream.peer)
+
+
+async def ask_for_versions(stream: Stream, loop_probe: LoopProbe) -> OfferedVersions:
+    """Asks a broker for the versions that it offers.
+
+    Raises:
+        LeadsBackIndirectly: the proxy's own listener answered.
+        PeerLost, WireError: the broker did not answer, or its answer can't be understood.
+    """
+    response = await exchange(stream, loop_probe.frame)
+    if response == loop_probe.loop_answer[LENGTH.size :]:
+        raise LeadsBackIndirectly(f"{stream.peer} leads back to this proxy by way of others")
+    offered = _api_versions(response, 0)
+    if offered["error_code"] == UNSUPPORTED_VERSION and (version := _first_offered(offered)) is not None:
+        response = await exchange(stream, loop_probe.request(API_VERSIONS, version, SOFTWARE))
+        offered = _api_versions(response, version)
+    if code := offered["error_code"]:
+        raise NotAnswered(f"{stream.peer} answers ApiVersions with the error {kafka_error(code).name}")
+    return {row["api_key"]: range(row["min_version"], row["max_version"] + 1) for row in offered["api_keys"]}
 
 
 async def _question(stream: Stream, loop_probe: LoopProbe) -> _Question | None:
@@ -161,23 +182,17 @@ async def _question(stream: Stream, loop_probe: LoopProbe) -> _Question | None:
     Raises LeadsBackIndirectly; NamesNoNodes; NotKafka.
     """
     try:
-        response = await _exchange(stream, loop_probe.frame)
-        if response == loop_probe.loop_answer[LENGTH.size :]:
-            raise LeadsBackIndirectly(f"{stream.peer} leads back to this proxy by way of others")
-        offered = _api_versions(response, 0)
-        if offered["error_code"] == UNSUPPORTED_VERSION and (version := _first_offered(offered)) is not None:
-            response = await _exchange(stream, loop_probe.request(API_VERSIONS, version, SOFTWARE))
-            offered = _api_versions(response, version)
+        offered = await ask_for_versions(stream, loop_probe)
     except (NotKafka, LeadsBackIndirectly):
         raise
     except (PeerLost, WireError):
         return None
-    newest = {row["api_key"]: int(row["max_version"]) for row in offered["api_keys"]}
-    return None if offered["error_code"] else _question_for(newest, stream.peer)
+    return _question_for(offered, stream.peer)
 
 
-def _question_for(newest: dict[int, int], peer: str) -> _Question:
-    """Returns the question for a node with these APIs, each with its newest version. Raises NamesNoNodes."""
+def _question_for(offered: OfferedVersions, peer: str) -> _Question:
+    """Returns the question for a node with these versions. Raises NamesNoNodes."""
+    newest = {key: versions[-1] for key, versions in offered.items() if versions}
     if METADATA in newest or VOTE not in newest:
         return _metadata(min(apis.versions(METADATA)[-1], newest.get(METADATA, 0)))
     version = min(apis.versions(DESCRIBE_CLUSTER)[-1], newest.get(DESCRIBE_CLUSTER, 0))
@@ -221,8 +236,21 @@ def _nodes_in(question: _Question, response: bytes, peer: str) -> DiscoveredNode
     return DiscoveredNodes(nodes, addresses.cluster_id_in(key, version, response))
 
 
-async def _exchange(stream: Stream, frame: bytes) -> bytes:
-    """Sends a request (`frame`, with its length). Returns the response without its length."""
+async def exchange(stream: Stream, frame: bytes) -> bytes:
+    """Sends a request (`frame`, with its length). Returns the response without its length.
+
+    Raises:
+        ClosedByBroker: the connection ended first.
+        NotKafka: what came is no response to this request.
+    """
+    response = await frame_after(stream, frame)
+    if response[: RESPONSE_HEAD.size - LENGTH.size] != frame[REQUEST_CORRELATION_ID]:
+        raise NotKafka(f"{stream.peer} answered another request than the proxy's")
+    return response
+
+
+async def frame_after(stream: Stream, frame: bytes) -> bytes:
+    """As `exchange`, for a frame that may have no head: a login's token."""
     received = b""
     try:
         await stream.send([frame])
@@ -235,8 +263,6 @@ async def _exchange(stream: Stream, frame: bytes) -> bytes:
         raise
     except PeerLost as error:
         raise ClosedByBroker(error) from error
-    if received[LENGTH.size : RESPONSE_HEAD.size] != frame[REQUEST_CORRELATION_ID]:
-        raise NotKafka(f"{stream.peer} answered another request than the proxy's")
     return received[LENGTH.size :]
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 
 import trio
 
-from proxy.ips import ip_of, of_this_machine
+from proxy.ips import ip_of, is_ip, of_this_machine
 from proxy.mapping.nodes import WILDCARDS
 from proxy.observer import Observer
 from proxy.schema.addresses import Address
@@ -141,10 +141,7 @@ def _one_spelling(host: str) -> str:
 
 
 def _is_name(host: str) -> bool:
-    try:
-        return host not in WILDCARDS and not ip_of(host)
-    except ValueError:
-        return True
+    return host not in WILDCARDS and not is_ip(host)
 
 
 async def _resolved(name: Address) -> list[Address]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import socket
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from logging import DEBUG, ERROR, INFO, WARNING
@@ -407,20 +408,42 @@ class Upstreams:
         """Returns a connection to the broker at this address. `tls_name`: the name in its certificate; "": its host."""
         if self._leads_back(address):
             raise LeadsBack(address)
-        settings = self._settings
         try:
-            plain = await dial(
-                address,
-                settings.dial_seconds,
-                preamble=encode_header(settings.send_proxy, endpoints),
-                keepalive=settings.keepalive_seconds,
-                is_own=self._leads_to_proxy,
+            return await connection(
+                address, self._settings, self._credentials, endpoints, tls_name=tls_name, is_own=self._leads_to_proxy
             )
         except LeadsBack:
             self._direct_loops.add(address)
             raise
-        name = settings.upstream_tls and settings.upstream_tls.server_name
-        return await towards_broker(plain, self._credentials, name or tls_name or address.host, settings.tls_seconds)
+
+
+async def connection(
+    address: Address,
+    settings: ClusterSettings,
+    credentials: LiveCredentials | None,
+    endpoints: ClientEndpoints | None = None,
+    *,
+    tls_name: str = "",
+    is_own: Callable[[socket.socket], bool] = lambda sock: False,
+) -> Stream:
+    """Dials a broker as the settings say: the PROXY header, then TLS.
+
+    Args:
+        endpoints: the client's, for the PROXY header; None: the header names no client.
+        tls_name: the name in the broker's certificate, unless the settings have one; "": the address's host.
+        is_own: see `dial`.
+
+    Raises PeerLost, of which NoHandshake and LeadsBack are kinds.
+    """
+    plain = await dial(
+        address,
+        settings.dial_seconds,
+        preamble=encode_header(settings.send_proxy, endpoints),
+        keepalive=settings.keepalive_seconds,
+        is_own=is_own,
+    )
+    name = settings.upstream_tls and settings.upstream_tls.server_name
+    return await towards_broker(plain, credentials, name or tls_name or address.host, settings.tls_seconds)
 
 
 def _keys(number: int, node_id: int | None, endpoints: ClientEndpoints | None) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from logging import WARNING
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import trio
 
@@ -167,6 +167,16 @@ class TlsStream(Stream):
         self._broken: PeerLost | None = None
         # something is being sent, or a send was cancelled in the middle of a record
         self._mid_record = False
+
+    @property
+    def peer_certificate(self) -> Mapping[str, Any]:
+        """The peer's certificate after the handshake, as `ssl.SSLObject.getpeercert` gives it. {}: unchecked."""
+        return self._tls.getpeercert() or {}
+
+    @property
+    def tls_version(self) -> str:
+        """The version of TLS that the handshake has agreed on: "TLSv1.3"."""
+        return self._tls.version() or ""
 
     def _new_tls_object(self) -> ssl.SSLObject:
         return self._credentials.context.wrap_bio(

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from proxy import cli
 from proxy.wire.keys import FETCH
-from recorder.replay.commands import replay
+from recorder.replay.commands import play, replay
 from tests.recorder.replay.captures import request, write
 
 WRONG = {
@@ -72,3 +73,11 @@ def test_a_strange_file_refuses_as_all_refusals_do(tmp_path: Path) -> None:
     (folder / "events" / "date=2026-11-22").symlink_to(tmp_path)
     found = CliRunner().invoke(replay, [str(folder), "--to", "127.0.0.1:1"])
     assert (found.exit_code, "is a symbolic link" in found.output) == (2, True)
+
+
+@pytest.mark.parametrize("command", [["replay"], ["replay", "play"]])
+def test_the_help_shows_every_option_of_playing(command: list[str]) -> None:
+    shown = CliRunner().invoke(cli.main, [*command, "--help"]).stdout
+    options = [option for param in play.params for option in param.opts if option.startswith("--")]
+    assert len(options) > 20
+    assert [option for option in options if f"  {option}" not in shown] == []
