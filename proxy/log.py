@@ -10,6 +10,7 @@ import logging
 import sys
 import time
 from collections.abc import Mapping
+from enum import Enum
 from types import MappingProxyType
 
 from proxy.terminal import harmless, harmless_json, harmless_lines
@@ -20,10 +21,25 @@ logger = logging.getLogger("kafka-wiretap")
 def log(level: int, event: str, *, trace: bool = False, **keys: object) -> None:
     """Logs one event. `trace`: with the stack trace of the current exception.
 
-    In text, values are printed with `str`, and quoted as in JSON unless they are one plain word.
+    A key whose value is None is left out: there is nothing to say. In text, values are printed as people write them
+    (`said`), and quoted as in JSON unless they are one plain word.
     """
     if logger.isEnabledFor(level):
-        logger.log(level, event, extra={"keys": keys}, exc_info=trace)
+        known = {name: value for name, value in keys.items() if value is not None}
+        logger.log(level, event, extra={"keys": known}, exc_info=trace)
+
+
+def said(value: object) -> str:
+    """A value in words: nothing of it is Python's notation."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum):
+        return said(value.value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{said(name)} {said(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple | set | frozenset) and not hasattr(value, "_fields"):
+        return ", ".join(map(said, value))
+    return str(value)
 
 
 class _Events(logging.Formatter):
@@ -89,11 +105,11 @@ def _at(record: logging.LogRecord) -> str:
 
 
 def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, bool | int | float) else str(value)
+    return value if type(value) in (bool, int, float) else said(value)
 
 
 def _quoted(value: object) -> str:
     """Quotes a value unless it is one plain word, so that an event stays one line, even with a peer's text."""
-    text = str(value)
+    text = said(value)
     is_plain = text and text == harmless(text) and not any(character in text for character in ' "=')
     return text if is_plain else harmless_json(json.dumps(text, ensure_ascii=False))

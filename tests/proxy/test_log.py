@@ -4,8 +4,13 @@ import re
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from proxy.log import KeyFormatter, log, log_to_stderr
+from proxy.conversation import Cause
+from proxy.log import FORMATTERS, KeyFormatter, log, log_to_stderr
+from proxy.net.connection.ending import State
+from proxy.net.stopping import Urgency
 
 
 def written(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -30,6 +35,30 @@ def test_keys_of_every_event_come_first(written_as, shown, capsys):
     assert shown in written(capsys)[0]
 
 
+NESTED = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(Cause) | st.sampled_from(State) | st.just("a b"),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.just("key"), inner),
+)
+
+
+@pytest.mark.parametrize("written_as", FORMATTERS)
+@given(value=NESTED)
+def test_no_value_is_written_in_pythons_notation(written_as, value):
+    record = logging.LogRecord("x", logging.INFO, "", 0, "event", (), None)
+    vars(record)["keys"] = {"key": value}
+    line = FORMATTERS[written_as]().format(record)
+    assert not re.search(r"None|True|False|[(){}\[\]']|Cause|State|auto", line.removeprefix("{").removesuffix("}"))
+
+
+@pytest.mark.parametrize("written_as", FORMATTERS)
+def test_a_key_without_a_value_is_left_out(written_as, capsys):
+    log_to_stderr("info", written_as)
+    log(logging.INFO, "node found", node=2, listener=None)
+    (line,) = written(capsys)
+    assert "listener" not in line
+    assert "node" in line
+
+
 def test_an_event_without_keys_ends_with_its_name(capsys):
     log_to_stderr("info")
     log(logging.INFO, "stopped")
@@ -47,7 +76,11 @@ def test_an_event_without_keys_ends_with_its_name(capsys):
         ("line\nbreak", '"line\\nbreak"'),
         ("\x1b[31mred", '"\\u001b[31mred"'),
         ("brök er", '"brök er"'),
-        (None, "None"),
+        (True, "true"),
+        (("a", "b"), '"a, b"'),
+        ({"a": (1, False)}, '"a 1, false"'),
+        (Cause.IDLE, "idle"),
+        (Urgency.NONE, "0"),
         ("\x7f", '"\\u007f"'),
         ("a\u202eb\u3164", '"a\\u202eb\\u3164"'),
         ("C:\\temp", "C:\\temp"),
