@@ -117,6 +117,33 @@ def test_partitions_move_and_proxies_start_again_where_brokers_advertise_them(
             work.wait_for_more()
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_proxies_roll_in_broker_by_broker_and_out_again_where_each_takes_its_brokers_address(
+    kafka_three: KafkaCluster, tmp_path: Path
+) -> None:
+    """As docs/kubernetes.md has it. A tap in a proxy's place stands for the broker that listens there itself."""
+    told = {node: str(kafka_three.nodes[node].tapped) for node in NODES}
+    bound = {node: str(kafka_three.nodes[node].behind_tapped) for node in NODES}
+    advertise = f"{TAPPED_HOST.format('{node_id}')}:{kafka_three.nodes[1].tapped.port}"
+    proxies = Sidecars(tmp_path, told, bound, advertise)
+    with ExitStack() as stack:
+        uncovered = {node: stack.enter_context(ExitStack()) for node in NODES}
+        for node in NODES:
+            uncovered[node].enter_context(Tap({told[node]: bound[node]}, tmp_path / f"{node} before"))
+        stack.callback(proxies.stop)
+        work = stack.enter_context(steady(kafka_three, ",".join(told.values()), tmp_path))
+        for node in reversed(NODES):
+            uncovered[node].close()
+            proxies.start(node)
+            work.wait_for_more()
+            assert told_by(told[node]) == told
+        for node in NODES:
+            proxies.leave(node)
+            uncovered[node].enter_context(Tap({told[node]: bound[node]}, tmp_path / f"{node} after"))
+            work.wait_for_more()
+
+
 def told_by(address: str) -> dict[int, str]:
     """Returns node id -> address, as the proxy there names it."""
     host, _, port = address.partition(":")
@@ -153,8 +180,11 @@ class Sidecars:
             self._proxies[node].kill()
             self._proxies[node].wait()
         else:
-            assert self._stop(node) == 0, self._log(node)[-3000:]
+            self.leave(node)
         self.start(node)
+
+    def leave(self, node: int) -> None:
+        assert self._stop(node) == 0, self._log(node)[-3000:]
 
     def stop(self) -> None:
         codes = {node: self._stop(node) for node in self._proxies}

@@ -12,7 +12,7 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "Dockerfile", ".dockerignore")
 BUILT_WITH = ("pyproject.toml", "MANIFEST.in")
-FOLDERS = ("docs", "examples", "dashboards", "scripts", "proxy", "recorder", "tests", "bench", "fuzz")
+FOLDERS = ("docs", "examples", "dashboards", "deploy", "scripts", "proxy", "recorder", "tests", "bench", "fuzz")
 
 
 @pytest.fixture(scope="session")

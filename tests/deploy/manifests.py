@@ -1,0 +1,74 @@
+"""What Kustomize makes of deploy/kubernetes, and what Kubernetes makes of that: a command and its environment."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.programs import program
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
+EXAMPLES = sorted(path.name for path in (FOLDER / "examples").iterdir())
+SETTINGS = "wiretap.toml"
+POD_INDEX = "metadata.labels['apps.kubernetes.io/pod-index']"
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """The container of the proxy in an example. `pod`: the specification of its pod; `settings`: the file's text."""
+
+    container: dict[str, Any]
+    pod: dict[str, Any]
+    settings: str
+
+    def command(self, entry_point: list[str]) -> list[str]:
+        """What runs: the image's entry point, unless the container has a command of its own."""
+        return [*self.container.get("command", entry_point), *self.container["args"]]
+
+    def environment(self, pod_index: int) -> dict[str, str]:
+        """The variables in a pod of this index.
+
+        `$(NAME)` is the value of a variable that stands before; any other text stays, as in Kubernetes.
+        """
+        told: dict[str, str] = {}
+        for variable in self.container["env"]:
+            told[variable["name"]] = str(pod_index) if is_pod_index(variable) else filled(variable["value"], told)
+        return told
+
+
+def is_pod_index(variable: dict[str, Any]) -> bool:
+    return bool(variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath") == POD_INDEX)
+
+
+def filled(text: str, told: dict[str, str]) -> str:
+    return re.sub(r"\$\((\w+)\)", lambda found: told.get(found[1], found[0]), text)
+
+
+@cache
+def rendered(example: str) -> tuple[dict[str, Any], ...]:
+    """The resources of an example, as `kubectl apply --kustomize` would send them."""
+    command = [program("kubectl"), "kustomize", str(FOLDER / "examples" / example)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "deprecated" not in done.stderr
+    return tuple(yaml.safe_load_all(done.stdout))
+
+
+def of_kind(example: str, kind: str) -> Iterator[dict[str, Any]]:
+    return (resource for resource in rendered(example) if resource["kind"] == kind)
+
+
+def proxy_of(example: str) -> Proxy:
+    (owner,) = of_kind(example, "StatefulSet")
+    pod = owner["spec"]["template"]["spec"]
+    (container,) = (each for each in pod["containers"] if each["name"] == "kafka-wiretap")
+    (mounted,) = (volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume)
+    (settings,) = (each for each in of_kind(example, "ConfigMap") if each["metadata"]["name"] == mounted)
+    return Proxy(container, pod, settings["data"][SETTINGS])
