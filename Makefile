@@ -21,7 +21,7 @@ ARGS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check check-code check-names bench bench-facts bench-memory bench-recorder bench-replay bench-spark bench-wire fuzz docs
+.PHONY: help setup demo test test-fast test-long check check-code check-names bench bench-facts bench-memory bench-recorder bench-replay bench-spark bench-wire fuzz docs release
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -79,6 +79,9 @@ bench-facts: setup  ## what facts cost against compacting, and what they spare `
 
 fuzz: setup  ## bytes that mean harm against codec, connections and listeners, SECONDS (60) each, guided by coverage
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
+
+release: setup  ## sdist, wheel and bill of materials (CycloneDX) of git's HEAD, in dist/
+	@VENV="$(VENV)" scripts/release $(ARGS)
 
 docs: setup  ## write the generated pages: docs/apis.md, findings.md, settings.md and tables.md
 	@$(BIN)/kafka-wiretap wire list --markdown > docs/apis.md

@@ -136,22 +136,29 @@ json.dump([run(arguments) for arguments in json.load(sys.stdin)], open(sys.argv[
 
 
 @contextmanager
-def environment(wheels: Path, folder: Path, extras: str, *, is_linked: bool = False) -> Iterator[Path]:
-    """The programs of a new environment in which the wheel is installed as users do it; it goes with the block.
+def environment(
+    built: Path, folder: Path, extras: str, *, is_linked: bool = False, suffix: str = ".whl"
+) -> Iterator[Path]:
+    """The programs of a new environment in which a distribution is installed as users do it; it goes with the block.
 
     `is_linked`: what the wheel needs is not unpacked, but linked from this process' own environment.
+    `suffix`: the distribution's, of those that were built.
     """
-    (wheel,) = wheels.glob("*.whl")
+    (archive,) = built.glob(f"*{suffix}")
     try:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
         # compiled when imported: few modules of the large packages ever are
         pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
-        pip += ["--no-compile", *(["--no-deps"] if is_linked else []), f"{wheel}[{extras}]" if extras else str(wheel)]
+        pip += [
+            "--no-compile",
+            *(["--no-deps"] if is_linked else []),
+            f"{archive}[{extras}]" if extras else str(archive),
+        ]
         done = subprocess.run(pip, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         if is_linked:
             (packages,) = folder.glob("lib/*/site-packages")
-            for package in needed(wheel, extras):
+            for package in needed(archive, extras):
                 link(package, packages)
         yield folder / "bin"
     finally:
@@ -254,11 +261,12 @@ def check_every_command(
     commands: tuple[tuple[str, str], ...],
     *,
     is_linked: bool = False,
+    suffix: str = ".whl",
 ) -> None:
     shutil.copy(PROJECT / "examples" / "wiretap.toml", folder)
     (folder / "keys").write_text("[default]\naws_access_key_id = test\naws_secret_access_key = test\n")
     with (
-        environment(built, folder / "environment", extras, is_linked=is_linked) as programs,
+        environment(built, folder / "environment", extras, is_linked=is_linked, suffix=suffix) as programs,
         MockCluster(1) as target,
         store() as opened,
     ):
@@ -284,6 +292,13 @@ def test_what_readers_install_first_runs_every_command_or_says_what_it_lacks(
     # those of each extra alone have pip unpack all
     commands = tuple(compress(COMMANDS, map(not_, is_slow)))
     check_every_command(built, tmp_path, extras, there, commands, is_linked=bool(there))
+
+
+@pytest.mark.real
+@pytest.mark.long
+@pytest.mark.timeout(TIMEOUT)
+def test_the_sdist_installs_what_the_wheel_does(built: Path, tmp_path: Path) -> None:
+    check_every_command(built, tmp_path, PLAIN, set(), COMMANDS, suffix=".tar.gz")
 
 
 @pytest.mark.real
