@@ -25,6 +25,7 @@ class Fault(StrEnum):
     """What happens to a request."""
 
     HANG = "hang"  # it is read, and never answered
+    STUCK = "stuck"  # no more of it is read than its head
     CUT = "cut"  # the connection ends within the request's body
     ANSWER_LOST = "answer_lost"  # the store does it, and the connection ends before the answer
     HALF = "half"  # the store gets half of the bytes, and says that all is well
@@ -102,6 +103,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         size = int(self.headers.get("Content-Length") or 0)
         if fault is Fault.CUT:
             self.rfile.read(size // 2)
+            self._hang_up()
+            return
+        if fault is Fault.STUCK:
+            self.front.goes_on.wait()
             self._hang_up()
             return
         body = b"".join(self._pieces(size, 512 if fault is Fault.SLOW else size or 1))

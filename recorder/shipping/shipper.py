@@ -4,6 +4,10 @@
     check     after a crash here, the next shipper finds the file in the bucket, and does not put it again
     record    after a crash here, it is shipped
 
+Several files are on their way at a time, each in a thread: a segment makes some twenty small files, and a distant
+store takes longer to answer than to take one. They begin in their order, but a marker begins once its facts are
+recorded. Only the caller's thread records.
+
 Nothing in the bucket is removed. A file that changes while it is read waits for the next round, and one whose rows are
 still in the log waits for the compactor. A file that can't be read is named once and passed over. A store that fails
 ends the round; the next one begins with the same file, unless that file alone fails again and again.
@@ -15,12 +19,15 @@ import hashlib
 import os
 import random
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import IO
 
 from proxy.files import Folder
+from proxy.threads import NoThread, start_thread
 from recorder.capture.held import Listing, opened_folder
 from recorder.capture.shipped import Records, Shipped, ShipStatus, read_status, write_status
 from recorder.capture.storage import BeforeStep, ignore_step
@@ -35,10 +42,21 @@ RECORD_SECONDS, STATUS_SECONDS = 1.0, 1.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # tries in turn after the proxy's end: some 15 s
 LAST_TRIES = 5
+# files on their way at a time, of which each holds a connection; the SDK's pool has ten
+MOST_AT_A_TIME = 8
 # failures in turn before the log has a line: a connection that breaks off now and then is no news
 SAID_AFTER = 2
 # after so many failures of a file the others go before it: a store may refuse one key alone
 TRIES_IN_TURN = 3
+
+
+class _End(Enum):
+    """What became of a file on its way."""
+
+    PUT = auto()
+    THERE = auto()  # the bucket had it
+    CHANGED = auto()  # it is another file than was listed: it waits for the next round
+    NOT_AS_MADE = auto()
 
 
 class Shipper:
@@ -86,10 +104,15 @@ class Shipper:
         # each cause has a number from the start: a rate needs the 0 before the first failure
         self._failures = Counter({**dict.fromkeys(map(str, Cause), 0), **self._before.failures})
         self._next_save = self._next_status = 0.0
+        # the files on their way, by path, and those that have arrived or failed
+        self._on_their_way: dict[str, Unshipped] = {}
+        self._ended = SimpleQueue[tuple[Unshipped, _End | BaseException]]()
         self.files = self.bytes = self.there = 0
 
     def close(self) -> None:
-        """Closes the records."""
+        """Waits for files on their way, without recording them, and closes the records."""
+        while self._on_their_way:
+            del self._on_their_way[self._ended.get()[0].path]
         self._records.close()
 
     def follow(self, is_over: Callable[[], bool]) -> bool:
@@ -148,62 +171,141 @@ class Shipper:
                 logged = stems_in_the_log(capture, held)
                 self._logged = sum(file.stem in logged for file in found)
                 found = [file for file in found if file.stem not in logged]
-                for file in sorted(found, key=lambda file: self._failed[file.path] // TRIES_IN_TURN):
-                    self._tell()
-                    self._ship_one(capture, file)
-                    self._save_if_due()
+                self._ship_in_order(sorted(found, key=lambda file: self._failed[file.path] // TRIES_IN_TURN))
             finally:
                 self._before_step("record")
                 self._records.save()
 
-    def _ship_one(self, capture: Folder, file: Unshipped) -> None:
+    def _ship_in_order(self, files: Iterable[Unshipped]) -> None:
+        """Ships several files at a time. Once one fails, no other begins. Errors: StoreError, the first one.
+
+        Begins with one file, so that a store that fails is asked for one; each that the store takes makes room for
+        another one beside it.
+        """
+        left, failure, room = deque(files), None, 1
+        while left or self._on_their_way:
+            has_room = len(self._on_their_way) < room
+            if has_room and (file := next((file for file in left if not self._is_behind_others(file)), None)):
+                left.remove(file)
+                self._begin(file)
+                continue
+            file, end = self._next_end()
+            if isinstance(end, StoreError):
+                failure = self._note_failure(file, end, failure)
+                left.clear()
+            else:
+                self._note_end(file, end)
+                room = min(room + 1, MOST_AT_A_TIME)
+            self._save_if_due()
+        if failure is not None:
+            raise failure
+
+    def _is_behind_others(self, file: Unshipped) -> bool:
+        """True while files that are to be shipped before it are on their way."""
+        return any(each.path in self._on_their_way for each in file.behind)
+
+    def _begin(self, file: Unshipped) -> None:
+        """Sends a file on its way, unless another must be shipped before it. Waits for it if there is no thread."""
+        self._tell()
         if any(not self._records.has(each.path, each.hour, each.version) for each in file.behind):
             return
-        try:
-            self._ship_content(capture, file)
-        except StoreError:
-            self._failed[file.path] += 1
-            assert self._in_doubt is not None
-            self._in_doubt.add(file.path)
-            raise
-        except FileNotFoundError:
-            # retention has removed it, or facts are made anew
-            del self._waiting[file.path]
-        except OSError as error:
-            self._pass_over(file, error.strerror or str(error))
+        assert self._in_doubt is not None
+        in_doubt = file.path in self._in_doubt
 
-    def _ship_content(self, capture: Folder, file: Unshipped) -> None:
-        with opened_folder(capture, *file.folders) as folder:
+        def ship() -> None:
+            try:
+                end: _End | BaseException = self._shipped(file, in_doubt)
+            # the caller's thread raises it
+            except BaseException as error:
+                end = error
+            self._ended.put((file, end))
+
+        self._on_their_way[file.path] = file
+        try:
+            # the process may end meanwhile: no thread holds it
+            start_thread(ship, "ship")
+        except NoThread:
+            ship()
+
+    def _next_end(self) -> tuple[Unshipped, _End | BaseException]:
+        """Waits until a file has arrived or failed. Keeps the status fresh."""
+        while True:
+            try:
+                file, end = self._ended.get(timeout=STATUS_SECONDS)
+            except Empty:
+                self._tell()
+            else:
+                del self._on_their_way[file.path]
+                return file, end
+
+    # in a thread of its own
+
+    def _shipped(self, file: Unshipped, in_doubt: bool) -> _End:
+        """Ships a file, as far as it is still the one that was listed. Errors: StoreError; OSError of the file."""
+        with Folder.at(self._folder) as capture, opened_folder(capture, *file.folders) as folder:
             if folder is None:
                 raise FileNotFoundError
             with open(folder.open(file.name), "rb") as content:
                 found = os.fstat(content.fileno())
                 if Shipped(found.st_size, found.st_mtime_ns) != file.version:
-                    return
+                    return _End.CHANGED
                 told = f"sha256:{hashlib.file_digest(content, 'sha256').hexdigest()}"
                 if file.digest not in (None, told):
-                    self._pass_over(file, "it is not as it was made: `kafka-wiretap facts` makes facts anew")
-                    return
+                    return _End.NOT_AS_MADE
                 content.seek(0)
-                self._put(file, content, told)
+                return self._put(file, content, told, in_doubt)
 
-    def _put(self, file: Unshipped, content: IO[bytes], digest: str) -> None:
+    def _put(self, file: Unshipped, content: IO[bytes], digest: str, in_doubt: bool) -> _End:
         size = file.version.size
-        assert self._in_doubt is not None
-        if file.path in self._in_doubt and self._store.holds(file.path, size, digest):
+        if in_doubt and self._store.holds(file.path, size, digest):
+            return _End.THERE
+        self._before_step(f"put {file.path}")
+        self._store.put(file.path, content, size, digest)
+        self._before_step(f"check {file.path}")
+        if not self._store.holds(file.path, size, digest):
+            raise StoreError(Cause.WRONG_CONTENT, "the bucket holds other bytes than were put")
+        return _End.PUT
+
+    # in the caller's thread
+
+    def _note_end(self, file: Unshipped, end: _End | BaseException) -> None:
+        """Records a file that has arrived. Errors: what `_shipped` did not expect."""
+        match end:
+            case _End.PUT | _End.THERE:
+                self._note_arrival(file, end)
+            case _End.CHANGED:
+                pass
+            case _End.NOT_AS_MADE:
+                self._pass_over(file, "it is not as it was made: `kafka-wiretap facts` makes facts anew")
+            case FileNotFoundError():
+                # retention has removed it, or facts are made anew
+                del self._waiting[file.path]
+            case OSError():
+                self._pass_over(file, end.strerror or str(end))
+            case _:
+                raise end
+
+    def _note_arrival(self, file: Unshipped, end: _End) -> None:
+        if end is _End.THERE:
             self.there += 1
         else:
-            self._before_step(f"put {file.path}")
-            self._store.put(file.path, content, size, digest)
-            self._before_step(f"check {file.path}")
-            if not self._store.holds(file.path, size, digest):
-                raise StoreError(Cause.WRONG_CONTENT, "the bucket holds other bytes than were put")
-            self.files, self.bytes = self.files + 1, self.bytes + size
+            self.files, self.bytes = self.files + 1, self.bytes + file.version.size
+        assert self._in_doubt is not None
         self._in_doubt.discard(file.path)
         self._failed.pop(file.path, None)
         self._passed_over.discard(file.path)
         self._records.add(file.path, file.hour, file.version)
         del self._waiting[file.path]
+
+    def _note_failure(self, file: Unshipped, error: StoreError, first: StoreError | None) -> StoreError:
+        """Returns the first failure of the round, which the round's end counts; counts a further one."""
+        self._failed[file.path] += 1
+        assert self._in_doubt is not None
+        self._in_doubt.add(file.path)
+        if first is None:
+            return error
+        self._failures[error.cause.value] += 1
+        return first
 
     def _pass_over(self, file: Unshipped, reason: str) -> None:
         if file.path not in self._passed_over:

@@ -1,14 +1,16 @@
 """A bucket of an S3-compatible store: puts files, and asks what it holds. Only this module knows Amazon's SDK.
 
 A file is put with its SHA-256, which the store checks. Afterwards the store is asked for size and digest; a store that
-tells no digest is read. Every call ends: the SDK's timeouts bound the time without a byte, and the SDK tries nothing
-again, because the shipper does. Errors are a `StoreError`, whose cause is a label of a metric.
+tells no digest is read. Calls end: the SDK's timeouts bound the time without a byte, and a file's bytes must keep a
+pace. The SDK tries nothing again, because the shipper does. Errors are a `StoreError`, whose cause is a label of a
+metric.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -27,9 +29,12 @@ from recorder.capture.remote import SCHEME
 
 # seconds that a connection may take, and seconds without a byte in either direction
 CONNECT_SECONDS, SILENT_SECONDS = 10.0, 60.0
-# larger files go in parts: what breaks off is then a part
-PART_BYTES = 1 << 28
-_READ_BYTES = 1 << 20
+# bytes of a file that a store takes or gives a second at the least: a segment of 64 MiB takes 18 hours then
+SLOWEST = 1 << 10
+# larger files go in parts: what breaks off is then a part; but their digest must be read. The SDK holds parts in memory
+LARGEST_WHOLE, PART_BYTES = 1 << 28, 1 << 25
+# the pace is looked at between two reads
+_READ_BYTES = 1 << 12
 # characters of a store's own words in a line
 _MAX_WORDS = 200
 
@@ -38,7 +43,7 @@ class Cause(StrEnum):
     """Why a file could not be shipped."""
 
     UNREACHABLE = "unreachable"  # no connection, or it was cut
-    TIMEOUT = "timeout"  # the store has said nothing for too long
+    TIMEOUT = "timeout"  # the store has said nothing for too long, or bytes trickled
     CREDENTIALS = "credentials"  # there are no keys, or none that the store knows
     REFUSED = "refused"  # the keys may not do it
     NO_BUCKET = "no_bucket"
@@ -86,7 +91,8 @@ class Store:
     Args:
         url: "s3://bucket/folder".
         endpoint, region, credentials: see `ShipSettings`; None: as the SDK finds them.
-        silent_seconds: how long the store may say nothing.
+        silent_seconds: how long the store may say nothing, and after how long the pace of a file's bytes is judged.
+        clock: seconds, from any moment on.
     """
 
     def __init__(
@@ -97,6 +103,7 @@ class Store:
         region: str | None = None,
         credentials: Path | None = None,
         silent_seconds: float = SILENT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._bucket, _, folder = url.removeprefix(SCHEME).partition("/")
         self._before = f"{folder}/" if folder else ""
@@ -109,6 +116,7 @@ class Store:
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         )
+        self._silent_seconds, self._clock = silent_seconds, clock
         # older stores answer 501 to a field of digests
         self._knows_digests = True
         with _translated():
@@ -118,13 +126,14 @@ class Store:
     def put(self, path: str, file: IO[bytes], size: int, digest: str) -> None:
         """Puts a file of this size and digest ("sha256:…", in hex). Errors: StoreError; OSError of the file."""
         where = {"Bucket": self._bucket, "Key": self._before + path}
-        if size <= PART_BYTES:
+        if size <= LARGEST_WHOLE:
             of_digest = {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": _base64(digest)}
-            self._with_digest(self._client.put_object, of_digest, **where, Body=file)
+            self._with_digest(self._client.put_object, of_digest, **where, Body=_Paced(file, self._pace()))
             return
-        parts = TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False)
+        parts = TransferConfig(multipart_threshold=LARGEST_WHOLE, multipart_chunksize=PART_BYTES, use_threads=False)
         with _translated():
-            self._client.upload_fileobj(file, where["Bucket"], where["Key"], Config=parts)
+            moved = self._pace().moved
+            self._client.upload_fileobj(file, where["Bucket"], where["Key"], Config=parts, Callback=moved)
 
     def holds(self, path: str, size: int, digest: str) -> bool:
         """True if the bucket holds a file of this size and digest; False if none, or another. Errors: StoreError."""
@@ -162,9 +171,43 @@ class Store:
         with _translated():
             body = self._client.get_object(**where)["Body"]
             with body:
-                while block := body.read(_READ_BYTES):
+                content = _Paced(body, self._pace())
+                while block := content.read(_READ_BYTES):
                     found.update(block)
         return f"sha256:{found.hexdigest()}"
+
+    def _pace(self) -> _Pace:
+        return _Pace(self._silent_seconds, self._clock)
+
+
+class _Pace:
+    """Judges how fast a file's bytes go, each time that `seconds` have passed."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._since, self._bytes = clock(), 0
+
+    def moved(self, count: int) -> None:
+        """Notes that so many bytes have gone. Raises TimeoutError."""
+        self._bytes += count
+        passed = self._clock() - self._since
+        if passed >= self._seconds:
+            if self._bytes < SLOWEST * passed:
+                raise TimeoutError(f"only {self._bytes} bytes went in {passed:.0f} s")
+            self._since, self._bytes = self._since + passed, 0
+
+
+class _Paced:
+    """A file whose reader keeps a pace. Errors of `read`: TimeoutError."""
+
+    def __init__(self, file: IO[bytes], pace: _Pace) -> None:
+        self._file, self._pace = file, pace
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._file.read(size)
+        self._pace.moved(len(block))
+        return block
 
 
 def _session(credentials: Path | None) -> boto3.session.Session:
@@ -186,6 +229,8 @@ def _translated() -> Iterator[None]:
         yield
     except (sdk.ClientError, sdk.BotoCoreError, sdk.HTTPClientError, Boto3Error) as error:
         raise _translation(error) from error
+    except TimeoutError as error:
+        raise StoreError(Cause.TIMEOUT, str(error)) from error
     except ValueError as error:
         # what the SDK says of a wrong endpoint in the environment
         raise StoreError(Cause.STORE, _words(str(error))) from error
@@ -205,12 +250,21 @@ def _translation(error: BaseException) -> StoreError:
         case sdk.ReadTimeoutError() | sdk.ConnectTimeoutError():
             cause = Cause.TIMEOUT
         case sdk.HTTPClientError() | sdk.ResponseStreamingError():
+            if late := _timeout_behind(error):
+                return StoreError(Cause.TIMEOUT, _words(f"while a file was sent: {late}"))
             cause = Cause.UNREACHABLE
         case Boto3Error():
             return _of_parts(error)
         case _:
             cause = Cause.STORE
     return StoreError(cause, _words(str(error)))
+
+
+def _timeout_behind(error: BaseException | None) -> str:
+    """The text of the timeout behind what the SDK calls a broken connection; "": it has another cause."""
+    while error is not None and not isinstance(error, TimeoutError):
+        error = error.__cause__ or error.__context__
+    return str(error or "")
 
 
 def _status(error: sdk.ClientError) -> int | None:

