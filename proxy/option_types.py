@@ -53,9 +53,14 @@ class ReadBy(Type):
             raise click.BadParameter(f"{written!r} {fault}; right would be {named}{self._right}", ctx, param) from None
 
 
+def placeholder(kind: Kind) -> str:
+    """What stands for a value in `--help`: all choices, if they are few."""
+    return "|".join(kind.choices) or kind.metavar
+
+
 def of_kind(kind: Kind, right: str, *, metavar: str = "", made: Callable[[Any], Any] = lambda value: value) -> ReadBy:
     """The type whose values are those of a kind of settings. `made`: the kind's value -> the option's."""
-    return ReadBy(metavar or kind.metavar, lambda written: made(kind.read(written)), right)
+    return ReadBy(metavar or placeholder(kind), lambda written: made(kind.read(written)), right)
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -90,9 +90,9 @@ def _api_name(raw: Any) -> str:
 
 
 SHARE = Kind("a share above 0, 1 at most", _share, float, "SHARE")
-PATTERNS = Kind("a list of patterns", partial(_patterns, _pattern), list)
-APIS = Kind("a list of patterns of APIs' names", partial(_patterns, _api), list)
-BODIES = Kind('"full", "head" or a size', _bodies, _written_bodies)
+PATTERNS = Kind("a list of patterns", partial(_patterns, _pattern), list, "PATTERN[,...]")
+APIS = Kind("a list of patterns of APIs' names", partial(_patterns, _api), list, "API[,...]")
+BODIES = Kind('"full", "head" or a size', _bodies, _written_bodies, "full|head|SIZE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proxy.command_line import text
-from proxy.option_types import FILE, FOLDER, of_kind
+from proxy.limited_files import UnusableFile
+from proxy.option_types import FILE, FOLDER, of_kind, placeholder
 from proxy.schema.flags import MAIN
 from proxy.schema.keys import KeyedField, keys_of
 from proxy.schema.toml import plain
@@ -20,6 +21,7 @@ from proxy.terminal import echo, printable
 from proxy.version import program_version
 from proxy.wire.dialects import Dialect
 from recorder import extras
+from recorder.capture.record_rules import RIGHT_KEY
 from recorder.capture.selection import SelectionSettings
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.spool import short_name
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 
 # packets between two words on how far the import is
 _SAY_EACH = 20_000
-# settings that select what is recorded and are not for a dump: it has one cluster, and no records are hashed
-_NOT_HERE = ("clusters", "hash_key")
+# the setting that selects what is recorded and is not for a dump, which has one cluster
+_NOT_HERE = "clusters"
 
 
 class CantImport(click.ClickException):
@@ -63,10 +65,12 @@ def _entries(_context: click.Context, option: click.Parameter, texts: tuple[str,
 
 def _option_of_entries(field: KeyedField) -> Callable[[Any], Any]:
     """The option of a key with entries: --topic-records for topics.PATTERN.records."""
+    key = field.key
+    assert key.name_kind is not None
     flag = "--" + field.name.replace("_", "-")
-    return click.option(
-        flag, field.name, type=text, callback=_entries, multiple=True, metavar="PATTERN=RULE", help=field.key.text
-    )
+    metavar = f"{key.name_kind.metavar}={placeholder(key.kind)}"
+    told = f"{key.text} Repeatable."
+    return click.option(flag, field.name, type=text, callback=_entries, multiple=True, metavar=metavar, help=told)
 
 
 def _option_of(field: KeyedField) -> Callable[[Any], Any]:
@@ -74,14 +78,13 @@ def _option_of(field: KeyedField) -> Callable[[Any], Any]:
     key = field.key
     flag = "--" + "-".join(key.place).replace("_", "-")
     right = plain(key.example)
-    metavar = key.kind.metavar or "NAMES" if field.default is None else key.kind.metavar
-    return click.option(flag, field.name, type=of_kind(key.kind, right, metavar=metavar or "TEXT"), help=key.text)
+    return click.option(flag, field.name, type=of_kind(key.kind, right), help=key.text)
 
 
 def _selecting(command: Callable[..., None]) -> Callable[..., None]:
     """Adds an option for each setting that selects what is recorded."""
     for field in reversed(keys_of(SelectionSettings).values()):
-        if field.name not in _NOT_HERE:
+        if field.name != _NOT_HERE:
             command = (_option_of if field.key.name_kind is None else _option_of_entries)(field)(command)
     return command
 
@@ -121,14 +124,16 @@ def import_dump(
     kafka-wiretap import dump.pcap capture
     kafka-wiretap inspect capture
     """
-    extras.check("pcap")
-    _check(ports, Dialect(dialect), tls_keys)
     given = {name: value for name, value in selected.items() if value is not None}
     settings = replace(RecordSettings(), cluster=MAIN, when_full=WhenFull.WAIT, **given)
-    if settings.hashed:
-        raise CantImport("records of a dump can't be hashed; right would be --records drop")
+    extras.check("pcap", *["hash"] * settings.encrypts)
+    _check(ports, Dialect(dialect), tls_keys)
+    if settings.hashed and settings.hash_key is None:
+        raise CantImport("the rule hash needs a key; right would be --hash-key FILE")
     try:
         fault = _imported(file, folder, frozenset(ports), Dialect(dialect), tls_keys, settings)
+    except UnusableFile as error:
+        raise CantImport(f"--hash-key {printable(settings.hash_key)} {error}; right would be {RIGHT_KEY}") from error
     except FolderError as error:
         raise CantImport(str(error)) from error
     except OSError as error:
@@ -166,7 +171,8 @@ def _imported(
 
     def begin(clock: Clock) -> Tap:
         tap = open_tap(folder, settings, clock=clock)
-        children.append(CompactorChild(tap, compactor_command(folder, tap.session)))
+        command = compactor_command(folder, tap.session, with_keys=settings.encrypts)
+        children.append(CompactorChild(tap, command))
         return tap
 
     session, fault = Session(begin, _source(file), dialect), None

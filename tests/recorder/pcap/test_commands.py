@@ -13,7 +13,11 @@ from click.testing import CliRunner
 from proxy.cli import main
 from recorder.capture import frames as c
 from recorder.capture.fact_files import State, state_of, stems
+from recorder.capture.record_rules import RecordRule
+from recorder.capture.session import SPOOL_FOLDER
 from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows
+from tests.recorder.capture.test_record_hashing import KEY, captured
+from tests.recorder.capture.test_redacting import a_talk as a_record_talk
 from tests.recorder.capture.traffic import expected
 from tests.recorder.pcap.dumps import as_packets, pcap, pcapng, sent, write
 from tests.recorder.pcap.imports import a_talk, lockstep
@@ -56,6 +60,28 @@ def test_a_cut_file_is_imported_as_far_as_it_goes(tmp_path: Path) -> None:
     assert len(rows) >= len(one.calls)
 
 
+@pytest.mark.real
+def test_records_are_hashed_as_a_proxy_hashes_them(tmp_path: Path) -> None:
+    talk, capture, key = a_record_talk(), tmp_path / "capture", tmp_path / "hash.key"
+    file = write(tmp_path / "a.pcap", pcap(as_packets(sent(talk))))
+    key.write_bytes(KEY)
+    asked = (str(file), str(capture), "--port", "9092", "--topic-records", "pay*=hash", "--hash-key", str(key))
+    key.chmod(0o644)
+    code, told = run(*asked)
+    assert (code, "right would be" in told) == (2, True)
+    assert not capture.exists()
+    key.chmod(0o600)
+    code, told = run(*asked)
+    assert code == 0, told
+    twin = captured(tmp_path / "twin", key, talk, topic_records={"pay*": RecordRule.HASH}, records=RecordRule.KEEP)
+    columns = ("kind", "exchange", "size", "frame", "records", "batches")
+    kept, wanted = ([[row[name] for name in columns] for row in found] for found in (frame_rows(capture), twin))
+    assert kept == wanted
+    assert any(row["records"] == c.HASH for row in twin)
+    assert event_rows(capture, c.EVENT_GAP) == []
+    assert not list((capture / SPOOL_FOLDER).rglob("*.log"))
+
+
 @pytest.mark.parametrize(
     ("content", "arguments", "told"),
     [
@@ -70,11 +96,12 @@ def test_a_cut_file_is_imported_as_far_as_it_goes(tmp_path: Path) -> None:
         (pcap([]), ("--tls-keys", "a"), "right would be --port 9093 as well"),
         (pcap([]), ("--only-apis", "Fetsch"), "which is no API, but Fetch is"),
         (pcap([]), ("--bodies", "tail"), 'is neither "full" nor "head" nor a size'),
-        (pcap([]), ("--records", "hash"), "right would be --records drop"),
+        (pcap([]), ("--records", "hash"), "right would be --hash-key FILE"),
+        (pcap([]), ("--topic-records", "a=hash"), "right would be --hash-key FILE"),
         (pcap([]), ("--topic-records", "orders"), "right would be --topic-records 'payments-*=drop'"),
         (pcap([]), ("--topic-records", "a/b=drop"), "can match no topic"),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_what_can_not_be_imported_is_told_in_a_line(
     tmp_path: Path, content: bytes, arguments: tuple[str, ...], told: str

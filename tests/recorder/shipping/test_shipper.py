@@ -86,8 +86,12 @@ def test_a_marker_is_put_once_its_facts_are_checked_and_older_hours_go_before_ne
     assert times == sorted(times) or at_a_time > 1
 
 
-def test_several_files_are_on_their_way_at_a_time_and_no_more(store_front: Front, folder: Path) -> None:
-    lock, together = threading.Lock(), threading.Barrier(MOST_AT_A_TIME)
+def test_several_files_are_on_their_way_at_a_time_and_no_more(
+    store_front: Front, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 3
+    monkeypatch.setattr("recorder.shipping.shipper.MOST_AT_A_TIME", limit)
+    lock, together = threading.Lock(), threading.Barrier(limit)
     begun, on_their_way, most = 0, 0, 0
 
     def step(name: str) -> None:
@@ -96,15 +100,15 @@ def test_several_files_are_on_their_way_at_a_time_and_no_more(store_front: Front
             begun += name.startswith("put")
             on_their_way += name.startswith("put") - name.startswith("check")
             most = max(most, on_their_way)
-            waits = name.startswith("put") and MOST_AT_A_TIME <= begun < 2 * MOST_AT_A_TIME
+            waits = name.startswith("put") and limit <= begun < 2 * limit
         if waits:
             # each file that has arrived made room for one more
             together.wait(60)
 
     with shipper(folder, before_step=step) as opened:
         assert opened.ship_all(1)
-    assert begun >= 2 * MOST_AT_A_TIME
-    assert most == MOST_AT_A_TIME
+    assert begun >= 2 * limit
+    assert most == limit
 
 
 @slow
