@@ -7,7 +7,7 @@ keeps the bins and the longest duration, no more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 # 3 %: two runs of one replay differ by more
 PARTS = 32
@@ -69,14 +69,6 @@ class Durations:
     def in_order(self) -> Iterator[tuple[int, int]]:
         """The bins by length: least nanoseconds and count."""
         yield from sorted(self.bins.items())
-
-
-def durations(each_ns: Iterable[int]) -> Durations:
-    """The durations in an iterable."""
-    made = Durations()
-    for one in each_ns:
-        made.add(one)
-    return made
 
 
 def _least(duration_ns: int) -> int:

@@ -35,16 +35,6 @@ class Counterparts(Protocol):
         """The target's value for a recorded one; None: no answer gave one."""
 
 
-class NoCounterparts:
-    """Knows no counterparts: for comparisons without a replay's state."""
-
-    same: frozenset[ValueKind] = frozenset()
-
-    def expected(self, what: ValueKind, scope: Hashable, recorded: Hashable) -> Hashable | None:
-        """None."""
-        return None
-
-
 def is_nothing(value: object) -> bool:
     """True for a value that means that there is none: null, empty text, no id, a number below zero."""
     if isinstance(value, tuple):

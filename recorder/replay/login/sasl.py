@@ -37,9 +37,6 @@ HASHES = {SCRAM_256: "sha256", SCRAM_512: "sha512"}
 FEWEST_ITERATIONS = 4096
 # Eight times Kafka's maximum, a twentieth of a second: a server must not keep the replay busy.
 MOST_ITERATIONS = 1 << 17
-# as Kafka's clients do: a session is renewed after 85 % of its lifetime
-RENEWED_AT_PERCENT = 85
-NS_PER_MS = 10**6
 NEWEST_AUTHENTICATE = 2
 BEARER_END = b"\x01"
 
@@ -76,10 +73,7 @@ class Login:
     """A login, from the first frame to the target's last answer.
 
     Call `next(None)`, send what it returns, and call it with each frame that arrives (without its length) until
-    `is_done`. A session with a lifetime is renewed by another Login over the same connection.
-
-    Attributes:
-        renew_after_ns: the time from the last answer until the renewal; None: never.
+    `is_done`. A session with a lifetime is not renewed.
     """
 
     def __init__(
@@ -99,7 +93,6 @@ class Login:
         self._authenticate = choose(SASL_AUTHENTICATE, NEWEST_AUTHENTICATE, offered.get(SASL_AUTHENTICATE))
         self._answered: Callable[[bytes], bytes] = self._shaken
         self.is_done = False
-        self.renew_after_ns: int | None = None
 
     def next(self, frame: bytes | None) -> bytes:
         """The bytes to send next, with their length; b"" at the end. `frame`: the target's last answer; None to begin.
@@ -138,15 +131,12 @@ class Login:
 
     def _told(self, frame: bytes) -> bytes:
         """Takes the server's token from a frame, bare or in an answer."""
-        lifetime = 0
         if self._authenticate is not None:
-            answer = self._answer(frame, SASL_AUTHENTICATE, self._authenticate)
-            frame, lifetime = answer["auth_bytes"], answer.get("session_lifetime_ms", 0)
+            frame = self._answer(frame, SASL_AUTHENTICATE, self._authenticate)["auth_bytes"]
         try:
             return self._say(self._tokens.send(frame))
         except StopIteration:
             self.is_done = True
-            self.renew_after_ns = lifetime * NS_PER_MS * RENEWED_AT_PERCENT // 100 if lifetime > 0 else None
             return b""
 
     def _say(self, token: bytes) -> bytes:

@@ -57,23 +57,13 @@ class Numbering(NamedTuple):
     base_sequence: int
 
 
-def producers_of(records: Records) -> list[tuple[int, int, int, int]]:
-    """(producer id, epoch, base sequence, number of records) of each batch, in order.
-
-    A message of magic 0 or 1 counts as a batch without a producer; the number of a wrapper's records is given as 0.
-
-    Errors: Malformed, Truncated, OverBudget.
-    """
-    return [(one.producer_id, one.producer_epoch, one.base_sequence, one.count or 0) for one in _all(_whole(records))]
-
-
 def codecs_of(records: Records) -> set[Compression]:
-    """The codecs of the batches. Errors: as `producers_of`."""
+    """The codecs of the batches. Errors: Malformed, Truncated, OverBudget."""
     return {batch.codec for batch in _all(_whole(records))}
 
 
 def magics_of(records: Records) -> set[int]:
-    """The formats of the batches: 0, 1, 2. Errors: as `producers_of`."""
+    """The formats of the batches: 0, 1, 2. Errors: as `codecs_of`."""
     return {batch.magic for batch in _all(_whole(records))}
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 
 from proxy.wire.catalog import encode_request, encode_response
 from proxy.wire.keys import DESCRIBE_CONFIGS, OFFSET_COMMIT, PRODUCE
-from recorder.replay.durations import durations
+from recorder.replay.durations import Durations
 from recorder.replay.outcome import (
     ApiCounts,
     BeforeKind,
@@ -56,6 +57,14 @@ _APIS = {
     "ListOffsets": (96, 0.8, 0.3, 1.0),
     "JoinGroup": (24, 0.0, 0.0, 1.0),
 }
+
+
+def durations(each_ns: Iterable[int]) -> Durations:
+    """Returns durations of these lengths."""
+    made = Durations()
+    for one in each_ns:
+        made.add(one)
+    return made
 
 
 def equal() -> Result:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.replay.durations import PARTS, Durations, durations
+from recorder.replay.durations import PARTS, Durations
+from tests.recorder.replay.some_results import durations
 
 NANOSECONDS = st.lists(st.integers(0, 1 << 50), min_size=1)
 

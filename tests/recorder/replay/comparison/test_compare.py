@@ -33,13 +33,13 @@ from proxy.wire.keys import (
 from recorder.replay.comparison.compare import MOST_DIFFERENCES, DifferenceKind, verdict
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
 from recorder.replay.comparison.elements import named_by
-from recorder.replay.comparison.known import NoCounterparts
 from recorder.replay.comparison.shown import MOST_CHARACTERS
 from recorder.replay.comparison.struct_paths import WITH_BROKERS_SETTINGS
 from recorder.replay.mapping import ValueKind
 from recorder.replay.outcome import Difference
 from recorder.replay.plan import Dropped, Reason, Values
 from recorder.replay.requests.fields import ComparisonRule, Ways
+from tests.recorder.replay.comparison.counterparts import NoCounterparts
 from tests.recorder.replay.sent import SENT
 from tests.strategies import extremes, must_codec, values_of
 

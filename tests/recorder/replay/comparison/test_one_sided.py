@@ -6,9 +6,9 @@ import pytest
 
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from recorder.replay.comparison.compare import DifferenceKind, verdict
-from recorder.replay.comparison.known import NoCounterparts
 from recorder.replay.comparison.one_sided import OneSidedCommits
 from recorder.replay.plan import Exchange, Values
+from tests.recorder.replay.comparison.counterparts import NoCounterparts
 from tests.recorder.replay.simulated import TARGET_IDS, TOPIC_IDS, exchange, names
 from tests.tables import each_row
 

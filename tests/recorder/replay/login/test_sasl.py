@@ -130,10 +130,10 @@ def test_every_login_has_a_nonce_of_its_own() -> None:
 
 
 class Server:
-    """The broker's side: it answers frames, and checks their content. `lifetime`: of the session, ms."""
+    """The broker's side: it answers frames, and checks their content."""
 
-    def __init__(self, credentials: Credentials, offered: OfferedVersions, lifetime: int = 0) -> None:
-        self.credentials, self.offered, self.lifetime = credentials, offered, lifetime
+    def __init__(self, credentials: Credentials, offered: OfferedVersions) -> None:
+        self.credentials, self.offered = credentials, offered
         self.versions: list[tuple[int, int]] = []
         self.correlation_ids: list[int] = []
         self._shaken = False
@@ -155,7 +155,7 @@ class Server:
             assert values == {"mechanism": self.credentials.mechanism}
             self._shaken = True
             return encode_response(17, head.api_version, head.correlation_id, {})
-        told = {"auth_bytes": self._tell(values["auth_bytes"]), "session_lifetime_ms": self.lifetime}
+        told = {"auth_bytes": self._tell(values["auth_bytes"]), "session_lifetime_ms": 0}
         return encode_response(36, head.api_version, head.correlation_id, told)
 
     def _plain(self, token: bytes) -> bytes:
@@ -199,7 +199,6 @@ def test_a_login_with_every_mechanism(mechanism: str, offered: OfferedVersions) 
     server = Server(CREDENTIALS[mechanism], offered)
     login = Login(CREDENTIALS[mechanism], offered, first_correlation_id=7)
     logged_in(login, server.answer)
-    assert login.renew_after_ns is None
     assert set(server.versions) == ({(17, 1), (36, 2)} if offered is NEW else {(17, 0)})
     assert server.correlation_ids == list(range(7, 7 + len(server.versions)))
 
@@ -214,13 +213,6 @@ def test_a_target_that_offers_older_versions_gets_them() -> None:
 def test_a_target_that_offers_odd_versions_is_no_harm(odd: range) -> None:
     data = Login(CREDENTIALS["PLAIN"], {17: range(2), 36: odd}).next(None)
     assert data[4:8] == (b"\0\x11\0\1" if 2 in odd else b"\0\x11\0\0")
-
-
-def test_a_session_that_ends_is_renewed_before() -> None:
-    server = Server(CREDENTIALS["PLAIN"], NEW, lifetime=2000)
-    login = Login(CREDENTIALS["PLAIN"], NEW)
-    logged_in(login, server.answer)
-    assert login.renew_after_ns == 1_700_000_000
 
 
 @every_mechanism
@@ -402,10 +394,6 @@ def test_a_broker_takes_the_login_and_then_requests(
 ) -> None:
     login = Login(real(mechanism), offered)
     logged_in(login, connection.ask)
-    if offered is NEW:
-        assert login.renew_after_ns is not None
-        assert 0 < login.renew_after_ns <= 1_700_000_000
-        logged_in(Login(real(mechanism), offered, first_correlation_id=50), connection.ask)
     metadata = encode_request(3, 4, 99, "me", {"topics": []})
     assert connection.ask(struct.pack(">i", len(metadata)) + metadata)[:4] == struct.pack(">i", 99)
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.replay.durations import durations
 from recorder.replay.outcome import (
     ApiCounts,
     Cause,
@@ -27,6 +26,7 @@ from recorder.replay.outcome import (
 )
 from recorder.replay.results import report
 from tests.recorder.replay import some_results as results
+from tests.recorder.replay.some_results import durations
 from tests.tables import each_row
 
 # a folder's name may hold bytes that are not UTF-8, which Python represents as lone surrogates

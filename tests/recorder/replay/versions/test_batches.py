@@ -24,7 +24,6 @@ from recorder.replay.versions.batches import (
     as_batch,
     codecs_of,
     magics_of,
-    producers_of,
 )
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, plain_records, record_lists
 from tests.tables import each_row
@@ -54,6 +53,11 @@ def kafka_pythons(magic: int, codec: Compression, records: list[Record]) -> byte
         builder.append(record.timestamp, record.key, record.value, list(record.headers))
     builder.close()
     return bytes(builder.buffer())
+
+
+def producers_of(data: bytes) -> list[tuple[int, int, int, int]]:
+    """Returns producer id, epoch, base sequence and number of records of each batch."""
+    return [(one.producer_id, one.producer_epoch, one.base_sequence, one.count or 0) for one in batches(data)]
 
 
 def told(data: bytes) -> list[tuple[object, ...]]:
