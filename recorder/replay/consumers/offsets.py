@@ -407,10 +407,12 @@ class Offsets(Translator):
                 self._log_is(place, offset if which == EARLIEST else -1, offset if which == LATEST else -1)
 
     def _meet_bounds(self, exchange: Exchange, answer: Values) -> None:
-        """Keeps the target's first or last offset as that of the recorded one, unless the target's log lacks records.
+        """Keeps the target's offset as that of the recorded one, unless the target's log lacks records.
 
         Records that were on their way when the last offset was asked for may be before it or not, and a replay that is
-        ahead of the recording has written more. Records that were there before must be there, or all recorded ones.
+        ahead of the recording has written more. Records that were there before must be there, or all recorded ones. The
+        first record of a time, or a later one, is not behind the one that the recording found. Where batches stand in
+        another order, records that the recording has behind that one may be before it.
         """
         told = partitions.in_answer(LIST_OFFSETS, exchange.answer or {})
         theirs = {(self._names.topic(each.topic), each.partition): each.values.get("offset", -1) for each in told}
@@ -420,7 +422,11 @@ class Offsets(Translator):
             which, least = asked.get(place, (None, 0))[:2]
             recorded, target = theirs.get(place, -1), each.values.get("offset", -1)
             expected = self.expected(*place, recorded)
-            has_all = (which == LATEST and target >= min(least, expected)) or (which == EARLIEST and target <= expected)
+            has_all = (
+                (which == LATEST and target >= min(least, expected))
+                or (which == EARLIEST and target <= expected)
+                or (which is not None and which >= 0 and expected <= target <= self.of_record(*place, recorded))
+            )
             if has_all and recorded >= 0 and target >= 0:
                 self._bounds[place] = _Moved(recorded, target)
 

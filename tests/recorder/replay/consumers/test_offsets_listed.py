@@ -68,6 +68,27 @@ def test_the_time_of_a_record_has_one_offset() -> None:
     assert listed(found, lists(found, 2, 1000, 4), 5) == 4
 
 
+@pytest.mark.parametrize(
+    ("recorded", "target", "is_found"),
+    [
+        (10, 500, True),
+        (10, 501, True),
+        (10, 502, True),
+        (10, 499, False),
+        (10, 503, False),
+        (12, 500, True),
+        (12, 502, False),
+    ],
+)
+def test_a_time_may_be_that_of_an_earlier_record_where_producers_stand_in_another_order(
+    recorded: int, target: int, is_found: bool
+) -> None:
+    found = offsets(end=600)
+    produced(found, 1, 10, 502, count=2)
+    produced(found, 2, 12, 500, count=2)
+    assert (listed(found, lists(found, 3, 1000, recorded), target) == target) == is_found
+
+
 @pytest.mark.parametrize(("recorded", "target"), [(1000, 1500), (0, 500), (-1, -1), (-2, -2)], ids=str)
 def test_times_move_and_special_ones_stay(recorded: int, target: int) -> None:
     each = exchange(1, LIST_OFFSETS, 1, listing(recorded), None)
