@@ -38,6 +38,7 @@ from recorder.replay.translator import Translator
 from recorder.replay.versions.batches import shifted
 
 OUT_OF_RANGE = 1
+LARGEST_OFFSET = 2**63 - 1
 LATEST, EARLIEST = -1, -2
 
 
@@ -151,6 +152,16 @@ class Offsets(Translator):
         """The target's offset for a recorded boundary between records, limited to the target's log."""
         found = self._boundary((topic, partition), recorded)
         return found if recorded < 0 else self._within((topic, partition), found)
+
+    def has_all_before(self, topic: str, partition: int, recorded: int) -> bool:
+        """False while the target's log lacks records that the recording has before an offset.
+
+        True where that is unknown: of a partition with records from before, of which no Produce tells offsets.
+        """
+        place = topic, partition
+        if place not in self._differences and self._before(*place) > 0:
+            return True
+        return self._boundary(place, recorded) <= self._ends.get(place, LARGEST_OFFSET)
 
     def is_before(self, topic: str, partition: int, recorded: int) -> bool:
         """True for the recorded offset of a record from before the recording."""

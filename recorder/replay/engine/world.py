@@ -155,7 +155,13 @@ class World:
         self._naming = NamesTranslator(names, cluster, self._pairs)
         # the session rooms list all their partitions before offsets are moved; names and ids come last
         translators: tuple[Translator, ...] = (
-            ShareStarts(names, survey.first_acquired, survey.topics, self._offsets.expected),
+            ShareStarts(
+                names,
+                survey.first_acquired,
+                survey.topics,
+                self._offsets.expected,
+                self._offsets.has_all_before,
+            ),
             self._groups,
             self._assignments,
             self._commits,

@@ -62,6 +62,15 @@ def test_records_of_a_produce_that_awaits_no_answer_are_in_the_targets_log_once_
     assert [asked(found, fetch(3, offset)) for offset in (12, 15, 50)] == [12, 15, 15]
 
 
+def test_records_before_an_offset_are_there_once_the_targets_log_is_as_long() -> None:
+    found = offsets(end=10, first={A0: 500})
+    assert [found.has_all_before("a", 0, offset) for offset in (500, 503)] == [True, False]
+    produced(found, 1, 500, 10, count=3)
+    assert [found.has_all_before("a", 0, offset) for offset in (503, 504)] == [True, False]
+    # nothing tells of this log
+    assert found.has_all_before("b", 0, 5)
+
+
 def test_answers_widen_and_narrow_the_known_range_of_the_log() -> None:
     found = offsets(start=0, end=10)
     play(found, fetch(1, 3, None), at_target(None, high=20))
