@@ -40,6 +40,10 @@ class ReadBy(Type):
         self.name = metavar
         self.read, self._right, self._fault = read, right, fault
 
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """The placeholder as it stands: click would write choices in capitals, in which they are wrong."""
+        return self.name
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value. Raises BadParameter; a value that was read already is returned as it is."""
         if not isinstance(value, str):

@@ -22,9 +22,9 @@ from recorder.terminal import count, size
 
 @click.command(short_help="Remove the oldest hours of a capture.")
 @click.argument("given", metavar="FOLDER")
-@click.option("--keep-age", type=of_kind(AGE, "7d", metavar="TIME"), help="Keep hours that are younger.")
-@click.option("--keep-size", type=SIZE, help="Keep so much: frames, events, facts and log together.")
-@click.option("--keep-free", type=of_kind(FLOOR, "10%"), help="Keep what leaves so much of the volume free.")
+@click.option("--keep-age", type=of_kind(AGE, "7d", metavar="TIME"), help="Remove hours that are older.")
+@click.option("--keep-size", type=SIZE, help="Remove down to this size of the whole folder, log included.")
+@click.option("--keep-free", type=of_kind(FLOOR, "10%"), help="Remove until so much of the volume is free: 10%, 5GiB.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def prune(
@@ -32,8 +32,9 @@ def prune(
 ) -> None:
     """Remove the oldest hours of the capture in FOLDER: frames, events, facts and origins together.
 
-    Whatever the settings of the recording were, all of your sessions' hours may go. Another user's stay, and are named.
-    A running proxy removes by itself what its `capture.keep` no longer keeps.
+    At least one of --keep-age, --keep-size and --keep-free says what stays. Whatever the settings of the recording
+    were, all of your sessions' hours may go; of sessions that are shipped, only what a bucket has. Another user's stay,
+    and are named. A running proxy removes by itself what its `capture.keep` no longer keeps.
 
     \b
     kafka-wiretap prune capture --keep-age 7d --dry-run

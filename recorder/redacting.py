@@ -42,7 +42,7 @@ def _topic_rule(text: str) -> tuple[str, RecordRule]:
     multiple=True,
     help="The rule of topics whose names match: keep, hash or drop. Repeatable; the strictest of several holds.",
 )
-@click.option("--hash-key", type=FILE, metavar="FILE", help="The key of hashes: 32 bytes that only its owner can read.")
+@click.option("--hash-key", type=FILE, metavar="FILE", help=f"The key of hashes: {RIGHT_KEY}.")
 @spark_options.asking
 def redact(
     folder: str,

@@ -27,7 +27,7 @@ TRIES = 4
 @click.argument("url", type=of_kind(TARGET, "s3://bucket/folder"))
 @click.option("--endpoint", type=of_kind(ENDPOINT, "https://store.example:9000"), help="Another store than Amazon's.")
 @click.option("--region", type=of_kind(REGION, "eu-central-1"), help="The bucket's region.")
-@click.option("--credentials", type=FILE, help="A file with the keys, in the SDK's format; default: as the SDK does.")
+@click.option("--credentials", type=FILE, help="The keys, in the SDK's format. Default: as the SDK finds them.")
 def ship(given: str, url: str, endpoint: str | None, region: str | None, credentials: Path | None) -> None:
     """Copy what is published of the capture in FOLDER to URL: frames, events, facts and origins, oldest first.
 

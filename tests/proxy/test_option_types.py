@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy import option_types
-from proxy.option_types import BROKERS, SIZE, TIME, ReadBy
+from proxy.config.log import Format
+from proxy.option_types import BROKERS, SIZE, TIME, ReadBy, of_kind
 from proxy.schema import addresses, kinds
 from proxy.schema.errors import InvalidValue
 
@@ -49,8 +50,13 @@ def test_an_option_reads_what_a_setting_reads(option: ReadBy, kind: kinds.Kind, 
 
 @pytest.mark.parametrize(
     ("option", "metavar"),
-    [(SIZE, "SIZE"), (TIME, "TIME"), (BROKERS, "HOST:PORT[,...]")],
-    ids=["SIZE", "TIME", "BROKERS"],
+    [
+        (SIZE, "SIZE"),
+        (TIME, "TIME"),
+        (BROKERS, "HOST:PORT[,...]"),
+        (of_kind(kinds.choice(Format), "json"), "|".join(Format)),
+    ],
+    ids=["SIZE", "TIME", "BROKERS", "choice"],
 )
 def test_help_names_the_kind_of_value(option: ReadBy, metavar: str) -> None:
     made = click.Option(["--given"], type=option)
