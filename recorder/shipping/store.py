@@ -249,7 +249,7 @@ def _translation(error: BaseException) -> StoreError:
             cause = Cause.CREDENTIALS
         case sdk.ReadTimeoutError() | sdk.ConnectTimeoutError():
             cause = Cause.TIMEOUT
-        case sdk.HTTPClientError() | sdk.ResponseStreamingError():
+        case sdk.HTTPClientError() | sdk.ConnectionError() | sdk.ResponseStreamingError():
             if late := _timeout_behind(error):
                 return StoreError(Cause.TIMEOUT, _words(f"while a file was sent: {late}"))
             cause = Cause.UNREACHABLE

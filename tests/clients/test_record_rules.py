@@ -1,4 +1,9 @@
-"""Tests of rules for records with real clients and real Kafka: what producers wrote is in no file of the capture."""
+"""Tests of rules for records with real clients and real Kafka: what producers wrote is in no file of the capture.
+
+The whole client matrix with each rule takes 84 cases:
+
+    make test-long ARGS="tests/clients/test_record_rules.py -k matrix"
+"""
 
 import hashlib
 import hmac

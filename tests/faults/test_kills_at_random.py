@@ -3,6 +3,8 @@
 A moment is a number of bytes that clients have sent since the last one. Then proxy, compactor and shipper are killed,
 alone or together. In the end the bucket holds all that was published, so there each frame is in a row once or in a gap.
 Only the last frames of a killed proxy are in neither: those that it had not written yet.
+
+    make test-long ARGS="tests/faults/test_kills_at_random.py"              # all 200 moments
 """
 
 from __future__ import annotations

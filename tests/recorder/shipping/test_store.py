@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import socket
 from collections.abc import Iterator
 from itertools import count
 
@@ -43,6 +44,16 @@ def clock() -> Clock:
 @pytest.fixture
 def opened(store_front: Front, clock: Clock) -> store.Store:
     return store.Store(URL, clock=clock)
+
+
+def test_a_store_that_nothing_listens_for_is_unreachable(store_front: Front) -> None:
+    with socket.socket() as taken:
+        # bound, and not listened on
+        taken.bind(("127.0.0.1", 0))
+        away = store.Store(URL, endpoint="http://{}:{}".format(*taken.getsockname()))
+        with pytest.raises(StoreError) as refused:
+            away.put("x", io.BytesIO(b"x"), 1, f"sha256:{hashlib.sha256(b'x').hexdigest()}")
+    assert refused.value.cause is Cause.UNREACHABLE
 
 
 def failure(of: pytest.ExceptionInfo[StoreError]) -> tuple[Cause, bool]:
