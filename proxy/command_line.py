@@ -16,7 +16,8 @@ import os
 import signal
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from types import FrameType
 from typing import NoReturn, TextIO
@@ -36,6 +37,14 @@ _ENDS = (
 )
 # those whose second one means: at once
 IMPATIENT = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGQUIT})
+
+
+class Ended(KeyboardInterrupt):
+    """A signal other than Ctrl-C's ends the command, as that does. `number`: the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = signal.Signals(number)
 
 
 def text(value: str) -> str:
@@ -91,11 +100,15 @@ def _is_ascii(stream: TextIO) -> bool:
 def end_as_other_tools(error: BaseException) -> NoReturn:
     """Ends a command that is interrupted or can't write its output; raises any other error again.
 
-    If the reader is gone, the command ends by SIGPIPE. After Ctrl-C it ends by SIGINT, so that a shell's loop ends too.
+    If the reader is gone, the command ends by SIGPIPE. After Ctrl-C it ends by SIGINT, so that a shell's loop ends too;
+    after another signal by that one (143 in a shell after SIGTERM), with a line, since nobody sat there who would know.
     A full or broken disk raises a ClickException, whose text is one line.
     """
     if isinstance(error, BrokenPipeError):
         _end_by(signal.SIGPIPE)
+    if isinstance(error, Ended):
+        click.echo(f"ended by {error.number.name}", err=True)
+        _end_by(error.number)
     if isinstance(error, KeyboardInterrupt):
         _end_by(signal.SIGINT)
     if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
@@ -110,10 +123,27 @@ def ending_signals() -> tuple[signal.Signals, ...]:
 
 
 def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    """A handler of `ending_signals` that does as Ctrl-C does: raises KeyboardInterrupt."""
+    """A handler of `ending_signals` that does as Ctrl-C does: raises KeyboardInterrupt, for other signals `Ended`."""
     if number not in IMPATIENT:
         signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+
+
+@contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """Delays `ending_signals` to the block's end, for what must not be left half done. Call it in the main thread.
+
+    Python that forks, for example, loses an exception that is raised meanwhile.
+    """
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda got, _: came.append(got)) for number in ending_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def _end_by(number: signal.Signals) -> NoReturn:

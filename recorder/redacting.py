@@ -19,7 +19,7 @@ from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.record_rules import RIGHT_KEY, RULE, TOPIC_PATTERN, RecordRule, RecordRuleSettings, hash_key_of
 from recorder.capture.remote import is_url
 from recorder.ready import NoCapture
-from recorder.terminal import console, count
+from recorder.terminal import console, count, measured
 
 
 def _topic_rule(text: str) -> tuple[str, RecordRule]:
@@ -115,8 +115,9 @@ def _done(
     redaction = Redaction(str(out.absolute()), rules, key, topics_told(paths, rules))
     os.makedirs(out)
     work = partial(redact_file, redaction)
-    done: list[tuple[str, int, str | None]] = ask(
-        place, lambda captured: by_tasks(captured.frames.sparkSession, work, paths)
-    )
+    with measured(lambda: f"({sum(1 for _ in out.rglob('*.parquet'))} of {count(len(paths), 'file')})"):
+        done: list[tuple[str, int, str | None]] = ask(
+            place, lambda captured: by_tasks(captured.frames.sparkSession, work, paths)
+        )
     make_missing(out)
     return done

@@ -17,8 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 import click
 from prompt_toolkit import PromptSession
@@ -29,7 +28,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
-from proxy.command_line import ending_signals
+from proxy.command_line import Ended, ending_signals, interrupt
 from proxy.files import Folder
 from proxy.terminal import echo
 from proxy.user_folders import state_folder
@@ -59,10 +58,6 @@ _KEYWORDS = re.findall(
     "select from where group by order limit join left on using as and or not in like between is null distinct having "
     "count sum avg min max case when then else end with desc asc union all over partition cast",
 )
-
-
-class Ended(KeyboardInterrupt):
-    """A signal ends the shell, and not only the question that runs."""
 
 
 class Shell:
@@ -224,11 +219,7 @@ def _history() -> History:
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Within the block a signal other than Ctrl-C's ends the shell."""
-
-    def end(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise Ended
-
-    before = {each: signal.signal(each, end) for each in ending_signals() if each is not signal.SIGINT}
+    before = {each: signal.signal(each, interrupt) for each in ending_signals() if each is not signal.SIGINT}
     try:
         yield
     finally:

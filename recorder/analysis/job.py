@@ -22,6 +22,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from proxy.command_line import interrupts_wait
 from recorder.analysis.executor_zip import zip_for_executors
 from recorder.analysis.master import is_loopback
 
@@ -187,9 +188,13 @@ def _placed(chosen: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def _open(chosen: Mapping[str, str], options: str) -> SparkSession:
-    builder = SparkSession.builder
+    builder, conf = SparkSession.builder, SparkConf(loadDefaults=False)
     for name, value in {**chosen, _JAVA_OPTIONS: f"{options} {chosen[_JAVA_OPTIONS]}".strip()}.items():
         builder = builder.config(name, value)
+        conf.set(name, value)
+    # a JVM that starts would be left behind: pyspark removes what the JVM looks for, and nobody knows its process
+    with interrupts_wait():
+        SparkContext._ensure_initialized(conf=conf)
     return builder.getOrCreate()
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from proxy.command_line import ending_signals, interrupt
+from proxy.command_line import ending_signals, interrupt, interrupts_wait
 
 # prctl's numbers, from linux/prctl.h
 _PR_SET_PDEATHSIG = 1
@@ -96,7 +96,7 @@ class Children:
         Raises OSError if it can't be started.
         """
         log = self.logs / f"{name.replace(' ', '-')}.log"
-        with log.open("w") as file, _interrupts_wait():
+        with log.open("w") as file, interrupts_wait():
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -151,20 +151,6 @@ def children(logs: Path) -> Iterator[Children]:
         _adopt_orphans(False)
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _interrupts_wait() -> Iterator[None]:
-    """Delays Ctrl-C and its like to the block's end: Python loses an exception that is raised while it forks."""
-    came: list[int] = []
-    before = {number: signal.signal(number, lambda got, _: came.append(got)) for number in ending_signals()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
 
 
 def _adopt_orphans(yes: bool) -> None:

@@ -15,7 +15,7 @@ from recorder import extras
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.export.refused import CantExport
 from recorder.inspect.commands import WrongFilter
-from recorder.terminal import console, count
+from recorder.terminal import console, count, measured, size
 
 if TYPE_CHECKING:
     from recorder.query.shorthand import Filter
@@ -43,7 +43,11 @@ def write_dump(folder: str, file: Path | None, filters: tuple[str, ...], since: 
         program = "kafka-wiretap"
     hidden = file.with_name(f".{secrets.token_hex(4)}.part")
     try:
-        with hidden.open("xb") as opened, console(stderr=True).status("writing packets ..."):
+        with (
+            hidden.open("xb") as opened,
+            console(stderr=True).status("writing packets ..."),
+            measured(lambda: f"({size(hidden.stat().st_size)})"),
+        ):
             done = export(capture, wanted, opened, program)
         hidden.rename(file)
     except OverBudget as error:

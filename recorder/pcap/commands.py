@@ -220,12 +220,20 @@ def _source(file: Path) -> dict[str, Any]:
 
 def _facts(folder: Path) -> list[str]:
     """Makes the facts that are missing. Returns what went wrong."""
-    from recorder.capture.fact_maker import Busy, make_missing
+    from recorder.capture.fact_maker import Busy, Made, make_missing
     from recorder.facts_at_hand import cores
 
-    with console(stderr=True).status("making facts ..."):
+    made = 0
+    with console(stderr=True).status("making facts ...") as status:
+
+        def say(what: str, stem: str, more: Any) -> None:
+            nonlocal made
+            if isinstance(more, Made):
+                made += 1
+                status.update(f"making facts: {count(made, 'file')} done ...")
+
         try:
-            failed = make_missing(folder, processes=cores())
+            failed = make_missing(folder, processes=cores(), say=say)
         except Busy as error:
             return [str(error)]
     return [f"no facts of {printable(one.stem)}: {printable(one.reason)}" for one in failed]

@@ -16,7 +16,7 @@ from recorder.capture.remote import was_url
 from recorder.capture.shipped import SHIP_FOLDER, SHIP_LOCK
 from recorder.capture.shipping_settings import ENDPOINT, REGION, TARGET
 from recorder.ready import NoCapture, check_is_capture
-from recorder.terminal import console, count, size
+from recorder.terminal import console, count, measured, size
 
 # how often a store is tried before the command gives up
 TRIES = 4
@@ -54,7 +54,10 @@ def ship(given: str, url: str, endpoint: str | None, region: str | None, credent
             said: list[str] = []
             store = Store(url, endpoint=endpoint, region=region, credentials=credentials)
             shipper = Shipper(folder, records, store, url, said.append)
-            with console(stderr=True).status(f"shipping to {printable(url)} ..."):
+            with (
+                console(stderr=True).status(f"shipping to {printable(url)} ..."),
+                measured(lambda: f"({count(shipper.files, 'file')}, {size(shipper.bytes)})"),
+            ):
                 is_done = shipper.ship_all(TRIES)
             shipper.close()
             lock.release()

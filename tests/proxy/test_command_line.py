@@ -204,3 +204,28 @@ def test_a_hangup_that_is_ignored_ends_nothing() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     assert {*ending_signals()} >= {signal.SIGINT, signal.SIGTERM}
     assert signal.SIGHUP not in ending_signals()
+
+
+ENDED_BY = """
+import os, signal, sys, click
+from proxy import cli
+from proxy.command_line import ending_signals, interrupt
+
+@cli.main.command()
+def waits():
+    for each in ending_signals():
+        signal.signal(each, interrupt)
+    os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+
+cli.main(["waits"])
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("name", "said"), [("SIGINT", ""), ("SIGTERM", "ended by SIGTERM\n"), ("SIGHUP", "ended by SIGHUP\n")]
+)
+def test_a_command_ends_by_the_signal_that_ends_it_and_says_which_it_was(name: str, said: str) -> None:
+    command = [sys.executable, "-c", ENDED_BY, "waits", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-getattr(signal, name), "", said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from proxy.command_line import Ended
 from recorder import sql_shell
 from recorder.analysis.running import EngineGone
 from recorder.analysis.sources import SOURCES
@@ -241,7 +243,7 @@ def test_another_signal_ends_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     class Ends(Answers):
         def __call__(self, statement: str) -> None:
             super().__call__(statement)
-            raise sql_shell.Ended
+            raise Ended(signal.SIGTERM)
 
     answer = Ends()
     monkeypatch.setattr("sys.stdin", Terminal())

@@ -66,10 +66,11 @@ main(["spark-package", sys.argv[2]])
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_an_interrupted_package_leaves_no_file_and_prints_nothing(tmp_path: Path, name: str) -> None:
+def test_an_interrupted_package_leaves_no_file_and_ends_by_the_signal(tmp_path: Path, name: str) -> None:
     command = [sys.executable, "-c", KILLED, name, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+    said = "" if name == "SIGINT" else f"ended by {name}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (-getattr(signal, name), "", said)
     assert [*tmp_path.iterdir()] == []
 
 

@@ -1,6 +1,6 @@
 """The progress of a running replay: a line that is redrawn on a terminal, or one line after the other in a pipe.
 
-The caller decides when: every `EVERY_NS` on a terminal, every `EVERY_NS_IN_A_PIPE` in a pipe.
+The caller decides when: every `EVERY_NS` on a terminal, and in a pipe as often as any command that is at work for long.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from recorder import terminal
 from recorder.replay.outcome import Progress
 from recorder.replay.results import words
 
-# on a terminal, as often as a person can read a number; in a pipe, seldom enough not to fill a log
-EVERY_NS, EVERY_NS_IN_A_PIPE = 250_000_000, 5_000_000_000
+# on a terminal, as often as a person can read a number
+EVERY_NS = 250_000_000
 _BAR_WIDTH = 24
 # time without progress after which a person wonders why
 STANDSTILL_NS = 10**9
@@ -36,7 +37,7 @@ class LiveProgress:
     @property
     def every_ns(self) -> int:
         """How long the caller waits between two calls of `show`."""
-        return EVERY_NS if self._live else EVERY_NS_IN_A_PIPE
+        return EVERY_NS if self._live else int(terminal.EVERY_SECONDS * 10**9)
 
     def __enter__(self) -> LiveProgress:
         if self._live:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -210,3 +211,40 @@ print("Spark is at work", file=sys.stderr)
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == "Spark is starting \\udcff\nSpark is at work\n"
     assert (tmp_path / "spark.log").read_text() == "of the JVM\n"
+
+
+TOLD_TO_END = """
+import os, signal, sys, types
+from pyspark import java_gateway
+from proxy import cli
+
+def popen(*arguments, **options):
+    process = launch(*arguments, **options)
+    print(process.pid, flush=True)
+    return process
+
+def sleep(seconds):
+    # Java runs, and has not said yet where it listens
+    java_gateway.time = time
+    os.kill(os.getpid(), signal.SIGTERM)
+
+launch, time = java_gateway.Popen, java_gateway.time
+java_gateway.Popen, java_gateway.time = popen, types.SimpleNamespace(sleep=sleep)
+cli.main(["analyze", sys.argv[1], "--engine", "spark"])
+"""
+
+
+@pytest.mark.real
+@pytest.mark.long
+def test_a_sigterm_while_the_jvm_starts_ends_both_with_a_line(
+    capture: Build, request_row: Build, tmp_path: Path
+) -> None:
+    capture(request_row(0))
+    command = [sys.executable, "-c", TOLD_TO_END, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGTERM
+    begun, *_, last = done.stderr.splitlines()
+    assert begun.startswith("reading ")
+    assert last == "ended by SIGTERM"
+    assert "Traceback" not in done.stderr
+    assert not Path(f"/proc/{int(done.stdout)}").exists()

@@ -8,8 +8,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from recorder import terminal
 from recorder.replay.outcome import Progress
-from recorder.replay.results.live import EVERY_NS, EVERY_NS_IN_A_PIPE, STANDSTILL_NS, LiveProgress, Standstill, drawn
+from recorder.replay.results.live import EVERY_NS, STANDSTILL_NS, LiveProgress, Standstill, drawn
 from tests.recorder.replay import drawn as looks
 from tests.tables import each_row
 
@@ -29,7 +30,7 @@ def shown(*, terminal: bool) -> tuple[str, int]:
 def test_progress_in_a_pipe_is_unbroken_lines() -> None:
     written, every_ns = shown(terminal=False)
     assert written.splitlines()[1] == SAID
-    assert every_ns == EVERY_NS_IN_A_PIPE
+    assert every_ns == terminal.EVERY_SECONDS * 10**9
 
 
 def test_progress_on_a_terminal_is_redrawn() -> None:
