@@ -234,26 +234,27 @@ class Assembly:
 
     def _omitted(self, conn: ConnectionState, entry: Entry) -> None:
         fields = decoded(entry)
-        self._streams.omitted(
-            conn,
-            entry,
-            fields["length"],
-            begins_left_out_frame=fields.get("frame", False),
-            are_records=fields.get("records", False),
-            counted=fields.get("counted", ()),
-        )
+        length = fields["length"]
+        if fields.get("records", False):
+            # logs of development versions say so in this way, too
+            self._cut(conn, entry._replace(kind=EntryKind.CUT, data=b"", spans=((0, length),)))
+            return
+        is_left_out, counted = fields.get("frame", False), fields.get("counted", ())
+        self._streams.omitted(conn, entry, length, begins_left_out_frame=is_left_out, counted=counted)
 
     def _cut(self, conn: ConnectionState, entry: Entry) -> None:
         try:
             found = [*parts(entry)]
         except ValueError as error:
             raise InvalidEntryError(str(error)) from error
-        for part, left_out in found:
-            if part.data:
-                self._streams.arrived(conn, part)
-            behind = part._replace(offset=part.offset + len(part.data))
+        direction, mono_ns = entry.direction, entry.mono_ns
+        for offset, data, absent, left_out in found:
+            arrived = Entry(EntryKind.BYTES, direction, entry.connection, offset, mono_ns, data)
+            if data:
+                self._streams.arrived(conn, arrived, absent)
             if left_out:
-                self._streams.omitted(conn, behind, left_out, begins_left_out_frame=False, are_records=True)
+                behind = arrived._replace(offset=offset + len(data))
+                self._streams.omitted(conn, behind, left_out, are_records=True)
 
     def _leftover(self, conn: ConnectionState, entry: Entry) -> None:
         if conn.conversation is not None:

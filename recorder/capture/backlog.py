@@ -9,13 +9,10 @@ queue, only entries at its end are masked, and stretches are added in stream ord
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from heapq import merge
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
 
-from recorder.capture.spool import EntryKind, Item
+from recorder.capture.spool import EntryKind, Item, Spans, Stretch, within, without
 
 # memory of an entry beyond its bytes: the object (104), its numbers (96), the header of the bytes object (40), the
 # pointer in a queue (8). CPython 3.11 on 64 bits. A peer that sends byte by byte must not fill the memory
@@ -23,11 +20,7 @@ PENDING_COST = 248
 # an offset that no stream reaches
 NOWHERE = 1 << 62
 
-# start and stop, both stream offsets. The spans of the log are (start within the entry, length)
-Stretch = tuple[int, int]
-_start, _stop = itemgetter(0), itemgetter(1)
-# the JSON of an OMITTED entry, of which there may be one for each batch of a frame
-_BYTES, _RECORDS = b'{"length":%d}', b'{"length":%d,"records":true}'
+_CUT = int(EntryKind.CUT)
 
 
 class PendingEntry:
@@ -98,9 +91,9 @@ class PendingEntry:
     def _part(self, start: int, stop: int) -> PendingEntry:
         data = self.data[start - self.offset : stop - self.offset]
         part = PendingEntry(self.kind, self.direction, start, self.at_ns, data)
-        part.masks = _within(self.masks, start, stop)
-        part.left_out = _within(self.left_out, start, stop)
-        part.dropped = _within(self.dropped, start, stop)
+        part.masks = within(self.masks, start, stop)
+        part.left_out = within(self.left_out, start, stop)
+        part.dropped = within(self.dropped, start, stop)
         return part
 
     def items(self, connection: int) -> Iterator[Item]:
@@ -108,41 +101,39 @@ class PendingEntry:
         for control_entry in self.before:
             yield from control_entry.items(connection)
         at = self.offset
-        for start, stop, are_records in self._absent():
+        for start, stop in self.left_out:
             if at < start:
-                yield self._item(connection, at, start)
-            omitted = _RECORDS if are_records else _BYTES
-            yield int(EntryKind.OMITTED), self.direction, connection, start, self.at_ns, omitted % (stop - start), ()
+                yield from self._items(connection, at, start)
+            omitted = b'{"length":%d}' % (stop - start)
+            yield int(EntryKind.OMITTED), self.direction, connection, start, self.at_ns, omitted, ()
             at = stop
         if at < self.end or at == self.offset:
-            yield self._item(connection, at, self.end)
+            yield from self._items(connection, at, self.end)
 
-    def _absent(self) -> Iterable[tuple[int, int, bool]]:
-        """What is left out, in stream order: start, stop, and whether a rule for records leaves it out."""
-        if not self.left_out:
-            return ((start, stop, True) for start, stop in self.dropped)
-        return merge(
-            ((start, stop, False) for start, stop in self.left_out),
-            ((start, stop, True) for start, stop in self.dropped),
-        )
+    def _items(self, connection: int, start: int, stop: int) -> Iterator[Item]:
+        """The items of one stretch: a CUT item for all of its bytes, or one for each dropped stretch beside others."""
+        dropped, masks = within(self.dropped, start, stop), within(self.masks, start, stop)
+        if dropped and not masks and self.kind == EntryKind.BYTES:
+            yield self._item(_CUT, connection, start, stop, dropped)
+            return
+        for first, last in dropped:
+            if start < first:
+                yield self._item(self.kind, connection, start, first, within(masks, start, first))
+            yield self._item(_CUT, connection, first, last, [(first, last)])
+            start = last
+        if start < stop or not dropped:
+            yield self._item(self.kind, connection, start, stop, within(masks, start, stop))
 
-    def _item(self, connection: int, start: int, stop: int) -> Item:
-        """The item of one stretch, with zeros in place of masked bytes."""
+    def _item(self, kind: int, connection: int, start: int, stop: int, stretches: Sequence[Stretch]) -> Item:
+        """An item. `stretches`: zeros stand in place of these bytes; a CUT item lacks them."""
         data = bytes(self.data[start - self.offset : stop - self.offset])
-        spans = tuple((first - start, last - first) for first, last in _within(self.masks, start, stop))
+        spans = tuple((first - start, last - first) for first, last in stretches)
         if spans:
-            data = _blanked(data, spans)
-        return self.kind, self.direction, connection, start, self.at_ns, data, spans
+            data = without(data, spans) if kind == _CUT else _blanked(data, spans)
+        return kind, self.direction, connection, start, self.at_ns, data, spans
 
 
-def _within(stretches: Sequence[Stretch], start: int, stop: int) -> list[Stretch]:
-    """The parts of these ordered stretches that lie between two stream offsets."""
-    first = bisect_right(stretches, start, key=_stop)
-    last = bisect_left(stretches, stop, key=_start)
-    return [(max(begin, start), min(end, stop)) for begin, end in stretches[first:last]]
-
-
-def _blanked(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
+def _blanked(data: bytes, spans: Spans) -> bytes:
     blanked = bytearray(data)
     for start, length in spans:
         blanked[start : start + length] = bytes(length)

@@ -21,7 +21,7 @@ from proxy.wire.keys import API_VERSIONS
 from recorder.capture.columns import ConnectionColumns, Spans
 from recorder.capture.frame_spans import take_number
 from recorder.capture.frames import GAP_DAMAGE
-from recorder.capture.spool import short_name
+from recorder.capture.spool import Stretch, short_name
 
 # until the usual client id is known: a length below -1, which no client id has
 _NO_CLIENT_ID = b"\x80\x00"
@@ -29,7 +29,7 @@ _NO_CLIENT_ID = b"\x80\x00"
 _ANY_FRAME = b""
 
 # (start, stop), both stream offsets
-Stretches = deque[tuple[int, int]]
+Stretches = deque[Stretch]
 
 
 class ConnectionState:
@@ -202,6 +202,16 @@ class ConnectionState:
         """True if a byte of an incomplete frame is masked or omitted, or if a coming frame may become no row."""
         gone = self.left_out[direction] or (direction and self.left_out_responses)
         return bool(self.masks[direction] or self.omissions[direction] or self.dropped[direction] or gone)
+
+    def absent_since(self, direction: int, offset: int) -> list[Stretch]:
+        """The stretches behind a stream offset whose bytes were omitted or dropped, in offsets from there."""
+        found: list[Stretch] = []
+        for stretches in (self.omissions[direction], self.dropped[direction]):
+            for start, stop in reversed(stretches):
+                if stop <= offset:
+                    break
+                found.append((max(start - offset, 0), stop - offset))
+        return sorted(found) if found else found
 
     def leaves_out(self, direction: int, exchange: Exchange | None, begin: int) -> bool:
         """True if the frame that begins at stream offset `begin` becomes no row. Call it once for each frame."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import NamedTuple
 
 from proxy.conversation.acks import acks_at
@@ -40,7 +40,6 @@ LONGEST_CLIENT_ID = 256
 # code of a frame of the dialect of 0.7; the length alone of a frame without an exchange
 RESPONSE_HEAD, HEAD_07, LENGTH_SIZE = 8, 6, 4
 _API = attrgetter("route.api_and_version")
-_LENGTH_OF = itemgetter(1)
 
 
 class Omission(NamedTuple):
@@ -59,7 +58,10 @@ class Omission(NamedTuple):
 
 
 class FrameFilter:
-    """The filter of one connection with its current `principal`. `frames`, `bytes`: the numbers left out so far."""
+    """The filter of one connection with its current `principal`.
+
+    `frames`, `bytes`: the numbers left out so far, without what `plain_spans` tells.
+    """
 
     def __init__(
         self,
@@ -93,6 +95,8 @@ class FrameFilter:
         ]
         # per direction: the stream offset from which on the arriving frame is left out
         self._omit_from = [NOWHERE, NOWHERE]
+        # the number of the first request of the next step, if `plain_spans` tells of it
+        self._next_request_number = conversation.next_request_number
         # the bytes of the undecided request that have come
         self._undecided_bytes = b""
         # per direction: the APIs and versions whose frames no rule looks into, as far as they have been met
@@ -103,7 +107,7 @@ class FrameFilter:
     def select(self, selection: Selection, *, is_selected: bool) -> None:
         """Uses another selection for all frames that begin from here on."""
         self.selection, self.is_selected = selection, is_selected
-        self._records.rules = selection.rules
+        self._records.use(selection.rules)
         for untouched in self._untouched:
             untouched.clear()
 
@@ -119,6 +123,7 @@ class FrameFilter:
             self._arriving[direction] = now
             if not now.left:
                 self._omit_from[direction] = NOWHERE
+        self._next_request_number = self._conversation.next_request_number
         self.undecided, self._undecided_bytes = NOWHERE, b""
 
     @property
@@ -156,13 +161,13 @@ class FrameFilter:
         if step.one_way or step.unanswered or step.opaque_reasons:
             return None
         number = conversation.next_request_number
-        begun = [*islice(reversed(conversation.in_flight), number - arriving.next_request_number)]
+        begun = [*islice(reversed(conversation.in_flight), number - self._next_request_number)]
         spans: Spans | None = ()
         if not self._untouched[0].issuperset(map(_API, begun)):
             begun.reverse()
             spans = self._spans_of(direction, step, begun)
         if spans is not None:
-            self._arriving[0] = ArrivingFrame(arriving.kind, None, arriving.begin, 0, number)
+            self._next_request_number = number
         return spans
 
     def _spans_of(self, direction: Direction, step: Step, exchanges: list[Exchange]) -> Spans | None:
@@ -181,18 +186,18 @@ class FrameFilter:
             if found is None:
                 return None
             spans += [(start + first, last - first) for first, last in found]
-        if at != len(data):
-            return None
-        self.bytes += sum(map(_LENGTH_OF, spans))
-        return tuple(spans)
+        return tuple(spans) if at == len(data) else None
 
     def omissions(self, direction: Direction, step: Step) -> list[Omission]:
         """The omissions in the bytes of a step. Call it once for each step of the connection, in order."""
         frames_in = response_spans if direction else request_spans
-        frames = frames_in(self._conversation, step, self._arriving[direction])
+        arriving = self._arriving[direction]._replace(next_request_number=self._next_request_number)
+        frames = frames_in(self._conversation, step, arriving)
         omissions = [omission for frame in frames for omission in self._frame_omissions(direction, step, frame)]
         last_kind = frames[-1].kind if frames else FrameKind.REQUEST
         self._arriving[direction] = ArrivingFrame.between_steps(self._conversation, direction, last_kind)
+        if direction is Direction.REQUEST:
+            self._next_request_number = self._conversation.next_request_number
         self.bytes += sum(omission.stop - omission.start for omission in omissions)
         return omissions
 

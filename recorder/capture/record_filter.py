@@ -29,6 +29,8 @@ _HEADS = {Direction.REQUEST: 12, Direction.RESPONSE: 8}
 # batches that are hashed pass: the compactor rewrites them
 _LEFT_OUT = {RecordRule.KEEP: NOTHING, RecordRule.HASH: TEXTS, RecordRule.DROP: ALL}
 _KINDS: dict[Direction, MessageKind] = {Direction.REQUEST: "request", Direction.RESPONSE: "response"}
+# names of topics for which it is known what is left out
+_MOST_KNOWN = 1000
 # requests of 0.7 in flight whose topics are remembered, and the topics of each: the answers name none
 _MOST_REQUESTS, _MOST_TOPICS, _LONGEST_TOPIC = 1000, 1000, 250
 
@@ -49,8 +51,10 @@ class RecordFilter:
     """The filter of one connection. `topic_ids`: what the connection's cluster has told of its topics."""
 
     def __init__(self, rules: RecordRules, topic_ids: TopicIds, *, is_kafka07: bool) -> None:
-        self.rules = rules
+        self._rules = rules
         self._topic_ids = topic_ids
+        # a topic's name -> what is left out of its records; and None for what has no topic
+        self._by_name: dict[bytes | None, int] = {}
         self._is_kafka07 = is_kafka07
         # per direction: the walk through the frame that is arriving
         self._walks: list[RecordWalk | None] = [None, None]
@@ -58,6 +62,11 @@ class RecordFilter:
         self._topics = tuple(partial(self._topic, bool(direction)) for direction in Direction)
         # (exchange number, topics) of requests of 0.7 that were not answered yet
         self._asked: deque[tuple[int, list[bytes]]] = deque(maxlen=_MOST_REQUESTS)
+
+    def use(self, rules: RecordRules) -> None:
+        """Uses other rules for all frames that begin from here on, and for the rest of one that is arriving."""
+        self._rules = rules
+        self._by_name.clear()
 
     @property
     def is_idle(self) -> bool:
@@ -72,7 +81,7 @@ class RecordFilter:
         """What the rules leave out of the frame's bytes in a step; None: nothing. Call it for each frame, in order."""
         _, exchange, start, stop = frame
         arrived = min(stop, step.stop)
-        if 0 <= start < stop == arrived and exchange is not None and not self.rules.keeps_everything:
+        if 0 <= start < stop == arrived and exchange is not None and not self._rules.keeps_everything:
             spans = self.of_plain(direction, exchange, step.data[start:stop])
             if spans is not None:
                 return RecordSpans(spans, None, [])
@@ -86,14 +95,20 @@ class RecordFilter:
 
     def of_plain(self, direction: Direction, exchange: Exchange, frame: bytes) -> list[Span] | None:
         """What the rules leave out of a whole frame with records, its length included; None: ask `left_out`."""
-        find = _find_whole(direction, exchange.api_key, _version_of(exchange))
-        if find is None or self._is_kafka07 or self._walks[direction] is not None:
+        finds, api_and_version = _FIND_WHOLE[direction], exchange.route.api_and_version
+        find = finds.get(api_and_version)
+        if find is None:
+            find = _find_whole(direction, exchange.api_key, _version_of(exchange))
+            if find is None:
+                return None
+            finds[api_and_version] = find
+        if exchange.opaque is not None or self._is_kafka07 or self._walks[direction] is not None:
             return None
         return found_in_whole(find, frame, self._topics[direction], by_broker=bool(direction))
 
     def _begun(self, direction: Direction, frame: FrameSpan) -> RecordWalk | None:
         kind, exchange = frame.kind, frame.exchange
-        if exchange is None or kind not in (FrameKind.REQUEST, FrameKind.RESPONSE) or self.rules.keeps_everything:
+        if exchange is None or kind not in (FrameKind.REQUEST, FrameKind.RESPONSE) or self._rules.keeps_everything:
             # tokens and frames without a readable head are masked
             return None
         at = direction, exchange.api_key, _version_of(exchange), exchange.number
@@ -116,7 +131,7 @@ class RecordFilter:
         """
         size = None if is_cut else len(frame)
         at = direction, key, version, number
-        walk = None if self.rules.keeps_everything else self._walk(*at, awaits=awaits, size=size)
+        walk = None if self._rules.keeps_everything else self._walk(*at, awaits=awaits, size=size)
         if walk is None:
             return None
         spans = walk.feed(frame)
@@ -146,13 +161,22 @@ class RecordFilter:
 
     def _topic(self, is_told: bool, raw: bytes | None, topic_id: bytes | None) -> int:
         """What is left out of a topic's records. `is_told`: an answer tells of the topic."""
+        if topic_id is None:
+            found = self._by_name.get(raw)
+            if found is not None:
+                return found
         name = _text(raw)
         if topic_id is not None:
             if name is None:
                 name = self._topic_ids.name(topic_id)
             elif is_told:
                 self._topic_ids.learn(topic_id, name)
-        return _LEFT_OUT[self.rules.of(name)]
+        found = _LEFT_OUT[self._rules.of(name)]
+        if topic_id is None:
+            if len(self._by_name) >= _MOST_KNOWN:
+                self._by_name.clear()
+            self._by_name[raw] = found
+        return found
 
     def _find_07(self, direction: Direction, key: int, number: int, *, awaits: bool) -> Find | None:
         if not 0 <= key <= RequestType.OFFSETS:
@@ -184,7 +208,10 @@ def _find(direction: Direction, key: int, version: int | None) -> Find | None:
     return _UNKNOWN[direction] if version is None else _find_known(direction, key, version)
 
 
-@lru_cache(catalog.CACHE_SIZE)
+# per direction: `Route.api_and_version` -> `_find_whole`, for those that the catalog has
+_FIND_WHOLE: tuple[dict[int, FindWhole], dict[int, FindWhole]] = ({}, {})
+
+
 def _find_whole(direction: Direction, key: int, version: int | None) -> FindWhole | None:
     """What finds the record data in whole frames; None: they have none, or tell ids of topics."""
     kind = _KINDS[direction]

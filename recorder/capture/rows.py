@@ -114,9 +114,7 @@ class RowMaker:
         carries_records: bool,
     ) -> None:
         size = run[-1].stop - run[0].start
-        group = self._groups.get(carries_records)
-        if group is None or not (self._from <= mono_ns < self._until and group.has_room(size)):
-            group = self._find_group(mono_ns, size, carries_records)
+        group = self._group(mono_ns, size, carries_records)
         (self._add_responses if direction else self._add_requests)(conn, data, run, mono_ns, group)
         self.frames += len(run)
         self.bytes += size - 4 * len(run)
@@ -210,7 +208,7 @@ class RowMaker:
         """
         filled = len(frame) + sum(length for _, length in dropped or ())
         size = filled + sum(length for _, length in omitted)
-        group = self._find_group(mono_ns, filled, exchange is not None and exchange.api in RECORD_APIS)
+        group = self._group(mono_ns, filled, exchange is not None and exchange.route.api in RECORD_APIS)
         if exchange is None:
             group.numbers += self._ownerless(conn, direction, kind, size, mono_ns, first_ns)
             group.body += frame
@@ -234,6 +232,13 @@ class RowMaker:
         group.set_rare_values(len(frame), masked, omitted, note, dropped, batches)
         self.frames += 1
         self.bytes += size
+
+    def _group(self, mono_ns: int, size: int, carries_records: bool) -> FrameRows:
+        """The row group for frames of `size` bytes, which is most often the current one."""
+        group = self._groups.get(carries_records)
+        if group is None or not (self._from <= mono_ns < self._until and group.has_room(size)):
+            group = self._find_group(mono_ns, size, carries_records)
+        return group
 
     def _find_group(self, mono_ns: int, size: int, carries_records: bool) -> FrameRows:
         if not self._from <= mono_ns < self._until:

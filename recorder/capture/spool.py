@@ -27,7 +27,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from operator import itemgetter
@@ -71,7 +72,15 @@ MAX_KNOWN = 1 << 16
 # settings that a session tells: some dozens for each cluster
 MAX_SETTINGS = 10_000
 
+# bytes for which a reader of a CUT entry puts zeros. The frames of a busy chunk are then read at once; a span of a few
+# bytes in a forged log must not take more memory than that
+MAX_FILLED = 256 * 1024
+
+# (start, length)
 Spans = tuple[tuple[int, int], ...]
+# (start, stop)
+Stretch = tuple[int, int]
+_start, _stop = itemgetter(0), itemgetter(1)
 
 
 class EntryKind(IntEnum):
@@ -143,8 +152,8 @@ class Entry(NamedTuple):
     number: int = 0
 
 
-def without(data: bytes, spans: Spans) -> bytes:
-    """The data of a CUT entry."""
+def without(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    """The data without these (start, length), which lie in order: what a CUT entry holds of what arrived."""
     kept, at = [], 0
     for start, length in spans:
         kept.append(data[at:start])
@@ -153,19 +162,51 @@ def without(data: bytes, spans: Spans) -> bytes:
     return b"".join(kept)
 
 
-def parts(entry: Entry) -> Iterator[tuple[Entry, int]]:
-    """What a CUT entry says: BYTES entries, each with the number of bytes behind it that a rule left out.
+def within(stretches: Sequence[Stretch], start: int, stop: int) -> list[Stretch]:
+    """The parts of these ordered stretches that lie between two offsets."""
+    first = bisect_right(stretches, start, key=_stop)
+    last = bisect_left(stretches, stop, key=_start)
+    return [(max(begin, start), min(end, stop)) for begin, end in stretches[first:last]]
+
+
+class Part(NamedTuple):
+    """A piece of what arrived in a CUT entry.
+
+    `absent`: the stretches of `data` that a rule left out; zeros stand there. `left_out`: how many more bytes a rule
+    left out behind the piece.
+    """
+
+    offset: int
+    data: bytes
+    absent: list[Stretch]
+    left_out: int
+
+
+def parts(entry: Entry) -> Iterator[Part]:
+    """What arrived in a CUT entry: a single piece, if what is left out takes little memory.
 
     Raises ValueError for spans that are not in order, or not in what arrived.
     """
-    at = taken = 0
-    for start, length in (*entry.spans, (len(entry.data) + sum(length for _, length in entry.spans), 0)):
-        stop = taken + start - at
-        if not at <= start or stop > len(entry.data):
+    pieces: list[bytes] = []
+    absent: list[Stretch] = []
+    begin = at = taken = size = 0
+    may_fill = MAX_FILLED
+    for start, length in entry.spans:
+        kept = entry.data[taken : taken + start - at]
+        if start < at or len(kept) < start - at:
             raise ValueError("what was left out does not lie in order")
-        data = entry.data[taken:stop]
-        yield Entry(EntryKind.BYTES, entry.direction, entry.connection, entry.offset + at, entry.mono_ns, data), length
-        at, taken = start + length, stop
+        pieces.append(kept)
+        taken, at, size = taken + len(kept), start + length, size + len(kept)
+        if length <= may_fill:
+            may_fill -= length
+            pieces.append(bytes(length))
+            absent.append((size, size + length))
+            size += length
+        else:
+            yield Part(entry.offset + begin, b"".join(pieces), absent, length)
+            pieces, absent, begin, size = [], [], at, 0
+    pieces.append(entry.data[taken:])
+    yield Part(entry.offset + begin, b"".join(pieces), absent, 0)
 
 
 def data_size(items: Iterable[Item]) -> int:

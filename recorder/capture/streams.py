@@ -2,7 +2,8 @@
 
 Used by `assembly`. Bytes that the log holds a second time are skipped. If bytes are missing, the connection's record
 breaks off. The log has only the number of the bytes that a setting left out: the conversation gets a few zeros in
-their place, so left-out bytes take no memory.
+their place, so left-out bytes take no memory. In place of the few bytes that a rule for records left out of a busy
+chunk stand as many zeros: the chunk's frames are then read at once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.frame_spans import FrameSpan, feed_chunk
 from recorder.capture.record_hashing import RecordHashing
 from recorder.capture.rows import Hashed, RowMaker
-from recorder.capture.spool import Entry, EntryKind
+from recorder.capture.spool import Entry, EntryKind, Stretch, within, without
 
 # the most bytes of a frame that the conversation reads. Of left-out bytes it gets this many zeros, and skips the rest
 _HEAD = 16
@@ -45,15 +46,16 @@ class Streams:
         self._hashing = hashing
         self.damaged_since_ns = 0
 
-    def arrived(self, conn: ConnectionState, entry: Entry) -> None:
-        """Takes a BYTES entry."""
+    def arrived(self, conn: ConnectionState, entry: Entry, absent: Sequence[Stretch] = ()) -> None:
+        """Takes a BYTES entry, or a part of a CUT entry. `absent`: what a rule left out of it; zeros stand there."""
         direction, data = entry.direction, entry.data
         conversation = conn.conversation
         if conversation is None:
             conn.reach(direction, entry.offset + len(data))
             return
         if conn.unreadable[direction]:
-            self.unframed(conn, entry, "behind what could not be read")
+            kept = _kept(data, 0, len(data), absent)
+            self.unframed(conn, entry._replace(data=kept), "behind what could not be read")
             return
         seen = self._bytes_seen(conn, _side(conversation, direction), entry, len(data))
         if seen is None:
@@ -61,6 +63,9 @@ class Streams:
         for start, length in entry.spans:
             if start + length > seen:
                 conn.masks[direction].append((entry.offset + max(start, seen), entry.offset + start + length))
+        conn.dropped[direction].extend(
+            (entry.offset + max(start, seen), entry.offset + stop) for start, stop in absent if stop > seen
+        )
         self._take(conn, conversation, direction, data[seen:] if seen else data, entry.mono_ns)
 
     def omitted(
@@ -69,11 +74,11 @@ class Streams:
         entry: Entry,
         length: int,
         *,
-        begins_left_out_frame: bool,
+        begins_left_out_frame: bool = False,
         are_records: bool = False,
         counted: Sequence[Sequence[Any]] = (),
     ) -> None:
-        """Takes an OMITTED entry: `length` bytes are left out.
+        """Takes an OMITTED entry, or a part of a CUT entry: `length` bytes are left out.
 
         Args:
             begins_left_out_frame: their frame gets no row.
@@ -103,7 +108,7 @@ class Streams:
         """Adds rows for the proxy's own answers whose turn has come."""
         step = conversation.own_answers_due(mono_ns)
         spans = [FrameSpan(FrameKind.RESPONSE, exchange, 0, 0) for exchange in step.finished]
-        self._add_frames(conn, Direction.RESPONSE, step, spans, mono_ns, 0)
+        self._add_frames(conn, Direction.RESPONSE, step, spans, mono_ns, ())
 
     def unframed(self, conn: ConnectionState, entry: Entry, note: str) -> None:
         """Adds a row for an entry's bytes, which are no frame."""
@@ -156,34 +161,38 @@ class Streams:
         """Feeds `length` left-out bytes of one frame to the conversation; they may complete its head or end it."""
         direction = int(side.direction)
         head = min(length, _HEAD)
-        self._take(conn, conversation, direction, bytes(head), mono_ns, absent=head)
+        self._take(conn, conversation, direction, bytes(head), mono_ns)
         rest = length - head
         if rest and side.bytes_left >= rest:
             side.skip(rest - 1)
-            self._take(conn, conversation, direction, b"\0", mono_ns, absent=1)
+            self._take(conn, conversation, direction, b"\0", mono_ns)
 
     def _take(
-        self,
-        conn: ConnectionState,
-        conversation: Conversation,
-        direction: int,
-        data: bytes,
-        mono_ns: int,
-        absent: int = 0,
+        self, conn: ConnectionState, conversation: Conversation, direction: int, data: bytes, mono_ns: int
     ) -> None:
-        """Takes bytes of one direction. `absent`: how many bytes at the end of `data` stand for left-out ones."""
+        """Takes bytes of one direction, with zeros in place of those that were left out."""
         step, spans = feed_chunk(conversation, direction, data, mono_ns, conn.kinds[direction])
+        absent = conn.absent_since(direction, step.offset)
         self._add_frames(conn, direction, step, spans, mono_ns, absent)
         if step.cause is not None:
             conn.unreadable[direction] = True
-            rest = step.data[step.stop : len(step.data) - absent]
+            rest = _kept(step.data, step.stop, len(step.data), absent)
             entry = Entry(EntryKind.BYTES, direction, conn.connection, step.offset + step.stop, mono_ns, rest)
             self.unframed(conn, entry, step.cause.value)
 
     def _add_frames(
-        self, conn: ConnectionState, direction: int, step: Step, spans: list[FrameSpan], mono_ns: int, absent: int
+        self,
+        conn: ConnectionState,
+        direction: int,
+        step: Step,
+        spans: list[FrameSpan],
+        mono_ns: int,
+        absent: Sequence[Stretch],
     ) -> None:
-        """Adds rows for complete frames. Consecutive plain frames are added together, because most frames are plain."""
+        """Adds rows for complete frames. Consecutive plain frames are added together, because most frames are plain.
+
+        `absent`: zeros stand in place of these stretches of the step's data.
+        """
         data = step.data
         end = len(data)
         run: list[FrameSpan] = []
@@ -192,31 +201,44 @@ class Streams:
             _, exchange, start, stop = frame
             is_plain = exchange is not None and exchange.opaque is None and 0 <= start < stop <= end
             if special or not is_plain or self._may_change(conn, direction, exchange):
-                self.rows.add_run(conn, direction, data, run, mono_ns)
-                run = []
-                self._add_special(conn, direction, step, frame, mono_ns, end - absent)
+                if run:
+                    self.rows.add_run(conn, direction, data, run, mono_ns)
+                    run = []
+                self._add_special(conn, direction, step, frame, mono_ns, absent)
             else:
                 run.append(frame)
-        self.rows.add_run(conn, direction, data, run, mono_ns)
+        if run:
+            self.rows.add_run(conn, direction, data, run, mono_ns)
 
     def _add_special(
-        self, conn: ConnectionState, direction: int, step: Step, frame: FrameSpan, mono_ns: int, kept_end: int
+        self,
+        conn: ConnectionState,
+        direction: int,
+        step: Step,
+        frame: FrameSpan,
+        mono_ns: int,
+        absent: Sequence[Stretch],
     ) -> None:
-        """Takes a frame that is not plain, or a piece of one. `kept_end`: where the data's left-out bytes begin."""
+        """Takes a frame that is not plain, or a piece of one."""
         _, exchange, start, stop = frame
         if not direction and start >= 0 and exchange is not None:
             conn.request_began(exchange)
         if start == stop and exchange is not None and exchange.own_answer is not None:
             self._add_row(conn, direction, frame, exchange.own_answer[4:], step.offset, mono_ns, mono_ns)
         elif start >= 0 and stop <= len(step.data):
-            self._add_row(
-                conn, direction, frame, step.data[start + 4 : min(stop, kept_end)], step.offset, mono_ns, mono_ns
-            )
+            kept = _kept(step.data, start + 4, stop, absent)
+            self._add_row(conn, direction, frame, kept, step.offset, mono_ns, mono_ns)
         else:
-            self._add_piece(conn, direction, step, frame, mono_ns, kept_end)
+            self._add_piece(conn, direction, step, frame, mono_ns, absent)
 
     def _add_piece(
-        self, conn: ConnectionState, direction: int, step: Step, frame: FrameSpan, mono_ns: int, kept_end: int
+        self,
+        conn: ConnectionState,
+        direction: int,
+        step: Step,
+        frame: FrameSpan,
+        mono_ns: int,
+        absent: Sequence[Stretch],
     ) -> None:
         """Adds a piece of a frame to `conn.parts`; with the last piece, adds the frame's row."""
         kind, _, start, stop = frame
@@ -224,7 +246,7 @@ class Streams:
         if part is None:
             part = conn.parts[direction] = bytearray()
             conn.first_ns[direction], conn.kinds[direction] = mono_ns, kind
-        part += step.data[max(start, 0) : min(stop, kept_end)]
+        part += _kept(step.data, max(start, 0), min(stop, len(step.data)), absent)
         if stop <= len(step.data):
             conn.parts[direction] = None
             first_ns = conn.first_ns[direction]
@@ -291,6 +313,13 @@ def counted_note(counted: Sequence[Sequence[Any]]) -> str:
 
 def _side(conversation: Conversation, direction: int) -> Any:
     return conversation.responses_side if direction else conversation.requests_side
+
+
+def _kept(data: bytes, start: int, stop: int, absent: Sequence[Stretch]) -> bytes:
+    """The bytes from `start` to `stop`, without those that were left out."""
+    if not absent:
+        return data[start:stop]
+    return without(data[start:stop], [(first - start, last - first) for first, last in within(absent, start, stop)])
 
 
 def _without_length(part: bytearray) -> bytes:

@@ -155,8 +155,9 @@ class Tap:
             return
         size = len(chunk)
         if left_out:
-            self._left_out["bytes"] += sum(length for _, length in left_out)
-            self._put((_CUT, direction, connection, step.offset, at_ns, without(data, left_out), left_out))
+            kept = without(data, left_out)
+            self._left_out["bytes"] += size - len(kept)
+            self._put((_CUT, direction, connection, step.offset, at_ns, kept, left_out))
             return
         self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
         self._queued += size + ENTRY_COST

@@ -10,7 +10,8 @@ import pytest
 from proxy.conversation.conversation import Conversation
 from proxy.wire import catalog, keys
 from proxy.wire.dialects import Dialect
-from recorder.capture import storage
+from recorder.capture import frames as c
+from recorder.capture import spool, storage
 from recorder.capture.assembly import Assembly
 from recorder.capture.inventory import Inventory
 from recorder.capture.ranges import RangeFiles
@@ -77,6 +78,50 @@ def test_bytes_cut_out_of_an_entry_are_counted_but_not_stored(log: Log) -> None:
         [{"start": len(request) - 7, "length": 3}],
         request[4:-3] + bytes(3),
     )
+
+
+def rows_of(folder: Path, *entries: tuple[EntryKind, bytes, int, Spans]) -> list[dict[str, Any]]:
+    """Returns the rows of a client's entries: kind, data, offset and spans of each."""
+    folder.mkdir()
+    begun = Log(folder)
+    begun.feed_json(EntryKind.OPENED, opened())
+    for kind, data, offset, spans in entries:
+        begun.feed(kind, data, 0, offset, spans)
+    return [{**row, c.AT: None, c.AT_NS: None, c.MONO_NS: None, c.FIRST_MONO_NS: None} for row in begun.rows()]
+
+
+@pytest.mark.parametrize(("at", "length"), [(6, 5), (6, 9), (40, 9)])
+def test_what_a_rule_left_out_of_a_frame_is_the_same_in_one_entry_and_in_several(
+    at: int, length: int, tmp_path: Path
+) -> None:
+    request = METADATA.request
+    gone, behind = b'{"length":%d,"records":true}' % length, at + length
+    whole = rows_of(tmp_path / "1", (EntryKind.CUT, request[:at] + request[behind:], 0, ((at, length),)))
+    pieces = [
+        (EntryKind.BYTES, request[:at], 0, ()),
+        (EntryKind.CUT, b"", at, ((0, length),)),
+        (EntryKind.BYTES, request[behind:], behind, ()),
+    ]
+    # as development versions wrote it
+    before: list[tuple[EntryKind, bytes, int, Spans]] = [*pieces]
+    before[1] = (EntryKind.OMITTED, gone, at, ())
+    assert whole[0]["dropped"] == [{"start": at - 4, "length": length}]
+    assert whole[0]["size"] == len(request) - 4
+    assert rows_of(tmp_path / "2", *pieces) == whole
+    assert rows_of(tmp_path / "3", *before) == whole
+
+
+@pytest.mark.parametrize("most", [0, 12, 100])
+def test_long_spans_of_a_cut_entry_are_counted_as_short_ones_are(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = METADATA.request
+    entry = request[:30] + request[40:50] + request[55:] + request[:30], 0, ((30, 10), (50, 5), (len(request) + 30, 7))
+    rest = (EntryKind.BYTES, request[37:], len(request) + 37, ())
+    wanted = rows_of(tmp_path / "1", (EntryKind.CUT, *entry), rest)
+    monkeypatch.setattr(spool, "MAX_FILLED", most)
+    assert len(wanted) == 2
+    assert rows_of(tmp_path / "2", (EntryKind.CUT, *entry), rest) == wanted
 
 
 @pytest.mark.parametrize("spans", [((40, 30), (20, 5)), ((40, 30), (69, 5))])

@@ -28,13 +28,14 @@ def items(backlog: Backlog, barriers: tuple[int, int] = EVERYWHERE, holds: tuple
 
 
 class Stream:
-    """The twin: every byte of a direction, and whether it is masked or left out."""
+    """The twin: every byte of a direction, and whether it is masked, left out by a setting, or dropped by a rule."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.data = b""
         self.masked: set[int] = set()
         self.left_out: set[int] = set()
+        self.dropped: set[int] = set()
 
     def grow(self) -> bytes:
         # without zeros, because masked bytes are zeros
@@ -54,9 +55,9 @@ class Stream:
         return found
 
 
-def written(found: list[Item], direction: int) -> tuple[bytes, set[int], set[int]]:
-    """The bytes of a direction in the items, at their offsets, with masked and left-out places."""
-    stream, masked, left_out = b"", set[int](), set[int]()
+def written(found: list[Item], direction: int) -> tuple[bytes, set[int], set[int], set[int]]:
+    """The bytes of a direction in the items, at their offsets, with masked, left-out and dropped places."""
+    stream, masked, left_out, dropped = b"", set[int](), set[int](), set[int]()
     for kind, side, _, offset, _, data, spans in found:
         if side != direction:
             continue
@@ -65,15 +66,21 @@ def written(found: list[Item], direction: int) -> tuple[bytes, set[int], set[int
             length = json.loads(data)["length"]
             left_out.update(range(offset, offset + length))
             stream += bytes(length)
+            continue
+        of_spans = {at for start, length in spans for at in range(offset + start, offset + start + length)}
+        if kind == EntryKind.CUT:
+            dropped |= of_spans
+            kept = iter(data)
+            arrived = len(data) + sum(length for _, length in spans)
+            stream += bytes(0 if offset + at in of_spans else next(kept) for at in range(arrived))
         else:
-            for start, length in spans:
-                masked.update(range(offset + start, offset + start + length))
+            masked |= of_spans
             stream += data
-    return stream, masked, left_out
+    return stream, masked, left_out, dropped
 
 
 @given(st.integers(0, 1 << 32))
-def test_masked_and_omitted_spans_do_not_depend_on_entry_boundaries(seed: int) -> None:
+def test_what_is_not_there_does_not_depend_on_entry_boundaries(seed: int) -> None:
     rng = random.Random(seed)
     backlog, streams = Backlog(), (Stream(rng), Stream(rng))
     barriers, found = [0, 0], []
@@ -81,9 +88,13 @@ def test_masked_and_omitted_spans_do_not_depend_on_entry_boundaries(seed: int) -
         direction = rng.randrange(2)
         stream, barrier = streams[direction], barriers[direction]
         backlog.add(bytes_of(direction, len(stream.data), stream.grow()))
-        backlog.mask(direction, stream.stretches(stream.masked, barrier))
-        for start, stop in stream.stretches(stream.left_out, barrier):
-            backlog.leave_out(direction, start, stop)
+        if rng.random() < 0.7:
+            backlog.mask(direction, stream.stretches(stream.masked, barrier))
+        # what a rule drops is never left out by a setting, too
+        is_dropped = rng.random() < 0.5
+        gone = stream.dropped if is_dropped else stream.left_out
+        for start, stop in stream.stretches(gone, max([barrier, *(at + 1 for at in stream.dropped | stream.left_out)])):
+            backlog.leave_out(direction, start, stop, are_records=is_dropped)
         if rng.random() < 0.3:
             backlog.join(direction, barrier)
         if rng.random() < 0.5:
@@ -92,11 +103,19 @@ def test_masked_and_omitted_spans_do_not_depend_on_entry_boundaries(seed: int) -
     found += items(backlog)
     assert (len(backlog), backlog.cost) == (0, 0)
     for direction, stream in enumerate(streams):
-        data, masked, left_out = written(found, direction)
-        assert left_out == stream.left_out
-        assert masked == stream.masked - stream.left_out
-        gone = stream.masked | stream.left_out
+        data, masked, left_out, dropped = written(found, direction)
+        absent = stream.left_out | stream.dropped
+        assert (left_out, dropped) == (stream.left_out, stream.dropped)
+        assert masked == stream.masked - absent
+        gone = stream.masked | absent
         assert data == bytes(0 if at in gone else byte for at, byte in enumerate(stream.data))
+
+
+def test_dropped_stretches_of_an_entry_are_one_item() -> None:
+    pending = bytes_of(0, 10, b"abcdefghij")
+    for start, stop in ((12, 14), (17, 18)):
+        pending.leave_out(start, stop, are_records=True)
+    assert [*pending.items(1)] == [(EntryKind.CUT, 0, 1, 10, 0, b"abefgij", ((2, 2), (7, 1)))]
 
 
 def looked_through(
