@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from recorder.hashing.batches import TOLD_TYPES
+
 # 2: frames of the APIs that carry records have row groups of their own
 # 3: rules for records: the columns DROPPED and RECORDS; FRAME lacks the bytes of the former
 FORMAT = 3
@@ -302,18 +304,8 @@ def _schema(columns: tuple[tuple[str, str], ...]) -> Any:
         "bool": pa.bool_(),
         "binary": pa.binary(),
         "timestamp": pa.timestamp("us", tz="UTC"),
-        "batches": pa.list_(
-            pa.struct(
-                [
-                    pa.field("rule", pa.string()),
-                    pa.field("codec", pa.string()),
-                    pa.field("size", pa.int32()),
-                    pa.field("is_intact", pa.bool_()),
-                    pa.field("batches", pa.int32()),
-                ]
-            )
-        ),
         "spans": pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("length", pa.int32())])),
     }
+    types["batches"] = pa.list_(pa.struct([pa.field(name, types[kind]) for name, kind in TOLD_TYPES.items()]))
     fields = [pa.field(name, types[kind]) for name, kind in columns]
     return pa.schema(fields, metadata={FORMAT_KEY: str(FORMAT).encode()})

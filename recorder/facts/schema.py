@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from recorder.hashing.batches import TOLD_TYPES
+
 HEADERS = "array<struct<name: string, value: binary>>"
 SPANS = "array<struct<start: int, length: int>>"
+_OF_ARROW = {"string": "string", "int32": "int", "bool": "boolean"}
 # what batches were before their records were hashed
-TOLD = "array<struct<rule: string, codec: string, size: int, is_intact: boolean, batches: int>>"
+TOLD = f"array<struct<{', '.join(f'{name}: {_OF_ARROW[kind]}' for name, kind in TOLD_TYPES.items())}>>"
 TEXTS = "map<string, string>"
 
 
@@ -70,17 +73,7 @@ def arrow_type(kind: str) -> Any:
         "array<bigint>": pa.list_(pa.int64()),
         "array<string>": pa.list_(pa.string()),
         SPANS: pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("length", pa.int32())])),
-        TOLD: pa.list_(
-            pa.struct(
-                [
-                    pa.field("rule", pa.string()),
-                    pa.field("codec", pa.string()),
-                    pa.field("size", pa.int32()),
-                    pa.field("is_intact", pa.bool_()),
-                    pa.field("batches", pa.int32()),
-                ]
-            )
-        ),
+        TOLD: pa.list_(pa.struct([pa.field(name, pa.type_for_alias(kind)) for name, kind in TOLD_TYPES.items()])),
         TEXTS: pa.map_(pa.string(), pa.string()),
         HEADERS: pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("value", pa.binary())])),
     }

@@ -4,7 +4,7 @@
                        its records stay
     message            (magic 0, 1) keeps its offset, time and attributes; a wrapper becomes the messages in it, with
                        their offsets in the log
-    control batch      brokers write them of themselves, so they stay as they are; in a request they are dropped
+    control batch      the marker of a transaction's end stays as it is in an answer; all others are dropped
     dropped            what can't be unfolded within the budget, or read: only its header is kept
 
 A batch of a wrong checksum that can be read is hashed like any other, and gets a right one; `Told` says what it was.
@@ -38,7 +38,7 @@ class Told(NamedTuple):
     """What a batch was, as it came.
 
     Attributes:
-        rule: what became of it: HASHED, KEPT (a control batch, or one of another topic), DROPPED.
+        rule: what became of it: HASHED, KEPT (the marker of a transaction's end, or a batch of another topic), DROPPED.
         codec: its compression, by the wire's name.
         size: its bytes on the wire, header included.
         is_intact: whether its checksum is that of its bytes; None where no library can tell.
@@ -50,6 +50,10 @@ class Told(NamedTuple):
     size: int
     is_intact: bool | None
     batches: int
+
+
+# the types of these fields where they are a column, as Arrow names them
+TOLD_TYPES = {"rule": "string", "codec": "string", "size": "int32", "is_intact": "bool", "batches": "int32"}
 
 
 class Rewritten(NamedTuple):
@@ -85,12 +89,12 @@ class FrameBudget:
         self.left -= max(budget.size - allowance.left for allowance in (budget.unfolded, budget.values))
 
 
-def rewritten(data: bytes, hasher: Hasher | None, budget: FrameBudget, *, may_control: bool = True) -> Rewritten:
+def rewritten(data: bytes, hasher: Hasher | None, budget: FrameBudget, *, by_broker: bool = True) -> Rewritten:
     """The batches in `data` with hashed values.
 
     Args:
         hasher: None: all batches that hold values are dropped.
-        may_control: False for batches that no broker wrote: what claims to be a control batch is dropped then.
+        by_broker: False for batches that a client wrote: what claims to be a marker is dropped then.
     Errors: ModuleNotFoundError for a missing library of a codec or checksum.
     """
     made = _Made()
@@ -99,7 +103,7 @@ def rewritten(data: bytes, hasher: Hasher | None, budget: FrameBudget, *, may_co
     try:
         for batch in islice(found, budget.batches):
             at = batch.end
-            _add(made, data, batch, hasher, budget, may_control)
+            _add(made, data, batch, hasher, budget, by_broker)
     except WireError:
         # nothing behind can be told apart, so no byte of it can be told from a value
         made.omit(len(data) - at)
@@ -145,10 +149,10 @@ class _Made:
         self.omit(len(batch) - len(header))
 
 
-def _add(made: _Made, data: bytes, batch: Batch, hasher: Hasher | None, budget: FrameBudget, may_control: bool) -> None:
+def _add(made: _Made, data: bytes, batch: Batch, hasher: Hasher | None, budget: FrameBudget, by_broker: bool) -> None:
     rule, count = HASHED if hasher else DROPPED, 1
     if batch.control:
-        rule = KEPT if may_control else DROPPED
+        rule = KEPT if by_broker and batch.is_end_marker else DROPPED
     whole = data[batch.start : batch.end]
     if hasher is not None and rule is HASHED:
         limits = budget.of_a_batch()

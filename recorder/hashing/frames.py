@@ -144,7 +144,7 @@ def _edits(
         elif value and not is_gone and not chooses(topic):
             told += told_of(bytes(value), budget)
         elif value:
-            new = rewritten(bytes(value), None if is_gone else hasher, budget, may_control=kind == "response")
+            new = rewritten(bytes(value), None if is_gone else hasher, budget, by_broker=kind == "response")
             size = len(new.data) + sum(length for _, length in new.omitted)
             length = _length(api_key, codec.version, size)
             at = len(length)

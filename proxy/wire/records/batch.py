@@ -44,6 +44,8 @@ TIMESTAMP_AT = MESSAGE_HEAD.size
 BATCH_CRC_FROM = 21
 MESSAGE_CRC_FROM = 16
 SMALLEST_MESSAGE = {0: 26, 1: 34}
+# bytes of a batch with the marker of a transaction's end, as brokers write it: a version, a type and an epoch
+END_MARKER = 78
 
 NO_TIMESTAMP = -1
 NO_PRODUCER = -1
@@ -95,6 +97,16 @@ class Batch(NamedTuple):
     def control(self) -> bool:
         """True if brokers wrote the records for themselves; they are no user data."""
         return self.magic > 1 and bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def is_end_marker(self) -> bool:
+        """True for the marker of a transaction's end: of all batches that a broker sends, it alone has no user data.
+
+        Other control batches are those of a broker's own logs, and brokers refuse any that a client sends. A batch that
+        only claims to be one may hold anything, so size and count count, too.
+        """
+        is_alone = self.count == 1 and self.codec is Compression.NONE
+        return self.control and is_alone and self.end - self.start == END_MARKER
 
     @property
     def delete_horizon(self) -> int | None:

@@ -14,9 +14,8 @@ from struct import error as struct_error
 from proxy.wire.compile.runtime import split_bytes
 from proxy.wire.errors import Malformed, Truncated, WireError
 from proxy.wire.primitives import Buffer
-from proxy.wire.records.batch import BATCH_HEAD, LOG_OVERHEAD, MAGIC_AT, SMALLEST_MESSAGE, header
+from proxy.wire.records.batch import BATCH_HEAD, END_MARKER, LOG_OVERHEAD, MAGIC_AT, SMALLEST_MESSAGE, header
 from proxy.wire.records.blank import HEADS
-from proxy.wire.records.kinds import Compression
 from proxy.wire.texts import check_text_piece, check_topic_length
 
 # batches of a frame whose heads are no record data
@@ -26,11 +25,9 @@ MAX_COUNTED = 1000
 _SMALLEST = {**SMALLEST_MESSAGE, 2: BATCH_HEAD.size}
 # more than any frame's
 _ANY_SIZE = 1 << 40
-# the size of a batch with the marker of a transaction's end, as brokers write it: a version, a type and an epoch
-_END_MARKER = 78
 # offset, size; behind the next four bytes, the magic
 _BEGIN = Struct(">qi4xB")
-_END_MARKER_SIZE = _END_MARKER - LOG_OVERHEAD
+_END_MARKER_SIZE = END_MARKER - LOG_OVERHEAD
 _HEAD_SIZE = BATCH_HEAD.size
 _COUNT_AT = BATCH_HEAD.size - 4
 
@@ -177,7 +174,7 @@ class RecordWalk:
             if not is_batch:
                 self.found(place, end)
                 return buf, at + end - place - len(head), size
-            may_be_marker = self._by_broker and stop - place == _END_MARKER and stop <= end
+            may_be_marker = self._by_broker and stop - place == END_MARKER and stop <= end
             if magic == 2 and (may_be_marker or self.only_counts) and end - place >= BATCH_HEAD.size:
                 rest, buf, at, size = yield from _read(BATCH_HEAD.size - len(head), buf, at, size)
                 head += rest
@@ -272,11 +269,8 @@ def _read(count: int, buf: Buffer, at: int, size: int) -> Generator[None, Buffer
 
 
 def _is_end_marker(head: bytes) -> bool:
-    """True for the head of a batch of _END_MARKER bytes that holds a marker."""
-    if len(head) < BATCH_HEAD.size:
-        return False
-    batch = header(head, 0, _END_MARKER)
-    return batch.control and batch.count == 1 and batch.codec is Compression.NONE
+    """True for the head of a batch of END_MARKER bytes that holds a marker."""
+    return len(head) >= BATCH_HEAD.size and header(head, 0, END_MARKER).is_end_marker
 
 
 def nothing_known(head: int) -> Find:

@@ -10,6 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
+from proxy.wire import catalog
+from proxy.wire.compile.record_finder import ALL
+from proxy.wire.framing import framed
+from proxy.wire.keys import FETCH
 from proxy.wire.records import (
     Compression,
     ControlType,
@@ -24,6 +28,7 @@ from proxy.wire.records import (
     write_message_set,
 )
 from proxy.wire.records.blank import HEADS
+from proxy.wire.records.walk import RecordWalk
 from recorder.hashing.batches import DROPPED, HASHED, KEPT, FrameBudget, Rewritten, rewritten
 from recorder.hashing.hasher import Hasher
 from tests.proxy.wire.records.samples import BATCH_CODECS, MESSAGE_CODECS, few, record_lists
@@ -166,14 +171,37 @@ def test_of_a_message_that_is_cut_off_only_the_header_stays(magic: int) -> None:
         assert len(filled(found)) == cut
 
 
-def test_control_batches_of_brokers_stay_and_those_of_clients_are_dropped() -> None:
-    data = end_marker_batch(
-        ControlType.COMMIT, offset=9, timestamp=1, producer_id=5, producer_epoch=1, coordinator_epoch=2
-    )
+MARKER = end_marker_batch(
+    ControlType.COMMIT, offset=9, timestamp=1, producer_id=5, producer_epoch=1, coordinator_epoch=2
+)
+
+
+def test_the_markers_of_transactions_ends_stay_where_a_broker_sends_them() -> None:
+    data = MARKER
     assert hashed(data) == (data, [], [(KEPT, "none", len(data), True, 1)])
-    found = hashed(data, may_control=False)
+    found = hashed(data, by_broker=False)
     assert (found.data, found.omitted) == (data[:61], [(61, len(data) - 61)])
     assert found.told == [(DROPPED, "none", len(data), True, 1)]
+
+
+OTHER_CONTROL = [
+    write_batch([SECRETS[0]], control=True),
+    # as long as a marker
+    write_batch([Record(0, 1, b"4", b""), Record(1, 1, b"1", b"1")], control=True),
+]
+
+
+@pytest.mark.parametrize("control", [MARKER, *OTHER_CONTROL])
+def test_of_control_batches_the_same_are_kept_where_records_are_hashed_and_where_they_are_dropped(
+    control: bytes,
+) -> None:
+    partition = {"partition_index": 0, "records": control}
+    frame = framed(catalog.encode_response(FETCH, 12, 1, {"responses": [{"topic": "t", "partitions": [partition]}]}))
+    walk = RecordWalk(catalog.must("response", FETCH, 12).find_records, lambda *_: ALL, head=8, by_broker=True)
+    begin = frame.index(control)
+    dropped = [(start - begin, stop - start) for start, stop in walk.feed(frame)]
+    assert hashed(control).omitted == dropped
+    assert bool(dropped) is (control != MARKER)
 
 
 def damaged(data: bytes, at: int, value: int) -> bytes:

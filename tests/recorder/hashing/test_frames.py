@@ -76,7 +76,7 @@ def topic_of(partition: Any) -> str | bytes:
 
 
 def expected(kind: MessageKind, data: bytes) -> bytes:
-    found = rewritten(data, HASHER, FrameBudget(), may_control=kind == "response")
+    found = rewritten(data, HASHER, FrameBudget(), by_broker=kind == "response")
     return filled(RewrittenFrame(found.data, [], found.omitted, [], found.told))
 
 
