@@ -5,7 +5,8 @@
   the address table
 - no address of a broker leaves in a field that a client dials, as a client reads what it is sent
 - how the bytes are cut into chunks, and how many frames of a chunk are looked at in a turn, changes nothing
-- the log holds what came, every byte once, and no secret
+- the log holds what came, every byte once, and no secret; where no records are recorded, it says so of each byte that
+  it lacks, and lacks all keys, values and headers
 - series of metrics are the catalog's
 
 In the dialect of 0.7 all of it is simpler: `fuzz.kafka07`.
@@ -16,24 +17,28 @@ requests.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from struct import Struct
 from typing import Any, NamedTuple
 
 from fuzz import kafka07
+from fuzz.corpus import RECORDS
 from fuzz.findings import must, same
 from fuzz.plays import ADVERTISED, Chunk, Options, Outcome, PlayedNodes, play
 from proxy import wire
 from proxy.conversation import Cause, Direction
 from proxy.net.connection.rewriting import is_rewritten
 from proxy.rewrite import addresses, api_versions
-from proxy.wire import apis, catalog
+from proxy.wire import apis, catalog, records
+from proxy.wire.apis import MessageKind
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, framed
-from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, PRODUCE, SASL_HANDSHAKE
+from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE, SASL_HANDSHAKE
 from proxy.wire.plain_settings import PLAIN_SETTINGS
-from recorder.capture.spool import DATA, DIRECTION, KIND, OF_STREAMS
+from proxy.wire.records.blank import HEADS
+from recorder.capture.spool import DATA, OF_STREAMS, EntryKind, Spans
 
 # of a request, behind its length: key, version, correlation id
 HEAD = Struct(">hhi")
@@ -49,7 +54,9 @@ def unpacked(data: bytes) -> tuple[Options, list[Chunk]]:
     """An input as a script: options and where the proxy stops, then a direction with a length, and the chunk."""
     how, stop = (data[0], data[1]) if len(data) > 1 else (0, 0)
     drained_after = stop if how & 16 else None
-    options = Options(bool(how & 1), bool(how & 2), how >> 2 & 3, drained_after, bool(how & 32), bool(how & 64))
+    options = Options(
+        bool(how & 1), bool(how & 2), how >> 2 & 3, drained_after, bool(how & 32), bool(how & 64), bool(how & 128)
+    )
     chunks, at = [], 2
     while at + 2 < len(data):
         size = int.from_bytes(data[at : at + 2], "big")
@@ -64,7 +71,7 @@ def packed(options: Options, chunks: Sequence[Chunk]) -> bytes:
     """A script as an input."""
     drained = options.drained_after
     how = options.walked | options.hide_unknown << 1 | options.recut << 2 | (drained is not None) << 4
-    how |= options.is_old << 5 | options.short_turns << 6
+    how |= options.is_old << 5 | options.short_turns << 6 | options.drops << 7
     head = bytes([how, drained or 0])
     pieces = [(direction, data[at : at + 0x7FFF]) for direction, data in chunks for at in range(0, len(data), 0x7FFF)]
     return head + b"".join((direction << 15 | len(data)).to_bytes(2, "big") + data for direction, data in pieces)
@@ -97,7 +104,8 @@ def _same_outcome(one: Outcome, other: Outcome) -> None:
     """Of the same bytes in other chunks. What was read beyond the place where somebody is cut off depends on them."""
     if {Cause.CLIENT_CLOSED, Cause.PROBE} & {one.cause, other.cause}:
         same(one.cause, other.cause, "the end, in other chunks")
-        for what in (_left, _logs, _counts):
+        # in a frame that turns out to be no message, what came before the piece that shows it may stay
+        for what in (_left, _counts) if one.drops else (_left, _logs, _counts):
             same(what(one), what(other), "the same bytes in other chunks")
     else:
         for found, wanted in zip(_left(one), _left(other), strict=True):
@@ -132,6 +140,8 @@ def check(outcome: Outcome, options: Options) -> None:
     _responses_pass(outcome, options)
     _no_address_leaves(outcome)
     _no_secret_is_logged(outcome)
+    if outcome.drops:
+        _no_record_is_logged(outcome)
     _labels_are_the_catalogs(outcome)
 
 
@@ -300,23 +310,78 @@ def _nodes(key: int, values: Any) -> Iterator[tuple[int, str]]:
 
 
 def _logged(outcome: Outcome, direction: Direction) -> bytes:
-    """The stream as the log has it."""
-    items = [item for item in outcome.log if item[KIND] in OF_STREAMS and item[DIRECTION] == direction]
-    return b"".join(item[DATA] for item in items)
+    """The stream as the log has it, with zeros in place of what it lacks."""
+    stream = b""
+    for kind, way, _, _, _, data, spans in outcome.log:
+        if way == direction and kind == EntryKind.CUT:
+            stream += _filled(data, spans)
+        elif way == direction and kind == EntryKind.OMITTED:
+            stream += bytes(json.loads(data)["length"])
+        elif way == direction and kind in OF_STREAMS:
+            stream += data
+    return stream
+
+
+def _filled(data: bytes, spans: Spans) -> bytes:
+    made, rest = bytearray(), data
+    for start, length in spans:
+        count = start - len(made)
+        made += rest[:count] + bytes(length)
+        rest = rest[count:]
+    return bytes(made) + rest
 
 
 def _log_holds(outcome: Outcome, direction: Direction) -> None:
     read, at = outcome.read[direction], 0
-    for kind, way, _, offset, _, data, masked in outcome.log:
-        if kind in OF_STREAMS and way == direction:
-            must(offset == at, f"the log goes on at {offset}, and it had come to {at}")
-            hidden = bytearray(read[at : at + len(data)])
-            for start, length in masked:
-                hidden[start : start + length] = bytes(length)
-            same(data, bytes(hidden), "what is logged")
-            at += len(data)
+    for kind, way, _, offset, _, data, spans in outcome.log:
+        if way != direction or kind not in (*OF_STREAMS, EntryKind.OMITTED):
+            continue
+        must(offset == at or (not offset and kind == EntryKind.OMITTED), f"the log goes on at {offset}, not at {at}")
+        if kind == EntryKind.OMITTED:
+            must(outcome.drops or not json.loads(data)["length"], "nothing is left out of a recording of everything")
+            at += json.loads(data)["length"]
+            continue
+        logged = _filled(data, spans) if kind == EntryKind.CUT else data
+        hidden = bytearray(read[at : at + len(logged)])
+        for start, length in spans:
+            hidden[start : start + length] = bytes(length)
+        same(logged, bytes(hidden), "what is logged")
+        at += len(logged)
     must(at == len(read), f"{len(read) - at} bytes that came are not in the log")
     must(not any(b"recorder_fault" in item[DATA] for item in outcome.log), "the recorder takes everything")
+
+
+def _no_record_is_logged(outcome: Outcome) -> None:
+    """Of every whole frame that reads as one with batches, whatever it was taken for."""
+    logs = _logs(outcome)
+    for frame in _frames(outcome.read[0]):
+        if frame.is_whole and frame.head is not None and frame.head[0] == PRODUCE:
+            _no_record_of(frame, "request", *frame.head[:2], logs[0])
+    waiting = _awaiting(outcome.read[0])
+    for frame in _frames(outcome.read[1]):
+        number = int.from_bytes(frame.data[4:8], "big", signed=True)
+        key, version = next(((key, version) for key, version, asked in waiting if asked == number), (None, None))
+        if key is None or version is None or not frame.is_whole or key == SASL_HANDSHAKE:
+            return
+        if key == FETCH:
+            _no_record_of(frame, "response", key, version, logs[1])
+
+
+def _no_record_of(frame: Frame, kind: MessageKind, key: int, version: int, log: bytes) -> None:
+    codec, path = catalog.codec(kind, key, version), RECORDS[kind, key]
+    if codec is None:
+        return
+    data = frame.data[4:]
+    try:
+        begin = wire.request_head(data).body if kind == "request" else wire.response_head(data, key, version).body
+        found = [(value, stop) for value, _, stop in codec.project((path,))(data, begin)[path] if value]
+        batches = [(stop - len(value), one) for value, stop in found for one in records.batches(value)]
+    except wire.WireError:
+        return
+    for start, batch in batches:
+        first, last = (frame.at + 4 + start + at for at in (batch.start + HEADS[batch.magic], batch.end))
+        is_marker = kind == "response" and batch.is_end_marker
+        must(is_marker or not any(log[first:last]), f"records are logged: {log[first:last]!r}")
 
 
 def _no_secret_is_logged(outcome: Outcome) -> None:

@@ -32,6 +32,7 @@ from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 from recorder.capture.keep import RoomWatch
 from recorder.capture.lag import ArrivalTimes
+from recorder.capture.record_rules import RecordRule
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap
 from recorder.capture.writer import MACHINE_CLOCK
@@ -59,7 +60,7 @@ class Options(NamedTuple):
     """What a play has besides its chunks.
 
     `drained_after`: so many of them have been read when the proxy stops. `is_old`: the dialect of 0.7 is spoken.
-    `short_turns`: few frames of a chunk are looked at before others have their turn.
+    `short_turns`: few frames of a chunk are looked at before others have their turn. `drops`: no records are recorded.
     """
 
     walked: bool = False
@@ -68,6 +69,7 @@ class Options(NamedTuple):
     drained_after: int | None = None
     is_old: bool = False
     short_turns: bool = False
+    drops: bool = False
 
 
 AS_IT_IS = Options()
@@ -75,7 +77,10 @@ AS_IT_IS = Options()
 
 @dataclass
 class Outcome:
-    """The outcome of a play. Bytes by direction: `read` from a peer, and `left` for the other one."""
+    """The outcome of a play. Bytes by direction: `read` from a peer, and `left` for the other one.
+
+    `drops`: no records were recorded.
+    """
 
     cause: Cause
     read: list[bytes]
@@ -84,6 +89,7 @@ class Outcome:
     traffic: Traffic
     conversation: Conversation
     ensured: set[int]
+    drops: bool
 
 
 @dataclass
@@ -270,7 +276,8 @@ _SETTINGS = {
 async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     settings, script = _SETTINGS[options.hide_unknown], Script(deque(chunks), drain_after=options.drained_after)
     pages, nodes, traffic, held = Pages(), PlayedNodes(), Traffic(), HeldBytes(MAX_HELD, 30)
-    tap = Tap(Folder(Path(), -1), RecordSettings(queue=1 << 40), pages, None, RoomWatch(Path()))  # type: ignore[arg-type]
+    recording = RecordSettings(queue=1 << 40, records=RecordRule.DROP if options.drops else RecordRule.KEEP)
+    tap = Tap(Folder(Path(), -1), recording, pages, None, RoomWatch(Path()))  # type: ignore[arg-type]
     turn = SHORT_TURN if options.short_turns else FRAMES_PER_TURN
     conversation = Conversation(_ROUTES[options.is_old], settings.limits, max_frames=turn)
     context = ClusterContext(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
@@ -288,4 +295,5 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     if held._held:
         raise AssertionError(f"{held._held} bytes are held by a connection that has ended")
     left = [bytes(broker.left), bytes(client.left)]
-    return Outcome(cause, [bytes(one) for one in script.read], left, pages.queue, traffic, conversation, nodes.ensured)
+    rest = pages.queue, traffic, conversation, nodes.ensured, options.drops
+    return Outcome(cause, [bytes(one) for one in script.read], left, *rest)

@@ -31,6 +31,9 @@ EDGES += (b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n\r\n")
 # Metadata and a vendor's api, in versions that there aren't
 EDGES += (b"\0\0\0\x0c\0\3\0\x63\0\0\0\1\xff\xff\0\0", b"\0\0\0\x0a\x27\x11\0\0\0\0\0\2\xff\xff")
 
+# the end of the names of scripts that are recorded without records
+DROPPED = "-dropped"
+
 Script = list[Chunk]
 Pair = tuple[bytes, bytes]
 
@@ -58,7 +61,14 @@ def scripts() -> dict[str, tuple[Options, Script]]:
         drained_after = number % 7 if number % 11 == 0 else None
         options = Options(number % 2 == 1, number % 5 == 0, recut, drained_after, short_turns=number % 3 == 0)
         made[name] = options, script
-    return made | _of_kafka07()
+    return made | _without_records(made) | _of_kafka07()
+
+
+def _without_records(made: dict[str, tuple[Options, Script]]) -> dict[str, tuple[Options, Script]]:
+    """Those that hold batches, recorded without their records."""
+    apis = ("-Produce-", "-Fetch-", "-ShareFetch-", "mixed-")
+    holding = [name for name in made if any(api in name for api in apis)]
+    return {f"{name}{DROPPED}": (made[name][0]._replace(drops=True), made[name][1]) for name in holding}
 
 
 def _of_kafka07() -> dict[str, tuple[Options, Script]]:

@@ -14,6 +14,7 @@ import struct
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ from recorder.capture.inventory import Inventory
 from recorder.capture.keep import RoomWatch
 from recorder.capture.progress import STATE_MAGIC, state_name
 from recorder.capture.ranges import RangeFiles
+from recorder.capture.record_rules import RecordRule
 from recorder.capture.segments import segment_name
 from recorder.capture.selection import FULL, HEAD
 from recorder.capture.session import RecordSettings
@@ -208,9 +210,13 @@ CHECKS = {"session": session}
 
 def inputs() -> Iterator[Input]:
     """The entries that a tap writes for scripts: complete, with gaps, over several segments, with a state between."""
-    for number, one in enumerate([*scripts.inputs()][SPARSE - 1 :: SPARSE]):
+    found = [*scripts.inputs()]
+    # most of their bytes are not recorded
+    dropped = [one for one in found if one.name.startswith("pair-") and one.name.endswith(scripts.DROPPED)]
+    others = [one for one in found if not one.name.endswith(scripts.DROPPED)][SPARSE - 1 :: SPARSE]
+    for number, (one, most) in enumerate([*product(others, [MAX_BYTES]), *product(dropped, [3 * MAX_BYTES])]):
         options, chunks = unpacked(one.data)
-        if sum(len(chunk) for _, chunk in chunks) < MAX_BYTES:
+        if sum(len(chunk) for _, chunk in chunks) < most:
             items = list(_recorded(options, chunks, gap=number % 3 == 1, bodies=number % 4 < 3))
             records = list(_in_segments(items, is_parted=number % 4 > 0))
             if number % 5 == 0:
@@ -221,7 +227,8 @@ def inputs() -> Iterator[Input]:
 def _recorded(options: Options, chunks: Sequence[Chunk], *, gap: bool, bodies: bool) -> Iterator[Item]:
     """The log of a conversation; a new segment begins with each chunk, and the limit strikes for a while."""
     pages = Pages()
-    settings = RecordSettings(queue=1 << 40, bodies=FULL if bodies else HEAD)
+    rule = RecordRule.DROP if options.drops else RecordRule.KEEP
+    settings = RecordSettings(queue=1 << 40, bodies=FULL if bodies else HEAD, records=rule)
     tap = Tap(Folder(Path(SESSION), -1), settings, pages, None, RoomWatch(Path()))  # type: ignore[arg-type]
     conversation = Conversation(routes(Dialect.KAFKA_07 if options.is_old else Dialect.KAFKA))
     tap.opened(OpenedConnection(1, 1, "here", "client", 2, "broker", False, "main", None), conversation)
