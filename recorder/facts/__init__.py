@@ -3,6 +3,8 @@
     schema            how a table is declared: columns, types, meanings
     frame             opens a frame, or says why it can't be opened
     rows              Arrow batches of frames -> Arrow batches of a table's rows
+    plain_messages    plain Produces and Fetches, many at once
+    vectors           the numpy under it: a field of many messages at a time
     topics            the partitions that a message names
     topic_partitions  a row for each partition that a frame names
     topic_errors      error codes of single topics and partitions

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from proxy.wire import apis, keys
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Places, apis_with_errors, error_paths, error_reader, throttle_ms
-from proxy.wire.long_polls import has_more, readers_end, shown
+from proxy.wire.long_polls import Wait, has_more, readers_end, shown
 from recorder.facts.frame import RESPONSE, Frame, Values
 from recorder.facts.response_errors import ResponseErrors, response_errors
 from recorder.facts.rows import Decoder, FrameSelector, Group
 from recorder.facts.schema import Column
 from recorder.facts.topics import Place
+
+if TYPE_CHECKING:
+    from recorder.facts.plain_messages import PlainMessages
 
 # The columns of an answer's row in `frames` that its exchange needs.
 HEADS = (
@@ -107,6 +111,15 @@ def _has_more(place: Place) -> bool:
         values["high_watermark"], values.get("last_stable_offset", -1), values.get("aborted_transactions")
     )
     return has_more(found, len(place.records), end)
+
+
+def waits(messages: PlainMessages) -> Any:
+    """The column `wait` of many plain answers to Produce or Fetch: as `read_values` tells of a single one."""
+    if messages.api_key == keys.PRODUCE:
+        return None
+    return messages.chosen(
+        (messages.has_more, Wait.FULL.value), (messages.has_records, Wait.TAIL.value), otherwise=Wait.EMPTY.value
+    )
 
 
 def read_codes(frame: Frame, budget: Budget) -> Iterator[Group]:

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proxy.wire import keys, records
 from proxy.wire.budget import Budget
+from proxy.wire.primitives import Buffer
 from proxy.wire.records import Batch, Compression
 from recorder.facts.frame import REQUEST, RESPONSE, Frame, is_not_kept, none_if_negative, why
-from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.rows import Decoder, FrameSelector, Group, Many
 from recorder.facts.schema import Column
 from recorder.facts.topics import PLACE, Place, places
 from recorder.hashing.batches import HASHED, KEPT, Told
+
+if TYPE_CHECKING:
+    from recorder.facts.plain_messages import PlainMessages
 
 HOLDERS = (FrameSelector(REQUEST, (keys.PRODUCE,)), FrameSelector(RESPONSE, (keys.FETCH, keys.SHARE_FETCH)))
 # one of this many uncompressed batches is in the sample
@@ -65,6 +69,7 @@ _OWN = (
 )
 
 
+_NOT_SAMPLED = None, None
 _NAMES = tuple(column.name for column in _OWN)
 # what follows from the magic and the attributes of batches, of which real traffic has few
 _KINDS: dict[tuple[int, int], tuple[int, str, bool, bool, str]] = {}
@@ -130,17 +135,45 @@ def _row(frame: Frame, data: bytes, batch: Batch) -> tuple[Any, ...]:
         batch.leader_epoch,
         batch.crc,
         records.is_intact(data, batch) if is_kept else None,
-        *(_folded(data, batch) if is_kept else (None, None)),
+        *(_folded(data, batch) if is_kept else _NOT_SAMPLED),
     )
 
 
 def _folded(data: bytes, batch: Batch) -> tuple[int | None, int | None]:
     """The bytes of a batch's sample before and after its compression; nulls outside the sample."""
-    if batch.crc % SAMPLED or batch.codec is not Compression.NONE or batch.control:
-        return None, None
-    sample = data[batch.start : min(batch.end, batch.start + _MOST_BYTES)]
+    if batch.control:
+        return _NOT_SAMPLED
+    return _sampled(data[batch.start : batch.end], batch.crc, batch.codec is Compression.NONE)
+
+
+def _sampled(batch: Buffer, checksum: int, is_plain: bool) -> tuple[int | None, int | None]:
+    """As `_folded`, of a batch of records. `is_plain`: they are not compressed."""
+    if checksum % SAMPLED or not is_plain:
+        return _NOT_SAMPLED
+    sample = batch[:_MOST_BYTES]
     folding = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)
     return len(sample), len(folding.compress(sample)) + len(folding.flush())
+
+
+def read_many(messages: PlainMessages) -> Many:
+    """As `read`, of many plain messages."""
+    found = messages.batches
+    if found is None or not len(found.of):
+        return Many((), ())
+    head = found.head
+    *kinds, is_plain = messages.by_kind_of_batch(lambda one: (*_kind(one), one.codec is Compression.NONE))
+    data, checksums = [*messages.batch_bytes], head["crc"].tolist()
+    samples = [_sampled(*one) for one in zip(data, checksums, is_plain.to_pylist(), strict=True)]
+    columns = [
+        *messages.places_of_batches,
+        *(head["base_offset"], head["base_offset"] + head["delta"], head["count"], found.end - found.start),
+        *kinds,
+        *(head["base_timestamp"], head["max_timestamp"]),
+        *(head[name] for name in ("producer_id", "producer_epoch", "base_sequence", "leader_epoch", "crc")),
+        [*map(records.has_checksum, data, checksums)],
+        *([sample[at] for sample in samples] for at in range(len(_NOT_SAMPLED))),
+    ]
+    return Many(messages.batch_numbers, columns)
 
 
 def read_offsets(frame: Frame, budget: Budget) -> Iterator[Group]:
@@ -161,4 +194,6 @@ PRODUCED_OFFSETS = Decoder(
     ),
     read_offsets,
 )
-BATCHES = Decoder("batches", "a record batch, or a message of magic 0 or 1", HOLDERS, PLACE, _OWN, read)
+BATCHES = Decoder(
+    "batches", "a record batch, or a message of magic 0 or 1", HOLDERS, PLACE, _OWN, read, read_many=read_many
+)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, chain, repeat
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
@@ -22,6 +22,9 @@ from recorder.facts.frame import REQUEST, Frame, Unreadable
 from recorder.facts.response_errors import is_cut
 from recorder.facts.schema import HEADERS, Column, Table, arrow_type
 from recorder.hashing.batches import Told
+
+if TYPE_CHECKING:
+    from recorder.facts.plain_messages import PlainMessages
 
 SIDE, UNREAD = "side", "unread"
 # bytes that a frame may take decompressed, and the same again decoded: the values of 64 MiB take several times as much
@@ -92,6 +95,16 @@ class Group(NamedTuple):
     size: int = 0
 
 
+class Many(NamedTuple):
+    """Rows of many frames. `numbers`: of each row's frame in its batch. `columns`: the shared ones and the rows' own.
+
+    A column is an array of numpy or Arrow, with -1 as in groups; None: all are null.
+    """
+
+    numbers: Any
+    columns: Sequence[Any]
+
+
 Read = Callable[[Frame, Budget], Iterable[Group]]
 
 
@@ -100,7 +113,8 @@ class Decoder:
     """Declares a table that is made from the bodies of frames, and makes its rows.
 
     `selectors`: the frames that it reads. `frame_columns`: the columns that are copied from the frame's row. `read`
-    yields a frame's groups; it may raise Unreadable after some of them.
+    yields a frame's groups; it may raise Unreadable after some of them. `read_many` makes the same rows of many plain
+    messages; None: all frames are read one by one.
     """
 
     name: str
@@ -110,6 +124,7 @@ class Decoder:
     own: tuple[Column, ...]
     read: Read
     frame_columns: tuple[Column, ...] = FRAME
+    read_many: Callable[[PlainMessages], Many] | None = None
 
     @property
     def copied(self) -> list[str]:
@@ -158,6 +173,11 @@ class DecoderIndex:
             known = [one for one in self.decoders if any(selector.has(*kind) for selector in one.selectors)]
             self._known[kind] = known
         return known
+
+    def reads_many(self, *kind: Any) -> bool:
+        """Whether all decoders that ask for frames of this kind read many at once."""
+        asked = self.of(*kind)
+        return bool(asked) and all(decoder.read_many for decoder in asked)
 
 
 class Repeats:
@@ -254,7 +274,8 @@ def _rarely_collected() -> Iterator[None]:
 def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
     gathered = {decoder.name: _Gathered(decoder, batch) for decoder in index.decoders}
     repeats = index.repeats
-    for at, (decoders, frame) in enumerate(_frames(batch, index)):
+    batch, numbers = _singles(batch, index, gathered)
+    for at, (decoders, frame) in zip(numbers, _frames(batch, index), strict=True):
         if not decoders:
             continue
         key = None if frame is None else repeats.key(frame)
@@ -268,8 +289,29 @@ def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
             if mine.add(at, group):
                 yield decoder, mine.taken()
     for decoder in index.decoders:
-        if gathered[decoder.name].rows:
+        if gathered[decoder.name].has_rows:
             yield decoder, gathered[decoder.name].taken()
+
+
+def _singles(batch: Any, index: DecoderIndex, gathered: Mapping[str, _Gathered]) -> tuple[Any, Sequence[int]]:
+    """The frames that are to be read one by one, and their numbers in the batch. The rows of all others are added."""
+    if not any(decoder.read_many for decoder in index.decoders):
+        return batch, range(len(batch))
+    import numpy as np
+    import pyarrow as pa
+
+    from recorder.facts.plain_messages import plain_messages
+
+    is_single = np.ones(len(batch), bool)
+    for messages in plain_messages(batch, index.reads_many):
+        for decoder in index.of(*messages.kind):
+            if decoder.read_many is not None:
+                gathered[decoder.name].add_many(decoder.read_many(messages))
+        is_single[messages.numbers] = False
+    if is_single.all():
+        return batch, range(len(batch))
+    numbers = np.flatnonzero(is_single)
+    return batch.select([*FACTS, "frame"]).take(pa.array(numbers)), numbers.tolist()
 
 
 def _frames(batch: Any, index: DecoderIndex) -> Iterator[tuple[list[Decoder], Frame | None]]:
@@ -357,6 +399,7 @@ class _Gathered:
 
     def _clear(self) -> None:
         self.rows: list[tuple[Any, ...]] = []
+        self._many: list[Many] = []
         self._groups: list[Group] = []
         self._frames: list[int] = []
         self._size = 0
@@ -375,22 +418,61 @@ class _Gathered:
         self._size += size
         return len(self.rows) >= MAX_ROWS or self._size >= MAX_BYTES
 
+    def add_many(self, many: Many) -> None:
+        """Adds rows of many frames."""
+        if len(many.numbers):
+            self._many.append(many)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows wait to be taken."""
+        return bool(self.rows or self._many)
+
     def taken(self) -> Any:
-        """Returns the rows so far as an Arrow batch of the table, and forgets them."""
+        """Returns the rows so far as an Arrow batch of the table, in the order of frames, and forgets them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        parts = [self._of_groups()] if self.rows else []
+        parts += [self._of_many(many) for many in self._many]
+        self._clear()
+        if len(parts) == 1:
+            ((of_frame, arrays),) = parts
+        else:
+            of_frame = pa.concat_arrays([numbers for numbers, _ in parts])
+            order = pc.array_sort_indices(of_frame)
+            of_frame = of_frame.take(order)
+            columns = zip(*(arrays for _, arrays in parts), strict=True)
+            arrays = [pa.concat_arrays(column).take(order) for column in columns]
+        heads = [head.take(of_frame) for head in self._heads]
+        return pa.RecordBatch.from_arrays([*heads, *arrays], self._decoder.table.names)
+
+    def _of_groups(self) -> tuple[Any, list[Any]]:
+        """The number of each row's frame, and the columns behind those of the frame, of the rows of groups."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         decoder, groups = self._decoder, self._groups
         counts = [len(group.rows) for group in groups]
         of_group = _repeated(range(len(groups)), counts)
-        of_frame = _repeated(self._frames, counts)
         shared = _columns(decoder.shared, [group.shared for group in groups])
-        arrays = [head.take(of_frame) for head in self._heads]
-        arrays += [pc.take(column, of_group) for column in shared]
+        arrays = [pc.take(column, of_group) for column in shared]
         arrays += _columns(decoder.own, self.rows)
         arrays.append(pc.take(pa.array([group.unread for group in groups], pa.string()), of_group))
-        self._clear()
-        return pa.RecordBatch.from_arrays(arrays, decoder.table.names)
+        return _repeated(self._frames, counts), arrays
+
+    def _of_many(self, many: Many) -> tuple[Any, list[Any]]:
+        """As `_of_groups`, of rows of many frames."""
+        import pyarrow as pa
+
+        numbers, columns = many
+        declared = (*self._decoder.shared, *self._decoder.own)
+        pairs = zip(declared, columns, strict=True)
+        arrays = [
+            pa.nulls(len(numbers), arrow_type(column.kind)) if values is None else _column(column, values)
+            for column, values in pairs
+        ]
+        return pa.array(numbers, pa.int32()), [*arrays, pa.nulls(len(numbers), pa.string())]
 
 
 def _columns(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -398,13 +480,15 @@ def _columns(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> list
     return [_column(column, values) for column, values in zip(columns, zip(*rows, strict=False), strict=False)]
 
 
-def _column(column: Column, values: tuple[Any, ...]) -> Any:
+def _column(column: Column, values: Any) -> Any:
+    """`values`: a tuple, or an array of numpy or Arrow."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if column.kind == HEADERS:
         return _headers(values)
-    found = pa.array(values, arrow_type(column.kind))
+    kind = arrow_type(column.kind)
+    found = values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
     return pc.if_else(pc.less(found, 0), None, found) if column.is_never_negative else found
 
 

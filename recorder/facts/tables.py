@@ -10,25 +10,28 @@ of its session. What other frames must tell (an id's name, a session's partition
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proxy.wire import keys
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
-from recorder.facts.answers import read_answer, read_values
+from recorder.facts.answers import read_answer, read_values, waits
 from recorder.facts.batches import BATCHES
 from recorder.facts.frame import REQUEST, RESPONSE, Frame, Unreadable, opened
 from recorder.facts.group_offsets import GROUP_FACTS
 from recorder.facts.metadata import METADATA_STATES
 from recorder.facts.names import ANSWERED_NAMES
-from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.rows import Decoder, FrameSelector, Group, Many
 from recorder.facts.schema import Column
 from recorder.facts.software import OFFERS
 from recorder.facts.topic_errors import TOPIC_ERROR_FACTS
 from recorder.facts.topic_partitions import PARTITION_FACTS
 from recorder.facts.topics import PARTITION_APIS, contents, places
 from recorder.facts.transactions import TRANSACTION_FACTS
+
+if TYPE_CHECKING:
+    from recorder.facts.plain_messages import PlainMessages
 
 # of all tables together
 NUMBER = 2
@@ -45,7 +48,9 @@ _FRAME_FACTS = (
     Column("fetch_session", "int", "of Fetch: the session's id; 0 for none; null before version 7"),
     Column("fetch_error", "smallint", "of Fetch answers: the code of the answer itself; null before version 7"),
     Column("fetch_epoch", "int", "of Fetch requests: counts the session's requests: 0 opens one, -1 closes it"),
-    Column("replica_id", "int", "of Fetch requests: the node id of the broker that copies; null: a consumer asks"),
+    Column(
+        "replica_id", "int", "of Fetch requests: the node id of the broker that copies; null: a consumer asks", True
+    ),
     Column("software", "string", "of ApiVersions requests: the client's library; null before version 3"),
     Column("software_version", "string", "of ApiVersions requests: its version"),
     Column(
@@ -132,7 +137,19 @@ def _asked(frame: Frame, budget: Budget) -> tuple[Any, ...]:
     if replica is None:
         replica = (values.get("replica_state") or {}).get("replica_id", -1)
     session = values.get("session_id"), None, values.get("session_epoch")
-    return counted, None, *session, replica if replica >= 0 else None, None, None
+    return counted, None, *session, replica, None, None
+
+
+def _read_many(messages: PlainMessages) -> Many:
+    """As `_read_frame`, of many plain messages: no answer among them has an error."""
+    field, counted = messages.of_message, messages.counts
+    if messages.side == RESPONSE:
+        answered = None, messages.no_codes, waits(messages), field("throttle_time_ms")
+        columns = *answered, counted, None, field("session_id"), field("error_code"), *_NO_REQUEST, None
+    else:
+        session = field("session_id"), None, field("session_epoch")
+        columns = *_NO_ANSWER, counted, field("acks"), *session, field("replica_id"), None, None, None
+    return Many(messages.numbers, columns)
 
 
 FRAME_FACTS = Decoder(
@@ -142,6 +159,7 @@ FRAME_FACTS = Decoder(
     (),
     _FRAME_FACTS,
     _read_frame,
+    read_many=_read_many,
 )
 TABLES: tuple[Decoder, ...] = (
     FRAME_FACTS,

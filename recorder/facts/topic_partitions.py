@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.wire import apis, kafka07, keys
 from proxy.wire.apis import MessageKind
@@ -18,9 +18,12 @@ from proxy.wire.errors import WireError
 from proxy.wire.language import Field
 from proxy.wire.places import FORGOTTEN
 from recorder.facts.frame import REQUEST, RESPONSE, Frame, Unreadable, why
-from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.rows import Decoder, FrameSelector, Group, Many
 from recorder.facts.schema import Column
 from recorder.facts.topics import PARTITION_APIS, PLACE, Place, contents, forgotten
+
+if TYPE_CHECKING:
+    from recorder.facts.plain_messages import PlainMessages
 
 _OFFSETS = (
     "fetch_offset",
@@ -132,6 +135,25 @@ def read_facts(frame: Frame, budget: Budget) -> Iterator[Group]:
     _check_batches(frame, found)
 
 
+def read_many(messages: PlainMessages) -> Many:
+    """As `read_facts`, of many plain messages."""
+    field, around, shape = messages.of_partition, messages.around_partition, _shape(messages.side, messages.api_key)
+    columns = [
+        *messages.places,
+        field("error_code"),
+        *(messages.record_bytes, messages.record_counts),
+        *map(field, shape.offsets),
+        # plain messages name no time, no group, and no transaction
+        *(None, None, None),
+        around("acks"),
+        *map(messages.of_first_batch, ("producer_id", "producer_epoch", "base_sequence")),
+        # no leader stands in them, and no control batch
+        *(field(shape.epoch), None, around("isolation_level"), None),
+        messages.is_forgotten,
+    ]
+    return Many(messages.partition_numbers, columns)
+
+
 def _check_batches(frame: Frame, found: Iterable[Place]) -> None:
     """Raises Unreadable for the first batch that can't be read."""
     for place in found:
@@ -231,5 +253,11 @@ _SELECTORS = (
 )
 TOPIC_PARTITIONS = Decoder("topic_partitions", "a partition that a frame names", _SELECTORS, (), _OWN, read)
 PARTITION_FACTS = Decoder(
-    "partitions", "a partition that a frame names", _SELECTORS, (), (*_OWN, *_FURTHER), read_facts
+    "partitions",
+    "a partition that a frame names",
+    _SELECTORS,
+    (),
+    (*_OWN, *_FURTHER),
+    read_facts,
+    read_many=read_many,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proxy.wire import keys, records
 from proxy.wire.budget import Budget
@@ -17,9 +17,12 @@ from proxy.wire.errors import WireError
 from proxy.wire.places import partitions
 from recorder.facts.batches import holders
 from recorder.facts.frame import REQUEST, RESPONSE, Frame, Values, none_if_negative, opened
-from recorder.facts.rows import Decoder, FrameSelector, Group
+from recorder.facts.rows import Decoder, FrameSelector, Group, Many
 from recorder.facts.schema import Column
 from recorder.facts.topics import PARTITION_APIS, PLACE, named, places
+
+if TYPE_CHECKING:
+    from recorder.facts.plain_messages import PlainMessages
 
 _KEYS = (
     keys.PRODUCE,
@@ -175,6 +178,11 @@ def read_facts(frame: Frame, budget: Budget) -> Iterator[Group]:
                 yield Group((None, producer_id, epoch), [(*_OF_ANSWERS, is_refused, code, None)])
 
 
+def read_many(messages: PlainMessages) -> Many:
+    """As `read_facts`, of many plain messages: they have no part in a transaction."""
+    return Many((), ())
+
+
 TRANSACTION_FACTS = Decoder(
     "transaction_steps",
     "a step of a transaction, an answer to one (Produce's are in `frames`), or a transaction's end in a log",
@@ -186,6 +194,7 @@ TRANSACTION_FACTS = Decoder(
     _PRODUCER,
     _FACT,
     read_facts,
+    read_many=read_many,
 )
 TRANSACTION_STEPS = Decoder(
     "transaction_steps", "a step of a transaction", (FrameSelector(REQUEST, _KEYS),), _PRODUCER, _STEP, read_steps

@@ -32,7 +32,7 @@ from proxy.wire.records.batch import Batch, batches, partial
 from proxy.wire.records.blank import is_blank, with_blanks
 from proxy.wire.records.compression import DEFAULT_LIMIT, compress, decompress
 from proxy.wire.records.kinds import Compression, ControlType, TimestampType
-from proxy.wire.records.reading import is_intact, read, read_batch, remark, verify
+from proxy.wire.records.reading import has_checksum, is_intact, read, read_batch, remark, verify
 from proxy.wire.records.record import Record, control_key
 from proxy.wire.records.write import (
     end_marker_batch,
@@ -55,6 +55,7 @@ __all__ = [
     "control_key",
     "decompress",
     "end_marker_batch",
+    "has_checksum",
     "is_blank",
     "is_intact",
     "partial",

@@ -120,6 +120,14 @@ def is_intact(buf: Buffer, batch: Batch) -> bool | None:
     return True
 
 
+def has_checksum(batch: Buffer, checksum: int) -> bool | None:
+    """Whether a batch of magic 2, whole and from its first byte, has this checksum; None if no package can tell."""
+    try:
+        return crc32c(memoryview(batch)[BATCH_CRC_FROM:]) == checksum
+    except ModuleNotFoundError:
+        return None
+
+
 def remark(buf: Buffer, batch: Batch, budget: Budget) -> str:
     """What is wrong with a batch although Kafka's brokers and consumers read it; "" for nothing.
 
