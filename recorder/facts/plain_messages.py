@@ -1,10 +1,9 @@
 """Produces and Fetches that are plain, many at once: the partitions that they name, and the batches in these.
 
-Most bytes and rows of a capture are theirs. A decoder that has `read_many` makes its rows of them a column at a time,
-and of all other frames one by one: of those with error codes, tagged fields, forgotten partitions, transactional ids,
+Most bytes and rows of a capture are theirs. A decoder that has `read_many` makes its rows of them a column at a time.
+All other frames are read one by one: those with error codes, tagged fields, forgotten partitions, transactional ids,
 control batches, messages of magic 0 and 1, texts that are not ASCII, damage, masks, or records that a rule has left out
-or hashed. Both ways
-make the same rows (tests/recorder/facts/test_plain_messages.py).
+or hashed. Both ways make the same rows (tests/recorder/facts/test_plain_messages.py).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from proxy.wire.primitives import uuid_text
 from proxy.wire.records import Batch
 from recorder.facts.frame import Frame, Values, opened, shared
 from recorder.facts.schema import Column
-from recorder.hashing.batches import Told
+from recorder.hashing.batches import HASHED, Told
 
 PLACE = (
     Column("topic", "string", "its name; null if the version has only ids: `topic_names` has the name"),
@@ -76,6 +76,13 @@ class Place:
         if self.told is None:
             return [batch.end - batch.start for batch in self.batches.found]
         return [size for told in self.told for size in (*[0] * (told.batches - 1), told.size)]
+
+    @property
+    def are_hashed(self) -> list[bool]:
+        """Of each batch whether hashes stand in place of its records' keys and values."""
+        if self.told is None:
+            return [False] * len(self.batches.found)
+        return [told.rule == HASHED for told in self.told for _ in range(told.batches)]
 
 
 # the APIs whose requests and responses name partitions that clients use

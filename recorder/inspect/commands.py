@@ -108,10 +108,14 @@ def _note(text: str) -> None:
 
 def _opened(folder: Place, budget: int, *, follow: bool = False) -> Capture:
     """The capture, ready to be read; prints the notes on it. A capture that is followed is left as it is."""
+    from recorder.inspect.losses import samples_of
     from recorder.reading.capture import Capture, GrowingCapture
 
     if not follow:
-        return Capture(_made_ready(folder), [], budget)
+        _made_ready(folder)
+        for sample in samples_of(folder):
+            _note(f"a sample, of which nothing is scaled: {printable(sample)}")
+        return Capture(folder, [], budget)
     if not isinstance(folder, Path):
         raise NoCapture(f"{printable(folder)} is a URL; right with --follow would be a folder of this machine")
     check_encodes(folder)
@@ -344,7 +348,6 @@ def records(
     from recorder.reading.elements import shown
 
     capture = _opened(folder, budget, follow=follow)
-    by_key = bool(given["key"])
     if hash_key is not None:
         given["key"] = _hashed(given["key"], folder, hash_key)
     wanted = _filter(capture, given)
@@ -359,10 +362,7 @@ def records(
     passed = _source(capture, limits, follow=follow).records(wanted, grep=grep, text=as_text)
     found = _picked(passed, limits, lambda record, name: None, budget)
 
-    def nothing() -> str:
-        is_clear = by_key and hash_key is None
-        return _none("record", capture, wanted, limits.limit) + (_names_no_hash(folder) if is_clear else "")
-
+    nothing = partial(_none, "record", capture, wanted, limits.limit, names_hashes=hash_key is not None)
     with _telling_unsure("exchange", wanted, passed):
         if as_json:
             _list((record_lines.record_json(record, decode) for record in found), nothing)
@@ -374,24 +374,17 @@ def records(
             _list((line for lines in every for line in lines), nothing)
 
 
-def _names_no_hash(folder: Place) -> str:
-    """The end of a note: a key finds nothing because records are hashed; nothing if they are not."""
-    from recorder.hashed_capture import is_hashed
-
-    return "; its records are hashed: --hash-key FILE finds a key as it was" if is_hashed(folder) else ""
-
-
 def _hashed(names: Sequence[str], folder: Place, path: Path) -> tuple[str, ...]:
     """Keys of records as a capture has them whose records are hashed. Errors: UsageError."""
     from recorder.hashed_capture import hasher_of
-    from recorder.reading.elements import shown
+    from recorder.reading.elements import hash_shown
 
     try:
         hasher = hasher_of(folder, path)
     except UnusableFile as error:
         right = "right would be the key that capture.hash_key named, in a file that only its owner can read"
         raise click.UsageError(f"--hash-key {printable(path)} {error}; {right}") from None
-    return tuple(shown(hasher.hashed(os.fsencode(name))) or "" for name in names)
+    return tuple(hash_shown(hasher.hashed(os.fsencode(name))) or "" for name in names)
 
 
 def _schemas(place: str) -> Schemas:
@@ -609,14 +602,17 @@ def show(folder: Place, ids: tuple[Shown, ...], kind: str | None, most: int | No
     end(form.budget)
 
 
-def _none(what: str, capture: Capture, wanted: Filter, limit: int | None) -> str:
-    """The note if nothing is listed. `what`: the singular of what is listed."""
+def _none(what: str, capture: Capture, wanted: Filter, limit: int | None, *, names_hashes: bool = False) -> str:
+    """The note if nothing is listed. `what`: the singular of what is listed. `names_hashes`: the filter's keys are."""
+    from recorder.hashed_capture import is_hashed
     from recorder.inspect.nearest import meant
     from recorder.inspect.summary import held
 
     if limit == 0:
         return f"no {what} to show"
     passes = nothing_passes(what, " ".join(wanted.words), held(capture.folder, most=capture.budget))
+    if "key" in wanted.names and not names_hashes and is_hashed(capture.folder):
+        passes += "; its records are hashed: inspect records --hash-key FILE finds a key as it was"
     return passes + meant(capture, wanted.node)
 
 

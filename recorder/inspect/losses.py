@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
+from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.outcome import DIED
-from recorder.capture.reader import Row
+from recorder.capture.reader import Row, files, row_groups
+from recorder.capture.remote import Place
 from recorder.inspect.details import detail, numbers, texts
 from recorder.missing import Gaps, LostOfApi, Missing, samples
 
@@ -65,7 +70,7 @@ class Losses:
                 self._closed.add((event[c.SESSION], event[c.CONNECTION]))
                 self._uncounted[event[c.SESSION], event[c.CONNECTION]] += event[c.FRAMES] or 0
             elif event[c.KIND] == c.EVENT_SETTINGS:
-                self.samples |= set(samples(texts(detail(event).get(c.SETTINGS)).items()))
+                self.samples |= _samples(event)
             elif event[c.KIND] == c.EVENT_SESSION and event[c.CAUSE] == DIED:
                 self.died.append(event[c.SESSION])
 
@@ -112,6 +117,20 @@ class Losses:
             self.without_records,
             sorted(self.samples),
         )
+
+
+def _samples(event: Row) -> set[str]:
+    return {*samples(texts(detail(event).get(c.SETTINGS)).items())}
+
+
+def samples_of(folder: Place) -> list[str]:
+    """The settings by which only a share of a capture's traffic was recorded, of sessions whose events can be read."""
+    found = set[str]()
+    with suppress(DamagedFileError, UnknownFormatError, OverBudget, OSError):
+        for file in files(folder, c.EVENTS_FOLDER):
+            for table in row_groups(file, [c.DETAIL], where=ds.field(c.KIND) == c.EVENT_SETTINGS):
+                found.update(*map(_samples, table.to_pylist()))
+    return sorted(found)
 
 
 def _lost(cause: str, api: str, counts: Counter[str]) -> LostOfApi:

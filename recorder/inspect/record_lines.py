@@ -11,7 +11,7 @@ from proxy.terminal import printable
 from proxy.wire.error_codes import kafka_error
 from recorder.inspect.chosen_columns import csv_line
 from recorder.inspect.lines import instant, moment
-from recorder.reading.elements import shown
+from recorder.reading.elements import hash_shown, shown
 from recorder.reading.records import Fetched, LogRecord, Produced
 from recorder.reading.schemas import Value
 
@@ -38,9 +38,11 @@ def record_lines(
     """
     offset = "offset unknown" if record.offset is None else f"offset {record.offset}"
     place = f"{printable(record.topic)}-{record.partition} {offset}"
-    key, value = decode(record.key), decode(record.value)
-    facts = [place, f"key {_cut(key.text, record.key)}", f"value {_cut(value.text, record.value)}"]
-    facts += [f"header {printable(name)}={_cut(shown(data), data)}" for name, data in record.headers]
+    key, value = (_value(record, each, decode) for each in (record.key, record.value))
+    mark = "hash " if record.is_hashed else ""
+    facts = [place, f"key {mark}{_cut(key.text, record.key)}", f"value {mark}{_cut(value.text, record.value)}"]
+    of_headers = ((name, _value(record, data, as_it_is).text, data) for name, data in record.headers)
+    facts += [f"header {printable(name)}={mark}{_cut(text, data)}" for name, text, data in of_headers]
     yield from folded(", ".join(facts), width)
     for name, each in (("key", key), ("value", value)):
         if each.why:
@@ -53,6 +55,11 @@ def record_lines(
         untold = record.offset is None
         why = "its fetches are unknown: no answer told its offset" if untold else "no fetch of it was recorded"
         yield from folded(INDENT + why, width)
+
+
+def _value(record: LogRecord, data: bytes | None, decode: Decode) -> Value:
+    """A key or a value; where records are hashed, the hash, which no schema decodes."""
+    return Value(hash_shown(data)) if record.is_hashed else decode(data)
 
 
 def _produced(found: Produced | None) -> str:
@@ -82,7 +89,7 @@ def _cut(text: str | None, data: bytes | None) -> str:
 
 def record_json(record: LogRecord, decode: Decode = as_it_is) -> str:
     """A record as a line of JSON. What is unknown is null. `decode`: as of `record_lines`."""
-    texts = {"key": decode(record.key), "value": decode(record.value)}
+    texts = {name: _value(record, data, decode) for name, data in (("key", record.key), ("value", record.value))}
     undecoded = {name: each.why for name, each in texts.items() if each.why}
     return json.dumps(
         {
@@ -90,7 +97,10 @@ def record_json(record: LogRecord, decode: Decode = as_it_is) -> str:
             "timestamp": _time(record),
             **{name: each.text for name, each in texts.items()},
             **({"undecoded": undecoded} if undecoded else {}),
-            "headers": [{"name": name, "value": shown(value)} for name, value in record.headers],
+            **({"is_hashed": True} if record.is_hashed else {}),
+            "headers": [
+                {"name": name, "value": _value(record, value, as_it_is).text} for name, value in record.headers
+            ],
             "produced": record.produced and _as_json(record.produced),
             "fetched": [_as_json(each) for each in record.fetched],
         }
@@ -102,7 +112,7 @@ def record_csv(record: LogRecord, decode: Decode = as_it_is) -> str:
     made = record.produced
     readers = dict.fromkeys(f"{each.client_id or each.client} ({each.group or '?'})" for each in record.fetched)
     by = (instant(made.at_ns), made.client_id or made.client, _error(made)) if made else (None,) * 3
-    texts = decode(record.key).text, decode(record.value).text
+    texts = (_value(record, each, decode).text for each in (record.key, record.value))
     cells = (*_place(record).values(), _time(record), *texts, *by, ", ".join(readers))
     return csv_line(cells)
 

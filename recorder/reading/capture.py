@@ -190,7 +190,7 @@ class Capture:
         from recorder.reading.records import log_records, matching
 
         wanted, found = self.judge(where)
-        matches = None if grep is None else matching(grep, text)
+        matches = None if grep is None else matching(grep)
         every = log_records(
             self.folder, wanted, found.unsure, matches=matches, known=self._known, most=self.budget, text=text
         )

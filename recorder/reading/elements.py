@@ -6,7 +6,7 @@ both sides, joined by key. Each one inherits what is said of the whole: the grou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -19,7 +19,7 @@ from proxy.wire.errors import WireError
 from proxy.wire.places import WHOLE, errors, is_marked, named, partitions, topics
 from recorder.capture import frames as c
 from recorder.capture.reader import Row
-from recorder.facts.frame import REQUEST, RESPONSE, Frame, Unreadable, opened, why
+from recorder.facts.frame import NOT_KEPT, REQUEST, RESPONSE, Frame, Unreadable, is_not_kept, opened, why
 from recorder.facts.rows import frame_of
 from recorder.facts.topic_partitions import PARTITION_FACTS, read_facts
 from recorder.facts.topics import PARTITION_APIS, Place, id_text, places
@@ -210,16 +210,19 @@ def _inside(place: Place, frame: Frame, wanted: frozenset[str], budget: Budget) 
     """The batches of a partition, or the records in them. Errors: Unreadable."""
     batches, error = place.batches
     number = 0
-    for batch in batches:
+    for batch, is_hashed in zip(batches, place.are_hashed, strict=True):
         if batch.control:
             continue
         element = {"codec": batch.codec.value}
         if not wanted & OF_RECORDS:
             yield element
             continue
+        if is_not_kept(frame, place.records, batch):
+            raise Unreadable(NOT_KEPT)
+        as_text = hash_shown if is_hashed else shown
         try:
             for record in records.read_batch(place.records, batch, budget=budget):
-                yield element | _record(record, number, frame)
+                yield element | _record(record, number, frame, as_text)
                 number += 1
         except WireError as broken:
             raise Unreadable(why(broken, frame)) from None
@@ -227,13 +230,15 @@ def _inside(place: Place, frame: Frame, wanted: frozenset[str], budget: Budget) 
         raise Unreadable(why(error, frame))
 
 
-def _record(record: records.Record, number: int, frame: Frame) -> dict[str, Any]:
+def _record(
+    record: records.Record, number: int, frame: Frame, as_text: Callable[[bytes | None], str | None]
+) -> dict[str, Any]:
     """The fields of a record. One that was just produced has its `number` in the request in place of an offset."""
     place: dict[str, Any] = {"offset": record.offset} if frame.side == RESPONSE else {"number": number}
     return {
         **place,
-        "key": shown(record.key),
-        "value": shown(record.value),
+        "key": as_text(record.key),
+        "value": as_text(record.value),
         "timestamp": record.timestamp * 1_000_000 if record.timestamp >= 0 else None,
         "size": len(record.key or b"") + len(record.value or b""),
     }
@@ -242,6 +247,11 @@ def _record(record: records.Record, number: int, frame: Frame) -> dict[str, Any]
 def shown(data: bytes | None) -> str | None:
     """Bytes of a record as text. Bytes that are not UTF-8 become escapes."""
     return None if data is None else data.decode("utf-8", "backslashreplace")
+
+
+def hash_shown(data: bytes | None) -> str | None:
+    """The hash that stands in place of a record's bytes, as text."""
+    return None if data is None else data.hex()
 
 
 def _add_topics(found: Side, frame: Frame, values: Mapping[str, Any]) -> None:

@@ -366,7 +366,7 @@ class Follower:
 
         Arguments: as of `Capture.records`.
         """
-        matches = None if grep is None else matching(grep, text)
+        matches = None if grep is None else matching(grep)
         node, judge = self._capture.judge(where, frozenset({"topic"}))
         budget = self._capture.budget
         log = Records(node, judge.told, matches, judge.unsure, budget, text)

@@ -23,7 +23,7 @@ from proxy.wire.errors import OverBudget, WireError, in_bytes
 from recorder.capture import frames as c
 from recorder.capture.reader import Row
 from recorder.capture.remote import Place
-from recorder.facts.frame import REQUEST, Frame, Unreadable, is_not_kept, why
+from recorder.facts.frame import REQUEST, RESPONSE, Frame, Unreadable, is_not_kept, why
 from recorder.facts.group_rows import LEAVE, GroupRow
 from recorder.facts.memberships import read as read_membership
 from recorder.facts.response_errors import ResponseErrors
@@ -33,7 +33,7 @@ from recorder.facts.topics import places
 from recorder.query.columns import Rows
 from recorder.query.evaluation import UNKNOWN, Element, PartlyKnown, Subject, Truth, predicate
 from recorder.query.syntax import EQUAL, Comparison, Node, names, required, together
-from recorder.reading.elements import Side, Told, shown
+from recorder.reading.elements import Side, Told, hash_shown, shown
 from recorder.reading.exchanges import ROW_SIZE, Pair, pairs
 from recorder.reading.heads import of_exchange
 from recorder.reading.known import NO_FACTS, Known
@@ -46,9 +46,9 @@ _ASSIGNING = (keys.SYNC_GROUP, keys.LEAVE_GROUP, keys.CONSUMER_GROUP_HEARTBEAT, 
 # fields that a record has wherever it appears
 _OWN = frozenset({"topic", "partition", "offset", "key", "value", "timestamp"})
 _NS = 1_000_000
-Matches = Callable[[records.Record], bool]
 # makes a text of a record's bytes
 Text = Callable[[bytes | None], str | None]
+Matches = Callable[[records.Record, Text], bool]
 
 
 class Produced(NamedTuple):
@@ -75,7 +75,10 @@ class Fetched(NamedTuple):
 
 @dataclass(slots=True)
 class LogRecord:
-    """A record of a log. `offset`: None if no answer told it. `produced`: None if that was not recorded."""
+    """A record of a log. `offset`: None if no answer told it. `produced`: None if that was not recorded.
+
+    `is_hashed`: hashes stand in place of its key, its value and its headers' values.
+    """
 
     cluster: str | None
     topic: str
@@ -87,13 +90,22 @@ class LogRecord:
     headers: tuple[tuple[str, bytes | None], ...]
     produced: Produced | None = None
     fetched: list[Fetched] = field(default_factory=list)
+    is_hashed: bool = False
+
+
+class _Taken(NamedTuple):
+    """A record that may pass. `number`: how many records of its partition stand before it in the frame."""
+
+    number: int
+    record: records.Record
+    is_hashed: bool
 
 
 @dataclass(slots=True)
 class _Said(Side):
     """What one frame says: records by partition, and the steps of members."""
 
-    places: list[tuple[PartitionPlace, list[tuple[int, records.Record]]]] = field(default_factory=list)
+    places: list[tuple[PartitionPlace, list[_Taken]]] = field(default_factory=list)
     steps: list[GroupRow] = field(default_factory=list)
     # records that a rule has left out of the capture, and that might be asked for
     not_kept: int = 0
@@ -149,25 +161,26 @@ class Records:
 
     def _read_places(self, found: _Said, frame: Frame, budget: Budget) -> None:
         for place in places(frame, budget):
-            number, taken = 0, list[tuple[int, records.Record]]()
+            number, taken = 0, list[_Taken]()
             found.places.append((place, taken))
             element = self._element(place)
             if not place.records or self._is_own(Subject({}, (PartlyKnown(element),))) is False:
                 continue
             batches, error = place.batches
             try:
-                for batch in batches:
+                for batch, is_hashed in zip(batches, place.are_hashed, strict=True):
                     if is_not_kept(frame, place.records, batch):
                         # of a wrapper nobody knows how many there were
                         found.not_kept += batch.count or 1
                         number += batch.count or 1
                         continue
-                    if batch.count is not None and self._holds_none(place.records, batch):
+                    if batch.count is not None and not is_hashed and self._holds_none(place.records, batch):
                         number += batch.count
                         continue
                     for record in () if batch.control else records.read_batch(place.records, batch, budget=budget):
-                        if self._is_wanted(_of_record(element, record, frame.side, self._text), record):
-                            taken.append((number, record))
+                        one = _Taken(number, record, is_hashed)
+                        if self._is_wanted(self._of_record(element, one, frame.side), one):
+                            taken.append(one)
                         number += 1
             except WireError as broken:
                 raise Unreadable(why(broken, frame)) from None
@@ -191,10 +204,24 @@ class Records:
             further=lambda file, heads: known.of_rows(file, heads, ()),
         )
 
-    def _is_wanted(self, element: Element, record: records.Record) -> Truth:
+    def _is_wanted(self, element: Element, one: _Taken) -> Truth:
         if self._is_own(Subject({}, (element,))) is False:
             return False
-        return self._matches is None or self._matches(record)
+        return self._matches is None or self._matches(one.record, self._text_of(one))
+
+    def _text_of(self, one: _Taken) -> Text:
+        return hash_shown if one.is_hashed else self._text
+
+    def _of_record(self, element: dict[str, Any], one: _Taken, side: str) -> dict[str, Any]:
+        record, text = one.record, self._text_of(one)
+        return element | {
+            "key": text(record.key),
+            "value": text(record.value),
+            "timestamp": record.timestamp * _NS if record.timestamp >= 0 else None,
+            # only the answer tells where a produced record stands
+            "offset": UNKNOWN if side == REQUEST else record.offset,
+            "size": len(record.key or b"") + len(record.value or b""),
+        }
 
     def _element(self, place: PartitionPlace) -> dict[str, Any]:
         name, topic_id, partition = place.named
@@ -225,15 +252,12 @@ class Records:
             result = results.get(place.named)
             base = result.values.get("base_offset", -1) if result and not result.code else -1
             error = result.code if result else None
-            for number, record in found:
-                offset = base + number if base >= 0 else None
-                element = _of_record(self._element(place), record, REQUEST, self._text) | {
-                    "offset": offset,
-                    "error": error,
-                }
+            for one in found:
+                offset = base + one.number if base >= 0 else None
+                element = self._of_record(self._element(place), one, REQUEST) | {"offset": offset, "error": error}
                 if offset is None and error is None and pair.response is not None:
                     element["offset"] = element["error"] = UNKNOWN
-                kept = self._kept(head, element, record, offset)
+                kept = self._kept(head, element, one, offset)
                 if kept.produced is None:
                     kept.produced = Produced(*_client(pair), error)
 
@@ -243,14 +267,15 @@ class Records:
         for place, found in answered.places:
             element = self._element(place)
             group = self._group(pair.head, element) if found else None
-            for _, record in found:
+            for one in found:
                 # a broker sends whole batches, which may begin before what was asked for
-                if record.offset >= begins.get(place.named, -1):
-                    whole = _of_record(element, record, "response", self._text) | {"group": group, "error": place.code}
-                    self._kept(head, whole, record, record.offset).fetched.append(Fetched(*_client(pair), group))
+                if one.record.offset >= begins.get(place.named, -1):
+                    whole = self._of_record(element, one, RESPONSE) | {"group": group, "error": place.code}
+                    self._kept(head, whole, one, one.record.offset).fetched.append(Fetched(*_client(pair), group))
                     self._pay(ROW_SIZE // 10)
 
-    def _kept(self, head: Any, element: dict[str, Any], record: records.Record, offset: int | None) -> LogRecord:
+    def _kept(self, head: Any, element: dict[str, Any], one: _Taken, offset: int | None) -> LogRecord:
+        record = one.record
         topic = element["topic"] if element["topic"] is not UNKNOWN else element["topic_id"]
         place = head[c.CLUSTER], topic, element["partition"], offset
         # what has no place in the log is a record of its own
@@ -258,7 +283,8 @@ class Records:
         kept = self._records.get(key)
         if kept is None:
             time = record.timestamp if record.timestamp >= 0 else None
-            kept = LogRecord(*place, time, record.key, record.value, tuple(record.headers))
+            content = record.key, record.value, tuple(record.headers)
+            kept = LogRecord(*place, time, *content, is_hashed=one.is_hashed)
             self._records[key] = kept
             self._pay(ROW_SIZE + len(record.key or b"") + len(record.value or b""))
         verdict = self._passes(Subject(head, (element,)))
@@ -383,11 +409,12 @@ def _needles(own: Node) -> list[list[bytes]]:
     ]
 
 
-def matching(grep: re.Pattern[str], text: Text = shown) -> Matches:
-    """True for records whose key, value or headers match a regular expression somewhere. `text`: as of `Records`."""
+def matching(grep: re.Pattern[str]) -> Matches:
+    """True for records whose key, value or headers match a regular expression somewhere."""
 
-    def matches(record: records.Record) -> bool:
-        texts = (text(record.key), text(record.value), *(shown(value) for _, value in record.headers))
+    def matches(record: records.Record, text: Text) -> bool:
+        of_header = hash_shown if text is hash_shown else shown
+        texts = (text(record.key), text(record.value), *(of_header(value) for _, value in record.headers))
         every = (*texts, *(name for name, _ in record.headers))
         return any(each is not None and grep.search(each) for each in every)
 
@@ -396,17 +423,6 @@ def matching(grep: re.Pattern[str], text: Text = shown) -> Matches:
 
 def _steps(found: Any) -> Iterator[GroupRow]:
     return (GroupRow(*row[: len(GroupRow._fields)]) for row in found)
-
-
-def _of_record(element: dict[str, Any], record: records.Record, side: str, text: Text) -> dict[str, Any]:
-    return element | {
-        "key": text(record.key),
-        "value": text(record.value),
-        "timestamp": record.timestamp * _NS if record.timestamp >= 0 else None,
-        # only the answer tells where a produced record stands
-        "offset": UNKNOWN if side == REQUEST else record.offset,
-        "size": len(record.key or b"") + len(record.value or b""),
-    }
 
 
 def _holder(head: Row) -> Who:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pkgutil
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +18,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from proxy.wire.kafka07 import RequestType
-from recorder.analysis import embedded
+from recorder import facts
+from recorder.analysis import decode, embedded
 from recorder.analysis.bodies import Captured, fresh_rows
 from recorder.analysis.from_facts import stands_on_facts
 from recorder.analysis.report_decoders import OF_REPORT
@@ -30,6 +34,7 @@ from recorder.facts.batches import BATCHES
 from recorder.facts.fetch_sessions import FETCH_ANSWERS, FETCH_REQUESTS
 from recorder.facts.log_ends import FETCHED_ENDS, PAIRED_ENDS
 from recorder.facts.rows import Decoder
+from recorder.facts.tables import TABLES
 from recorder.facts.topic_errors import TOPIC_ERRORS
 from recorder.facts_at_hand import facts_at_hand
 from tests.recorder.capture.recorded import two_sessions
@@ -43,6 +48,19 @@ LACK_UNREAD = (FETCHED_ENDS, PAIRED_ENDS, TOPIC_ERRORS)
 ON_BOTH = pytest.mark.parametrize(
     "engine", ["embedded", pytest.param("on_spark", marks=pytest.mark.long)], indirect=True
 )
+
+
+def decoders_in(room: ModuleType) -> list[Decoder]:
+    """All decoders that the modules of a room declare."""
+    names = (each.name for each in pkgutil.walk_packages(room.__path__, f"{room.__name__}."))
+    return [one for name in names for one in vars(import_module(name)).values() if isinstance(one, Decoder)]
+
+
+def test_only_tables_of_records_and_messages_open_frames() -> None:
+    of_facts = {one.name for one in decoders_in(facts) if one not in TABLES and not stands_on_facts(one)}
+    of_analysis = {one.name for one in decoders_in(decode) if not stands_on_facts(one)}
+    assert of_facts == set()
+    assert of_analysis == {"records", "cloudevents", "messages", "field_sizes"}
 
 
 @pytest.fixture(scope="module")

@@ -292,9 +292,26 @@ def test_a_record_is_found_by_its_key_as_it_was_before(tmp_path: Path, key: Path
     assert run(*asked, "another", "--hash-key", key).stdout == ""
     without_key = run(*asked, SECRET.decode())
     assert without_key.stdout == ""
-    assert "; its records are hashed: --hash-key FILE finds a key as it was" in without_key.stderr.replace(
-        "\n    ", " "
-    )
+    hint = "; its records are hashed: inspect records --hash-key FILE finds a key as it was"
+    assert hint in " ".join(without_key.stderr.split())
+    assert hint in " ".join(run("exchanges", folder, "--key", SECRET.decode()).stderr.split())
+
+
+def test_hashes_are_shown_and_asked_for_in_hex(tmp_path: Path, key: Path) -> None:
+    folder = tmp_path / "capture"
+    captured(folder, key, talk_of(produced(1, "t"), fetched(2, 11, {"topic": "t"})), records=RecordRule.HASH)
+    text = HASHER.hashed(SECRET).hex()  # type: ignore[union-attr]
+    of_value = HASHER.hashed(SECRET * 9).hex()  # type: ignore[union-attr]
+    for asked in (("--key", text), ("--grep", f"^{text}$"), (f"value == {of_value}",)):
+        found = run("records", folder, "--json", *asked)
+        first = json.loads(found.stdout.splitlines()[0])
+        assert (first["key"], first["value"], first["is_hashed"]) == (text, of_value, True)
+        assert [one["value"] for one in first["headers"]] == [text]
+    listed = run("records", folder).stdout
+    assert f"key hash {text}" in listed
+    assert f"header name=hash {text}" in listed
+    assert text in run("records", folder, "--csv").stdout
+    assert len(run("exchanges", folder, "--json", "--key", text).stdout.splitlines()) == 2
 
 
 @pytest.mark.parametrize(

@@ -584,3 +584,19 @@ def test_records_that_a_rule_has_left_out_are_counted_and_never_shown(tmp_path: 
     assert "records left out or hashed, by capture.records" in run(tmp_path).stdout
     assert re.search(r"not kept: [0-9]+ records that might pass", run("records", tmp_path).stderr)
     assert "its records are not kept" in run("show", tmp_path, *ids).stdout
+    asked_for_keys = run("exchanges", tmp_path, "--key", "nobody").stderr
+    assert "not_kept: " in asked_for_keys
+    assert "malformed" not in asked_for_keys
+
+
+@pytest.mark.parametrize("command", ["frames", "exchanges", "records", "topics", "clients", "errors", "latency"])
+def test_views_of_a_sample_say_so(tmp_path: Path, command: str) -> None:
+    sampled = {("capture", "share"): "0.5", ("capture", "shares", "Fetch"): "0.1", ("capture", "seed"): "7"}
+    tap = open_tap(tmp_path, RecordSettings(in_force=sampled))
+    Player(tap).all_of([ruled_talk(Planted(random.Random(2)), 1, 5000)])
+    tap.close()
+    compact(tmp_path)
+    told = " ".join(run(command, tmp_path).stderr.split())
+    for one in ("capture.share = 0.5", "capture.shares.Fetch = 0.1"):
+        assert f"note: a sample, of which nothing is scaled: {one}" in told
+    assert "capture.seed" not in told
