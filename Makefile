@@ -83,8 +83,9 @@ fuzz: setup  ## bytes that mean harm against codec, connections and listeners, S
 release: setup  ## sdist, wheel and bill of materials (CycloneDX) of git's HEAD, in dist/
 	@VENV="$(VENV)" scripts/release $(ARGS)
 
-docs: setup  ## write the generated pages: docs/apis.md, findings.md, settings.md and tables.md
+docs: setup  ## write the generated pages: docs/apis.md, findings.md, metrics.md, settings.md and tables.md
 	@$(BIN)/kafka-wiretap wire list --markdown > docs/apis.md
 	@$(BIN)/kafka-wiretap sql . tables --markdown > docs/tables.md
 	@$(BIN)/kafka-wiretap report --rules > docs/findings.md
 	@$(BIN)/kafka-wiretap config reference > docs/settings.md
+	@$(BIN)/kafka-wiretap config metrics > docs/metrics.md

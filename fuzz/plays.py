@@ -21,6 +21,7 @@ from proxy.config import ClusterSettings
 from proxy.conversation import Cause, Conversation, Direction
 from proxy.files import Folder
 from proxy.mapping.nodes import Node
+from proxy.metrics.nodes import BOOTSTRAP
 from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.identity import Identity
 from proxy.net.cluster import routes
@@ -281,8 +282,9 @@ async def _played(chunks: Sequence[Chunk], options: Options) -> Outcome:
     turn = SHORT_TURN if options.short_turns else FRAMES_PER_TURN
     conversation = Conversation(_ROUTES[options.is_old], settings.limits, max_frames=turn)
     context = ClusterContext(settings, nodes, traffic, held, tap, None)  # type: ignore[arg-type]
+    counted = traffic.connection(1, BOOTSTRAP, conversation.login)
     client, broker = Side(script, Direction.REQUEST), Side(script, Direction.RESPONSE)
-    relay = script.relay = Relay(1, client, broker, conversation, context)  # type: ignore[arg-type]
+    relay = script.relay = Relay(counted, client, broker, conversation, context)  # type: ignore[arg-type]
     tap.opened(OpenedConnection(1, 0, "here", "client", None, "broker", False, "main"), conversation)
     cause = Cause.DRAIN_DEADLINE
     with trio.move_on_after(MAX_SECONDS) as deadline:

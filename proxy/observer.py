@@ -42,6 +42,10 @@ class Observer(Protocol):
     """
 
     @property
+    def session(self) -> str:
+        """The name of this recording in its capture."""
+
+    @property
     def must_wait(self) -> bool:
         """True if sockets should wait until the observer takes more (`when_not_full`)."""
 

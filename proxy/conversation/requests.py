@@ -192,12 +192,14 @@ class RequestSide(Side):
 
     def _read_handshake(self, step: Step, at: int, size: int, route: Route) -> bool:
         """Reads a SaslHandshake. After version 0, the next frame is a bare token. False: more bytes are needed."""
-        if route.api_version != 0:
-            return True
         stop = at + 4 + size
         if len(step.data) < stop and size <= LONGEST_HANDSHAKE:
             return False
-        self.shared.login.begin(self.direction, step.offset + stop, handshake_mechanism(step.data[at + 4 : stop]), step)
+        mechanism = handshake_mechanism(step.data[at + 4 : stop])
+        if route.api_version == 0:
+            self.shared.login.begin(self.direction, step.offset + stop, mechanism, step)
+        else:
+            self.shared.login.mechanism = mechanism
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:

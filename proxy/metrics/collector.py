@@ -9,22 +9,29 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
+from types import MappingProxyType
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from proxy.conversation.exchange import Direction
 from proxy.metrics import table
+from proxy.metrics.durations import Durations
+from proxy.metrics.nodes import NodeRow
 from proxy.metrics.table import Metric, MetricType
-from proxy.metrics.traffic import ApiRow, Traffic
+from proxy.metrics.traffic import ApiRow, KeptExemplar, Traffic
 from proxy.version import program_version
 
 NS_PER_SECOND = 1e9
+MS_PER_SECOND = 1e3
+# the label of an exemplar: an id as `kafka-wiretap inspect show` takes it
+EXEMPLAR_LABEL = "exchange"
 # the labels `le` of each bucket
 SIZES = [*map(str, table.SIZE_BOUNDS), "+Inf"]
 LATENCIES, PROXY_TIMES = (
@@ -51,6 +58,26 @@ class ListenerRoom(NamedTuple):
 
 
 NO_ROOM = ListenerRoom(0, 0)
+
+
+class ClusterState(NamedTuple):
+    """What a process has of a cluster at a moment.
+
+    queued_bytes: bytes read from one side that the other has not taken yet.
+    certificate_ends: the setting of a certificate's file -> when the chain in it ends, in seconds since 1970.
+    """
+
+    queued_bytes: int = 0
+    certificate_ends: Mapping[str, float] = MappingProxyType({})
+
+
+class HeldState(NamedTuple):
+    """Bytes of large responses that are held to be rewritten, and the number of responses that wait for room."""
+
+    held_bytes: int = 0
+    waiting: int = 0
+
+
 RecorderCounters = Callable[[], Mapping[str, float]]
 ListNodes = Callable[[], Iterable[NodeListener]]
 Sample = tuple[Sequence[str], float]
@@ -66,6 +93,21 @@ ROW_COUNTERS: tuple[tuple[Metric, Callable[[ApiRow], float]], ...] = (
     (table.BY_PROXY, lambda row: row.by_proxy),
 )
 
+# metric, and its count in a node's row
+NODE_COUNTERS: tuple[tuple[Metric, Callable[[NodeRow], float]], ...] = (
+    (table.NODE_EXCHANGES, lambda row: row.exchanges),
+    (table.NODE_OPENED, lambda row: row.opened),
+)
+
+# metric with one more label than the node, and its counts by that label in a node's row
+NODE_LABELLED: tuple[tuple[Metric, Callable[[NodeRow], Mapping[str, int]], float], ...] = (
+    (table.NODE_ERRORS, lambda row: row.errors, 1),
+    (table.NODE_CLOSED, lambda row: row.closes, 1),
+    (table.NODE_DIAL_FAILURES, lambda row: row.dial_failures, 1),
+    (table.NODE_THROTTLE, lambda row: row.throttle_ms, MS_PER_SECOND),
+    (table.NODE_THROTTLED, lambda row: row.throttled, 1),
+)
+
 # metric, bounds, and its buckets and its sum in one row
 ROW_HISTOGRAMS: tuple[tuple[Metric, Sequence[str], Callable[[ApiRow], list[int]], Callable[[ApiRow], float]], ...] = (
     (table.REQUEST_SIZE, SIZES, lambda row: row.request_buckets, lambda row: row.request_bytes),
@@ -75,47 +117,72 @@ ROW_HISTOGRAMS: tuple[tuple[Metric, Sequence[str], Callable[[ApiRow], list[int]]
 
 
 class ClusterNumbers(NamedTuple):
-    """The counts of a cluster. `nodes` and `room` return its present nodes, and the room for them.
+    """The counts of a cluster. The functions return what is true now; they are called in the scraping thread.
 
-    They are called in the scraping thread.
+    nodes: the present nodes. room: the room for their listeners. is_up: True if a broker could be reached.
+    connection_limit: the most connections; None: they are not limited.
     """
 
     name: str
     traffic: Traffic
     nodes: ListNodes
     room: Callable[[], ListenerRoom] = lambda: NO_ROOM
+    is_up: Callable[[], bool] = lambda: True
+    connection_limit: int | None = None
+    state: Callable[[], ClusterState] = ClusterState
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessNumbers:
+    """The counts of a process, or of all workers together. The functions are as those of `ClusterNumbers`.
+
+    is_ready: True if /readyz is 200. connection_limit: the most connections of all clusters; None: not limited.
+    """
+
+    is_ready: Callable[[], bool] = lambda: True
+    connection_limit: int | None = None
+    held: Callable[[], HeldState] = HeldState
+    loop_delay: Durations = field(default_factory=Durations)
+
+
+IDLE_PROCESS = ProcessNumbers()
 
 
 def registry(
-    clusters: Sequence[ClusterNumbers], recorder_counters: RecorderCounters | None = None
+    clusters: Sequence[ClusterNumbers],
+    recorder_counters: RecorderCounters | None = None,
+    process: ProcessNumbers = IDLE_PROCESS,
 ) -> CollectorRegistry:
     """Returns a registry of the clusters' metrics, and of those of this process (`process_*`).
 
     Args:
         recorder_counters: `Observer.counters`, called in the scraping thread; None: nothing is recorded.
     """
-    return process_registry(lambda: cluster_families(clusters, recorder_counters))
+    return process_registry(lambda: all_families(clusters, recorder_counters, process))
 
 
 def process_registry(gather: Callable[[], Iterable[Family]]) -> CollectorRegistry:
     """Returns a registry of the families that `gather` makes at each scrape, and of this process (`process_*`)."""
-    process = CollectorRegistry()
-    process.register(_Gathered(gather))
-    ProcessCollector(registry=process)
-    return process
+    registry_of_process = CollectorRegistry()
+    registry_of_process.register(_Gathered(gather))
+    ProcessCollector(registry=registry_of_process)
+    return registry_of_process
 
 
-def cluster_families(clusters: Sequence[ClusterNumbers], counters: RecorderCounters | None) -> Iterator[Family]:
-    """Yields every family with its present samples."""
+def all_families(
+    clusters: Sequence[ClusterNumbers],
+    counters: RecorderCounters | None,
+    process: ProcessNumbers = IDLE_PROCESS,
+) -> Iterator[Family]:
+    """Yields every family with its present samples; for the arguments see `registry`."""
     yield _family(table.BUILD, [((program_version(), platform.python_version()), 1)])
     yield from _rows(clusters)
     yield from _errors(clusters)
     yield _proxy_time(clusters)
     yield from _connections(clusters)
-    yield _family(table.NODE, (_node(one.name, node) for one in clusters for node in one.nodes()))
-    rooms = [(one.name, one.room()) for one in clusters]
-    yield _family(table.NODE_LISTENERS, (((name,), room.taken) for name, room in rooms))
-    yield _family(table.NODE_LISTENERS_LIMIT, (((name,), room.limit) for name, room in rooms))
+    yield from _nodes(clusters)
+    yield from _states(clusters)
+    yield from _process(process)
     if counters is not None:
         yield from _recorder(counters())
 
@@ -174,8 +241,22 @@ def _rows(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     for metric, bounds, buckets, total in ROW_HISTOGRAMS:
         family = _histogram(metric)
         for labels, row in rows:
-            family.add_metric(labels, _cumulative(bounds, buckets(row)), total(row))
+            counts = _cumulative(bounds, buckets(row))
+            shown = _with_exemplars(counts, row.exemplars[:]) if metric is table.LATENCY else counts
+            family.add_metric(labels, shown, total(row))
         yield family
+
+
+def _with_exemplars(
+    counts: list[tuple[str, float]], kept: Sequence[KeptExemplar | None]
+) -> list[tuple[str, float] | tuple[str, float, Exemplar]]:
+    """Adds the exemplars of the buckets that have one. Prometheus' own format leaves them out, OpenMetrics has them."""
+    return [
+        count
+        if one is None
+        else (*count, Exemplar({EXEMPLAR_LABEL: one.exchange}, one.latency_ns / NS_PER_SECOND, one.at))
+        for count, one in zip(counts, kept, strict=True)
+    ]
 
 
 def _errors(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
@@ -208,9 +289,62 @@ def _connections(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     yield _family(
         table.OPAQUE, (((name, reason.value), count) for name, counts in reasons for reason, count in counts.items())
     )
+    logins = ((one.name, dict(one.traffic.logins)) for one in clusters)
+    yield _family(
+        table.LOGINS, (((name, *labels), count) for name, counts in logins for labels, count in counts.items())
+    )
 
 
-def _node(cluster: str, node: NodeListener) -> Sample:
+def _nodes(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
+    # copied in one step of the interpreter, as are the tables of each row: the event loop may add to them meanwhile
+    rows = [((one.name, label), row) for one in clusters for label, row in list(one.traffic.nodes.items())]
+    # the closes are read first: see `_connections`
+    closed = {labels: sum(dict(row.closes).values()) for labels, row in rows}
+    yield _family(table.NODE_CONNECTIONS, ((labels, row.opened - closed[labels]) for labels, row in rows))
+    for metric, number in NODE_COUNTERS:
+        yield _family(metric, ((labels, number(row)) for labels, row in rows))
+    for metric, counts, unit in NODE_LABELLED:
+        samples = (
+            ((*labels, label), count / unit) for labels, row in rows for label, count in dict(counts(row)).items()
+        )
+        yield _family(metric, samples)
+    latency = _histogram(table.NODE_LATENCY)
+    for labels, row in rows:
+        latency.add_metric(labels, _cumulative(LATENCIES, row.latency_buckets), row.latency_ns / NS_PER_SECOND)
+    yield latency
+    reached = [(labels, row.reach) for labels, row in rows if row.reach.is_known]
+    yield _family(table.NODE_UP, ((labels, reach.is_up) for labels, reach in reached))
+    yield _family(table.NODE_SINCE, ((labels, reach.since) for labels, reach in reached))
+
+
+def _states(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
+    yield _family(table.NODE, (_node_info(one.name, node) for one in clusters for node in one.nodes()))
+    rooms = [(one.name, one.room()) for one in clusters]
+    yield _family(table.NODE_LISTENERS, (((name,), room.taken) for name, room in rooms))
+    yield _family(table.NODE_LISTENERS_LIMIT, (((name,), room.limit) for name, room in rooms))
+    yield _family(table.UPSTREAM_UP, (((one.name,), one.is_up()) for one in clusters))
+    limits = ((one.name, one.connection_limit) for one in clusters)
+    yield _family(table.CONNECTION_LIMIT, (((name,), limit) for name, limit in limits if limit is not None))
+    states = [(one.name, one.state()) for one in clusters]
+    yield _family(table.QUEUED_BYTES, (((name,), state.queued_bytes) for name, state in states))
+    ends = (((name, setting), end) for name, state in states for setting, end in state.certificate_ends.items())
+    yield _family(table.CERTIFICATE_END, ends)
+
+
+def _process(process: ProcessNumbers) -> Iterator[Family]:
+    yield _family(table.READY, [((), process.is_ready())])
+    if process.connection_limit is not None:
+        yield _family(table.ALL_CONNECTIONS_LIMIT, [((), process.connection_limit)])
+    held = process.held()
+    yield _family(table.HELD_BYTES, [((), held.held_bytes)])
+    yield _family(table.HELD_WAITING, [((), held.waiting)])
+    delay = _histogram(table.LOOP_DELAY)
+    total_ns = process.loop_delay.total_ns
+    delay.add_metric([], _cumulative(PROXY_TIMES, process.loop_delay.buckets), total_ns / NS_PER_SECOND)
+    yield delay
+
+
+def _node_info(cluster: str, node: NodeListener) -> Sample:
     return (cluster, str(node.node_id), node.upstream, node.listener, "yes" if node.usual_port else "no"), 1
 
 

@@ -1,4 +1,6 @@
-"""Counts the errors in responses, by API, and the responses of which not all error codes were read. For `traffic.py`.
+"""Counts the errors in responses, by API and by node, and how long they throttle clients. For `traffic.py`.
+
+It also counts the responses of which not all error codes were read.
 
 Bodies are not decoded: a limited number of error codes is read (`proxy.wire.error_reader`); the analysis reads all.
 A bare login token has no error code: a login counts as refused if the broker ends the connection instead of answering a
@@ -12,6 +14,7 @@ from enum import StrEnum
 
 from proxy.conversation.exchange import Cause, Exchange
 from proxy.conversation.login import Login
+from proxy.metrics.nodes import NodeRow
 from proxy.metrics.runs import Run
 from proxy.metrics.table import OTHER
 from proxy.wire import apis
@@ -21,7 +24,7 @@ from proxy.wire.framing import LENGTH
 from proxy.wire.keys import SASL_HANDSHAKE
 
 # the error of a login that ends with the connection: SASL_AUTHENTICATION_FAILED
-REFUSED_LOGIN = FoundErrors({58: 1})
+REFUSED_LOGIN = 58
 BROKER_ENDS = (Cause.BROKER_CLOSED, Cause.BROKER_RESET)
 
 
@@ -43,25 +46,39 @@ class Errors:
         self.named: Counter[tuple[str, str]] = Counter()
         self.unread: Counter[tuple[str, str]] = Counter()
 
-    def read(self, api: str, probe: ErrorReader | None, run: Run, data: bytes, arrived: FoundErrors) -> None:
-        """Counts the errors in a run's responses. For the other arguments see `Traffic.finished`.
+    def read(
+        self, api: str, probe: ErrorReader | None, run: Run, data: bytes, arrived: FoundErrors, node: NodeRow
+    ) -> int:
+        """Counts the errors in a run's responses. Returns their number. For the other arguments see `Traffic.finished`.
 
         Args:
             probe: reads the error codes of the run's API and version; None: the catalog lacks them.
+            node: the row of the node that has answered.
         """
         exchanges, _, one_size = run
         if probe is None:
             self.unread[api, UnreadReason.UNKNOWN_VERSION] += len(exchanges)
-            return
+            return 0
         first, count = exchanges[0], len(exchanges)
         if one_size and first.own_answer is None:
             start, size = first.response_at, LENGTH.size + first.response_size
             if 0 <= start == exchanges[-1].response_at - size * (count - 1):
                 # the responses are adjacent
-                self._count(api, probe.find(data, start, size, count))
-                return
-        for one in exchanges:
-            self._count(api, _errors_in(one, probe, data, arrived))
+                node.add_throttle(api, probe.throttled(data, start, size, count))
+                return self._count(api, probe.find(data, start, size, count), node)
+        return sum(self._read_one(api, probe, one, data, arrived, node) for one in exchanges)
+
+    def _read_one(
+        self, api: str, probe: ErrorReader, one: Exchange, data: bytes, arrived: FoundErrors, node: NodeRow
+    ) -> int:
+        if one.own_answer is not None:
+            # no error of the node's
+            return self._count(api, probe.find(one.own_answer, 0, len(one.own_answer)), None)
+        if one.response_at < 0:
+            return self._count(api, arrived, node)
+        size = LENGTH.size + one.response_size
+        node.add_throttle(api, probe.throttled(data, one.response_at, size))
+        return self._count(api, probe.find(data, one.response_at, size), node)
 
     def connection_ended(self, cause: Cause, login: Login) -> None:
         """Counts a login of bare tokens that ended because the broker closed the connection."""
@@ -69,24 +86,21 @@ class Errors:
             return
         api = apis.api_name(SASL_HANDSHAKE) or OTHER
         if login.token_owed:
-            self._count(api, REFUSED_LOGIN)
+            self.named[api, ERRORS[REFUSED_LOGIN].name] += 1
         elif login.open_ended:
             self.unread[api, UnreadReason.BARE_TOKENS] += 1
 
-    def _count(self, api: str, errors: FoundErrors) -> None:
+    def _count(self, api: str, errors: FoundErrors, node: NodeRow | None) -> int:
+        """Counts what responses of one API say, also at their node if there is one. Returns the number of errors."""
         if errors is NOTHING:
-            return
+            return 0
         for code, count in errors.codes.items():
-            self.named[api, ERRORS[code].name if code in ERRORS else OTHER] += count
+            name = ERRORS[code].name if code in ERRORS else OTHER
+            self.named[api, name] += count
+            if node is not None:
+                node.errors[name] = node.errors.get(name, 0) + count
         if errors.beyond:
             self.unread[api, UnreadReason.TOO_MANY_ELEMENTS] += errors.beyond
         if errors.malformed:
             self.unread[api, UnreadReason.MALFORMED] += errors.malformed
-
-
-def _errors_in(exchange: Exchange, probe: ErrorReader, data: bytes, arrived: FoundErrors) -> FoundErrors:
-    if exchange.own_answer is not None:
-        return probe.find(exchange.own_answer, 0, len(exchange.own_answer))
-    if exchange.response_at < 0:
-        return arrived
-    return probe.find(data, exchange.response_at, LENGTH.size + exchange.response_size)
+        return sum(errors.codes.values())

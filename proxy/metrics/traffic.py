@@ -5,13 +5,15 @@ per (api, version), and `collector.py` reads them at each scrape, in another thr
 the interpreter, so a histogram's count always equals the sum of its buckets. Its sum may be ahead of them by the
 exchanges of one chunk.
 
-`errors.py` counts the errors in responses.
+`errors.py` counts the errors in responses; `nodes.py` has the counts of one node.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -19,15 +21,28 @@ from typing import NamedTuple
 from proxy.conversation.exchange import Cause, Direction, Exchange, OpaqueReason, timings
 from proxy.conversation.login import Login
 from proxy.conversation.routes import Route
+from proxy.metrics.durations import Durations, empty_buckets
 from proxy.metrics.errors import Errors
+from proxy.metrics.logins import CountedLogin, LoginOutcome
+from proxy.metrics.nodes import BOOTSTRAP, NodeRow
 from proxy.metrics.runs import Run, runs
-from proxy.metrics.table import DIALECT_07, LATENCY_BOUNDS_NS, OTHER, PROXY_BOUNDS_NS, SIZE_BOUNDS
+from proxy.metrics.table import DIALECT_07, LATENCY_BOUNDS_NS, OTHER, SIZE_BOUNDS
 from proxy.wire.error_reader import ErrorReader, FoundErrors, error_reader
+from proxy.wire.keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+
+# seconds until a bucket gets another exemplar: Prometheus scrapes no more often by default, and keeps one a scrape
+EXEMPLAR_SECONDS = 15
 
 
-def _buckets(bounds: Sequence[int]) -> list[int]:
-    """Returns zeros: one for each bound, and one for values above all bounds."""
-    return [0] * (len(bounds) + 1)
+_LOGINS = frozenset((SASL_HANDSHAKE, SASL_AUTHENTICATE))
+
+
+class KeptExemplar(NamedTuple):
+    """An exchange of a latency bucket. `exchange`: its id for `inspect show`. `at`: seconds since 1970."""
+
+    exchange: str
+    latency_ns: int
+    at: float
 
 
 @dataclass(slots=True)
@@ -44,17 +59,23 @@ class ApiRow:
     queued_ns: int = 0
     transfer_ns: int = 0
     proxy_ns: int = 0
-    request_buckets: list[int] = field(default_factory=partial(_buckets, SIZE_BOUNDS))
-    response_buckets: list[int] = field(default_factory=partial(_buckets, SIZE_BOUNDS))
-    latency_buckets: list[int] = field(default_factory=partial(_buckets, LATENCY_BOUNDS_NS))
+    request_buckets: list[int] = field(default_factory=partial(empty_buckets, SIZE_BOUNDS))
+    response_buckets: list[int] = field(default_factory=partial(empty_buckets, SIZE_BOUNDS))
+    latency_buckets: list[int] = field(default_factory=partial(empty_buckets, LATENCY_BOUNDS_NS))
+    # by latency bucket; None: none yet
+    exemplars: list[KeptExemplar | None] = field(default_factory=lambda: [None] * (len(LATENCY_BOUNDS_NS) + 1))
 
 
 @dataclass(slots=True)
-class ProxyTime:
-    """The time that the proxy added to chunks in one direction: the sum, and the number of chunks by bucket."""
+class CountedConnection:
+    """One client's connection, as far as its exchanges are counted by it.
 
-    total_ns: int = 0
-    buckets: list[int] = field(default_factory=partial(_buckets, PROXY_BOUNDS_NS))
+    number: the connection's number. node: the row of the node that the client wants. login: its login.
+    """
+
+    number: int
+    node: NodeRow
+    login: CountedLogin
 
 
 class _Meter(NamedTuple):
@@ -66,18 +87,48 @@ class _Meter(NamedTuple):
 
 
 class Traffic:
-    """Counts what the proxy forwards. Only the event loop's thread calls methods; any thread may read attributes."""
+    """Counts what the proxy forwards. Only the event loop's thread calls methods; any thread may read attributes.
 
-    def __init__(self) -> None:
+    Args:
+        session: the recorder's name for this process' run, part of exemplars' ids; "": nothing is recorded.
+    """
+
+    def __init__(self, session: str = "") -> None:
         self.rows: dict[tuple[str, str], ApiRow] = {}
-        self.proxy_time = tuple(ProxyTime() for _ in Direction)
+        # by the label `node`
+        self.nodes: dict[str, NodeRow] = {}
+        self.proxy_time = tuple(Durations() for _ in Direction)
         self.opaque_frames = dict.fromkeys(OpaqueReason, 0)
         self.errors = Errors()
         self.closes = dict.fromkeys(Cause, 0)
+        # by mechanism and outcome
+        self.logins: Counter[tuple[str, str]] = Counter()
         self.connections_opened = 0
+        self._session = session
         self._meter_of_version: dict[int, _Meter] = {}
 
-    def finished(self, exchanges: Sequence[Exchange], sent_ns: int, data: bytes, arrived: FoundErrors) -> None:
+    def connection(self, number: int, node: str, login: Login) -> CountedConnection:
+        """Returns what counts a connection's exchanges. `node`: the label of the node that its client wants."""
+        return CountedConnection(number, self.nodes.setdefault(node, NodeRow()), CountedLogin(login))
+
+    def forget_node(self, node_id: int) -> None:
+        """Drops the row of a node that is no longer known."""
+        self.nodes.pop(str(node_id), None)
+
+    def forget_nodes(self, is_served: Callable[[int], bool]) -> None:
+        """Drops the rows of all nodes that are no longer known. `is_served`: True for those that are."""
+        for label in [*self.nodes]:
+            if label not in (BOOTSTRAP, OTHER) and not is_served(int(label)):
+                del self.nodes[label]
+
+    def finished(
+        self,
+        exchanges: Sequence[Exchange],
+        sent_ns: int,
+        data: bytes,
+        arrived: FoundErrors,
+        connection: CountedConnection,
+    ) -> None:
         """Counts exchanges whose response is complete and has left the proxy.
 
         Args:
@@ -85,11 +136,44 @@ class Traffic:
             sent_ns: `time.monotonic_ns()` after the last byte was sent.
             data: the step's bytes, which hold the responses.
             arrived: the errors of the response that began in an earlier step (`SplitResponses`).
+            connection: the connection that they passed.
         """
+        node = connection.node
         for run in runs(exchanges):
-            api, row, probe = self._meter(run[0][0].route)
-            _add(row, run, sent_ns)
-            self.errors.read(api, probe, run, data, arrived)
+            first = run[0][0]
+            api, row, probe = self._meter(first.route)
+            latency = _add(row, run, sent_ns)
+            if first.own_answer is None:
+                node.exchanges += len(run[0])
+            if latency is not None:
+                bucket = node.add_latency(latency, len(run[0]))
+                if self._session:
+                    self._keep_exemplar(row, bucket, latency, first, connection)
+            errors = self.errors.read(api, probe, run, data, arrived, node)
+            if connection.login.is_pending or first.route.api_key in _LOGINS:
+                self._follow_login(connection.login, first.route, errors)
+
+    def _keep_exemplar(
+        self, row: ApiRow, bucket: int, latency_ns: int, exchange: Exchange, connection: CountedConnection
+    ) -> None:
+        before, now = row.exemplars[bucket], time.time()
+        if before is None or now - before.at >= EXEMPLAR_SECONDS:
+            # as `inspect show` takes it
+            name = f"{self._session}/{connection.number}/e{exchange.number}"
+            row.exemplars[bucket] = KeptExemplar(name, latency_ns, now)
+
+    def _follow_login(self, login: CountedLogin, route: Route, errors: int) -> None:
+        if route.api_key in _LOGINS:
+            outcome = login.answered(is_refused=errors > 0)
+        elif route.api_key != API_VERSIONS:
+            outcome = login.succeeded()
+        else:
+            return
+        self._count_login(login, outcome)
+
+    def _count_login(self, login: CountedLogin, outcome: LoginOutcome | None) -> None:
+        if outcome is not None:
+            self.logins[login.mechanism, outcome.value] += 1
 
     def one_way(self, exchanges: Iterable[Exchange]) -> None:
         """Counts complete requests that have no response."""
@@ -112,6 +196,16 @@ class Traffic:
         """Counts a client's connection as opened."""
         self.connections_opened += 1
 
+    def connected(self, connection: CountedConnection) -> None:
+        """Counts a connection at its node: the client has said which one it wants."""
+        connection.node.opened += 1
+
+    def disconnected(self, connection: CountedConnection, cause: Cause) -> None:
+        """Counts the end of a connection at its node, and its login if that is not complete."""
+        closes = connection.node.closes
+        closes[cause.value] = closes.get(cause.value, 0) + 1
+        self._count_login(connection.login, connection.login.ended(cause))
+
     def closed(self, cause: Cause, unanswered: Iterable[Exchange] = (), login: Login | None = None) -> None:
         """Counts the end of a connection, its exchanges without a response, and the failure of its login."""
         self.closes[cause] += 1
@@ -121,9 +215,7 @@ class Traffic:
 
     def proxied(self, direction: Direction, ns: int) -> None:
         """Counts a chunk that took `ns` nanoseconds from its last byte read to its last byte sent."""
-        time = self.proxy_time[direction]
-        time.total_ns += ns
-        time.buckets[bisect_left(PROXY_BOUNDS_NS, ns)] += 1
+        self.proxy_time[direction].add(ns)
 
     def _meter(self, route: Route) -> _Meter:
         """Returns the meter of a route, with a new row if it is the first of its API and version."""
@@ -140,8 +232,8 @@ class Traffic:
         return meter
 
 
-def _add(row: ApiRow, run: Run, sent_ns: int) -> None:
-    """Counts a run of exchanges in their row."""
+def _add(row: ApiRow, run: Run, sent_ns: int) -> int | None:
+    """Counts a run of exchanges in their row. Returns the latency of each in nanoseconds; None: it is not known."""
     exchanges, one_request_size, one_response_size = run
     first, count = exchanges[0], len(exchanges)
     row.exchanges += count
@@ -156,13 +248,14 @@ def _add(row: ApiRow, run: Run, sent_ns: int) -> None:
     latency, queued, transfer = timings(first)
     if transfer is None:
         row.by_proxy += count
-        return
+        return None
     row.transfer_ns += transfer * count
     row.proxy_ns += (sent_ns - first.response_last_ns) * count
     if latency is not None and queued is not None:
         row.latency_ns += latency * count
         row.queued_ns += queued * count
         row.latency_buckets[bisect_left(LATENCY_BOUNDS_NS, latency)] += count
+    return latency
 
 
 def _sized(buckets: list[int], size: int, count: int = 1) -> int:

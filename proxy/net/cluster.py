@@ -24,7 +24,9 @@ import trio
 from proxy.config import ClusterSettings, Others
 from proxy.conversation import Cause, Conversation, Direction, Routes, Routes07
 from proxy.log import log
-from proxy.metrics.traffic import Traffic
+from proxy.metrics.collector import ClusterNumbers, ClusterState
+from proxy.metrics.nodes import node_label
+from proxy.metrics.traffic import CountedConnection, Traffic
 from proxy.net.brokers.discovery import LoopProbe
 from proxy.net.brokers.node_ports import bind
 from proxy.net.brokers.nodes import Nodes
@@ -196,7 +198,7 @@ class Cluster:
 
     def __init__(self, settings: ClusterSettings, context: ProxyContext, parts: ClusterParts) -> None:
         self.name = settings.name
-        self.traffic = Traffic()
+        self.traffic = Traffic(context.observer.session if context.observer is not None else "")
         self._settings = settings
         self._context = context
         self._parts = parts
@@ -206,6 +208,7 @@ class Cluster:
         self._log_throttle = LogThrottle()
         self._serve = parts.serve or self.accept_on
         self.nodes = parts.make_nodes(self._serve)
+        self.nodes.on_forgotten = self.traffic.forget_node
         self.upstreams = parts.make_upstreams(self.nodes, self._tls.upstream, self._loop_probe)
         shared = (context.held, context.observer, context.backpressure, self._loop_probe)
         self._cluster_context = ClusterContext(settings, self.nodes, self.traffic, *shared)
@@ -317,6 +320,18 @@ class Cluster:
     def unfinished(self) -> int:
         """The number of connections that lose something if they end now."""
         return sum(not relay.may_end_now for relay in self._relays)
+
+    def state(self) -> ClusterState:
+        """What this process has of the cluster now. Called in any thread."""
+        # copied in one step of the interpreter: the event loop may add a relay meanwhile
+        return ClusterState(sum(relay.queued_bytes for relay in list(self._relays)), self._tls.ends)
+
+    def numbers(self, traffic: Traffic, state: Callable[[], ClusterState]) -> ClusterNumbers:
+        """Returns what the metrics show of the cluster. `traffic`, `state`: of this process, or of all workers."""
+        limit = self._settings.connection_limit
+        return ClusterNumbers(
+            self.name, traffic, self.nodes.listeners, self.nodes.room, lambda: self.upstreams.reached, limit, state
+        )
 
     def accept_on(self, listener: trio.SocketListener, node_id: int | None) -> Callable[[], None]:
         """A `Serve`: accepts clients in a task. Until the task runs, clients wait in the listening socket's backlog."""
@@ -478,7 +493,25 @@ class Cluster:
         self._entering.discard(arrival.entering)
         # does not raise: the handshake has refused server names that are no node's
         node_id = self._settings.node_map.requested_node(arrival.node_id, client.requested_name)
-        broker = await self.upstreams.connect(number, node_id, arrival.endpoints)
+        counted = self.traffic.connection(number, node_label(node_id, self.nodes.is_served), conversation.login)
+        self.traffic.connected(counted)
+        # stays if this task is cancelled
+        cause = Cause.DRAIN_DEADLINE
+        try:
+            cause, decision = await self._reach_and_relay(counted, node_id, arrival, conversation)
+        except Exception:
+            cause = Cause.PROXY_FAULT
+            raise
+        finally:
+            self.traffic.disconnected(counted, cause)
+        return cause, decision
+
+    async def _reach_and_relay(
+        self, counted: CountedConnection, node_id: int | None, arrival: Arrival, conversation: Conversation
+    ) -> tuple[Cause, Decision]:
+        """Connects the client to the node that it wants, and relays. Returns why the connection ended."""
+        number, client = counted.number, arrival.client
+        broker = await self.upstreams.connect(number, node_id, counted.node, arrival.endpoints)
         if isinstance(broker, Cause):
             return broker, Decision()
         ends = (arrival.listener, client.peer, node_id, broker.peer)
@@ -488,7 +521,7 @@ class Cluster:
         try:
             if self.upstreams.count_opened(broker.peer):
                 self._context.connections.start_soon(self.upstreams.check_for_loop, broker.peer)
-            relay = Relay(number, client, broker, conversation, self._cluster_context)
+            relay = Relay(counted, client, broker, conversation, self._cluster_context)
             cause = await self._run_relay(relay, conversation, facts, broker.peer)
             return cause, relay.decision
         finally:

@@ -26,7 +26,8 @@ from prometheus_client import CollectorRegistry
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.log import log
 from proxy.metrics.admin import Probe, Server, admin_app, serve_admin
-from proxy.metrics.collector import ClusterNumbers, registry
+from proxy.metrics.collector import HeldState, ProcessNumbers, registry
+from proxy.metrics.durations import Durations
 from proxy.net.blocking import in_thread_or_inline
 from proxy.net.change import Change, do_nothing, drop
 from proxy.net.children import Companion, look_after
@@ -35,6 +36,7 @@ from proxy.net.heartbeat import Heartbeat
 from proxy.net.limits.connections import ConnectionLimit
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
+from proxy.net.loop_delay import measure_loop_delay
 from proxy.net.reloading import ReadingThread, ReadSettings, ReloadedSettings, Reloading
 from proxy.net.sockets.lookups import Lookups
 from proxy.net.sockets.reactor import reactor
@@ -180,6 +182,8 @@ class Proxy:
         self._first_connection = 1
         # see `ProxyContext`
         self._discovery_seed = secrets.randbits(31)
+        self._loop_delay = Durations()
+        self._held = HeldBytes(settings.held_in_all, settings.stalled_seconds)
         self.clusters: tuple[Cluster, ...] = ()
 
     async def run(self) -> int:
@@ -189,6 +193,7 @@ class Proxy:
             async with trio.open_nursery() as background:
                 background.start_soon(self._handle_signals, signals)
                 background.start_soon(self._systemd.keep_alive)
+                background.start_soon(measure_loop_delay, self._loop_delay)
                 try:
                     code = await self._serve_until_drained()
                 finally:
@@ -302,7 +307,7 @@ class Proxy:
     def _make_clusters(self, accepting: trio.Nursery, connections: trio.Nursery) -> tuple[Cluster, ...]:
         context = ProxyContext(
             connection_numbers=itertools.count(self._first_connection),
-            held=HeldBytes(self.settings.held_in_all, self.settings.stalled_seconds),
+            held=self._held,
             connection_limit=ConnectionLimit(self.settings.connection_limit, "all clusters", "connections"),
             observer=self._observer,
             backpressure=RecorderBackpressure(self._observer) if self._observer is not None else None,
@@ -358,8 +363,15 @@ class Proxy:
 
     def _registry(self) -> CollectorRegistry:
         counters = None if self._observer is None else lambda: {**self._observed(), **self._companion_counters()}
-        numbers = [ClusterNumbers(one.name, one.traffic, one.nodes.listeners, one.nodes.room) for one in self.clusters]
-        return registry(numbers, counters)
+        numbers = [one.numbers(one.traffic, one.state) for one in self.clusters]
+        return registry(numbers, counters, self._process_numbers(self._held_state, self._loop_delay))
+
+    def _process_numbers(self, held: Callable[[], HeldState], loop_delay: Durations) -> ProcessNumbers:
+        return ProcessNumbers(lambda: not self._reasons_against(), self.settings.connection_limit, held, loop_delay)
+
+    def _held_state(self) -> HeldState:
+        """What this process holds now. Called in any thread."""
+        return HeldState(self._held.held_bytes, self._held.waiting)
 
     def _observed(self) -> Mapping[str, float]:
         return {} if self._observer is None else self._observer.counters()
@@ -369,6 +381,13 @@ class Proxy:
 
     def _is_ready(self) -> tuple[bool, str]:
         """The probe of /readyz; called in the admin page's threads."""
+        reasons = self._reasons_against()
+        # clients are served all the same
+        ready = "ready; the capture is not shipped" if self._companion_counters().get("ship_failing") else "ready"
+        return not reasons, "; ".join(reasons) or ready
+
+    def _reasons_against(self) -> list[str]:
+        """Why the proxy can't serve clients; []: it can. Called in any thread."""
         reasons = []
         if self._stop.begun.is_set():
             reasons.append("stopping")
@@ -381,9 +400,7 @@ class Proxy:
                 reasons.append(f"no upstream broker{of} could be reached ({servers})")
         if self._observed().get("failed"):
             reasons.append("the capture can't be written")
-        # clients are served all the same
-        ready = "ready; the capture is not shipped" if self._companion_counters().get("ship_failing") else "ready"
-        return not reasons, "; ".join(reasons) or ready
+        return reasons
 
     async def _drain(self) -> int:
         """Lets exchanges in flight finish. Returns the exit code."""

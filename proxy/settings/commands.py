@@ -1,4 +1,4 @@
-"""The commands of `kafka-wiretap config` (check, show, explain, reference), which run no proxy and dial nobody."""
+"""The commands of `kafka-wiretap config` (check, show, explain, reference, metrics), which run no proxy and dial nobody."""
 
 from __future__ import annotations
 
@@ -91,6 +91,14 @@ def explain(key: str) -> None:
 def reference() -> None:
     """Print docs/settings.md."""
     from proxy.settings.reference import reference
+
+    click.echo(reference(), nl=False)
+
+
+@config.command(short_help="Print the page that explains every metric.")
+def metrics() -> None:
+    """Print docs/metrics.md."""
+    from proxy.metrics.reference import reference
 
     click.echo(reference(), nl=False)
 

@@ -24,6 +24,7 @@ from proxy.mapping.alone import AloneMap
 from proxy.mapping.nodes import NodeMap
 from proxy.schema.addresses import undotted
 from proxy.schema.errors import BadSetting
+from proxy.tls.validity import chain_end
 
 KEY_PASSWORD = "key_password"
 # part of the head of an encrypted PEM key: of the label (RFC 7468), or of a line below it (older formats)
@@ -59,22 +60,30 @@ class Credentials:
     """A context that follows its files.
 
     context: made of the files' content at the last check.
+    end: when the first certificate of its chain ends, in seconds since 1970; None: it has no chain, or that can't be
+        read.
 
     Args:
         make: makes a context of the files' present content. Raises BadCertificate.
+        certificate: the file of the chain that peers are shown; None: they are shown none.
+        paths: all files.
         of: the name of the settings, for the log: "clusters.main.tls".
 
     Raises:
         BadCertificate: the first context can't be made.
     """
 
-    def __init__(self, make: Callable[[], ssl.SSLContext], *paths: Path, of: str = "") -> None:
+    def __init__(
+        self, make: Callable[[], ssl.SSLContext], *paths: Path, certificate: Path | None = None, of: str = ""
+    ) -> None:
         self.of = of
         self._make = make
         self._paths = paths
+        self._certificate = certificate
         # first, so that a change while the files are read is noticed at the next check
         self._signature = self._sign()
         self.context = make()
+        self.end = self._read_end()
 
     def refresh(self) -> None:
         """Makes the context anew if the files have changed. Blocks, maybe on a disk that hangs."""
@@ -86,10 +95,14 @@ class Credentials:
     def _renew(self) -> None:
         try:
             self.context = self._make()
+            self.end = self._read_end()
         except BadCertificate as error:
             log(ERROR, "changed certificates can't be used: those from before stay", of=self.of, reason=error)
         else:
             log(INFO, "certificates have changed", of=self.of, files=", ".join(map(str, self._paths)))
+
+    def _read_end(self) -> float | None:
+        return None if self._certificate is None else chain_end(self._certificate)
 
     def _sign(self) -> _Signature:
         return tuple(_signature(path) for path in self._paths)
@@ -141,7 +154,8 @@ def _load_side(
     errors = list(_unreadable(settings))
     if not errors:
         try:
-            return Credentials(lambda: make(settings), *settings.files.values(), of=prefix)
+            files = settings.files
+            return Credentials(lambda: make(settings), *files.values(), certificate=files.get("certificate"), of=prefix)
         except BadCertificate as error:
             errors.append(error)
     lines += [f"{prefix}.{error}; right would be {_example(prefix, error.key)}" for error in errors]

@@ -1,12 +1,12 @@
 """A certificate's subject as Kafka names the principal: `CN=orders,OU=Shop,O=Example,C=DE`.
 
 The form is RFC 2253 as Java's `X500Principal.getName` writes it: the last RDN first, keywords for the types that the
-RFC names, any other type as an OID with the value's bytes in hexadecimal. The DER is read only up to the subject.
+RFC names, any other type as an OID with the value's bytes in hexadecimal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from proxy.tls.der import SUBJECT, elements, fields
 
 _KEYWORDS = {
     "2.5.4.3": "CN",
@@ -19,8 +19,6 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
-# the tag of a certificate's version, which certificates of version 1 lack
-_VERSION = 0xA0
 # tags of texts: UTF8, printable, T61, IA5, general and BMP strings. All are read as UTF-8, as in Java
 _TEXTS = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
 _ESCAPES = str.maketrans({"\0": "\\00"} | {character: f"\\{character}" for character in ',=+<>#;"\\'})
@@ -29,22 +27,14 @@ _ESCAPES = str.maketrans({"\0": "\\00"} | {character: f"\\{character}" for chara
 def subject(certificate: bytes) -> str | None:
     """Returns the subject of a certificate in DER; None if it can't be read."""
     try:
-        rdns = [rdn for _, rdn in _elements(_subject_der(certificate))]
-        return ",".join("+".join(_attribute_text(pair) for _, pair in _elements(rdn)) for rdn in reversed(rdns))
+        rdns = [rdn for _, rdn in elements(fields(certificate)[SUBJECT])]
+        return ",".join("+".join(_attribute_text(pair) for _, pair in elements(rdn)) for rdn in reversed(rdns))
     except (IndexError, ValueError, StopIteration):
         return None
 
 
-def _subject_der(certificate: bytes) -> bytes:
-    """Returns the subject's bytes, which come after serial number, algorithm, issuer and times."""
-    _, whole = next(_elements(certificate))
-    _, signed = next(_elements(whole))
-    fields = [value for tag, value in _elements(signed) if tag != _VERSION]
-    return fields[4]
-
-
 def _attribute_text(pair: bytes) -> str:
-    (_, oid), (tag, value) = _elements(pair)
+    (_, oid), (tag, value) = elements(pair)
     name = _oid_text(oid)
     keyword = _KEYWORDS.get(name)
     if keyword is None or tag not in _TEXTS:
@@ -70,20 +60,6 @@ def _oid_text(oid: bytes) -> str:
             number = 0
     first = min(numbers[0] // 40, 2)
     return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
-
-
-def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields (tag, value) of each DER element in `data`. Raises ValueError, IndexError: an element is cut short."""
-    at = 0
-    while at < len(data):
-        tag, size, at = data[at], data[at + 1], at + 2
-        if size & 0x80:
-            count = size & 0x7F
-            size, at = int.from_bytes(data[at : at + count], "big"), at + count
-        if at + size > len(data):
-            raise ValueError("cut short")
-        yield tag, data[at : at + size]
-        at += size
 
 
 def _der_length(size: int) -> bytes:

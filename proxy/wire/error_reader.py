@@ -6,6 +6,7 @@ An `ErrorReader` serves the responses of one API and version:
     find         the codes of frames as they pass, in bounded time: of at most `MAX_ELEMENTS` elements (metrics)
     begin        the same for a frame that arrives in pieces; no piece is kept, and the cuts don't change what is found
     throttle_ms  how long the response makes its client wait for a quota
+    throttled    the same of frames as they pass, once for many in a row (metrics)
     places       the fixed offsets of these, for readers without Python
 
 If the only code has a fixed offset, as in Heartbeat, that offset alone is read, and once for many equal frames in a
@@ -89,6 +90,27 @@ NOTHING = FoundErrors()
 MALFORMED = FoundErrors(malformed=1)
 
 
+class Throttled(NamedTuple):
+    """How long some responses make their clients wait, in milliseconds in all, and how many of them do."""
+
+    milliseconds: int = 0
+    responses: int = 0
+
+
+# no client is made to wait: nearly every response
+UNTHROTTLED = Throttled()
+
+
+class QuietThrottle(NamedTuple):
+    """Bytes that are zeros in a frame that makes no client wait, and in hardly any other.
+
+    start: from the frame's length on, or, if negative, from the frame's end. zeros: as many as there are.
+    """
+
+    start: int
+    zeros: bytes
+
+
 class Places(NamedTuple):
     """Fixed offsets in a response, from behind its length, if its header has no tags (Kafka defines none).
 
@@ -125,6 +147,10 @@ class Functions(Protocol):
     def throttle_ms(self, frame: Buffer) -> int | None:
         """As `throttle_ms`."""
 
+    @property
+    def quiet_throttle(self) -> QuietThrottle | None:
+        """Where a frame that makes no client wait has zeros; None: no frame does, or the field has no such place."""
+
 
 class ErrorReader:
     """Reads the responses of one API and version, by its functions."""
@@ -132,6 +158,7 @@ class ErrorReader:
     def __init__(self, functions: Functions):
         self._functions = functions
         self.codes, self.throttle_ms = functions.codes, functions.throttle_ms
+        self._quiet_throttle = functions.quiet_throttle
 
     @property
     def places(self) -> Places:
@@ -153,9 +180,33 @@ class ErrorReader:
                     codes[code] = codes.get(code, 0) + 1
         return FoundErrors(codes, beyond, malformed) if codes or beyond or malformed else NOTHING
 
+    def throttled(self, data: bytes, at: int, size: int, count: int = 1) -> Throttled:
+        """How long `count` adjacent frames make their clients wait. For the arguments see `find`."""
+        if self._quiet_throttle is None:
+            return UNTHROTTLED
+        start, zeros = self._quiet_throttle
+        place, end = at + start + (size if start < 0 else 0), at + size * count
+        if count == 1:
+            if data.startswith(zeros, place):
+                return UNTHROTTLED
+        elif _are_zeros(data, place, len(zeros), size, end):
+            return UNTHROTTLED
+        frames = (memoryview(data)[one + LENGTH.size : one + size] for one in range(at, end, size))
+        waits = [wait for wait in map(self.throttle_ms, frames) if wait is not None and wait > 0]
+        return Throttled(sum(waits), len(waits))
+
     def begin(self) -> ArrivingErrors:
         """Begins a frame that arrives in pieces."""
         return ArrivingErrors(self._functions.pieces())
+
+
+def _are_zeros(data: bytes, start: int, width: int, size: int, end: int) -> bool:
+    """True if adjacent frames of one size, up to `end`, all have zeros in the `width` bytes from `start` on."""
+    for place in range(start, start + width):
+        column = data[place:end:size]
+        if column.count(0) != len(column):
+            return False
+    return True
 
 
 class FixedReader(ErrorReader):
@@ -184,7 +235,7 @@ class FixedReader(ErrorReader):
     def _is_common(self, data: bytes, at: int, size: int, count: int) -> bool:
         """True if no header has tags, and all these frames have the same code."""
         place, end = at + self._place, at + size * count
-        if self._tags is not None and any(data[at + self._tags : end : size]):
+        if self._tags is not None and not _are_zeros(data, at + self._tags, 1, size, end):
             return False
         if count == 1:
             return True
@@ -303,6 +354,21 @@ class _Generated:
         return found is not None and found.version == self._codec.version
 
     @cached_property
+    def quiet_throttle(self) -> QuietThrottle | None:
+        place, width = self.places.throttle, _INT32.size
+        if place is not None:
+            if place == _HEAD + self._header:
+                # with the header's tags before it, if there are any
+                return QuietThrottle(LENGTH.size + _HEAD, bytes(self._header + width))
+            return QuietThrottle(LENGTH.size + place, bytes(width))
+        struct = layout(self._codec.message, self._codec.version)
+        if not self._has_throttle or struct.slots[-1].name != _THROTTLE:
+            return None
+        # the body's tags come last
+        width += struct.flexible
+        return QuietThrottle(-width, bytes(width))
+
+    @cached_property
     def _has_throttle(self) -> bool:
         return any(slot.name == _THROTTLE for slot in layout(self._codec.message, self._codec.version).slots)
 
@@ -317,6 +383,7 @@ class _Readers07:
         self._type = request_type
         self.pieces = partial(code_pieces, request_type, MAX_ELEMENTS)
         self.places = Places(None if request_type is RequestType.MULTIFETCH else 0, None, None)
+        self.quiet_throttle = None
 
     def whole(self, data: Buffer, start: int, end: int) -> Answer:
         """Reads the whole frame as a single piece, with its length. Errors: WireError."""

@@ -411,6 +411,8 @@ class Tap:
             "failed": float(self._writer.failed or self._writer.hangs),
             # not `_room.is_low`, which turns a moment before the limit does
             "stopped": float(self._limit == NO_ROOM),
+            # not known before the first look at the volume
+            **({"room_bytes": self._room.room} if self._room.free else {}),
             **self._compactor_metrics.counters(),
         }
 

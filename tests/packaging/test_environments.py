@@ -58,6 +58,7 @@ COMMANDS = (
     ("--version", ""),
     ("config check wiretap.toml", ""),
     ("config reference", ""),
+    ("config metrics", ""),
     ("compact capture --merge merged", ""),
     ("facts capture", ""),
     ("prune capture --keep-age 7d", ""),

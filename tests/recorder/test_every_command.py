@@ -45,6 +45,7 @@ NEEDED: dict[str, list[str]] = {
     "config check": ["FILE"],
     "config explain": ["drain"],
     "config reference": [],
+    "config metrics": [],
     "config show": ["FILE"],
     "demo": [],
     "encodings": ["CAPTURE"],

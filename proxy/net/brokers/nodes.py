@@ -63,6 +63,7 @@ class Nodes:
     identity: what the recorder is told of the cluster, by which it can be known again.
     naming: which nodes answers have named, and when.
     failing: why answers that name nodes are refused; "": the newest one was not.
+    on_forgotten: called with the id of each node that is forgotten.
 
     Args:
         serve: called once for each new listener, to accept on it from then on.
@@ -102,6 +103,7 @@ class Nodes:
         self._is_near_limit = False
         self.naming = Naming(settings.forget_node_seconds, state.nodes)
         self.failing = ""
+        self.on_forgotten: Callable[[int], None] = lambda node_id: None
         # the nodes whose listener did not get the port that it usually has
         self._without_usual_port: set[int] = set()
         # node id -> port that the kernel picked, for the state file
@@ -332,6 +334,7 @@ class Nodes:
         listener = self._listening.pop(node_id, None)
         self._without_usual_port.discard(node_id)
         self.naming.forget(node_id)
+        self.on_forgotten(node_id)
         self._closers.pop(node_id, do_nothing)()
         self._picked_ports.pop(node_id, None)
         if known.port is not None:
@@ -367,6 +370,10 @@ class Nodes:
         """The address of a node's broker; None while it is not known."""
         known = self._known.get(node_id)
         return known.upstream if known else None
+
+    def is_served(self, node_id: int) -> bool:
+        """True if the proxy stands for this node. Called in any thread."""
+        return node_id in self._listening or node_id == self._map.own_node
 
     def room(self) -> ListenerRoom:
         """How many listeners nodes have and may have, for the metrics. Called in any thread."""

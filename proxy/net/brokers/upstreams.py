@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,7 +29,9 @@ import trio
 from proxy.config import ClusterSettings
 from proxy.conversation import Cause
 from proxy.log import log
+from proxy.metrics.nodes import DialFailure, NodeRow
 from proxy.net.brokers.bootstrap import Bootstrap
+from proxy.net.brokers.dial_failures import dial_failure
 from proxy.net.brokers.discovery import (
     ClosedByBroker,
     DemandsLogin,
@@ -120,28 +123,37 @@ class Upstreams:
         self._logged_reason = ""
 
     async def connect(
-        self, number: int, node_id: int | None, endpoints: ClientEndpoints | None = None
+        self, number: int, node_id: int | None, row: NodeRow, endpoints: ClientEndpoints | None = None
     ) -> Stream | Cause:
         """Returns the broker connection for the client's connection `number`, or the cause why there is none.
 
         Args:
             node_id: the node that the client wants; None: any bootstrap server.
+            row: the counts of that node.
             endpoints: the client's, for the PROXY header; None: the header names no client.
         """
         try:
-            # a sidecar's own node (`own_node`) is the bootstrap server
-            if node_id is None or node_id == self._settings.node_map.own_node:
-                return await self._dial_bootstrap(endpoints)
-            address = await self._address_of(node_id)
-            if address is None:
-                return self._unknown_node(number, node_id, endpoints)
-            return await self._dial_node(address, endpoints)
+            broker = await self._dial_wanted(node_id, row, endpoints)
         except PeerLost as error:
+            row.reach = row.reach.after(time.time(), success=False)
             keys = _keys(number, node_id, endpoints)
             level = self._ended_throttle.level(f"{node_id} {error}")
             log(level, "connection without upstream", **keys, reason=error, setting="upstream")
-        self.request_discovery()
-        return Cause.UPSTREAM_DOWN
+            self.request_discovery()
+            return Cause.UPSTREAM_DOWN
+        if broker is None:
+            assert node_id is not None, "a bootstrap server needs no id"
+            return self._unknown_node(number, node_id, endpoints)
+        row.reach = row.reach.after(time.time(), success=True)
+        return broker
+
+    async def _dial_wanted(self, node_id: int | None, row: NodeRow, endpoints: ClientEndpoints | None) -> Stream | None:
+        """Returns a connection to what a client wants; None: the node is not known. Raises PeerLost."""
+        # a sidecar's own node (`own_node`) is the bootstrap server
+        if node_id is None or node_id == self._settings.node_map.own_node:
+            return await self._dial_bootstrap(row, endpoints)
+        address = await self._address_of(node_id)
+        return None if address is None else await self._dial_node(address, row, endpoints)
 
     def count_opened(self, peer: str) -> bool:
         """Counts a connection to an address (`Stream.peer`) as open. True if the address is due for a loop check."""
@@ -333,8 +345,9 @@ class Upstreams:
     async def _can_connect(self) -> bool:
         """True if a bootstrap server accepts a connection. A broker of 0.7 answers no query."""
         try:
-            broker = await self._dial_bootstrap()
+            broker = await self.bootstrap.first_success(self._dial, Stream.close)
         except PeerLost:
+            self.reached = False
             return False
         broker.close()
         return True
@@ -351,26 +364,32 @@ class Upstreams:
             await self.discover_for_client()
         return self._nodes.upstream(node_id)
 
-    async def _dial_bootstrap(self, endpoints: ClientEndpoints | None = None) -> Stream:
+    async def _dial_bootstrap(self, row: NodeRow, endpoints: ClientEndpoints | None) -> Stream:
         """Returns a connection to the first bootstrap server that accepts one. Raises PeerLost."""
+        attempt = partial(self._dial_for_client, row=row, endpoints=endpoints)
         try:
-            return await self.bootstrap.first_success(partial(self._dial_for_client, endpoints=endpoints), Stream.close)
+            return await self.bootstrap.first_success(attempt, Stream.close)
         except PeerLost:
             self.reached = False
             raise
 
-    async def _dial_node(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:
+    async def _dial_node(self, address: Address, row: NodeRow, endpoints: ClientEndpoints | None) -> Stream:
         """Returns a connection to a node's broker. Raises PeerLost."""
         if not self._leads_back(address):
             with suppress(LeadsBack):
-                return await self._dial_for_client(address, endpoints)
+                return await self._dial_for_client(address, row, endpoints)
         # the broker of a sidecar advertises the proxy's name, and is itself the bootstrap server
-        return await self._dial_bootstrap(endpoints)
+        return await self._dial_bootstrap(row, endpoints)
 
-    async def _dial_for_client(self, address: Address, endpoints: ClientEndpoints | None) -> Stream:
+    async def _dial_for_client(self, address: Address, row: NodeRow, endpoints: ClientEndpoints | None) -> Stream:
         if address in self._indirect_loops:
+            row.add_dial_failure(DialFailure.LEADS_BACK)
             raise PeerLost(f"{address} leads back to this proxy by way of others")
-        broker = await self._dial(address, endpoints)
+        try:
+            broker = await self._dial(address, endpoints)
+        except PeerLost as error:
+            row.add_dial_failure(dial_failure(error))
+            raise
         if self._asks_for_ids:
             self._to_identify[broker.peer] = address
             self._more_to_identify.set()

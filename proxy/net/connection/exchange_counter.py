@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from proxy.conversation import Conversation, Direction, Exchange, Step
 from proxy.metrics.split_responses import SplitResponses
-from proxy.metrics.traffic import Traffic
+from proxy.metrics.traffic import CountedConnection, Traffic
 
 clock = time.monotonic_ns
 
@@ -21,10 +21,11 @@ class ExchangeCounter:
     unsent_one_way: exchanges without a response whose request ends in the chunk for the broker.
     """
 
-    __slots__ = ("_split_responses", "_traffic", "unsent_finished", "unsent_one_way")
+    __slots__ = ("_connection", "_split_responses", "_traffic", "unsent_finished", "unsent_one_way")
 
-    def __init__(self, traffic: Traffic, conversation: Conversation) -> None:
+    def __init__(self, traffic: Traffic, connection: CountedConnection, conversation: Conversation) -> None:
         self._traffic = traffic
+        self._connection = connection
         # reads the error codes of responses that span chunks
         self._split_responses = SplitResponses(conversation.responses_side)
         self.unsent_finished: Sequence[Exchange] = ()
@@ -46,7 +47,7 @@ class ExchangeCounter:
         traffic, sent_ns = self._traffic, clock()
         if _sends_chunk_bytes(step):
             traffic.proxied(Direction.RESPONSE, sent_ns - at_ns)
-        traffic.finished(step.finished, sent_ns, step.data, self._split_responses.follow(step))
+        traffic.finished(step.finished, sent_ns, step.data, self._split_responses.follow(step), self._connection)
         self.unsent_finished = ()
         if step.unanswered:
             traffic.unanswered(step.unanswered)

@@ -22,7 +22,7 @@ import trio
 from proxy.config import ClusterSettings
 from proxy.conversation import Cause, Conversation, Direction, Exchange, Step
 from proxy.conversation.conversation import MAX_IN_FLIGHT
-from proxy.metrics.traffic import Traffic
+from proxy.metrics.traffic import CountedConnection, Traffic
 from proxy.net.brokers.discovery import LoopProbe
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.connection import causes
@@ -64,23 +64,30 @@ class ClusterContext:
 
 
 class Relay:
-    """One client's connection, number `connection`, with the broker's connection that was opened for it."""
+    """One client's connection with the broker's connection that was opened for it. `connection`: how it is counted."""
 
     def __init__(
-        self, connection: int, client: Stream, broker: Stream, conversation: Conversation, context: ClusterContext
+        self,
+        connection: CountedConnection,
+        client: Stream,
+        broker: Stream,
+        conversation: Conversation,
+        context: ClusterContext,
     ) -> None:
         self._client = client
         self._broker = broker
         self._conversation = conversation
         self._context = context
         self._discovery_frame = context.loop_probe.frame
-        self._recording = Recording(connection, context.observer, context.backpressure)
-        self._exchange_counter = ExchangeCounter(context.traffic, conversation)
+        self._recording = Recording(connection.number, context.observer, context.backpressure)
+        self._exchange_counter = ExchangeCounter(context.traffic, connection, conversation)
         self._rewriting = Rewriting(context.nodes, context.held, self, context.settings)
         self._owed = OwedResponses(conversation)
         self._ending = Ending()
         # what was seen where the proxy has decided to end the connection, by the cause
         self._decisions: dict[Cause, Decision] = {}
+        # by direction: the bytes of the chunk that waits to be passed on
+        self._queued = [0, 0]
         # the number of the proxy's own responses that have not been sent
         self._own_answers = 0
         # True once the broker's end of stream was read
@@ -137,6 +144,11 @@ class Relay:
     def unread_bytes(self) -> int:
         """Bytes that the broker sent behind what ended the conversation: they were read, and reported to nobody."""
         return self._unread_bytes
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes read from one side that the other has not taken yet, or that wait for the recorder. In any thread."""
+        return sum(self._queued)
 
     @property
     def is_owed_a_response(self) -> bool:
@@ -289,9 +301,11 @@ class Relay:
     async def _finish_request(self, pending: PendingChunk) -> None:
         """Passes on a chunk that `_take_request` could not pass on at once."""
         step = pending.step
+        self._queued[Direction.REQUEST] = len(pending.chunk)
         if pending.awaits_recorder:
             await self._recording.until_recorder_ready()
         await self._broker.send(pending.pieces or ())
+        self._queued[Direction.REQUEST] = 0
         self._exchange_counter.request_sent(step, pending.at_ns)
         while self._is_owed_too_much():
             await self._owed.until_sent()
@@ -428,6 +442,7 @@ class Relay:
     async def _finish_response(self, pending: PendingChunk) -> None:
         """Passes on a chunk that `_take_response` could not pass on at once."""
         step = pending.step
+        self._queued[Direction.RESPONSE] = len(pending.chunk)
         if pending.awaits_recorder:
             await self._recording.until_recorder_ready()
         try:
@@ -435,6 +450,7 @@ class Relay:
         except NotRewritable as error:
             self._cut_off(step, error)
         await self._client.send(step.outgoing() if pending.pieces is None else pending.pieces)
+        self._queued[Direction.RESPONSE] = 0
         self._owed.chunk_pending = False
         self._response_passed(step, pending.at_ns)
         if step.cause is not None:

@@ -67,6 +67,16 @@ class HeldBytes:
                 # the frames behind a cancelled one may be smaller
                 self._admit_waiting()
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of admitted frames. In any thread."""
+        return self._held
+
+    @property
+    def waiting(self) -> int:
+        """The number of frames that wait to be admitted. In any thread."""
+        return len(self._queue)
+
     def release(self, share: Share) -> None:
         """Gives back the bytes of a share."""
         self._shares.remove(share)

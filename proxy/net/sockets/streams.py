@@ -330,9 +330,7 @@ def _reason(error: Exception) -> str:
     """Returns why there was no connection, in a few words; of several addresses, the reason of the last."""
     if isinstance(error, trio.TooSlowError):
         return "no answer in time"
-    cause: BaseException = error.__cause__ or error
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[-1]
+    cause = root_of(error)
     if isinstance(cause, socket.gaierror | NoThread):
         # a gaierror's number is no errno, and NoThread's (EAGAIN) does not tell the reason
         return cause.strerror or str(cause)
@@ -340,6 +338,14 @@ def _reason(error: Exception) -> str:
         # trio's own text repeats the address
         return os.strerror(cause.errno)
     return str(cause)
+
+
+def root_of(error: BaseException) -> BaseException:
+    """Returns the error from which another was made; of a host's several addresses, that of the last."""
+    cause = error.__cause__ or error
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[-1]
+    return cause
 
 
 def accepted(sock: trio.socket.SocketType, peer: str, keepalive: float = KEEPALIVE) -> Stream:

@@ -81,6 +81,11 @@ class LiveCredentials:
         """The context as of the last check."""
         return self._credentials.context
 
+    @property
+    def end(self) -> float | None:
+        """See `Credentials`."""
+        return self._credentials.end
+
     async def refresh(self) -> None:
         """Returns when the files have been checked, after CHECK_SECONDS at the latest. While a disk hangs: at once."""
         before = self._begun
@@ -121,6 +126,12 @@ class ClusterCredentials(NamedTuple):
 
     listener: LiveCredentials | None
     upstream: LiveCredentials | None
+
+    @property
+    def ends(self) -> dict[str, float]:
+        """The setting of each certificate's file -> when the chain in it ends, in seconds since 1970. In any thread."""
+        sides = (("tls.certificate", self.listener), ("tls.upstream.certificate", self.upstream))
+        return {setting: side.end for setting, side in sides if side is not None and side.end is not None}
 
 
 def cluster_credentials(settings: ClusterSettings) -> ClusterCredentials:

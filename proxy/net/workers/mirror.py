@@ -87,6 +87,7 @@ class MirroredNodes(Nodes):
         """The parent has closed the listeners of these nodes."""
         for node_id in node_ids:
             self._told.pop(node_id, None)
+            self.on_forgotten(node_id)
         self.own_listeners.remove(node_ids)
 
     async def change_to(self, node_map: NodeMap) -> Change:
@@ -120,6 +121,9 @@ class MirroredNodes(Nodes):
     @property
     def has_known_broker(self) -> bool:
         return any(self._brokers.values())
+
+    def is_served(self, node_id: int) -> bool:
+        return node_id in self._brokers or node_id == self._settings.node_map.own_node
 
 
 def _never_serves(listener: trio.SocketListener, node_id: int) -> Callable[[], None]:

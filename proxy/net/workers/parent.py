@@ -24,7 +24,7 @@ from prometheus_client.metrics_core import Metric as Family
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.mapping.nodes import Node, NodeMap
 from proxy.metrics.admin import Probe
-from proxy.metrics.collector import ClusterNumbers, cluster_families, process_registry, worker_families
+from proxy.metrics.collector import all_families, process_registry, worker_families
 from proxy.net.blocking import open_process
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.brokers.upstreams import Upstreams
@@ -359,11 +359,13 @@ class Parent(Proxy):
         self._fetch_counts()
         totals = self._workers.totals
         numbers = [
-            ClusterNumbers(one.name, totals.traffic(one.name), one.nodes.listeners, one.nodes.room)
+            one.numbers(totals.traffic(one.name, one.nodes.is_served), partial(totals.state, one.name))
             for one in self.clusters
         ]
+        process = self._process_numbers(totals.held, totals.loop_delay())
         recorded = totals.recorded()
-        yield from cluster_families(numbers, (lambda: {**recorded, **self._companion_counters()}) if recorded else None)
+        counters = (lambda: {**recorded, **self._companion_counters()}) if recorded else None
+        yield from all_families(numbers, counters, process)
         yield from worker_families(len(self._workers.joined), self._workers.ends, totals.connections())
 
     def _liveness_probe(self) -> Probe:
@@ -380,13 +382,15 @@ class Parent(Proxy):
 
     def _is_ready(self) -> tuple[bool, str]:
         self._fetch_counts()
-        ready, text = super()._is_ready()
-        reasons = [] if ready else [text]
+        return super()._is_ready()
+
+    def _reasons_against(self) -> list[str]:
+        reasons = super()._reasons_against()
         if not self._workers.joined:
             reasons.append("no worker works")
         if self._workers.totals.recorded().get("failed"):
             reasons.append("the capture can't be written")
-        return not reasons, "; ".join(reasons) or text
+        return reasons
 
     def _fetch_counts(self) -> None:
         """Fetches the workers' counts. Called in the admin page's threads; blocks."""

@@ -271,5 +271,8 @@ class Worker(Proxy):
         return {
             "clusters": {one.name: sums.as_json(one.traffic) for one in self.clusters},
             "recorder": self._recorder_counters,
+            "states": {one.name: one.state() for one in self.clusters},
+            "held": self._held_state(),
+            "loop_delay": sums.durations_as_json(self._loop_delay),
             "nodes": {name: one.mirror.report() for name, one in self._worker_clusters.items()},
         }

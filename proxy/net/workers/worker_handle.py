@@ -6,6 +6,8 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from proxy.metrics import sums
+from proxy.metrics.collector import ClusterState, HeldState
+from proxy.metrics.durations import Durations
 from proxy.net.workers.calls import Answer, Calls, Payload
 from proxy.net.workers.process import WorkerProcess
 
@@ -18,6 +20,9 @@ class WorkerHandle:
     joined: the worker has reported that it is ready for listeners.
     clusters: the traffic that the worker has counted so far, by cluster.
     recorder: its recorder's counters so far.
+    states: what it had of each cluster when it sent its counts.
+    held: what it held of large responses then.
+    loop_delay: how late its event loop was so far (`sums.durations_as_json`).
     connected: by cluster, the nodes that the worker's clients were connected to when it sent its counts.
     silent: seconds since the worker's start, first message, join or last counts, whichever came last; while the parent
         does not run, and during a stop, they are not counted.
@@ -30,6 +35,9 @@ class WorkerHandle:
         self.has_spoken = self.joined = False
         self.clusters: Mapping[str, sums.Numbers] = {}
         self.recorder: Mapping[str, float] = {}
+        self.states: Mapping[str, ClusterState] = {}
+        self.held = HeldState()
+        self.loop_delay = sums.durations_as_json(Durations())
         self.connected: Mapping[str, frozenset[int]] = {}
         self.silent = 0.0
         self._unanswered: list[Answer] = []
@@ -48,6 +56,8 @@ class WorkerHandle:
         """Takes over the counts that the worker has sent. A counter of the recorder never decreases."""
         self.clusters = payload["clusters"]
         self.connected = {name: frozenset(report["connected"]) for name, report in payload["nodes"].items()}
+        self.states = {name: ClusterState(*state) for name, state in payload["states"].items()}
+        self.held, self.loop_delay = HeldState(*payload["held"]), payload["loop_delay"]
         before = {name: value for name, value in self.recorder.items() if name not in sums.STATES}
         self.recorder = {name: max(value, before.get(name, value)) for name, value in payload["recorder"].items()}
 

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 
 from proxy.conversation.exchange import Exchange
+from proxy.conversation.login import Login
 from proxy.conversation.routes import Routes
-from proxy.metrics.traffic import Traffic
+from proxy.metrics.logins import CountedLogin
+from proxy.metrics.nodes import NodeRow
+from proxy.metrics.traffic import CountedConnection, Traffic
 from proxy.wire.error_reader import NOTHING
 from proxy.wire.framing import framed, pack_api_and_version
 from proxy.wire.keys import HEARTBEAT
@@ -40,9 +43,14 @@ def laid_out(exchanges: Sequence[Exchange]) -> bytes:
     return bytes(data)
 
 
+def anywhere() -> CountedConnection:
+    """Returns a connection to a node that no test asks about."""
+    return CountedConnection(1, NodeRow(), CountedLogin(Login(decides=True)))
+
+
 def finish(traffic: Traffic, *exchanges: Exchange, sent_ns: int = 0) -> None:
     """Counts exchanges of one step; zeros are responses without an error."""
-    traffic.finished(exchanges, sent_ns, laid_out(exchanges), NOTHING)
+    traffic.finished(exchanges, sent_ns, laid_out(exchanges), NOTHING, anywhere())
 
 
 def failed(code: int) -> bytes:

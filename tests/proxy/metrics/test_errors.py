@@ -13,7 +13,7 @@ from proxy.wire import catalog
 from proxy.wire.error_reader import MAX_ELEMENTS, NOTHING
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from tests.proxy.conversation.script import framed, request, response
-from tests.proxy.metrics.exchanges import at_once, exchange, failed
+from tests.proxy.metrics.exchanges import anywhere, at_once, exchange, failed
 from tests.tables import each_row
 
 VENDOR = 12_345
@@ -31,7 +31,7 @@ def counted(requests: Sequence[bytes], responses: Sequence[bytes], talk: Convers
     talk.requests(b"".join(requests), 1)
     for now, chunk in enumerate(responses, 1000):
         step = talk.responses(chunk, now)
-        traffic.finished(step.finished, now, step.data, split_responses.follow(step))
+        traffic.finished(step.finished, now, step.data, split_responses.follow(step), anywhere())
     return traffic
 
 
@@ -63,7 +63,7 @@ def test_answers_that_are_alike_are_read_where_they_stand_with_other_bytes_betwe
     burst, traffic = at_once(exchange(), exchange()), Traffic()
     data = failed(25) + framed(b"given up") + failed(27)
     burst[1].response_at = len(data) - len(failed(27))
-    traffic.finished(burst, 0, data, NOTHING)
+    traffic.finished(burst, 0, data, NOTHING, anywhere())
     assert traffic.errors.named == {("Heartbeat", "UNKNOWN_MEMBER_ID"): 1, ("Heartbeat", "REBALANCE_IN_PROGRESS"): 1}
 
 
@@ -111,7 +111,7 @@ def test_the_proxys_own_answer_is_an_error_too() -> None:
     talk.requests(request(API_VERSIONS, 99, 1), 1)
     talk.answer(talk.in_flight[0], api_versions.unsupported(1))
     traffic, step = Traffic(), talk.own_answers_due(2)
-    traffic.finished(step.finished, 2, step.data, SplitResponses(talk.responses_side).follow(step))
+    traffic.finished(step.finished, 2, step.data, SplitResponses(talk.responses_side).follow(step), anywhere())
     assert traffic.errors.named == {("ApiVersions", "UNSUPPORTED_VERSION"): 1}
 
 

@@ -15,6 +15,7 @@ from proxy.wire.error_codes import kafka_error
 from proxy.wire.error_reader import error_codes
 from proxy.wire.keys import CREATE_TOPICS, FETCH, HEARTBEAT, LEAVE_GROUP
 from tests.proxy.conversation.script import VENDOR, framed, request, response
+from tests.proxy.metrics.exchanges import anywhere
 from tests.proxy.wire.probing import cut
 from tests.strategies import must_codec, values_of
 from tests.tables import each_row
@@ -37,7 +38,7 @@ def play(asked: list[tuple[int, int]], chunks: list[bytes]) -> Traffic:
     talk.requests(b"".join(request(*api, number) for number, api in enumerate(asked)), 1)
     for now, chunk in enumerate(chunks, 1000):
         step = talk.responses(chunk, now)
-        traffic.finished(step.finished, now, step.data, split_responses.follow(step))
+        traffic.finished(step.finished, now, step.data, split_responses.follow(step), anywhere())
     assert not talk.unfinished
     return traffic
 
@@ -79,5 +80,5 @@ def test_a_response_cut_by_the_connections_end_counts_no_error() -> None:
     split_responses = SplitResponses(talk.responses_side)
     talk.requests(request(HEARTBEAT, 4, 1), 1)
     step = talk.responses(framed(catalog.encode_response(HEARTBEAT, 4, 1, {"error_code": 25}))[:-1], 2)
-    traffic.finished(step.finished, 2, step.data, split_responses.follow(step))
+    traffic.finished(step.finished, 2, step.data, split_responses.follow(step), anywhere())
     assert not traffic.errors.named

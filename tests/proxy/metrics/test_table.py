@@ -27,6 +27,7 @@ def test_names_follow_prometheus_rules(metric: Metric) -> None:
 def test_every_metric_explains_itself_in_one_sentence(metric: Metric) -> None:
     assert metric.help.endswith(".")
     assert "\n" not in metric.help
+    assert metric.question.count("?") == 1
     assert "le" not in metric.labels
     assert len(set(metric.labels)) == len(metric.labels)
 
@@ -37,7 +38,7 @@ def test_no_two_families_share_a_time_series() -> None:
 
 
 def test_a_histogram_is_queried_by_its_buckets_sum_and_count() -> None:
-    metric = Metric("kafka_wiretap_x_seconds", MetricType.HISTOGRAM, ("api",), "X.")
+    metric = Metric("kafka_wiretap_x_seconds", MetricType.HISTOGRAM, ("api",), "X.", "How many?")
     assert sample_names(metric) == {
         "kafka_wiretap_x_seconds_bucket": {"api", "le"},
         "kafka_wiretap_x_seconds_sum": {"api"},

@@ -17,6 +17,7 @@ from tests.proxy.metrics.exchanges import (
     MICROSECOND,
     UNKNOWN_API,
     UNKNOWN_VERSION,
+    anywhere,
     at_once,
     exchange,
     finish,
@@ -108,8 +109,8 @@ def test_a_size_falls_into_the_first_bucket_that_holds_it(pairs: list[tuple[int,
     )
     one_way = [unanswered(UNKNOWN_API, request=request) for request, _ in pairs]
 
-    traffic.finished(done, 0, b"", NOTHING)
-    traffic.finished(at_once(*burst), 0, b"", NOTHING)
+    traffic.finished(done, 0, b"", NOTHING, anywhere())
+    traffic.finished(at_once(*burst), 0, b"", NOTHING, anywhere())
     traffic.one_way(one_way)
 
     row, (requests, responses) = the_row(traffic), zip(*pairs, strict=True)
@@ -171,9 +172,9 @@ def neighbours(draw: st.DrawFn) -> tuple[list[Exchange], bytes]:
 @given(neighbours())
 def test_exchanges_counted_together_give_the_same_numbers_as_one_by_one(drawn: tuple[list[Exchange], bytes]) -> None:
     (exchanges, data), together, one_by_one = drawn, Traffic(), Traffic()
-    together.finished(exchanges, 5 * 10**12, data, NOTHING)
+    together.finished(exchanges, 5 * 10**12, data, NOTHING, anywhere())
     for one in exchanges:
-        one_by_one.finished([one], 5 * 10**12, data, NOTHING)
+        one_by_one.finished([one], 5 * 10**12, data, NOTHING, anywhere())
     assert numbers(together) == numbers(one_by_one)
 
 

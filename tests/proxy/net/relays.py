@@ -14,6 +14,7 @@ import trio
 
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.conversation import Cause, Conversation, Direction, Step
+from proxy.metrics.nodes import BOOTSTRAP
 from proxy.metrics.traffic import Traffic
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.cluster import routes
@@ -63,6 +64,8 @@ def whole(*clusters: ClusterSettings, **others: Any) -> ProxySettings:
 
 class Watcher:
     """An observer that notes everything, and runs a scripted action when bytes arrive."""
+
+    session = "20261121T130500Z-watched"
 
     def __init__(self, on_arrival: Callable[[Direction, bytes], None] = lambda direction, chunk: None) -> None:
         self.must_wait = False
@@ -219,7 +222,7 @@ async def relaying(
     outer, broker = connected(buffers=buffers)
     talk = Conversation(routes(chosen.dialect), chosen.limits, max_frames=FRAMES_PER_TURN)
     to_client, to_broker = RelaysStream(inner, "client"), RelaysStream(outer, "broker")
-    relay = Relay(1, to_client, to_broker, talk, context)
+    relay = Relay(traffic.connection(1, BOOTSTRAP, talk.login), to_client, to_broker, talk, context)
     relaying = Relaying(Peer(client), Peer(broker), to_client, to_broker, relay, talk, traffic, watcher, listeners)
     try:
         async with trio.open_nursery() as nursery:

@@ -15,6 +15,7 @@ from proxy.config.cluster import ProxyProtocolVersion
 from proxy.config.tls import ListenerTls
 from proxy.conversation import Cause
 from proxy.mapping.nodes import Node
+from proxy.metrics.nodes import NodeRow
 from proxy.net.brokers import upstreams as upstream_rules
 from proxy.net.brokers.discovery import LeadsBackIndirectly, LoopProbe
 from proxy.net.brokers.node_ports import bind
@@ -54,7 +55,7 @@ def make(listeners):
 
 async def connected(upstreams: Upstreams, node_id: int | None) -> str | Cause:
     """Returns the broker that a client is connected to, or the cause of failure."""
-    found = await upstreams.connect(1, node_id)
+    found = await upstreams.connect(1, node_id, NodeRow())
     if isinstance(found, Stream):
         found.close()
         return found.peer

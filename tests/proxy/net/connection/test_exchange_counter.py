@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 
 from proxy.conversation import Conversation
+from proxy.metrics.nodes import BOOTSTRAP
 from proxy.metrics.traffic import Traffic
 from proxy.net.cluster import routes
 from proxy.net.connection.exchange_counter import ExchangeCounter
@@ -14,7 +15,7 @@ from tests.proxy.net.frames import api_versions_newer, ping, pong
 class Counting:
     def __init__(self) -> None:
         self.talk, self.traffic = Conversation(routes(), FrameLimits()), Traffic()
-        self.counter = ExchangeCounter(self.traffic, self.talk)
+        self.counter = ExchangeCounter(self.traffic, self.traffic.connection(1, BOOTSTRAP, self.talk.login), self.talk)
 
     def row(self, api: str) -> tuple[int, int, int]:
         row = self.traffic.rows[api, "3"]

@@ -9,6 +9,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from proxy.metrics import sums
+from proxy.metrics.collector import ClusterState, HeldState
+from proxy.metrics.durations import Durations
 from proxy.metrics.traffic import Traffic
 from proxy.net.workers.calls import Answer, Calls
 from proxy.net.workers.channel import Channel, ChannelMessage
@@ -100,7 +102,14 @@ class Worker(WorkerProcess):
         return {}
 
     def _counted(self) -> dict[str, Any]:
-        return {"clusters": {"main": sums.as_json(self.traffic)}, "recorder": self.recorder, "nodes": self.nodes}
+        return {
+            "clusters": {"main": sums.as_json(self.traffic)},
+            "recorder": self.recorder,
+            "nodes": self.nodes,
+            "states": {"main": ClusterState(0, {})},
+            "held": HeldState(),
+            "loop_delay": sums.durations_as_json(Durations()),
+        }
 
 
 # longer than any other test waits for silent workers
