@@ -1,4 +1,4 @@
-"""The commands of `kafka-wiretap config` (check, show, explain, reference, metrics), which run no proxy and dial nobody."""
+"""The commands of `kafka-wiretap config` (check, show, explain, reference, metrics): none runs a proxy or dials."""
 
 from __future__ import annotations
 
