@@ -24,7 +24,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in FOLDERS:
         shutil.copytree(PROJECT / name, copy / name)
     # as scripts/release does: the wheel is built from the sdist
-    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", out, copy]
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(copy)]
     done = subprocess.run(build, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
