@@ -138,7 +138,11 @@ def test_no_request_and_no_answer_raises_more_than_a_wire_error(api_key: int, se
         ShareSessions(told, lambda topic, partition, offset: offset),
     )
     producers = Producers(told, cluster, Pairs(), Options(), lambda key, version: version)
-    sharing = [SharedRecords(told, Streams()), Assignments(told), ShareStarts(told, {}, {}, lambda *_: 0)]
+    sharing = [
+        SharedRecords(told, Streams()),
+        Assignments(told),
+        ShareStarts(told, {}, {}, lambda *_: 0, lambda *_: True),
+    ]
     rooms = [producers, fetches, shares, *sharing, Offsets(told, {}, {}, {}, random.choice([0, 2**62]))]
     values = Values(random)
     for number in range(4):

@@ -103,4 +103,4 @@ def test_a_target_may_show_the_offsets_of_a_transaction_before_the_recorded_clus
     assert found.answered(each, each.decoded(), offset_fetch(3, 10, topic="p-a"), 0) is None
     assert found.committed("g", "a", 0, 7) == 10
     # any other offset is the group's own, and so is another group's
-    assert [found.committed(*other, "a", 0, 6) for other in (["g"], ["h"])] == [6, 6]
+    assert [found.committed(group, "a", 0, recorded) for group, recorded in (("g", 6), ("h", 7))] == [6, 7]
