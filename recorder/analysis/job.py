@@ -22,7 +22,6 @@ from pyspark import SparkConf, SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from proxy.command_line import interrupts_wait
 from recorder.analysis.executor_zip import zip_for_executors
 from recorder.analysis.master import is_loopback
 
@@ -192,6 +191,9 @@ def _open(chosen: Mapping[str, str], options: str) -> SparkSession:
     for name, value in {**chosen, _JAVA_OPTIONS: f"{options} {chosen[_JAVA_OPTIONS]}".strip()}.items():
         builder = builder.config(name, value)
         conf.set(name, value)
+    # executors import this module from a zip without the command line
+    from proxy.command_line import interrupts_wait
+
     # a JVM that starts would be left behind: pyspark removes what the JVM looks for, and nobody knows its process
     with interrupts_wait():
         SparkContext._ensure_initialized(conf=conf)

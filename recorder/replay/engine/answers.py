@@ -128,8 +128,8 @@ class Answers:
             passing = () if is_equal else retries.passing(exchange, answer, world.names, world.has_new_topics)
             if passing:
                 world.forget_moved_coordinators(exchange, item.values, answer)
-                self._play.own.refresh(now)
-                self._retry(item, None if None in passing else frozenset(each for each in passing if each), now)
+                only = None if None in passing else frozenset(each for each in passing if each)
+                self._retry(item, only, now, refreshes=True)
                 return
             if makes_topics and world.awaits_topics(exchange, item.values, answer):
                 self._ask_for_leaders(item, retries.FIRST_PAUSE, now)
@@ -175,11 +175,24 @@ class Answers:
         if most is not None and play.progress.mismatches > most:
             play.end(Ending.TOO_MANY)
 
-    def _retry(self, item: Item, only: WantedElements | None, now: int) -> None:
-        """Sends an item once more after a pause. `only`: these partitions; None: all."""
+    def _retry(self, item: Item, only: WantedElements | None, now: int, *, refreshes: bool = False) -> None:
+        """Sends an item once more after a pause.
+
+        Args:
+            only: these partitions; None: all.
+            refreshes: not before the leaders are known anew, and with them whether this is still the target.
+        """
         item.pause = retries.next_pause(item.pause)
         if only is None:
             item.answers = []
         item.route.counts.retried += 1
         item.state = ItemState.RETRYING
-        self._play.timers.at(now + item.pause, lambda at: self._send_again(item, only, at))
+        earliest = now + item.pause
+
+        def send(at: int) -> None:
+            self._play.timers.at(max(earliest, at), lambda due: self._send_again(item, only, due))
+
+        if refreshes:
+            self._play.own.refresh(now, send)
+        else:
+            send(now)
