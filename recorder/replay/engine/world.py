@@ -40,7 +40,18 @@ from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import ApiCounts, Ending, Progress, Result
 from recorder.replay.partitions import TopicPartition
-from recorder.replay.plan import BY_CHOICE, CLIENT_ID, Exchange, MadeRequest, NotSent, Reason, Resend, Values, Withheld
+from recorder.replay.plan import (
+    BY_CHOICE,
+    CLIENT_ID,
+    AnsweredBefore,
+    Exchange,
+    MadeRequest,
+    NotSent,
+    Reason,
+    Resend,
+    Values,
+    Withheld,
+)
 from recorder.replay.prepare import Prepared
 from recorder.replay.producers.producer_pairs import without_default_pair
 from recorder.replay.producers.producers import Producers
@@ -221,6 +232,9 @@ class World:
                 topic["configs"] = []
         for translate in route.requests:
             refused = translate(exchange, values, now)
+            if isinstance(refused, AnsweredBefore):
+                # its room keeps the values for requests of its own, and names come last
+                return self._naming.request(exchange, values, now) or refused
             if refused is not None:
                 return refused
         if route.is_poll:

@@ -454,6 +454,16 @@ def test_a_member_leaves_on_the_target_before_or_behind_its_joins_answer_as_in_t
     assert result.late.most_ns <= LONGEST_LATENESS
 
 
+def test_static_members_keep_their_prefix_where_an_earlier_answer_counts_for_their_join() -> None:
+    # the target's present generation answers a recorded rejoin, which is not sent; a made join follows
+    history = [(0, "start", 0), (1, "start", 2), (1, "rejoin", 106), (0, "rejoin", 205), (2, "rejoin", 304)]
+    recording = lived(history, seed=24, client=PatientClient, static=2)
+    life = Life(recording, options=Options(speed=None, prefix="p-"))
+    named = {got.values.get("group_instance_id") for got in life.simulation.got}
+    assert named <= {None, "p-i0", "p-i1"}
+    assert life.result.mismatches == []
+
+
 RECORDED_ID, TARGET_ID = b"r" * 16, b"t" * 16
 
 
