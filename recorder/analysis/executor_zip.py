@@ -3,7 +3,7 @@
 The data source plans on executors, without this project's driver, so it needs the module that reads times.
 
 Executors import the code from the zip, so no module in it may need files on disk. They also need Python with pyarrow,
-and with msgspec to make facts, whose markers are read with what reads the log's entries.
+and with msgspec and numpy to make facts: their markers are read with what reads the log's entries.
 The zip for `spark-submit` has both packages as a whole, because there the driver has no other code.
 """
 

@@ -145,7 +145,7 @@ def _facts_of(folder: Path, file: CaptureFile, made: list[_FactFile], before_ste
 
 def fact_rows(file: CaptureFile) -> Iterator[tuple[Decoder, Any]]:
     """The rows of all tables of a file of frames, in Arrow batches. Errors: as of `reader.row_groups`."""
-    index = DecoderIndex(TABLES, unfold_nothing=True)
+    index = DecoderIndex(TABLES, for_facts=True)
     heads = [*dict.fromkeys((*index.copied, *KIND, c.SIZE, c.STORED))]
     seen = 0
 

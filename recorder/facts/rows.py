@@ -147,12 +147,13 @@ class Decoder:
 class DecoderIndex:
     """Finds the decoders that ask for a frame.
 
-    `unfold_nothing`: none of them does. Then one budget pays for what all of them make of a frame.
+    `for_facts`: they make facts. None of them unfolds anything, so one budget pays for what all of them make of a
+    frame; and plain messages are read many at once, which needs numpy: Spark's executors may lack it.
     """
 
-    def __init__(self, decoders: Sequence[Decoder], *, unfold_nothing: bool = False) -> None:
+    def __init__(self, decoders: Sequence[Decoder], *, for_facts: bool = False) -> None:
         self.decoders = decoders
-        self.unfold_nothing = unfold_nothing
+        self.for_facts = for_facts
         self.repeats = Repeats()
         self._known: dict[tuple[Any, ...], list[Decoder]] = {}
 
@@ -280,7 +281,7 @@ def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
             continue
         key = None if frame is None else repeats.key(frame)
         groups = None if key is None else repeats.groups(key)
-        made = _groups(decoders, frame, index.unfold_nothing) if groups is None else groups
+        made = _groups(decoders, frame, index.for_facts) if groups is None else groups
         if key is not None and groups is None:
             made = [*made]
             repeats.keep(key, made)
@@ -295,7 +296,7 @@ def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
 
 def _singles(batch: Any, index: DecoderIndex, gathered: Mapping[str, _Gathered]) -> tuple[Any, Sequence[int]]:
     """The frames that are to be read one by one, and their numbers in the batch. The rows of all others are added."""
-    if not any(decoder.read_many for decoder in index.decoders):
+    if not index.for_facts:
         return batch, range(len(batch))
     import numpy as np
     import pyarrow as pa
@@ -370,7 +371,7 @@ def masked_from(masked: Sequence[Mapping[str, int | None]] | None) -> int | None
     return (masked[0] or {}).get("start") or 0
 
 
-def _groups(decoders: Sequence[Decoder], frame: Frame | None, unfold_nothing: bool) -> Iterator[tuple[Decoder, Group]]:
+def _groups(decoders: Sequence[Decoder], frame: Frame | None, are_facts: bool) -> Iterator[tuple[Decoder, Group]]:
     """Yields the frame's groups. If a decoder can't read it to its end, a row with the reason comes last."""
     budget = Budget(FRAME_BUDGET)
     for decoder in decoders:
@@ -378,7 +379,7 @@ def _groups(decoders: Sequence[Decoder], frame: Frame | None, unfold_nothing: bo
             yield decoder, unread(decoder, Unread.OMITTED.value)
             continue
         try:
-            for group in decoder.read(frame, budget if unfold_nothing else Budget(FRAME_BUDGET)):
+            for group in decoder.read(frame, budget if are_facts else Budget(FRAME_BUDGET)):
                 yield decoder, group
         except Unreadable as error:
             yield decoder, unread(decoder, error.reason)

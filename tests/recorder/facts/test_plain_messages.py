@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 
 from proxy.wire import apis, keys, records
 from recorder.capture.frames import frames_schema
+from recorder.facts.batches import BATCHES
 from recorder.facts.frame import REQUEST, RESPONSE
 from recorder.facts.plain_messages import APIS, plain_messages
 from recorder.facts.rows import Decoder, DecoderIndex, decoded_together
 from recorder.facts.tables import TABLES
-from tests.recorder.facts.frames import Row, request, response
+from tests.recorder.facts.frames import Row, request, response, rows
 
 KINDS = [(side, key, version) for side in (REQUEST, RESPONSE) for key in APIS for version in apis.versions(key)]
 ONE_BY_ONE = tuple(replace(table, read_many=None) for table in TABLES)
@@ -136,7 +138,7 @@ SPOILT: list[Row] = [
 
 
 def tables(frames: list[Row], decoders: tuple[Decoder, ...]) -> dict[str, list[Row]]:
-    index = DecoderIndex(decoders, unfold_nothing=True)
+    index = DecoderIndex(decoders, for_facts=True)
     table = pa.Table.from_pylist(frames, frames_schema()).select(index.reads)
     found: dict[str, list[Row]] = {decoder.name: [] for decoder in decoders}
     for decoder, made in decoded_together(table.to_batches(), index):
@@ -182,7 +184,17 @@ def test_the_usual_messages_are_read_many_at_once(side: str, key: int, version: 
 def test_a_slice_of_a_batch_is_read_as_the_batch_is() -> None:
     chance = Random(2)
     frames = [frame(REQUEST, keys.PRODUCE, 9, chance) for _ in range(FRAMES)]
-    index = DecoderIndex(TABLES, unfold_nothing=True)
+    index = DecoderIndex(TABLES, for_facts=True)
     (batch,) = pa.Table.from_pylist(frames, frames_schema()).select(index.reads).to_batches()
     (part,) = (made for decoder, made in decoded_together([batch.slice(11)], index) if decoder.name == "frames")
     assert part.to_pylist() == tables(frames[11:], ONE_BY_ONE)["frames"]
+
+
+def test_only_facts_need_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's executors may lack it, which decode frames of captures without facts."""
+    monkeypatch.setitem(sys.modules, "recorder.facts.plain_messages", None)
+    chance = Random(3)
+    frames = [frame(REQUEST, keys.PRODUCE, 9, chance) for _ in range(FRAMES)]
+    assert {row["side"] for row in rows(BATCHES, *frames)} == {"request"}
+    with pytest.raises(ImportError):
+        tables(frames, TABLES)

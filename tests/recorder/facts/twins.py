@@ -37,7 +37,7 @@ Facts = dict[str, list[Row]]
 
 def facts_of(frames: list[Row]) -> Facts:
     """The rows of each table of facts."""
-    index = DecoderIndex(TABLES, unfold_nothing=True)
+    index = DecoderIndex(TABLES, for_facts=True)
     table = pa.Table.from_pylist(frames, frames_schema()).select(index.reads)
     found: Facts = {decoder.name: [] for decoder in TABLES}
     for decoder, batch in decoded_together(table.to_batches(), index):
