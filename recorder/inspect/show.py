@@ -20,6 +20,7 @@ from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
 from recorder.capture.remote import Place
 from recorder.facts.response_errors import ResponseErrors, row_errors
+from recorder.hashing.batches import HASHED
 from recorder.inspect import connection
 from recorder.inspect.body import body, needs_request
 from recorder.inspect.lines import (
@@ -235,5 +236,7 @@ def _head(row: Row, form: Form) -> Iterator[str]:
     errors = errors_text(form.reading(row), row[c.API_KEY]) if row[c.KIND] == c.RESPONSE else ""
     if errors:
         yield f"{INDENT}errors: {errors.removeprefix('errors ')}"
+    if any(batch["rule"] == HASHED for batch in row.get(c.BATCHES) or ()):
+        yield f"{INDENT}records: hashes stand in place of keys, values and headers' values"
     if row[c.NOTE]:
         yield f"{INDENT}note: {printable(row[c.NOTE])}"

@@ -312,6 +312,9 @@ def test_hashes_are_shown_and_asked_for_in_hex(tmp_path: Path, key: Path) -> Non
     assert f"header name=hash {text}" in listed
     assert text in run("records", folder, "--csv").stdout
     assert len(run("exchanges", folder, "--json", "--key", text).stdout.splitlines()) == 2
+    assert (
+        "  records: hashes stand in place of keys, values and headers' values\n" in run("show", folder, "0/e0").stdout
+    )
 
 
 @pytest.mark.parametrize(
