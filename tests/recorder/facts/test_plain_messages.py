@@ -10,7 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from fuzz import corpus
 from proxy.wire import apis, keys, records
+from proxy.wire.apis import KINDS as SIDES
+from proxy.wire.apis import MessageKind
 from recorder.capture.frames import frames_schema
 from recorder.facts.batches import BATCHES
 from recorder.facts.frame import REQUEST, RESPONSE
@@ -198,3 +201,16 @@ def test_only_facts_need_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row["side"] for row in rows(BATCHES, *frames)} == {"request"}
     with pytest.raises(ImportError):
         tables(frames, TABLES)
+
+
+REAL = [(kind, *one) for kind in SIDES for one in corpus.frames(kind) if one[1] in APIS]
+
+
+@pytest.mark.parametrize(("side", "name", "key", "version", "data"), REAL, ids=[f"{one[0]}-{one[1]}" for one in REAL])
+def test_real_frames_make_the_rows_of_each(side: MessageKind, name: str, key: int, version: int, data: bytes) -> None:
+    chance = Random(name)
+    row = (request if side == REQUEST else response)(key, version, {})
+    every = [row | {"frame": data, "size": len(data), "stored": len(data)} for _ in range(FRAMES)]
+    assert tables(every, TABLES) == tables(every, ONE_BY_ONE)
+    some = [spoilt(one, chance) for one in every]
+    assert tables(some, TABLES) == tables(some, ONE_BY_ONE)
