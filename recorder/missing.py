@@ -17,8 +17,8 @@ from proxy.terminal import harmless
 from recorder.capture.frames import LOST_FROM_LOG
 from recorder.terminal import Cell, Column, count, fitted, size
 
-# the settings of a sample
-SHARE, SHARES = "capture.share", "capture.shares."
+# the settings of a sample, and that of chosen topics
+SHARE, SHARES, ONLY_TOPICS = "capture.share", "capture.shares.", "capture.only.topics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Missing:
     the settings left out a part; `cut_bytes`: the size of these parts. `died`: sessions whose proxy did not end in
     order. `notes`: printable sentences on frames that are not in the Parquet files yet, or can't be. `without_records`:
     frames of which a rule left records out. `samples`: the settings by which only a share of the traffic was recorded;
-    nothing is scaled.
+    nothing is scaled. `only_topics`: those by which only traffic of chosen topics was.
     """
 
     gaps: list[Gaps] = field(default_factory=list)
@@ -65,6 +65,7 @@ class Missing:
     notes: list[str] = field(default_factory=list)
     without_records: int = 0
     samples: list[str] = field(default_factory=list)
+    only_topics: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return self.is_counted or bool(self.notes)
@@ -72,7 +73,8 @@ class Missing:
     @property
     def is_counted(self) -> bool:
         """True if there is more than notes."""
-        return bool(self.gaps or self.left_out or self.cut_frames or self.died or self.without_records or self.samples)
+        by_settings = self.left_out or self.cut_frames or self.without_records or self.samples or self.only_topics
+        return bool(self.gaps or self.died or by_settings)
 
     def as_json(self) -> dict[str, Any]:
         """The losses, ready for JSON."""
@@ -84,6 +86,17 @@ def samples(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
     for name, value in settings:
         if (name == SHARE or name.startswith(SHARES)) and value not in ("1", "1.0"):
             yield f"{name} = {value}"
+
+
+def only_topics(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The settings, as a capture tells them, by which only traffic of chosen topics was recorded."""
+    return (f"{name} = {value}" for name, value in settings if name == ONLY_TOPICS)
+
+
+def chosen_parts(found_samples: Iterable[str], found_topics: Iterable[str]) -> Iterator[str]:
+    """Sentences on a capture of a part of the traffic. Args: results of `samples` and `only_topics`."""
+    yield from (f"a sample, of which nothing is scaled: {sample}" for sample in found_samples)
+    yield from (f"chosen topics only: {chosen}" for chosen in found_topics)
 
 
 def missing_table(found: Missing, width: int) -> RenderableType:
@@ -107,9 +120,9 @@ def _rows(found: Missing) -> Iterator[list[Cell]]:
     if found.cut_frames:
         yield ["frames kept in part, by the settings", "", count(found.cut_frames), size(found.cut_bytes)]
     if found.without_records:
-        yield ["records left out or hashed, by capture.records", "", count(found.without_records), ""]
-    for sample in found.samples:
-        yield [f"a sample, of which nothing is scaled: {sample}", "", "", ""]
+        yield ["records left out or hashed, by the settings", "", count(found.without_records), ""]
+    for sentence in chosen_parts(found.samples, found.only_topics):
+        yield [sentence, "", "", ""]
     for name in found.died:
         yield [f"session {name} died: what its proxy had not written yet", "", "", ""]
     for note in found.notes:

@@ -167,7 +167,7 @@ def _unmatched(loaded: LoadedSettings) -> Iterator[str]:
     capture = loaded.capture
     if capture is None:
         return
-    for name in ("apis", "clusters", "listeners", "client_ids", "principals"):
+    for name in ("apis", "clusters", "listeners", "client_ids", "principals", "topics"):
         how = {"ignore_case": name == "apis", "addresses": name == "listeners"}
         for pattern in matching_nothing(getattr(capture, name) or (), **how):
             why = f"{NOT}* leaves everything out" if pattern.startswith(NOT) else f"a pattern with {NOT} leaves it out"

@@ -22,7 +22,7 @@ from recorder.analysis.tables.exchanges import doubtful, exchanges
 from recorder.analysis.tables.lag import SECOND_NS, window_ns
 from recorder.capture import frames as c
 from recorder.filters import Held
-from recorder.missing import Gaps, LostOfApi, Missing, samples
+from recorder.missing import Gaps, LostOfApi, Missing, only_topics, samples
 
 Rows = list[dict[str, Any]]
 BY_API = Question()
@@ -104,6 +104,7 @@ def missing(frames: DataFrame, event_rows: DataFrame, output: Output | None = No
     gaps = _collected(losses.gaps_by_cause(event_rows), "gaps_by_cause", output)
     lost = _collected(losses.lost_by_api(event_rows), "lost_by_api", output) if gaps or output else []
     (sums,) = losses.left_out(frames, event_rows).collect()
+    settings = [*map(tuple, losses.settings_told(event_rows).collect())]
     died = sorted(row[c.SESSION] for row in losses.sessions_that_died(event_rows).collect())
     return Missing(
         [Gaps(**row) for row in gaps],
@@ -113,7 +114,8 @@ def missing(frames: DataFrame, event_rows: DataFrame, output: Output | None = No
         sums["cut_bytes"],
         died,
         without_records=sums["without_records"],
-        samples=sorted(samples(map(tuple, losses.settings_told(event_rows).collect()))),
+        samples=sorted(samples(settings)),
+        only_topics=sorted(only_topics(settings)),
     )
 
 

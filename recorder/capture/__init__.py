@@ -5,6 +5,10 @@
     connection_recorder  the tap's record of one connection: which bytes to write, to mask, or to keep back
     backlog          the entries that are kept back for one connection
     frame_filter     which frames and bytes the settings leave out of one connection's recording
+    record_rules, record_filter  what is recorded of topics' records; the record data in one connection's frames
+    topic_ids        the names of topics, by their ids
+    topic_choice     which exchanges are recorded by the topics that their requests name
+    session_topics   the partitions of fetch and share sessions
     redaction        which bytes of a marked frame must be masked
     claims           the principal of a connection, read from its login
     gap              counts what is lost while a connection is not recorded

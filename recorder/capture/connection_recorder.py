@@ -68,14 +68,21 @@ class ConnectionRecorder:
         "principal",
         "resume_at",
         "unwritten_opened",
+        "upstream",
     )
 
     def __init__(
-        self, connection: int, conversation: Conversation, opened: Item, principal: str | None = None, client: str = ""
+        self,
+        connection: int,
+        conversation: Conversation,
+        opened: Item,
+        principal: str | None = None,
+        client: str = "",
+        upstream: str | None = None,
     ) -> None:
         self.connection = connection
-        # the client's address
-        self.client = client
+        # the addresses of the client and of the broker
+        self.client, self.upstream = client, upstream
         self.conversation = conversation
         # the principal of the last accepted login, if there was one
         self.principal = principal

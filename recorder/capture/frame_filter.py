@@ -1,9 +1,9 @@
 """Decides which frames, or which bytes after their heads, are left out of one connection's recording.
 
-Used by the tap if the settings leave anything out. A request is selected by its API, its client id, and its
-connection's principal; a response is selected with its request. If the client id decides, the request's bytes wait
-until the id is complete (the request is *undecided*). The bytes that framing and pairing need are always kept. In
-place of bytes that are left out, the log holds their number, with which the compactor still frames and counts.
+Used by the tap if the settings leave anything out. A request is selected by its API, its client id, its connection's
+principal, and its topics; a response is selected with its request. If the client id or the topics decide, the request's
+bytes wait until these are known (the request is *undecided*). The bytes that framing and pairing need are always kept.
+In place of bytes that are left out, the log holds their number, with which the compactor still frames and counts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
+from proxy.wire.records.walk import Span
 from recorder.capture.backlog import NOWHERE
 from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, request_spans, response_spans, take_number
 from recorder.capture.record_filter import RecordFilter
 from recorder.capture.selection import OTHER, Selection
+from recorder.capture.session_topics import SessionTopics
 from recorder.capture.spool import Spans
+from recorder.capture.topic_choice import SESSION_WITHIN, TopicChoice
 from recorder.capture.topic_ids import TopicIds
 
 # offsets in a request, its length field included: of the client id's size, and of the client id
@@ -36,6 +39,7 @@ FRAMED_ID_AT = FRAMED_SIZE_AT + 2
 # the most bytes of a client id that are matched. Longer ids would cost too much: with each further chunk, an undecided
 # request is read again from its beginning
 LONGEST_CLIENT_ID = 256
+LONGEST_HEAD = FRAMED_ID_AT + LONGEST_CLIENT_ID
 # bytes at a frame's beginning that are always kept: length and correlation id of a response; length and type or error
 # code of a frame of the dialect of 0.7; the length alone of a frame without an exchange
 RESPONSE_HEAD, HEAD_07, LENGTH_SIZE = 8, 6, 4
@@ -68,12 +72,13 @@ class FrameFilter:
         conversation: Conversation,
         selection: Selection,
         topic_ids: TopicIds,
+        sessions: SessionTopics,
         *,
         is_selected: bool,
         principal: str | None,
         client: str = "",
     ) -> None:
-        """`client`: its address."""
+        """`topic_ids`: those of the connection's cluster; `sessions`: those with its broker; `client`: its address."""
         self.selection = selection
         self._client, self._host = client, client.rpartition(":")[0]
         # True if the connection is recorded at all
@@ -87,6 +92,7 @@ class FrameFilter:
         self._conversation = conversation
         self._is_kafka07 = conversation.dialect is Dialect.KAFKA_07
         self._records = RecordFilter(selection.rules, topic_ids, is_kafka07=self._is_kafka07)
+        self._topics = TopicChoice(self._records, topic_ids, sessions)
         # numbers of the exchanges whose requests were left out and whose responses have not come
         self._left_out_responses: deque[int] = deque()
         # per direction: the frame that was incomplete at the end of the last step
@@ -97,8 +103,11 @@ class FrameFilter:
         self._omit_from = [NOWHERE, NOWHERE]
         # the number of the first request of the next step, if `plain_spans` tells of it
         self._next_request_number = conversation.next_request_number
-        # the bytes of the undecided request that have come
-        self._undecided_bytes = b""
+        # per direction: True if the frame that arrives, or has arrived last, becomes no row
+        self._is_left_out = [False, False]
+        # the bytes of the undecided request that have come, as far as they decide, and the record data in it
+        self._undecided_bytes = bytearray()
+        self._undecided_records = list[Span]()
         # per direction: the APIs and versions whose frames no rule looks into, as far as they have been met
         self._untouched: tuple[set[int], set[int]] = (set(), set())
         # True once there may be exchanges that nobody can read
@@ -124,7 +133,11 @@ class FrameFilter:
             if not now.left:
                 self._omit_from[direction] = NOWHERE
         self._next_request_number = self._conversation.next_request_number
-        self.undecided, self._undecided_bytes = NOWHERE, b""
+        self._forget_undecided()
+        self._topics.resume()
+
+    def _forget_undecided(self) -> None:
+        self.undecided, self._undecided_bytes, self._undecided_records = NOWHERE, bytearray(), []
 
     @property
     def omits_nothing(self) -> bool:
@@ -213,18 +226,25 @@ class FrameFilter:
         left_out = self._records.left_out(direction, step, frame)
         if start >= 0 and exchange is not None:
             self._note(direction, exchange)
+        if direction is Direction.RESPONSE and exchange is not None:
+            beginning = step.data[max(start, 0) : min(stop, step.stop, max(start, 0) + SESSION_WITHIN)]
+            self._topics.answered(exchange, beginning, is_first=start >= 0)
+        spans = [] if left_out is None else left_out.spans
         begins_left_out_frame = False
         is_continued = direction is Direction.REQUEST and begin == self.undecided
         # a frame that begins in this step, or one whose decision was put off
         if start >= 0 or is_continued:
-            part = (self._undecided_bytes if is_continued else b"") + step.data[max(start, 0) : min(stop, step.stop)]
-            decision = self._decision(direction, frame, part, arrived == end)
+            piece = step.data[max(start, 0) : min(stop, step.stop)]
+            part = self._continued(exchange, piece) if is_continued else piece
+            spans = [*self._undecided_records, *spans] if is_continued else spans
+            decision = self._decision(direction, frame, part, arrived - begin)
             if decision is None:
-                self.undecided, self._undecided_bytes = begin, part
+                self.undecided, self._undecided_bytes, self._undecided_records = begin, bytearray(part), spans
                 return
             if is_continued:
-                self.undecided, self._undecided_bytes = NOWHERE, b""
+                self._forget_undecided()
             begins_left_out_frame, kept_size = decision
+            self._is_left_out[direction] = begins_left_out_frame
             self.frames += begins_left_out_frame
             self._omit_from[direction] = begin + kept_size if kept_size is not None else NOWHERE
             piece_start = begin
@@ -234,16 +254,23 @@ class FrameFilter:
             if left_out.unreadable_from is not None:
                 self._omit_from[direction] = min(self._omit_from[direction], begin + left_out.unreadable_from)
             limit = min(self._omit_from[direction], arrived)
-            for first, last in left_out.spans:
+            for first, last in spans:
                 if begin + first < limit:
                     yield Omission(begin, begin + first, min(begin + last, limit), False, are_records=True)
-            if left_out.counted:
+            if left_out.counted and not self._is_left_out[direction]:
                 yield Omission(begin, arrived, arrived, False, True, left_out.counted)
         omit_from = max(self._omit_from[direction], piece_start)
         if begins_left_out_frame or omit_from < arrived:
             yield Omission(begin, min(omit_from, arrived), arrived, begins_left_out_frame)
         if arrived == end:
             self._omit_from[direction] = NOWHERE
+
+    def _continued(self, exchange: Exchange | None, piece: bytes) -> bytearray:
+        """The bytes of the undecided request, with its next piece where that may decide."""
+        needs_all = exchange is not None and self._topics.needs_all(exchange)
+        if needs_all or len(self._undecided_bytes) < LONGEST_HEAD:
+            self._undecided_bytes += piece
+        return self._undecided_bytes
 
     def _note(self, direction: Direction, exchange: Exchange) -> None:
         """Notes for `plain_spans` what a frame that begins is."""
@@ -252,52 +279,72 @@ class FrameFilter:
             self._untouched[direction].add(exchange.route.api_and_version)
 
     def _decision(
-        self, direction: Direction, frame: FrameSpan, part: bytes, is_complete: bool
+        self, direction: Direction, frame: FrameSpan, part: bytes | bytearray, arrived: int
     ) -> tuple[bool, int | None] | None:
         """(True if the frame becomes no row, `_kept_size`); None while the frame is undecided.
 
-        `part`: the bytes of the frame that have come.
+        `part`: the bytes of the frame that have come, as far as they decide. `arrived`: how many have come.
         """
         if frame.kind is FrameKind.TOKEN:
             return False, None
         if direction is Direction.RESPONSE:
             unwanted = frame.exchange is not None and take_number(self._left_out_responses, frame.exchange.number)
             return unwanted, self._kept_size(HEAD_07 if self._is_kafka07 else RESPONSE_HEAD, unwanted)
-        decision = self._request_decision(frame.exchange, part, is_complete)
+        decision = self._request_decision(frame.exchange, part, arrived)
         self._matched += decision is not None and not decision[0]
         return decision
 
     def _request_decision(
-        self, exchange: Exchange | None, part: bytes, is_complete: bool
+        self, exchange: Exchange | None, part: bytes | bytearray, arrived: int
     ) -> tuple[bool, int | None] | None:
         if exchange is None:
             # the client id of a token is unknown: it is kept where its connection's next request may be
             unwanted = not self._matches(None, "")
             return unwanted, self._kept_size(LENGTH_SIZE, unwanted)
-        if self._is_kafka07:
-            # 0.7 has no client ids
-            is_taken = self._takes_exchange(exchange) and self.selection.sample.takes_client(self._host, "")
-            unwanted, head_size = not (is_taken and self._matches(exchange.api, "")), HEAD_07
-        elif not (self._takes_exchange(exchange) and self._matches(exchange.api, None)):
-            unwanted, head_size = True, FRAMED_SIZE_AT
-        else:
-            is_of_any_client = self.selection.client_ids.matches_all and self.selection.sample.takes_all_clients
-            if self.selection.body_limit is None and is_of_any_client:
-                return False, None
-            size = _client_id_size(part, 4 + exchange.request_size)
-            client_id = part[FRAMED_ID_AT : FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID)]
-            if len(part) < FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID) and not is_complete:
+        of_client = self._decision_by_client(exchange, part, arrived)
+        if of_client is None:
+            return None
+        unwanted, head_size = of_client
+        if not unwanted:
+            is_taken = self._topics.takes(exchange, part, arrived)
+            if is_taken is None:
                 return None
-            name = client_id.decode("utf-8", "replace")
-            is_taken = self.selection.sample.takes_client(self._host, name)
-            unwanted = not (is_taken and self._matches(exchange.api, name))
-            head_size = FRAMED_ID_AT if unwanted else FRAMED_ID_AT + size
+            if is_taken and head_size is None:
+                return False, None
+            unwanted = not is_taken
+        head_size = head_size or (HEAD_07 if self._is_kafka07 else FRAMED_SIZE_AT)
         if unwanted and exchange.awaits:
             self._left_out_responses.append(exchange.number)
         if exchange.api_key == SASL_HANDSHAKE and not self._is_kafka07:
             # all bytes of a handshake are kept: they name the mechanism of the tokens that follow
             return unwanted, None
         return unwanted, self._kept_size(max(head_size, _end_of_acks(exchange, part)), unwanted)
+
+    def _decision_by_client(
+        self, exchange: Exchange, part: bytes | bytearray, arrived: int
+    ) -> tuple[bool, int | None] | None:
+        """(True if the API, the client or a share leaves the request out, the size of its head); None: not known yet.
+
+        The size is None where nothing of the request is left out.
+        """
+        if self._is_kafka07:
+            # 0.7 has no client ids
+            is_taken = self._takes_exchange(exchange) and self.selection.sample.takes_client(self._host, "")
+            return not (is_taken and self._matches(exchange.api, "")), HEAD_07
+        if not (self._takes_exchange(exchange) and self._matches(exchange.api, None)):
+            return True, FRAMED_SIZE_AT
+        is_of_any_client = self.selection.client_ids.matches_all and self.selection.sample.takes_all_clients
+        if self.selection.body_limit is None and is_of_any_client:
+            return False, None
+        frame_size = LENGTH.size + exchange.request_size
+        size = _client_id_size(part, frame_size)
+        client_id = part[FRAMED_ID_AT : FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID)]
+        if len(part) < FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID) and arrived < frame_size:
+            return None
+        name = client_id.decode("utf-8", "replace")
+        is_taken = self.selection.sample.takes_client(self._host, name)
+        unwanted = not (is_taken and self._matches(exchange.api, name))
+        return unwanted, FRAMED_ID_AT if unwanted else FRAMED_ID_AT + size
 
     def take_matched(self) -> int:
         """The number of requests that the selection has matched since the last call."""
@@ -338,18 +385,18 @@ class UnrecordedConnection:
         return self._frames - before, size
 
 
-def _client_id_size(part: bytes, frame_size: int) -> int:
+def _client_id_size(part: bytes | bytearray, frame_size: int) -> int:
     """The client id's size; 0 if it is null, exceeds the frame, or has not come yet."""
     size = int.from_bytes(part[FRAMED_SIZE_AT:FRAMED_ID_AT], "big", signed=True) if len(part) >= FRAMED_ID_AT else 0
     return size if 0 <= size <= frame_size - FRAMED_ID_AT else 0
 
 
-def _end_of_acks(exchange: Exchange, part: bytes) -> int:
+def _end_of_acks(exchange: Exchange, part: bytes | bytearray) -> int:
     """The offset after `acks` in a Produce request, which pairing reads; 0 for other requests."""
     version = exchange.api_version
     if version is None or exchange.api_key != PRODUCE or exchange.opaque is not None:
         return 0
     try:
-        return acks_at(part, 0, version) + 2
+        return acks_at(bytes(part), 0, version) + 2
     except WireError:
         return 0

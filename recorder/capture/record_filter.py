@@ -8,6 +8,7 @@ read is left out behind its head, because it may hold records.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -47,17 +48,34 @@ class RecordSpans(NamedTuple):
     counted: list[tuple[str, int, int, int, int]]
 
 
+@dataclass(slots=True)
+class NamedTopics:
+    """The topics that a request with records has named so far.
+
+    `may_be_chosen`: `only.topics` chooses one of them, or may, as nobody can tell. `is_all`: it names no more.
+    """
+
+    number: int = 0
+    may_be_chosen: bool = False
+    is_all: bool = False
+
+
 class RecordFilter:
-    """The filter of one connection. `topic_ids`: what the connection's cluster has told of its topics."""
+    """The filter of one connection.
+
+    `topic_ids`: what the connection's cluster has told of its topics. `is_kafka07`: it speaks the dialect of 0.7.
+    """
 
     def __init__(self, rules: RecordRules, topic_ids: TopicIds, *, is_kafka07: bool) -> None:
         self._rules = rules
         self._topic_ids = topic_ids
         # a topic's name -> what is left out of its records; and None for what has no topic
         self._by_name: dict[bytes | None, int] = {}
-        self._is_kafka07 = is_kafka07
+        self.is_kafka07 = is_kafka07
         # per direction: the walk through the frame that is arriving
         self._walks: list[RecordWalk | None] = [None, None]
+        # of the request that is arriving, or has arrived last
+        self.named = NamedTopics()
         # per direction, what is asked for each topic
         self._topics = tuple(partial(self._topic, bool(direction)) for direction in Direction)
         # (exchange number, topics) of requests of 0.7 that were not answered yet
@@ -69,27 +87,47 @@ class RecordFilter:
         self._by_name.clear()
 
     @property
+    def rules(self) -> RecordRules:
+        """The rules that are used now."""
+        return self._rules
+
+    @property
     def is_idle(self) -> bool:
         """True if no frame is being walked through."""
         return self._walks == [None, None]
 
     def looks_into(self, direction: Direction, exchange: Exchange) -> bool:
         """True if rules may leave anything out of such a frame, or learn from it."""
-        return self._is_kafka07 or _find(direction, exchange.api_key, _version_of(exchange)) is not None
+        return self.is_kafka07 or _find(direction, exchange.api_key, version_of(exchange)) is not None
+
+    def walks_request(self, exchange: Exchange) -> bool:
+        """True if `named` tells the topics of this request, of a known version."""
+        version = version_of(exchange)
+        return self.is_kafka07 or (
+            version is not None and catalog.holds_record_data("request", exchange.api_key, version)
+        )
 
     def left_out(self, direction: Direction, step: Step, frame: FrameSpan) -> RecordSpans | None:
         """What the rules leave out of the frame's bytes in a step; None: nothing. Call it for each frame, in order."""
         _, exchange, start, stop = frame
         arrived = min(stop, step.stop)
+        is_request = direction is Direction.REQUEST
         if 0 <= start < stop == arrived and exchange is not None and not self._rules.keeps_everything:
+            self.named = NamedTopics(is_all=True) if is_request else self.named
             spans = self.of_plain(direction, exchange, step.data[start:stop])
             if spans is not None:
                 return RecordSpans(spans, None, [])
+        if start >= 0 and is_request:
+            self.named = NamedTopics()
         walk = self._begun(direction, frame) if start >= 0 else self._walks[direction]
         self._walks[direction] = None if walk is None or arrived == stop else walk
         if walk is None:
             return None
         spans = walk.feed(memoryview(step.data)[max(start, 0) : arrived])
+        if is_request:
+            has_all = walk.elements is not None and self.named.number >= walk.elements
+            self.named.is_all = arrived == stop or has_all
+            self.named.may_be_chosen = self.named.may_be_chosen or walk.unreadable_from is not None
         counted = self._counted(walk) if walk.counted and arrived == stop else []
         return RecordSpans(spans, walk.unreadable_from, counted)
 
@@ -98,11 +136,11 @@ class RecordFilter:
         finds, api_and_version = _FIND_WHOLE[direction], exchange.route.api_and_version
         find = finds.get(api_and_version)
         if find is None:
-            find = _find_whole(direction, exchange.api_key, _version_of(exchange))
+            find = _find_whole(direction, exchange.api_key, version_of(exchange))
             if find is None:
                 return None
             finds[api_and_version] = find
-        if exchange.opaque is not None or self._is_kafka07 or self._walks[direction] is not None:
+        if exchange.opaque is not None or self.is_kafka07 or self._walks[direction] is not None:
             return None
         return found_in_whole(find, frame, self._topics[direction], by_broker=bool(direction))
 
@@ -111,7 +149,7 @@ class RecordFilter:
         if exchange is None or kind not in (FrameKind.REQUEST, FrameKind.RESPONSE) or self._rules.keeps_everything:
             # tokens and frames without a readable head are masked
             return None
-        at = direction, exchange.api_key, _version_of(exchange), exchange.number
+        at = direction, exchange.api_key, version_of(exchange), exchange.number
         return self._walk(*at, awaits=exchange.awaits, size=frame.stop - frame.start)
 
     def of_whole(
@@ -141,14 +179,12 @@ class RecordFilter:
         self, direction: Direction, key: int, version: int | None, number: int, *, awaits: bool, size: int | None
     ) -> RecordWalk | None:
         find = (
-            self._find_07(direction, key, number, awaits=awaits) if self._is_kafka07 else _find(direction, key, version)
+            self._find_07(direction, key, number, awaits=awaits) if self.is_kafka07 else _find(direction, key, version)
         )
         if find is None:
             return None
-        holds_records = (
-            self._is_kafka07 or version is None or catalog.holds_record_data(_KINDS[direction], key, version)
-        )
-        head = of_07.HEAD if self._is_kafka07 else _HEADS[direction]
+        holds_records = self.is_kafka07 or version is None or catalog.holds_record_data(_KINDS[direction], key, version)
+        head = of_07.HEAD if self.is_kafka07 else _HEADS[direction]
         topic, by_broker = self._topics[direction], bool(direction)
         return RecordWalk(find, topic, head=head, by_broker=by_broker, size=size, holds_records=holds_records)
 
@@ -163,7 +199,8 @@ class RecordFilter:
         """What is left out of a topic's records. `is_told`: an answer tells of the topic."""
         if topic_id is None:
             found = self._by_name.get(raw)
-            if found is not None:
+            is_noted = is_told or raw is None or self._rules.only.matches_all
+            if found is not None and is_noted:
                 return found
         name = _text(raw)
         if topic_id is not None:
@@ -171,12 +208,18 @@ class RecordFilter:
                 name = self._topic_ids.name(topic_id)
             elif is_told:
                 self._topic_ids.learn(topic_id, name)
+        if not (is_told or self._rules.only.matches_all or (raw is None and topic_id is None)):
+            self._note_named(name)
         found = _LEFT_OUT[self._rules.of(name)]
         if topic_id is None:
             if len(self._by_name) >= _MOST_KNOWN:
                 self._by_name.clear()
             self._by_name[raw] = found
         return found
+
+    def _note_named(self, name: str | None) -> None:
+        self.named.number += 1
+        self.named.may_be_chosen = self.named.may_be_chosen or self._rules.may_choose(name)
 
     def _find_07(self, direction: Direction, key: int, number: int, *, awaits: bool) -> Find | None:
         if not 0 <= key <= RequestType.OFFSETS:
@@ -192,13 +235,14 @@ class RecordFilter:
             self._asked.append((number, topics))
 
         def asked(topic: bytes) -> None:
+            self._note_named(_text(topic))
             if len(topics) < _MOST_TOPICS:
                 topics.append(topic[:_LONGEST_TOPIC])
 
         return of_07.find_in_request(request_type, asked)
 
 
-def _version_of(exchange: Exchange) -> int | None:
+def version_of(exchange: Exchange) -> int | None:
     """The version of an exchange; None if nobody can read its frames."""
     return exchange.api_version if exchange.opaque is None and exchange.route.known else None
 

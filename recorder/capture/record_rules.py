@@ -46,14 +46,15 @@ _STRICTNESS = {rule: number for number, rule in enumerate(RecordRule)}
 RULE = choice(RecordRule)
 
 
-def _topic_pattern(raw: Any) -> str:
+def topic_pattern(raw: Any) -> str:
+    """A pattern of topics' names. Errors: InvalidValue for one that can match none."""
     pattern = text(raw)
     if pattern in (".", "..") or not may_match(pattern, TOPIC_LETTERS, LONGEST_TOPIC):
         raise InvalidValue("can match no topic, whose names have up to 249 letters, digits, '.', '_' and '-'")
     return pattern
 
 
-TOPIC_PATTERN = Kind("a pattern of topics' names", _topic_pattern, str, "PATTERN")
+TOPIC_PATTERN = Kind("a pattern of topics' names", topic_pattern, str, "PATTERN")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +104,13 @@ class RecordRuleSettings:
 
 
 class RecordRules:
-    """The rules, compiled. `keeps_everything`: True if every topic's rule is KEEP."""
+    """The rules, compiled. `keeps_everything`: True if every topic's rule is KEEP.
 
-    def __init__(self, settings: RecordRuleSettings) -> None:
+    `only`: the chosen topics, as `capture.only.topics` says; the rule of all others is DROP.
+    """
+
+    def __init__(self, settings: RecordRuleSettings, only: Patterns | None = None) -> None:
+        self.only = Patterns(None) if only is None else only
         self._usual = settings.records
         # the strictest first
         rules = sorted({*settings.topic_records.values()}, key=_STRICTNESS.__getitem__, reverse=True)
@@ -113,7 +118,7 @@ class RecordRules:
             (rule, Patterns(name for name, own in settings.topic_records.items() if own is rule)) for rule in rules
         ]
         self._known: dict[str, RecordRule] = {}
-        self.keeps_everything = {self._usual, *rules} == {RecordRule.KEEP}
+        self.keeps_everything = self.only.matches_all and {self._usual, *rules} == {RecordRule.KEEP}
         self.of_unknown = RecordRule.KEEP if self.keeps_everything else RecordRule.DROP
 
     def of(self, topic: str | None) -> RecordRule:
@@ -122,11 +127,20 @@ class RecordRules:
             return self.of_unknown
         rule = self._known.get(topic)
         if rule is None:
-            rule = next((rule for rule, patterns in self._patterns if patterns.matches(topic)), self._usual)
+            rule = self._rule_of(topic)
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[topic] = rule
         return rule
+
+    def may_choose(self, topic: str | None) -> bool:
+        """True if `only` chooses a topic; also for None, a topic of an unknown name."""
+        return topic is None or self.only.matches(topic)
+
+    def _rule_of(self, topic: str) -> RecordRule:
+        if not self.only.matches(topic):
+            return RecordRule.DROP
+        return next((rule for rule, patterns in self._patterns if patterns.matches(topic)), self._usual)
 
 
 def hash_key_of(settings: RecordRuleSettings) -> bytes | None:

@@ -18,7 +18,7 @@ from proxy.schema.patterns import NOT, Patterns
 from proxy.similar import nearest
 from proxy.wire.apis import api_keys, api_name
 from proxy.wire.kafka07 import RequestType
-from recorder.capture.record_rules import RecordRules, RecordRuleSettings
+from recorder.capture.record_rules import RecordRules, RecordRuleSettings, topic_pattern
 
 FULL, HEAD = "full", "head"
 # the name of APIs that the catalog doesn't know, as in the metrics
@@ -57,6 +57,15 @@ def _api(part: Any) -> str:
     return pattern
 
 
+def _topics(part: Any) -> str:
+    pattern = _pattern(part)
+    try:
+        topic_pattern(pattern.removeprefix(NOT))
+    except InvalidValue as error:
+        raise InvalidValue(f"has {shown(part)}, which {error}") from error
+    return pattern
+
+
 def _bodies(raw: Any) -> str | int:
     if raw in (FULL, HEAD):
         return str(raw)
@@ -92,6 +101,7 @@ def _api_name(raw: Any) -> str:
 SHARE = Kind("a share above 0, 1 at most", _share, float, "SHARE")
 PATTERNS = Kind("a list of patterns", partial(_patterns, _pattern), list, "PATTERN[,...]")
 APIS = Kind("a list of patterns of APIs' names", partial(_patterns, _api), list, "API[,...]")
+TOPICS = Kind("a list of patterns of topics' names", partial(_patterns, _topics), list, "TOPIC[,...]")
 BODIES = Kind('"full", "head" or a size', _bodies, _written_bodies, "full|head|SIZE")
 
 
@@ -146,6 +156,17 @@ class SelectionSettings(RecordRuleSettings):
             unset="all",
         ),
     ] = None
+    topics: Annotated[
+        tuple[str, ...] | None,
+        Key(
+            TOPICS,
+            "only.topics",
+            "Record requests that name one of these topics, or whose session holds one, and their responses, without "
+            "the records of other topics; also requests that name no topic.",
+            ["payments-*", "!payments-test"],
+            unset="all",
+        ),
+    ] = None
     bodies: Annotated[
         str | int,
         Key(
@@ -185,7 +206,7 @@ class SelectionSettings(RecordRuleSettings):
 
 
 # the fields that are lists of patterns
-LISTS = ("apis", "clusters", "listeners", "client_ids", "principals")
+LISTS = ("apis", "clusters", "listeners", "client_ids", "principals", "topics")
 
 
 class Sample:
@@ -219,7 +240,8 @@ class Selection:
     """The settings, compiled.
 
     `body_limit`: how many bytes of a frame, counted after its length field, are kept; its head is kept in any case
-    (0: the head alone; None: all). `rules`: what is kept of the records in them. `sample`: the share that is recorded.
+    (0: the head alone; None: all). `rules`: which topics are chosen, and what is kept of records. `sample`: the share
+    that is recorded.
     """
 
     def __init__(self, settings: SelectionSettings) -> None:
@@ -230,8 +252,10 @@ class Selection:
         self.principals = Patterns(settings.principals)
         # each list that is given, as a user wrote it
         self.lists = {name: list(given) for name in LISTS if (given := getattr(settings, name))}
-        self.rules = RecordRules(settings)
+        self.rules = RecordRules(settings, Patterns(settings.topics))
         self.sample = Sample(settings)
+        # the choices that come before that by topics
+        self._choices = [getattr(settings, name) for name in (*LISTS, "share", "seed", "shares") if name != "topics"]
         self.body_limit = None if settings.bodies == FULL else 0 if settings.bodies == HEAD else int(settings.bodies)
 
     @property
@@ -247,8 +271,13 @@ class Selection:
             and self.apis.matches_all
             and self.client_ids.matches_all
             and self.principals.matches_all
+            and self.rules.only.matches_all
             and self.sample.takes_all
         )
+
+    def follows_sessions_as(self, other: Selection) -> bool:
+        """True if what `other` knows of clients' sessions still holds: it has read the same requests for it."""
+        return not other.rules.only.matches_all and self._choices == other._choices
 
     def selects(self, cluster: str | None, listener: str) -> bool:
         """True if connections of this cluster to this listener are recorded at all."""

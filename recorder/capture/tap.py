@@ -45,6 +45,7 @@ from recorder.capture.lock import Lock
 from recorder.capture.record_rules import hash_key_of
 from recorder.capture.selection import UNMATCHED_SECONDS, MatchWatch, Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
+from recorder.capture.session_topics import SessionTopics
 from recorder.capture.spool import (
     DATA,
     KIND,
@@ -105,6 +106,8 @@ class Tap:
         self._selection = Selection(settings)
         # what each cluster has told of its topics
         self._topic_ids = defaultdict[str | None, TopicIds](TopicIds)
+        # the sessions with each broker: by cluster and address
+        self._sessions = defaultdict[tuple[str | None, str | None], SessionTopics](SessionTopics)
         # connections that are not recorded; they have no recorder
         self._unrecorded: dict[int, UnrecordedConnection] = {}
         self._left_out = {"frames": 0, "bytes": 0}
@@ -187,7 +190,7 @@ class Tap:
             self._special.add(facts.connection)
             return
         recorder = self._recorders[facts.connection] = ConnectionRecorder(
-            facts.connection, conversation, entry, facts.principal, facts.client
+            facts.connection, conversation, entry, facts.principal, facts.client, facts.upstream
         )
         recorder.cluster_and_listener, recorder.checkpoint_segment = (facts.cluster, facts.listener), self._seen_segment
         self._apply_selection(recorder)
@@ -310,6 +313,9 @@ class Tap:
     def _choose(self, selection: Selection, keeps: KeepSettings, in_force: Mapping[KeyPath, str] | None) -> None:
         # the writer's thread declares it: the event loop waits for no disk
         self._keeps = keeps
+        if not selection.follows_sessions_as(self._selection):
+            for sessions in self._sessions.values():
+                sessions.clear()
         self._selection, self._in_force = selection, in_force
         self._put_in_force()
         self._match_watch = MatchWatch(self._left_out["frames"])
@@ -330,6 +336,7 @@ class Tap:
                 recorder.conversation,
                 self._selection,
                 self._topic_ids[recorder.cluster_and_listener[0]],
+                self._sessions[recorder.cluster_and_listener[0], recorder.upstream],
                 is_selected=is_selected,
                 principal=recorder.principal,
                 client=recorder.client,

@@ -108,13 +108,13 @@ def _note(text: str) -> None:
 
 def _opened(folder: Place, budget: int, *, follow: bool = False) -> Capture:
     """The capture, ready to be read; prints the notes on it. A capture that is followed is left as it is."""
-    from recorder.inspect.losses import samples_of
+    from recorder.inspect.losses import chosen_parts_of
     from recorder.reading.capture import Capture, GrowingCapture
 
     if not follow:
         _made_ready(folder)
-        for sample in samples_of(folder):
-            _note(f"a sample, of which nothing is scaled: {printable(sample)}")
+        for sentence in chosen_parts_of(folder):
+            _note(printable(sentence))
         return Capture(folder, [], budget)
     if not isinstance(folder, Path):
         raise NoCapture(f"{printable(folder)} is a URL; right with --follow would be a folder of this machine")

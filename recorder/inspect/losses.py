@@ -23,7 +23,7 @@ from recorder.capture.outcome import DIED
 from recorder.capture.reader import Row, files, row_groups
 from recorder.capture.remote import Place
 from recorder.inspect.details import detail, numbers, texts
-from recorder.missing import Gaps, LostOfApi, Missing, samples
+from recorder.missing import Gaps, LostOfApi, Missing, chosen_parts, only_topics, samples
 
 Connection = tuple[str, int]
 
@@ -40,6 +40,7 @@ class Losses:
     cut_bytes: int = 0
     without_records: int = 0
     samples: set[str] = field(default_factory=set)
+    only_topics: set[str] = field(default_factory=set)
     # connections with an opening event, with a closing event
     _opened: set[Connection] = field(default_factory=set)
     _closed: set[Connection] = field(default_factory=set)
@@ -70,7 +71,9 @@ class Losses:
                 self._closed.add((event[c.SESSION], event[c.CONNECTION]))
                 self._uncounted[event[c.SESSION], event[c.CONNECTION]] += event[c.FRAMES] or 0
             elif event[c.KIND] == c.EVENT_SETTINGS:
-                self.samples |= _samples(event)
+                settings = _settings(event)
+                self.samples |= {*samples(settings)}
+                self.only_topics |= {*only_topics(settings)}
             elif event[c.KIND] == c.EVENT_SESSION and event[c.CAUSE] == DIED:
                 self.died.append(event[c.SESSION])
 
@@ -116,21 +119,22 @@ class Losses:
             self.notes,
             self.without_records,
             sorted(self.samples),
+            sorted(self.only_topics),
         )
 
 
-def _samples(event: Row) -> set[str]:
-    return {*samples(texts(detail(event).get(c.SETTINGS)).items())}
+def _settings(event: Row) -> list[tuple[str, str]]:
+    return [*texts(detail(event).get(c.SETTINGS)).items()]
 
 
-def samples_of(folder: Place) -> list[str]:
-    """The settings by which only a share of a capture's traffic was recorded, of sessions whose events can be read."""
-    found = set[str]()
+def chosen_parts_of(folder: Place) -> list[str]:
+    """Sentences on the parts of the traffic that a capture has, by the settings of sessions whose events can be read."""
+    found = Losses()
     with suppress(DamagedFileError, UnknownFormatError, OverBudget, OSError):
         for file in files(folder, c.EVENTS_FOLDER):
-            for table in row_groups(file, [c.DETAIL], where=ds.field(c.KIND) == c.EVENT_SETTINGS):
-                found.update(*map(_samples, table.to_pylist()))
-    return sorted(found)
+            for table in row_groups(file, [c.KIND, c.DETAIL], where=ds.field(c.KIND) == c.EVENT_SETTINGS):
+                found.add_events(table.to_pylist())
+    return [*chosen_parts(sorted(found.samples), sorted(found.only_topics))]
 
 
 def _lost(cause: str, api: str, counts: Counter[str]) -> LostOfApi:

@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from recorder.missing import Gaps, LostOfApi, Missing, missing_table, samples
+from recorder.missing import Gaps, LostOfApi, Missing, missing_table, only_topics, samples
 
 LOSSY = Missing(
     [Gaps("queue_full", 2, 0, 1606, 12_300_000), Gaps("spool_damaged", 1, 3, 0, 0)],
@@ -79,3 +79,11 @@ def test_a_sample_is_said_to_be_one():
     assert "capture.shares.Fetch = 0.5" in text
     assert "Produce" not in text
     assert [*samples({"capture.share": "1.0"}.items())] == []
+
+
+def test_a_capture_of_chosen_topics_is_said_to_be_one():
+    told = {"capture.only.topics": '["payments-*"]', "capture.only.apis": '["Fetch"]'}
+    found = Missing(only_topics=[*only_topics(told.items())])
+    assert found
+    assert 'chosen topics only: capture.only.topics = ["payments-*"]' in printed(found, 140)
+    assert "Fetch" not in "".join(printed(found, 140))

@@ -4,9 +4,9 @@ function, many times as fast, for one that is there.
 The generator is sent the pieces, and returns the offset of the message's end. It calls `here.topic(name, topic_id)` for
 each topic: the answer says which of the topic's record data is to be found. `here.found(start, stop)` is told each
 stretch of it as soon as it has begun, `here.records(...)` walks through a field of batches, which is of
-`here.partition`, `here.base` is the number of bytes before the newest piece, and `here.judged` the offset of the first
-array: what stands before it is no record data, whatever follows. No byte is kept but a topic's name and id, and heads
-of batches.
+`here.partition`, `here.base` is the number of bytes before the newest piece, `here.judged` the offset of the first
+array: what stands before it is no record data, whatever follows; `here.elements` the number of that array's elements.
+No byte is kept but a topic's name and id, and heads of batches.
 
 A field marked `record_data` is record data: its batches' records if it is of the type `records`, else the whole value.
 So are tagged fields that the catalog doesn't know. A response that tells topics' ids with their names has its topics
@@ -119,6 +119,8 @@ class _RecordFinder(Searcher):
     def __init__(self, source: Source, cursor: Cursor, *, is_judged: bool) -> None:
         super().__init__(source, cursor)
         self._is_judged = is_judged
+        # the first array of the message, once its turn has come
+        self._first_array: Slot | None = None
 
     def frame(self, message: Message, version: int, header: int) -> None:
         """Steps over a whole frame."""
@@ -148,6 +150,7 @@ class _RecordFinder(Searcher):
             if slot is first_array:
                 self.cursor.flush()
                 self._note_judged()
+                self._first_array = slot
             if slot is names.get(NAME):
                 variables[NAME] = self._topic_name(slot)
             elif slot is names.get(ID):
@@ -180,6 +183,8 @@ class _RecordFinder(Searcher):
         if self._is_judged:
             width = _least(slot.element) if slot.array else 1
             self._check_length(least=int(slot.compact), width=width)
+        if slot is self._first_array:
+            self._note_elements(found)
         return found
 
     def tags(self) -> None:
@@ -204,6 +209,9 @@ class _RecordFinder(Searcher):
 
     def _note_judged(self) -> None:
         self.source.line("here.judged = here.base + at")
+
+    def _note_elements(self, count: str) -> None:
+        self.source.line(f"here.elements = {count}")
 
     def _topic_name(self, slot: Slot) -> str:
         """Reads a topic's name; returns its variable."""
@@ -278,6 +286,10 @@ class _WholeRecordFinder(_RecordFinder):
 
     def _note_judged(self) -> None:
         # nothing of a frame that can't be read is told here
+        pass
+
+    def _note_elements(self, count: str) -> None:
+        # all topics of a whole frame are named at once
         pass
 
     def _batches(self) -> None:

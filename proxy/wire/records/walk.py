@@ -60,6 +60,7 @@ class RecordWalk:
         base: how many bytes came before the newest piece.
         partition: the partition whose batches come next.
         judged: the offset up to which the message's plain fields were judged: a request's acks, which pairing needs.
+        elements: how many elements the message's first array has: a Produce's topics. None: not known yet.
         unreadable_from: the offset from which on nobody can tell what the frame holds. That is where the piece begins
             in which the frame turns out to be no such message. None: all can be told so far.
         counted: (name and id of a topic, partition) -> batches, records and bytes behind the first MAX_HEADS batches.
@@ -78,6 +79,7 @@ class RecordWalk:
     ) -> None:
         self.base = self.partition = self.judged = 0
         self.size = _ANY_SIZE if size is None else size
+        self.elements: int | None = None
         self.unreadable_from: int | None = None
         self.counted: dict[tuple[Named, int], list[int]] = {}
         self._of_topic, self._topic = of_topic, NO_TOPIC

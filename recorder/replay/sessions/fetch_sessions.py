@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import NamedTuple
 
 from proxy.wire import WireError
 from proxy.wire.keys import FETCH
 from proxy.wire.primitives import Buffer
+from recorder.capture.session_topics import SessionUse, session_use
 from recorder.replay import partitions
 from recorder.replay.messages import batches
 from recorder.replay.partitions import Topic
@@ -47,25 +47,6 @@ _PARTITION_MAX_BYTES = 1 << 20
 Key = tuple[Topic, int]
 Table = dict[Key, Values]
 Connection = tuple[str, int]
-
-
-class SessionUse(Enum):
-    """What a recorded Fetch does to its session."""
-
-    NONE = auto()
-    BEGINS = auto()
-    GOES_ON = auto()
-    CLOSES = auto()
-
-
-def session_use(values: Values) -> SessionUse:
-    """The kind of a Fetch, by session id and epoch."""
-    session, epoch = values.get("session_id", 0), values.get("session_epoch", -1)
-    if epoch == 0:
-        return SessionUse.BEGINS
-    if epoch < 0:
-        return SessionUse.CLOSES if session else SessionUse.NONE
-    return SessionUse.GOES_ON
 
 
 class _SentPart(NamedTuple):

@@ -8,7 +8,7 @@ from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.sections.coverage import Coverage
 from recorder.analysis.summary.whole import Summary
 from recorder.capture.frames import LOST_FROM_LOG
-from recorder.missing import Missing
+from recorder.missing import Missing, chosen_parts
 from recorder.report.listings import (
     bytes_of,
     listing,
@@ -73,9 +73,9 @@ def _missing(missing: Missing) -> Iterator[tuple[str, int | None, int | None]]:
     if missing.cut_frames:
         yield "kept in part, by the settings", missing.cut_frames, missing.cut_bytes
     if missing.without_records:
-        yield "records left out or hashed, by capture.records", missing.without_records, None
-    for sample in missing.samples:
-        yield f"a sample, of which nothing is scaled: {sample}", None, None
+        yield "records left out or hashed, by the settings", missing.without_records, None
+    for sentence in chosen_parts(missing.samples, missing.only_topics):
+        yield sentence, None, None
     for session in missing.died:
         yield f"session {session} died: what its proxy had not written yet", None, None
     for note in missing.notes:

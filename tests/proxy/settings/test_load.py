@@ -462,6 +462,11 @@ def test_a_wrong_value_is_reported_even_where_another_source_wins(tmp_path):
             'right would be only.apis = ["Produce", "*Offset*", "!ListOffsets"]',
         ),
         (
+            'only.topics = ["a b"]',
+            "capture.only.topics = [\"a b\"] has 'a b', which can match no topic, whose names have up to 249 letters, "
+            "digits, '.', '_' and '-'; right would be only.topics = [\"payments-*\", \"!payments-test\"]",
+        ),
+        (
             'bodies = "none"',
             'capture.bodies = "none" is neither "full" nor "head" nor a size; right would be bodies = "head"',
         ),

@@ -182,12 +182,13 @@ def test_one_side_of_tls_changes_while_turning_on_the_other_waits(settings, tmp_
 
 def test_a_reload_changes_the_recorded_selection_at_once(settings):
     capture = '[capture]\nfolder = "capture"\nqueue = 1000\n'
-    only = 'bodies = "head"\nonly.apis = ["Produce"]\nonly.client_ids = ["a*"]\n'
+    only = 'bodies = "head"\nonly.apis = ["Produce"]\nonly.client_ids = ["a*"]\nonly.topics = ["t"]\n'
     now, new = settings(BASIC + capture), settings(BASIC + capture.replace("1000", "2000") + only)
     found, waiting = reloaded(now, new)
     assert waiting == (("capture", "queue"),)
     assert found.capture is not None
     assert (found.capture.bodies, found.capture.apis, found.capture.client_ids) == ("head", ("Produce",), ("a*",))
+    assert found.capture.topics == ("t",)
     assert found.capture.queue == 1000
     back, waiting = reloaded(found, now)
     assert (back.capture, waiting) == (now.capture, ())

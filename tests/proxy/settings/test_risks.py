@@ -112,6 +112,7 @@ def test_a_kerberos_path_that_can_not_be_checked_is_ignored(tmp_path):
         ('client_ids = ["!*"]', "!*"),
         ('apis = ["Fetch", "Produce", "!fetch"]', "Fetch"),
         ('principals = ["worker[1]", "!worker?1?"]', "worker[1]"),
+        ('topics = ["orders", "!orders*"]', "orders"),
         ('principals = ["orders", "User:shop"]', "User:shop"),
     ],
 )

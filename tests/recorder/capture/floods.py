@@ -21,6 +21,7 @@ from recorder.capture.inventory import Inventory
 from recorder.capture.ranges import RangeFiles
 from recorder.capture.selection import Selection
 from recorder.capture.session import RecordSettings
+from recorder.capture.session_topics import SessionTopics
 from recorder.capture.spool import Entry, EntryKind, Item
 from recorder.capture.topic_ids import TopicIds
 from tests.recorder.capture import traffic
@@ -43,7 +44,9 @@ class Recorded:
         self.line.unwritten_opened = None
         selection = Selection(settings)
         if not selection.selects_everything:
-            self.line.frame_filter = FrameFilter(self.talk, selection, TopicIds(), is_selected=True, principal=None)
+            self.line.frame_filter = FrameFilter(
+                self.talk, selection, TopicIds(), SessionTopics(), is_selected=True, principal=None
+            )
         self.now = 0
 
     def feed(self, direction: Direction, chunk: bytes) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from proxy.limited_files import UnusableFile
 from proxy.schema.errors import InvalidValue
+from proxy.schema.patterns import Patterns
 from recorder.capture.record_rules import TOPIC_PATTERN, RecordRule, RecordRules, RecordRuleSettings, read_hash_key
 
 KEEP, HASH, DROP = RecordRule
@@ -27,6 +28,16 @@ def test_the_usual_rule_holds_where_no_pattern_matches():
 def test_the_strictest_of_several_patterns_holds_in_whatever_order_they_are_given(given, strictest):
     for order in (given, dict(reversed(given.items()))):
         assert rules(KEEP, **order).of("payments") is strictest
+
+
+def test_topics_that_are_not_chosen_are_dropped_whatever_other_rules_say():
+    settings = RecordRuleSettings(records=HASH, topic_records={"payments*": KEEP})
+    found = RecordRules(settings, Patterns(["orders*", "!orders-test"]))
+    assert [found.of(topic) for topic in ("orders", "orders-test", "payments", None)] == [HASH, DROP, DROP, DROP]
+    names = ("orders", "orders-test", "payments", None)
+    assert [found.may_choose(topic) for topic in names] == [True, False, False, True]
+    assert not found.keeps_everything
+    assert not RecordRules(RecordRuleSettings(), Patterns(["orders"])).keeps_everything
 
 
 @pytest.mark.parametrize("rule", [HASH, DROP])

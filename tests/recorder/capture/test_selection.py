@@ -3,9 +3,21 @@
 import pytest
 
 from proxy.schema.errors import InvalidValue
-from recorder.capture.selection import APIS, BODIES, PATTERNS, SHARE, MatchWatch, Sample, Selection, SelectionSettings
+from recorder.capture.selection import (
+    APIS,
+    BODIES,
+    PATTERNS,
+    SHARE,
+    TOPICS,
+    MatchWatch,
+    Sample,
+    Selection,
+    SelectionSettings,
+)
 from recorder.capture.session import RecordSettings
 from tests.tables import each_row
+
+NO_TOPIC = "can match no topic, whose names have up to 249 letters, digits, '.', '_' and '-'"
 
 
 def test_apis_of_0_7_have_names_of_their_own():
@@ -41,6 +53,7 @@ def test_apis_are_called_as_in_the_catalog_whatever_their_letters():
         (APIS, [7, "Fetch", "Fetsch"], "has 7, which is no text, and has 'Fetsch', which is no API, but Fetch is"),
         (PATTERNS, [], "names nothing"),
         (PATTERNS, 7, "is no list of patterns"),
+        (TOPICS, ["a/b", "!c d", "orders-*"], f"has 'a/b', which {NO_TOPIC}, and has '!c d', which {NO_TOPIC}"),
         (BODIES, "whole", 'is neither "full" nor "head" nor a size'),
         (BODIES, -1, 'is neither "full" nor "head" nor a size'),
     ],

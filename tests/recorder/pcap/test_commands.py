@@ -95,6 +95,7 @@ def test_records_are_hashed_as_a_proxy_hashes_them(tmp_path: Path) -> None:
         (pcap([]), ("--dialect", "kafka-0.7"), "right would be --port 9092 as well"),
         (pcap([]), ("--tls-keys", "a"), "right would be --port 9093 as well"),
         (pcap([]), ("--only-apis", "Fetsch"), "which is no API, but Fetch is"),
+        (pcap([]), ("--only-topics", "a/b"), "has 'a/b', which can match no topic"),
         (pcap([]), ("--bodies", "tail"), 'is neither "full" nor "head" nor a size'),
         (pcap([]), ("--records", "hash"), "right would be --hash-key FILE"),
         (pcap([]), ("--topic-records", "a=hash"), "right would be --hash-key FILE"),
