@@ -1,7 +1,8 @@
 """`python -m bench.dropping`: recording without records (`capture.records = "drop"`) against recording whole, in one
-run; likewise with the log encrypted (`capture.encrypt`), and with records hashed (`"hash"`).
+run; likewise with chosen topics alone, of which the load's is one (`capture.only.topics`), with the log encrypted
+(`capture.encrypt`), and with records hashed (`"hash"`).
 
-Four proxies record the same loads in turns, each with a compactor beside it; ratios are of one round, told as the
+Five proxies record the same loads in turns, each with a compactor beside it; ratios are of one round, told as the
 median with their range.
 """
 
@@ -23,8 +24,10 @@ from bench.processes import build, running
 DROPPING = "proxy, dropping records"
 ENCRYPTING = "proxy, log encrypted"
 HASHING = "proxy, hashing records"
+CHOOSING = "proxy, choosing topics"
 TARGETS = (Target(DROPPING, RECORDING, 0.9),)
 ENCRYPT = {"KAFKA_WIRETAP_CAPTURE__ENCRYPT": "true"}
+CHOOSE = {"KAFKA_WIRETAP_CAPTURE__ONLY__TOPICS": "bench"}
 # what the bench of all contenders lacks: small requests with records, where the rules cost most
 SMALL = tuple(
     Load(
@@ -54,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         ways = [
             stack.enter_context(proxy(upstream, folder, RECORDING, folder / "whole")),
             stack.enter_context(proxy(upstream, folder, DROPPING, folder / "dropped", "--records", "drop")),
+            stack.enter_context(proxy(upstream, folder, CHOOSING, folder / "chosen", env=CHOOSE)),
             stack.enter_context(proxy(upstream, folder, ENCRYPTING, folder / "encrypted", env=ENCRYPT)),
             stack.enter_context(
                 proxy(

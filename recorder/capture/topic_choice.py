@@ -70,7 +70,9 @@ class TopicChoice:
         size = LENGTH.size + exchange.request_size
         if not self.needs_all(exchange):
             found = _taken(self._records.named)
-            return True if found is None and arrived > MOST_WAITING else found
+            # of a request that has begun before topics were chosen, nothing is known
+            may_wait = arrived < size and arrived <= MOST_WAITING
+            return found if found is not None or may_wait else True
         if size > MOST_WAITING:
             return True
         return self._takes_whole(exchange, bytes(frame[LENGTH.size :])) if arrived == size else None

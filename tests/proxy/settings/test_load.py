@@ -93,6 +93,7 @@ only.clusters = ["m*"]
 only.listeners = ["*:19092"]
 only.client_ids = ["a", "b*"]
 only.principals = ["!c"]
+only.topics = ["d", "e*"]
 """
 # other valid values of keys whose example is the default
 OTHERS: dict[str, Any] = {
@@ -226,6 +227,7 @@ def test_a_file_says_everything(tmp_path):
         listeners=("*:19092",),
         client_ids=("a", "b*"),
         principals=("!c",),
+        topics=("d", "e*"),
     )
 
 

@@ -407,6 +407,22 @@ def test_other_topics_may_be_chosen_while_a_session_lasts(tmp_path: Path) -> Non
     assert recorded_steps(open_tap(tmp_path, RecordSettings(**ONLY)), tmp_path, steps) == [2, 4, 5]
 
 
+def test_a_request_that_has_begun_before_topics_were_chosen_is_recorded(tmp_path: Path) -> None:
+    one = call(keys.PRODUCE, 9, 0, {"acks": 1, "topic_data": [produced(RULED, b"Q" * 100)]})
+    tap = open_tap(tmp_path, RecordSettings(client_ids=("app",)))
+    player = Player(tap)
+    player.open(Talk(1, []))
+    player.play(1, Chunk(Direction.REQUEST, one.request[:-60], 5))
+    tap.selection_change(RecordSettings(client_ids=("app",), **ONLY))[0]()
+    player.play(1, Chunk(Direction.REQUEST, one.request[-60:], 6))
+    player.play(1, Chunk(Direction.RESPONSE, one.answer or b"", 7))
+    assert tap._recorders[1].is_settled
+    player.close(1)
+    tap.close()
+    compact(tmp_path)
+    assert len(frame_rows(tmp_path)) == 2
+
+
 def share(key: int, number: int, epoch: int, *names: str, forgotten: tuple[str, ...] = (), member: str = "m") -> Call:
     topics = [{"topic_id": named_id(name), "partitions": [{"partition_index": 0}]} for name in names]
     gone = [{"topic_id": named_id(name), "partitions": [0]} for name in forgotten]
