@@ -268,9 +268,17 @@ class Codec:
     @cached_property
     def find_whole_records(self) -> Callable[..., int]:
         """A function of `compile.record_finder`, for `records.walk.found_in_whole`."""
-        key = self.message.key or 0
+        return self._whole_finder(tells_judged=False)
+
+    @cached_property
+    def find_judged_records(self) -> Callable[..., int]:
+        """Its twin, for `records.walk.alike`."""
+        return self._whole_finder(tells_judged=True)
+
+    def _whole_finder(self, *, tells_judged: bool) -> Callable[..., int]:
         header_of = request_header_version if self.message.kind == "request" else response_header_version
-        return whole_record_finder(self.message, self.version, header_of(key, self.version))
+        header = header_of(self.message.key or 0, self.version)
+        return whole_record_finder(self.message, self.version, header, tells_judged=tells_judged)
 
     def search(self) -> Search:
         """A search for the secrets in one frame of this request or response."""

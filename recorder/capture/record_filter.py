@@ -20,7 +20,7 @@ from proxy.wire.compile.record_finder import ALL, NOTHING, TEXTS
 from proxy.wire.kafka07 import RequestType
 from proxy.wire.kafka07 import record_data as of_07
 from proxy.wire.primitives import uuid_text
-from proxy.wire.records.walk import Find, FindWhole, RecordWalk, Span, found_in_whole, nothing_known
+from proxy.wire.records.walk import Alike, Find, RecordWalk, Span, alike, found_in_whole, nothing_known
 from recorder.capture.frame_spans import FrameSpan
 from recorder.capture.record_rules import RecordRule, RecordRules
 from recorder.capture.topic_ids import TopicIds
@@ -32,6 +32,9 @@ _LEFT_OUT = {RecordRule.KEEP: NOTHING, RecordRule.HASH: TEXTS, RecordRule.DROP: 
 _KINDS: dict[Direction, MessageKind] = {Direction.REQUEST: "request", Direction.RESPONSE: "response"}
 # names of topics for which it is known what is left out
 _MOST_KNOWN = 1000
+# frames of each direction that are remembered for those like them, each of which takes twice the time of one that is
+# not: where frames of one size differ, that must end
+_MOST_REMEMBERED = 50
 # requests of 0.7 in flight whose topics are remembered, and the topics of each: the answers name none
 _MOST_REQUESTS, _MOST_TOPICS, _LONGEST_TOPIC = 1000, 1000, 250
 
@@ -60,6 +63,23 @@ class NamedTopics:
     is_all: bool = False
 
 
+class _Remembered:
+    """The frames of one direction that others may be like: by `Route.api_and_version` and size, the last one."""
+
+    __slots__ = ("_last", "_left", "alike")
+
+    def __init__(self) -> None:
+        self.alike: dict[tuple[int, int], Alike] = {}
+        self._last: tuple[int, int] | None = None
+        self._left = _MOST_REMEMBERED
+
+    def is_due(self, place: tuple[int, int]) -> bool:
+        """True if the frame should be remembered, which is like none: the one before it had the same place."""
+        is_due, self._last = place == self._last and self._left > 0, place
+        self._left -= is_due
+        return is_due
+
+
 class RecordFilter:
     """The filter of one connection.
 
@@ -78,6 +98,9 @@ class RecordFilter:
         self.named = NamedTopics()
         # per direction, what is asked for each topic
         self._topics = tuple(partial(self._topic, bool(direction)) for direction in Direction)
+        # per direction, the frames that others may be like; and the `TopicIds.changes` at which they were remembered
+        self._remembered = (_Remembered(), _Remembered())
+        self._topic_changes = topic_ids.changes
         # (exchange number, topics) of requests of 0.7 that were not answered yet
         self._asked: deque[tuple[int, list[bytes]]] = deque(maxlen=_MOST_REQUESTS)
 
@@ -85,6 +108,11 @@ class RecordFilter:
         """Uses other rules for all frames that begin from here on, and for the rest of one that is arriving."""
         self._rules = rules
         self._by_name.clear()
+        self._forget_alike()
+
+    def _forget_alike(self) -> None:
+        self._topic_changes = self._topic_ids.changes
+        self._remembered = (_Remembered(), _Remembered())
 
     @property
     def rules(self) -> RecordRules:
@@ -133,16 +161,26 @@ class RecordFilter:
 
     def of_plain(self, direction: Direction, exchange: Exchange, frame: bytes) -> list[Span] | None:
         """What the rules leave out of a whole frame with records, its length included; None: ask `left_out`."""
-        finds, api_and_version = _FIND_WHOLE[direction], exchange.route.api_and_version
-        find = finds.get(api_and_version)
-        if find is None:
-            find = _find_whole(direction, exchange.api_key, version_of(exchange))
-            if find is None:
-                return None
-            finds[api_and_version] = find
         if exchange.opaque is not None or self.is_kafka07 or self._walks[direction] is not None:
             return None
-        return found_in_whole(find, frame, self._topics[direction], by_broker=bool(direction))
+        if self._topic_changes != self._topic_ids.changes:
+            self._forget_alike()
+        remembered, place = self._remembered[direction], (exchange.route.api_and_version, len(frame))
+        # a choice of topics looks at each one that a request names
+        is_noted = direction is Direction.REQUEST and not self._rules.only.matches_all
+        known = None if is_noted else remembered.alike.get(place)
+        if known is not None and known.judged(frame) == known.values:
+            return known.spans
+        codec = _codec_of_whole(direction, exchange.api_key, version_of(exchange))
+        if codec is None:
+            return None
+        of_topic, by_broker = self._topics[direction], bool(direction)
+        spans = found_in_whole(codec.find_whole_records, frame, of_topic, by_broker=by_broker)
+        if spans is not None and not is_noted and remembered.is_due(place):
+            known = alike(codec.find_judged_records, frame, of_topic, by_broker=by_broker)
+            if known is not None:
+                remembered.alike[place] = known
+        return spans
 
     def _begun(self, direction: Direction, frame: FrameSpan) -> RecordWalk | None:
         kind, exchange = frame.kind, frame.exchange
@@ -252,18 +290,14 @@ def _find(direction: Direction, key: int, version: int | None) -> Find | None:
     return _UNKNOWN[direction] if version is None else _find_known(direction, key, version)
 
 
-# per direction: `Route.api_and_version` -> `_find_whole`, for those that the catalog has
-_FIND_WHOLE: tuple[dict[int, FindWhole], dict[int, FindWhole]] = ({}, {})
-
-
-def _find_whole(direction: Direction, key: int, version: int | None) -> FindWhole | None:
-    """What finds the record data in whole frames; None: they have none, or tell ids of topics."""
+@lru_cache(catalog.CACHE_SIZE)
+def _codec_of_whole(direction: Direction, key: int, version: int | None) -> catalog.Codec | None:
+    """The codec that finds the record data in whole frames; None: they have none, or tell ids of topics."""
     kind = _KINDS[direction]
     if version is None or not catalog.holds_record_data(kind, key, version):
         return None
-    found = catalog.codec(kind, key, version)
     tells = direction is Direction.RESPONSE and catalog.tells_topics(kind, key, version)
-    return None if found is None or tells else found.find_whole_records
+    return None if tells else catalog.codec(kind, key, version)
 
 
 _UNKNOWN = {direction: nothing_known(head) for direction, head in _HEADS.items()}

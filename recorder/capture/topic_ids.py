@@ -15,9 +15,13 @@ MAX_KNOWN = 200_000
 
 
 class TopicIds:
-    """The names of a cluster's topics. The ids that were told longest ago are forgotten first."""
+    """The names of a cluster's topics. The ids that were told longest ago are forgotten first.
+
+    `changes`: how often anything was learned.
+    """
 
     def __init__(self, most: int = MAX_KNOWN) -> None:
+        self.changes = 0
         self._names: dict[bytes, str] = {}
         self._most = most
 
@@ -31,6 +35,7 @@ class TopicIds:
         if len(self._names) >= self._most:
             del self._names[next(iter(self._names))]
         self._names[topic_id] = name
+        self.changes += 1
 
     def items(self) -> Iterable[tuple[bytes, str]]:
         """All ids with their names."""

@@ -14,7 +14,9 @@ told in the same way, whether it has record data or not.
 
 The function is `find(buf, topic_of, found, batches)`, over the bytes of a whole frame with record data: it returns the
 offset of the message's end, and calls `batches(buf, start, stop)` for a field of batches. Errors: IndexError and
-struct.error where the frame ends too early; WireError.
+struct.error where the frame ends too early; WireError. A twin of it also calls `judged(start, stop)` for all bytes that
+it reads, and so steps over the others: frames of one size that are equal in these bytes have their record data in the
+same places.
 
 Where a message has record data, a wrong length would make records pass for other fields. So nothing passes unjudged: a
 length or count that the frame has no room for, a text with control characters, a name that no topic has, an impossible
@@ -22,6 +24,7 @@ number of a partition, tags out of order: each is an error, behind which nobody 
 """
 
 from collections.abc import Callable, Iterator
+from struct import calcsize
 from typing import Any
 
 from proxy.wire.compile.cursor import Cursor
@@ -54,14 +57,19 @@ def record_finder(message: Message, version: int, header: int) -> Callable[..., 
     return source.function()
 
 
-def whole_record_finder(message: Message, version: int, header: int) -> Callable[..., int]:
+def whole_record_finder(
+    message: Message, version: int, header: int, *, tells_judged: bool = False
+) -> Callable[..., int]:
     """`find(buf, topic_of, found, batches)`, over a whole frame with its length. `header`: the version of its header.
 
-    The message has record data.
+    The message has record data. `tells_judged`: its twin, which has `judged` as a last argument.
     """
-    source = Source(f"find records in a whole {message.name} v{version}", "def find(buf, topic_of, found, batches):")
+    arguments = "buf, topic_of, found, batches" + ", judged" * tells_judged
+    title = f"find {'what decides about ' * tells_judged}records in a whole {message.name} v{version}"
+    source = Source(title, f"def find({arguments}):")
     source.constant("text_of", whole_text)
-    finder = _WholeRecordFinder(source, Cursor(source), is_judged=True)
+    finder_type, cursor_type = (_JudgedFinder, _JudgedCursor) if tells_judged else (_WholeRecordFinder, Cursor)
+    finder = finder_type(source, cursor_type(source), is_judged=True)
     source.line("drops = usual = topic_of(None, None)")
     source.line("at, frame_end = 0, len(buf)")
     finder.frame(message, version, header)
@@ -295,3 +303,31 @@ class _WholeRecordFinder(_RecordFinder):
     def _batches(self) -> None:
         self.source.line("batches(buf, at, at + n)")
         self.source.line("at += n")
+
+
+class _JudgedCursor(Cursor):
+    """Writes the same reads, and tells of each."""
+
+    rest_of_varint = "if n > 127: n, rest = read_uvarint(buf, at - 1); judged(at, rest); at = rest"
+    rest_of_integer = "if n > 127: rest = skip({}, buf, at - 1); judged(at, rest); at = rest"
+
+    def _read(self, codes: list[str], targets: list[str]) -> None:
+        super()._read(codes, targets)
+        at = 0
+        for code in codes:
+            size = calcsize(">" + code)
+            if not code.endswith("x"):
+                self.source.line(f"judged(at + {at}, at + {at + size})")
+            at += size
+
+    def raw(self, length: str, target: str) -> None:
+        super().raw(length, target)
+        self.source.line(f"judged(at - {length}, at)")
+
+
+class _JudgedFinder(_WholeRecordFinder):
+    """Writes the same lines, and tells of the texts."""
+
+    def _read_text(self, target: str, length: str, *, is_topic: bool) -> None:
+        super()._read_text(target, length, is_topic=is_topic)
+        self.source.line(f"judged(at - ({length}), at)")

@@ -8,8 +8,10 @@ are only counted, by partition.
 
 from collections.abc import Callable, Generator
 from functools import partial
+from operator import itemgetter
 from struct import Struct
 from struct import error as struct_error
+from typing import NamedTuple
 
 from proxy.wire.compile.runtime import split_bytes
 from proxy.wire.errors import Malformed, Truncated, WireError
@@ -23,6 +25,9 @@ MAX_HEADS = 65_536
 # partitions whose further batches are counted apart
 MAX_COUNTED = 1000
 _SMALLEST = {**SMALLEST_MESSAGE, 2: BATCH_HEAD.size}
+# stretches of a frame that are compared with those of frames like it, and their bytes: to compare more of them takes as
+# long as to read the frame
+MAX_PLACES, MAX_JUDGED = 16, 1024
 # more than any frame's
 _ANY_SIZE = 1 << 40
 # offset, size; behind the next four bytes, the magic
@@ -30,6 +35,7 @@ _BEGIN = Struct(">qi4xB")
 _END_MARKER_SIZE = END_MARKER - LOG_OVERHEAD
 _HEAD_SIZE = BATCH_HEAD.size
 _COUNT_AT = BATCH_HEAD.size - 4
+_SIZE_AT = LOG_OVERHEAD - 4
 
 # (start, stop), from the frame's beginning, its length included
 Span = tuple[int, int]
@@ -237,6 +243,43 @@ def found_in_whole(find: FindWhole, frame: bytes, of_topic: OfTopic, *, by_broke
     except (_NeedsWalk, IndexError, struct_error, WireError):
         return None
     return spans if end == len(frame) and len(spans) <= MAX_HEADS else None
+
+
+class Alike(NamedTuple):
+    """Whole frames of one message and size whose record data are in the same places as those of one of them.
+
+    `judged`: what is read of such a frame to find them. `values`: that of them all. Clients send, and brokers answer,
+    the same frame again and again, with other records, offsets and correlation ids.
+    """
+
+    judged: Callable[[bytes], object]
+    values: object
+    spans: list[Span]
+
+
+def alike(find: FindWhole, frame: bytes, of_topic: OfTopic, *, by_broker: bool) -> Alike | None:
+    """The frames that are like this one, as long as `of_topic` says the same; None if much of them must be compared.
+
+    `find`: `Codec.find_judged_records`. `frame`: one of which `found_in_whole` tells the record data.
+    """
+    spans: list[Span] = []
+    judged: list[Span] = []
+
+    def batches(buf: bytes, at: int, end: int) -> None:
+        _take_batches(spans, by_broker, buf, at, end)
+        while end - at > MAGIC_AT:
+            judged.extend(((at + _SIZE_AT, at + LOG_OVERHEAD), (at + MAGIC_AT, at + MAGIC_AT + 1)))
+            at += LOG_OVERHEAD + _BEGIN.unpack_from(buf, at)[1]
+
+    find(frame, of_topic, partial(_take_span, spans), batches, lambda start, stop: judged.append((start, stop)))
+    places: list[Span] = []
+    for start, stop in sorted(judged):
+        begin = places.pop()[0] if places and start <= places[-1][1] else start
+        places.append((begin, stop))
+    if not places or len(places) > MAX_PLACES or sum(stop - start for start, stop in places) > MAX_JUDGED:
+        return None
+    getter = itemgetter(*(slice(*place) for place in places))
+    return Alike(getter, getter(frame), spans)
 
 
 def _take_span(spans: list[Span], start: int, stop: int) -> None:

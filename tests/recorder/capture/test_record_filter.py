@@ -16,6 +16,7 @@ from recorder.capture import frames as c
 from recorder.capture import reader
 from recorder.capture.compactor import compact, compact_session
 from recorder.capture.fact_maker import fact_rows
+from recorder.capture.record_rules import RecordRule
 from recorder.capture.session import RecordSettings, WhenFull
 from recorder.capture.spool import OF_STREAMS, EntryKind
 from recorder.capture.tap import open_tap
@@ -258,3 +259,23 @@ def test_a_worker_drops_the_records_of_a_topic_whose_id_only_another_worker_was_
         if (row[c.API_KEY], row[c.KIND]) == (PRODUCE, "request")
     }
     assert rules == {"told": (None, True), "untold": (c.DROP, False)}
+
+
+def test_frames_that_are_alike_follow_new_rules_and_what_their_topic_turns_out_to_be_called(tmp_path):
+    tap = open_tap(tmp_path, RecordSettings(**RULES), "s")
+    player = Player(tap)
+    asking = [produced_by_id(FREE, number, b"value") for number in range(12)]
+    told = told_topics(12, 12)
+    player.open(Talk(1, [*asking, told]))
+    for number, call in enumerate(asking):
+        if number == 4:
+            player.play(1, Chunk(Direction.REQUEST, told.request, 5))
+            player.play(1, Chunk(Direction.RESPONSE, told.answer or b"", 6))
+        if number == 8:
+            tap.selection_change(RecordSettings(records=RecordRule.DROP))[0]()
+        player.play(1, Chunk(Direction.REQUEST, call.request, 5))
+    player.close(1)
+    tap.close()
+    compact(tmp_path)
+    rules = [row[c.RECORDS] for row in frame_rows(tmp_path) if row[c.API_KEY] == PRODUCE]
+    assert rules == [c.DROP] * 4 + [None] * 4 + [c.DROP] * 4

@@ -13,7 +13,7 @@ from proxy.wire.apis import versions
 from proxy.wire.compile.record_finder import ALL, NOTHING
 from proxy.wire.framing import framed
 from proxy.wire.keys import FETCH, METADATA, PRODUCE
-from proxy.wire.records.walk import RecordWalk, found_in_whole, nothing_known
+from proxy.wire.records.walk import RecordWalk, alike, found_in_whole, nothing_known
 
 HEAD = 12
 # of a Produce of version 9 by "me": the head, the client id, no tags, no transactional id, acks and a timeout
@@ -277,3 +277,37 @@ def test_a_plain_whole_frame_needs_no_walk(frame_of):
 @pytest.mark.parametrize("odd", [MARKER, records.write_message_set([records.Record(0, value=b"v")])])
 def test_markers_of_brokers_and_old_messages_need_a_walk(odd):
     assert in_whole("response", FETCH, 12, fetched(12, BATCH, odd)) is None
+
+
+@given(st.sampled_from(FRAMES), st.lists(PIECES, max_size=3), st.data())
+def test_frames_that_are_alike_have_their_record_data_in_the_same_places(frame_of, batches, data):
+    kind, key, version = frame_of
+    frame = (produce if key == PRODUCE else fetched)(version, *batches)
+    found = in_whole(kind, key, version, frame)
+    if found is None:
+        return
+    find = catalog.must(kind, key, version).find_judged_records
+    known = alike(find, frame, drop_all, by_broker=kind == "response")
+    assert known is not None
+    assert (known.judged(frame), known.spans) == (known.values, found)
+    for _ in range(20):
+        other = bytearray(frame)
+        for _ in range(data.draw(st.integers(1, 3))):
+            other[data.draw(st.integers(4, len(other) - 1))] = data.draw(st.integers(0, 255))
+        if known.judged(bytes(other)) == known.values:
+            assert in_whole(kind, key, version, bytes(other)) == found
+
+
+@pytest.mark.parametrize(("kind", "key", "version"), FRAMES)
+def test_frames_are_alike_whatever_their_correlation_ids_and_records_are(kind, key, version):
+    made = produce if key == PRODUCE else fetched
+    first = made(version, BATCH)
+    known = alike(catalog.must(kind, key, version).find_judged_records, first, drop_all, by_broker=kind == "response")
+    other = records.write_batch([records.Record(5, key=b"yek", value=b"eulav" * 9)])
+    frame = bytearray(made(version, other))
+    at = 8 if kind == "request" else 4
+    frame[at : at + 4] = b"\x12\x34\x56\x78"
+    assert known is not None
+    assert known.judged(bytes(frame)) == known.values
+    magic = first.index(BATCH) + 16
+    assert known.judged(first[:magic] + b"\1" + first[magic + 1 :]) != known.values
