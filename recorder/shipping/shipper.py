@@ -4,8 +4,8 @@
     check     after a crash here, the next shipper finds the file in the bucket, and does not put it again
     record    after a crash here, it is shipped
 
-Several files are on their way at a time, each in a thread: a segment makes some twenty small files, and a distant
-store takes longer to answer than to take one. They begin in their order, but a marker begins once its facts are
+Several files are on their way at a time, each in a thread: a segment makes seven to ten, most of them small, and a
+distant store takes longer to answer than to take one. They begin in their order, but a marker begins once its facts are
 recorded. Only the caller's thread records.
 
 Nothing in the bucket is removed. A file that changes while it is read waits for the next round, and one whose rows are
