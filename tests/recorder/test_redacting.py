@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -15,6 +17,7 @@ from proxy import cli
 from recorder.capture import frames as c
 from recorder.capture.fact_files import State, state_of, stems
 from recorder.capture.record_rules import RecordRule
+from tests.brokers.waiting import wait_for
 from tests.recorder.capture.looks import everything, frame_rows, rows
 from tests.recorder.capture.test_record_hashing import KEY, SECRET, captured
 from tests.recorder.capture.test_redacting import a_talk
@@ -62,6 +65,25 @@ def test_either_engine_makes_a_capture_with_facts_of_its_own(folder: Path, engin
     assert {state_of(folder / "out", stem) for stem in stems(folder / "out")} == {State.CURRENT}
     again = run(folder / "in", folder / "out", *asked)
     assert (again.exit_code, "exists already" in again.stderr) == (1, True)
+
+
+@pytest.mark.real
+def test_in_a_pipe_it_says_how_far_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    def asked(place: Any, question: Any) -> list[Any]:
+        (folder / "out" / "half.parquet").touch()
+        before = len(said)
+        wait_for(lambda: len(said) > before + 1, "a line")
+        return []
+
+    monkeypatch.setattr("recorder.terminal.EVERY_SECONDS", 0.02)
+    monkeypatch.setattr("recorder.terminal.echo", lambda line, **_: said.append(line))
+    monkeypatch.setattr("recorder.analysis.running.ask", asked)
+    monkeypatch.setattr("recorder.capture.fact_maker.make_missing", lambda *_: [])
+    run(folder / "in", folder / "out", "--records", "drop", "--engine", "spark")
+    files = len([*(folder / "in" / "frames").rglob("*.parquet"), *(folder / "in" / "events").rglob("*.parquet")])
+    assert re.fullmatch(rf"\d+ s: redacting \.\.\. \(1 of {files} files?\)", said[-1])
 
 
 @pytest.mark.real

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from proxy.cli import main
 from proxy.files import Folder
 from recorder.capture.lock import Lock
 from recorder.capture.shipped import SHIP_FOLDER, SHIP_LOCK
+from recorder.shipping.shipper import Shipper
+from tests.brokers.waiting import wait_for
 from tests.faulty_s3 import Fault, Front
 from tests.recorder.shipping.shipped import URL, local, remote
 from tests.s3 import Store
@@ -28,6 +31,22 @@ def test_a_finished_capture_is_shipped_once(s3: Store, store_front: Front, folde
     assert done.stdout.startswith(f"shipped {len(local(folder))} files, ")
     assert remote(s3) == local(folder)
     assert run(folder, URL).stdout == "shipped 0 files, 0 B\n"
+
+
+def test_in_a_pipe_it_says_how_far_it_is(store_front: Front, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    ship_all = Shipper.ship_all
+
+    def ships(shipper: Shipper, tries: int) -> bool:
+        done, before = ship_all(shipper, tries), len(said)
+        wait_for(lambda: len(said) > before + 1, "a line")
+        return done
+
+    monkeypatch.setattr("recorder.terminal.EVERY_SECONDS", 0.02)
+    monkeypatch.setattr("recorder.terminal.echo", lambda line, **_: said.append(line))
+    monkeypatch.setattr(Shipper, "ship_all", ships)
+    assert run(folder, URL).exit_code == 0
+    assert re.fullmatch(rf"\d+ s: shipping to {URL} \.\.\. \({len(local(folder))} files, .*B\)", said[-1])
 
 
 def test_a_store_that_refuses_is_one_line(store_front: Front, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
