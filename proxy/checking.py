@@ -72,8 +72,6 @@ def check(
     """
     if (produces or consumes) != (topic is not None):
         raise click.UsageError("right would be --topic TOPIC together with --produce, --consume or both")
-    if config is None and not upstream:
-        raise click.UsageError("right would be --upstream broker-1:9092, or --config FILE")
     loaded = _loaded(config, upstream)
     start_login = None if login is None else _logins(login)
     outcomes: Counter[str] = Counter()
@@ -89,7 +87,8 @@ def check(
 
 def _loaded(config: Path | None, upstream: str | None) -> LoadedSettings:
     """The settings that a proxy would have. Exits with BAD_USAGE and a line for each fault."""
-    given = {"upstream": upstream} if config is not None else {"upstream": upstream, "listen": NOWHERE}
+    needs_listener = config is None and upstream is not None
+    given = {"upstream": upstream, "listen": NOWHERE if needs_listener else None}
     try:
         loaded = load(config, given)
         for cluster in loaded.proxy.clusters:

@@ -366,6 +366,12 @@ def captured_connections(folder: Path) -> dict[tuple[str, int], list[Row]]:
     return rows
 
 
+def connections_that_ended(folder: Path, cause: str) -> set[tuple[str, int]]:
+    """The session and number of each connection that ended for this cause."""
+    rows = _table(folder / "events")
+    return {(row["session"], row["connection"]) for row in rows if row["kind"] == "closed" and row["cause"] == cause}
+
+
 def _table(folder: Path) -> list[Row]:
     return dataset.dataset(folder).to_table().to_pylist() if folder.exists() else []
 

@@ -207,4 +207,20 @@ def test_a_server_that_speaks_tls_where_plaintext_is_set_is_wrong(server, tmp_pa
     port = server(Authority(tmp_path).signs("broker").path)
     found = steps("--upstream", f"{HOST}:{port}")
     assert [(step["step"], step["outcome"]) for step in found] == [("tcp", "ok"), ("versions", "wrong")]
-    assert "plaintext unless tls.upstream is set" in found[1]["right"]
+    assert "tls.upstream is not set" in found[1]["right"]
+
+
+def test_a_broker_that_demands_a_certificate_is_told_with_the_setting(server, secured, tmp_path):
+    ca = Authority(tmp_path)
+    port = server(ca.signs("broker", HOST).path)
+    found = steps("--config", secured(port, ca))
+    assert [(step["step"], step["outcome"]) for step in found] == [("tcp", "ok"), ("tls", "ok"), ("versions", "wrong")]
+    assert "tls.upstream.certificate" in found[-1]["right"]
+
+
+def test_the_environment_alone_is_enough(unused, monkeypatch, tmp_path):
+    names = {"UPSTREAM": f"{HOST}:{unused}", "LISTEN": f"{HOST}:0", "STATE": str(tmp_path / "state.json")}
+    for name, value in names.items():
+        monkeypatch.setenv(f"KAFKA_WIRETAP_CLUSTERS__EAST__{name}", value)
+    (tcp,) = steps()
+    assert (tcp["step"], tcp["outcome"]) == ("tcp", "wrong")

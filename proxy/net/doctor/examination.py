@@ -174,8 +174,11 @@ class _Examination:
             async with self._dialler.connected(server) as session:
                 self._show_versions(server, offered, await session.features(offered))
         except (PeerLost, WireError) as error:
-            right = "a broker of Kafka 0.10 or newer, in plaintext unless tls.upstream is set"
-            self._wrong("versions", server, error, right)
+            has_tls = self._settings.upstream_tls is not None
+            how = (
+                "tls.upstream.certificate where it demands one" if has_tls else "in plaintext: tls.upstream is not set"
+            )
+            self._wrong("versions", server, error, f"a broker of Kafka 0.10 or newer, {how}")
             return None
         if self._dialler.start_login is not None and not await self._is_let_in(server):
             return None
@@ -228,7 +231,7 @@ class _Examination:
             said = f"not known, because the broker demands a login{how}. The proxy learns them from answers to clients"
             self._tell(Step("nodes", str(server), Outcome.NOTE, said, "--login FILE, to look further"))
             return None
-        except PeerLost as error:
+        except (PeerLost, BadSetting) as error:
             self._wrong("nodes", server, error, "a cluster whose brokers have started")
             return None
         count = "1 node" if len(found.nodes) == 1 else f"{len(found.nodes)} nodes"

@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.conversation import Cause, Direction
 from proxy.net.connection.relay import Relay
 from proxy.wire.keys import SASL_HANDSHAKE
+from tests.proxy.conversation.script import produce
 from tests.proxy.net.frames import (
     answer,
     ask,
@@ -128,6 +129,25 @@ async def test_an_old_connection_whose_request_never_ends_is_still_ended_as_idle
         assert talk.relay.is_quiet
         talk.relay.end_as_idle()
         await talk.ends_with(Cause.IDLE)
+
+
+@pytest.mark.parametrize(("leave", "cause"), [(Relay.drain, Cause.DRAINED), (Relay.end_as_aged, Cause.AGED)])
+async def test_requests_without_responses_that_were_read_are_passed_on(leave: Any, cause: Cause, monkeypatch):
+    unanswered = produce(8, 2, acks=0, tail=b"records") + produce(8, 3, acks=0, tail=b"records")
+    async with relaying() as talk:
+        await exchange(talk, 1)
+        await wait_all_tasks_blocked(0.01)
+        receive = talk.to_client._socket.recv
+
+        def leaves_behind(most: int) -> bytes:
+            read: bytes = receive(most)
+            leave(talk.relay)
+            return read
+
+        monkeypatch.setattr(talk.to_client, "_socket", _Socket(talk.to_client._socket, leaves_behind))
+        await talk.client.say(unanswered)
+        await talk.broker.hears(unanswered)
+        await talk.ends_with(cause)
 
 
 async def test_draining_reads_on_to_the_end_of_a_frame():
