@@ -19,7 +19,8 @@ _FIRST_OF_LAST_CENTURY = 2050
 def chain_end(path: Path) -> float | None:
     """Returns when the first certificate of a PEM file ends, in seconds since 1970; None if that can't be read."""
     try:
-        return min(_end(ssl.PEM_cert_to_DER_cert(pem)) for pem in _PEM.findall(path.read_text("ascii", "replace")))
+        # a list: in a generator, StopIteration would become another error
+        return min([_end(ssl.PEM_cert_to_DER_cert(pem)) for pem in _PEM.findall(path.read_text("ascii", "replace"))])
     except (OSError, ValueError, IndexError, KeyError, StopIteration):
         return None
 

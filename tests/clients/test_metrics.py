@@ -72,6 +72,10 @@ def test_sizes_and_errors_are_those_of_the_responses_that_passed(kafka_three: Ka
         )
         for api in ("Metadata", "Produce", "Fetch"):
             assert scraped(proxy, "errors_total")[api, "UNKNOWN_TOPIC_OR_PARTITION"]
+        for of_nodes, of_apis in (("node_exchanges_total", "exchanges_total"), ("node_errors_total", "errors_total")):
+            assert sum(scraped(proxy, of_nodes).values()) == sum(scraped(proxy, of_apis).values())
+        assert set(scraped(proxy, "node_up").values()) == {1}
+        assert len(scraped(proxy, "node_up").keys() - {("bootstrap",)}) >= 1
         assert not scraped(proxy, "errors_unread_total")
 
 
@@ -80,6 +84,7 @@ def test_nine_failed_logins_are_nine_errors_by_name(kafka_three: KafkaCluster, t
         failures.fails_to_log_in(proxy.bootstrap, USER, times=9)
         wait_for(lambda: scraped(proxy, "errors_total").get(FAILED_LOGIN, 0) >= 9, "nine errors")
         assert scraped(proxy, "errors_total") == errors_that_passed(proxy) == {FAILED_LOGIN: 9}
+        assert scraped(proxy, "logins_total") == {("PLAIN", "refused"): 9}
 
 
 @pytest.mark.long
@@ -93,4 +98,6 @@ def test_a_refused_bare_token_is_an_error_and_an_accepted_one_is_not(tmp_path: P
         for _ in range(2):
             assert failures.sends_a_bare_token(proxy.bootstrap, USER, "wrong") is None
         wait_for(lambda: scraped(proxy, "errors_total") == {REFUSED_TOKEN: 2}, "both to be counted")
+        # the accepted one has asked for nothing more
+        assert scraped(proxy, "logins_total") == {("PLAIN", "refused"): 2, ("PLAIN", "unfinished"): 1}
         assert not scraped(proxy, "errors_unread_total")

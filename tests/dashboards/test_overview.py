@@ -130,7 +130,9 @@ def test_panels_have_titles_units_and_places_of_their_own() -> None:
     assert all(panel["fieldConfig"]["defaults"]["unit"] for panel in GRAPHS)
 
 
-@each_row("subject", ["Traffic", "Sizes", "Latency", "Errors and closes", "Capture health", "By API"])
+@each_row(
+    "subject", ["Traffic", "Nodes", "Sizes", "Latency", "Errors and closes", "Process", "Capture health", "By API"]
+)
 def test_each_subject_has_a_row(subject: str) -> None:
     assert subject in [panel["title"] for panel in panels() if panel["type"] == "row"]
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from proxy.wire import apis, catalog, kafka07
@@ -22,9 +22,11 @@ from proxy.wire.error_codes import is_error_code
 from proxy.wire.error_reader import (
     MAX_ELEMENTS,
     NOTHING,
+    UNTHROTTLED,
     ErrorReader,
     FixedReader,
     FoundErrors,
+    Throttled,
     Unread,
     apis_with_errors,
     error_codes,
@@ -335,3 +337,42 @@ def test_a_cut_response_has_no_throttle_time() -> None:
     frame = catalog.encode_response(1, 12, 1, {"throttle_time_ms": 250})
     assert [throttle_ms(frame[:size], 1, 12) for size in range(9)] == [None] * 9
     assert throttle_ms(b"", 0, 9) is None
+
+
+RESPONSE_CODECS = [
+    codec
+    for key in apis.api_keys()
+    for version in apis.versions(key)
+    if (codec := catalog.codec("response", key, version)) is not None
+]
+
+
+@given(
+    randoms,
+    st.sampled_from(RESPONSE_CODECS),
+    st.sampled_from([0, 0, 1, 256, 1 << 30, -1]),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_throttle_times_of_passing_frames_are_those_of_the_decoded_responses(random, codec, wait, count, is_tagged):
+    values = values_of(codec, random.random())
+    if "throttle_time_ms" in values:
+        values["throttle_time_ms"] = wait
+    frame = frame_of(codec, codec.encode(values), b"\1\7\1x" if is_tagged else b"\0")
+    told = max(values.get("throttle_time_ms", 0), 0)
+    # unknown tags at the end that look like no throttling
+    assume(not told or not frame.endswith(bytes(5)))
+    found = probe_of(codec.message.key or 0, codec.version).throttled(
+        b"before" + frame * count + b"\1", 6, len(frame), count
+    )
+    assert found == (Throttled(told * count, count) if told else UNTHROTTLED)
+
+
+# the time comes first, after the header's tags, last, and before the body's tags
+@pytest.mark.parametrize(("key", "version"), [(HEARTBEAT, 3), (HEARTBEAT, 4), (FETCH, 11), (PRODUCE, 8), (PRODUCE, 9)])
+def test_those_of_many_adjacent_responses_that_throttle_are_found(key, version):
+    codec = must_codec("response", key, version)
+    values = values_of(codec, "any")
+    frames = [frame_of(codec, codec.encode(values | {"throttle_time_ms": wait})) for wait in (0, 0, 70_000, 0, 5)]
+    found = probe_of(key, version).throttled(b"".join(frames), 0, len(frames[0]), len(frames))
+    assert found == Throttled(70_005, 2)
