@@ -309,6 +309,14 @@ def test_an_api_and_version_takes_58_series_and_an_error_one(traffic: Traffic) -
     assert len(samples(registry(one(traffic)))) == before + 59
 
 
+def test_a_node_takes_35_series(traffic: Traffic) -> None:
+    """docs/proxy.md says so."""
+    before = len(samples(registry(one(traffic))))
+    node = traffic.connection(1, "1", Login(decides=True)).node
+    node.reach = node.reach.after(1, success=True)
+    assert len(samples(registry(one(traffic)))) == before + 35
+
+
 def test_the_process_itself_is_shown_too(traffic: Traffic) -> None:
     assert b"process_resident_memory_bytes" in generate_latest(registry(one(traffic)))
 

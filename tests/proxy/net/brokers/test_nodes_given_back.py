@@ -49,12 +49,15 @@ async def test_a_node_that_answers_name_no_more_gives_its_listener_and_its_serie
     make, listeners, caplog, autojump_clock
 ):
     caplog.set_level(logging.INFO)
-    nodes = make(short())
+    nodes, forgotten = make(short()), []
+    nodes.on_forgotten = forgotten.append
     await answers(nodes, ONE, TWO, seconds=1)
     port = listeners.ports[2]
     await answers(nodes, ONE, seconds=FORGOTTEN - 1)
     assert listens(port)
+    assert (nodes.is_served(2), forgotten) == (True, [])
     await answers(nodes, ONE, seconds=1)
+    assert (nodes.is_served(1), nodes.is_served(2), forgotten) == (True, False, [2])
     assert not listens(port)
     assert [row.node_id for row in nodes.listeners()] == [1]
     assert (nodes.upstream(2), nodes.known, nodes.room().taken) == (None, [1], 1)

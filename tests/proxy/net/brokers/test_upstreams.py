@@ -68,6 +68,39 @@ async def test_a_client_of_the_bootstrap_listener_reaches_the_first_server_that_
     assert upstreams.reached
 
 
+async def test_a_node_is_down_since_its_first_dial_that_failed_and_up_again_after_one_that_succeeds(make, broker):
+    upstreams, nodes = make(broker.address)
+    await nodes.ensure([Node(1, NOWHERE)])
+    row = NodeRow()
+    for _ in range(2):
+        assert await upstreams.connect(1, 1, row) is Cause.UPSTREAM_DOWN
+    failed = row.reach
+    assert (failed.is_known, failed.is_up, row.dial_failures["refused"]) == (True, False, 2)
+    assert failed.since < failed.failed
+    await nodes.ensure([Node(1, broker.address)])
+    stream = await upstreams.connect(1, 1, row)
+    assert isinstance(stream, Stream)
+    stream.close()
+    assert (row.reach.is_up, sum(row.dial_failures.values())) == (True, 2)
+    assert row.reach.since > failed.failed
+
+
+async def test_each_bootstrap_server_that_fails_counts_though_another_is_reached(make, broker):
+    upstreams, _ = make(NOWHERE, broker.address)
+    row = NodeRow()
+    stream = await upstreams.connect(1, None, row)
+    assert isinstance(stream, Stream)
+    stream.close()
+    assert (row.dial_failures["refused"], row.reach.is_up) == (1, True)
+
+
+async def test_a_node_that_is_not_known_was_not_dialled(make, broker):
+    upstreams, _ = make(broker.address)
+    row = NodeRow()
+    assert await upstreams.connect(1, 7, row) is Cause.UNKNOWN_NODE
+    assert not row.reach.is_known
+
+
 async def test_a_bootstrap_server_that_is_gone_costs_a_moment_and_then_nothing(make, broker, autojump_clock):
     with deaf() as gone:
         upstreams, _ = make(Address(*gone), broker.address)

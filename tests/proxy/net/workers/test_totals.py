@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from proxy.conversation import Cause
+from proxy.conversation.login import Login
 from proxy.metrics import sums
 from proxy.net.workers import supervisor, totals, worker_handle
 from proxy.net.workers.totals import Totals
@@ -20,14 +21,34 @@ from tests.proxy.net.workers.scripted import KILLED, Team, Worker
 from tests.sweeps import examples
 
 
+def known(node_id: int) -> bool:
+    """All nodes are."""
+    return True
+
+
 async def test_counts_of_all_are_added(team, autojump_clock):
     for worker in await team.working():
         worker.traffic.opened()
         worker.recorder = {"recorded_bytes": 10.0, "queue_bytes": 1.0}
     await team.supervisor.count()
-    assert team.supervisor.totals.traffic("main").connections_opened == 2
+    assert team.supervisor.totals.traffic("main", known).connections_opened == 2
     assert team.supervisor.totals.recorded() == {"recorded_bytes": 20.0, "queue_bytes": 2.0}
-    assert team.supervisor.totals.traffic("another").connections_opened == 0
+    assert team.supervisor.totals.traffic("another", known).connections_opened == 0
+
+
+async def test_nodes_that_are_forgotten_drop_out_of_ended_workers_counts_too(team, autojump_clock):
+    gone, _ = await team.working()
+    for label in ("1", "2", "bootstrap"):
+        gone.traffic.connected(gone.traffic.connection(1, label, Login(decides=True)))
+    await team.supervisor.count()
+    gone.end(KILLED)
+    await team.replaced()
+    await team.supervisor.count()
+    nodes = team.supervisor.totals.traffic("main", {2}.__contains__).nodes
+    assert {label: (row.opened, row.closes) for label, row in nodes.items()} == {
+        "2": (1, {"proxy_fault": 1}),
+        "bootstrap": (1, {"proxy_fault": 1}),
+    }
 
 
 async def test_an_ended_workers_counts_stay_and_its_connections_count_as_closed(team, autojump_clock):
@@ -38,8 +59,8 @@ async def test_an_ended_workers_counts_stay_and_its_connections_count_as_closed(
     gone.end(KILLED)
     await team.replaced()
     await team.supervisor.count()
-    assert team.supervisor.totals.traffic("main").connections_opened == 1
-    assert team.supervisor.totals.traffic("main").closes[Cause.PROXY_FAULT] == 1
+    assert team.supervisor.totals.traffic("main", known).connections_opened == 1
+    assert team.supervisor.totals.traffic("main", known).closes[Cause.PROXY_FAULT] == 1
     assert team.supervisor.totals.recorded() == {"gaps": 3.0, "queue_bytes": 0.0}
 
 
@@ -70,7 +91,7 @@ class Page:
             self._is_made = False
 
     def _counters(self) -> dict[str, float]:
-        told = sums.as_json(self._of.traffic("main", lambda node_id: True))
+        told = sums.as_json(self._of.traffic("main", known))
         recorded = {name: value for name, value in self._of.recorded().items() if name not in sums.STATES}
         return {**told["closes"], **recorded, "opened": told["connections_opened"]}
 
