@@ -19,7 +19,7 @@ from proxy.metrics.runs import Run
 from proxy.metrics.table import OTHER
 from proxy.wire import apis
 from proxy.wire.error_codes import ERRORS
-from proxy.wire.error_reader import NOTHING, ErrorReader, FoundErrors, Unread
+from proxy.wire.error_reader import NOTHING, UNTHROTTLED, ErrorReader, FoundErrors, Unread
 from proxy.wire.framing import LENGTH
 from proxy.wire.keys import SASL_HANDSHAKE
 
@@ -64,8 +64,7 @@ class Errors:
             start, size = first.response_at, LENGTH.size + first.response_size
             if 0 <= start == exchanges[-1].response_at - size * (count - 1):
                 # the responses are adjacent
-                node.add_throttle(api, probe.throttled(data, start, size, count))
-                return self._count(api, probe.find(data, start, size, count), node)
+                return self._read_adjacent(api, probe, data, start, size, count, node)
         return sum(self._read_one(api, probe, one, data, arrived, node) for one in exchanges)
 
     def _read_one(
@@ -76,9 +75,17 @@ class Errors:
             return self._count(api, probe.find(one.own_answer, 0, len(one.own_answer)), None)
         if one.response_at < 0:
             return self._count(api, arrived, node)
-        size = LENGTH.size + one.response_size
-        node.add_throttle(api, probe.throttled(data, one.response_at, size))
-        return self._count(api, probe.find(data, one.response_at, size), node)
+        return self._read_adjacent(api, probe, data, one.response_at, LENGTH.size + one.response_size, 1, node)
+
+    def _read_adjacent(
+        self, api: str, probe: ErrorReader, data: bytes, at: int, size: int, count: int, node: NodeRow
+    ) -> int:
+        """Reads `count` adjacent responses; see `ErrorReader.find`."""
+        throttled = probe.throttled(data, at, size, count)
+        if throttled is not UNTHROTTLED:
+            node.add_throttle(api, throttled)
+        errors = probe.find(data, at, size, count)
+        return 0 if errors is NOTHING else self._count(api, errors, node)
 
     def connection_ended(self, cause: Cause, login: Login) -> None:
         """Counts a login of bare tokens that ended because the broker closed the connection."""

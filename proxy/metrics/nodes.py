@@ -7,7 +7,6 @@ row back.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -89,18 +88,10 @@ class NodeRow:
     dial_failures: dict[str, int] = field(default_factory=lambda: {cause.value: 0 for cause in DialFailure})
     reach: Reach = NEVER_DIALLED
 
-    def add_latency(self, ns: int, count: int) -> int:
-        """Counts exchanges of one latency. Returns the bucket's index."""
-        self.latency_ns += ns * count
-        bucket = bisect_left(LATENCY_BOUNDS_NS, ns)
-        self.latency_buckets[bucket] += count
-        return bucket
-
     def add_throttle(self, api: str, throttled: Throttled) -> None:
         """Counts responses that tell their clients to wait, and how long in all."""
-        if throttled.responses:
-            self.throttle_ms[api] = self.throttle_ms.get(api, 0) + throttled.milliseconds
-            self.throttled[api] = self.throttled.get(api, 0) + throttled.responses
+        self.throttle_ms[api] = self.throttle_ms.get(api, 0) + throttled.milliseconds
+        self.throttled[api] = self.throttled.get(api, 0) + throttled.responses
 
     def add_dial_failure(self, cause: DialFailure) -> None:
         """Counts a failed dial."""

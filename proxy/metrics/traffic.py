@@ -142,25 +142,19 @@ class Traffic:
         for run in runs(exchanges):
             first = run[0][0]
             api, row, probe = self._meter(first.route)
-            latency = _add(row, run, sent_ns)
-            if first.own_answer is None:
-                node.exchanges += len(run[0])
-            if latency is not None:
-                bucket = node.add_latency(latency, len(run[0]))
-                if self._session:
-                    self._keep_exemplar(row, bucket, latency, first, connection)
+            bucket = _add(row, node, run, sent_ns)
+            if self._session and bucket is not None:
+                self._keep_exemplar(row, bucket, first, connection)
             errors = self.errors.read(api, probe, run, data, arrived, node)
             if connection.login.is_pending or first.route.api_key in _LOGINS:
                 self._follow_login(connection.login, first.route, errors)
 
-    def _keep_exemplar(
-        self, row: ApiRow, bucket: int, latency_ns: int, exchange: Exchange, connection: CountedConnection
-    ) -> None:
+    def _keep_exemplar(self, row: ApiRow, bucket: int, exchange: Exchange, connection: CountedConnection) -> None:
         before, now = row.exemplars[bucket], time.time()
         if before is None or now - before.at >= EXEMPLAR_SECONDS:
             # as `inspect show` takes it
             name = f"{self._session}/{connection.number}/e{exchange.number}"
-            row.exemplars[bucket] = KeptExemplar(name, latency_ns, now)
+            row.exemplars[bucket] = KeptExemplar(name, timings(exchange).latency_ns or 0, now)
 
     def _follow_login(self, login: CountedLogin, route: Route, errors: int) -> None:
         if route.api_key in _LOGINS:
@@ -232,8 +226,8 @@ class Traffic:
         return meter
 
 
-def _add(row: ApiRow, run: Run, sent_ns: int) -> int | None:
-    """Counts a run of exchanges in their row. Returns the latency of each in nanoseconds; None: it is not known."""
+def _add(row: ApiRow, node: NodeRow, run: Run, sent_ns: int) -> int | None:
+    """Counts a run of exchanges in the rows of their API and node. Returns the bucket of their latency, if known."""
     exchanges, one_request_size, one_response_size = run
     first, count = exchanges[0], len(exchanges)
     row.exchanges += count
@@ -249,13 +243,18 @@ def _add(row: ApiRow, run: Run, sent_ns: int) -> int | None:
     if transfer is None:
         row.by_proxy += count
         return None
+    node.exchanges += count
     row.transfer_ns += transfer * count
     row.proxy_ns += (sent_ns - first.response_last_ns) * count
-    if latency is not None and queued is not None:
-        row.latency_ns += latency * count
-        row.queued_ns += queued * count
-        row.latency_buckets[bisect_left(LATENCY_BOUNDS_NS, latency)] += count
-    return latency
+    if latency is None or queued is None:
+        return None
+    bucket = bisect_left(LATENCY_BOUNDS_NS, latency)
+    row.latency_ns += latency * count
+    row.queued_ns += queued * count
+    row.latency_buckets[bucket] += count
+    node.latency_ns += latency * count
+    node.latency_buckets[bucket] += count
+    return bucket
 
 
 def _sized(buckets: list[int], size: int, count: int = 1) -> int:

@@ -193,7 +193,7 @@ class ErrorReader:
             return UNTHROTTLED
         frames = (memoryview(data)[one + LENGTH.size : one + size] for one in range(at, end, size))
         waits = [wait for wait in map(self.throttle_ms, frames) if wait is not None and wait > 0]
-        return Throttled(sum(waits), len(waits))
+        return Throttled(sum(waits), len(waits)) if waits else UNTHROTTLED
 
     def begin(self) -> ArrivingErrors:
         """Begins a frame that arrives in pieces."""
