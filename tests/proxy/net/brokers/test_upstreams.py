@@ -70,14 +70,14 @@ async def test_a_client_of_the_bootstrap_listener_reaches_the_first_server_that_
 
 async def test_a_node_is_down_since_its_first_dial_that_failed_and_up_again_after_one_that_succeeds(make, broker):
     upstreams, nodes = make(broker.address)
-    await nodes.ensure([Node(1, NOWHERE)])
+    await nodes.ensure([Node(1, NOWHERE.host, NOWHERE.port)])
     row = NodeRow()
     for _ in range(2):
         assert await upstreams.connect(1, 1, row) is Cause.UPSTREAM_DOWN
     failed = row.reach
     assert (failed.is_known, failed.is_up, row.dial_failures["refused"]) == (True, False, 2)
     assert failed.since < failed.failed
-    await nodes.ensure([Node(1, broker.address)])
+    await nodes.ensure([Node(1, broker.address.host, broker.address.port)])
     stream = await upstreams.connect(1, 1, row)
     assert isinstance(stream, Stream)
     stream.close()
