@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.metrics import admin
@@ -68,6 +69,20 @@ def test_metrics_are_served_as_prometheus_reads_them(server: Server, traffic: Tr
     assert status == 200
     families = {family.name for family in text_string_to_metric_families(text)}
     assert {"kafka_wiretap_exchanges", "kafka_wiretap_latency_seconds", "process_cpu_seconds"} <= families
+
+
+def test_openmetrics_is_served_to_who_asks_for_it(server: Server, traffic: Traffic) -> None:
+    done = exchange()
+    finish(traffic, done, sent_ns=done.response_last_ns)
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    try:
+        connection.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0"})
+        response = connection.getresponse()
+        page = response.read().decode()
+    finally:
+        connection.close()
+    assert response.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert "kafka_wiretap_latency_seconds" in {family.name for family in parse_openmetrics(page)}
 
 
 def test_livez_says_alive_whether_ready_or_not(server: Server, state: State) -> None:

@@ -309,6 +309,22 @@ def test_an_api_and_version_takes_58_series_and_an_error_one(traffic: Traffic) -
     assert len(samples(registry(one(traffic)))) == before + 59
 
 
+HOSTILE = 'x"} 1\nkafka_wiretap_ready 0\n\\'
+
+
+def test_hostile_names_of_brokers_and_mechanisms_are_text(traffic: Traffic) -> None:
+    login = Login(decides=True)
+    login.mechanism = HOSTILE * 1000
+    connection = traffic.connection(1, "1", login)
+    connection.login.answered(is_refused=False)
+    traffic.disconnected(connection, Cause.BROKER_CLOSED)
+    scrape = Scrape(registry(one(traffic, [NodeListener(1, f"{HOSTILE}:9092", "127.0.0.1:9094", True)])))
+    assert scrape("ready") == 1
+    labels = {"node": "1", "upstream": f"{HOSTILE}:9092", "listener": "127.0.0.1:9094", "usual_port": "yes"}
+    assert scrape("node_info", **labels) == 1
+    assert scrape("logins_total", mechanism="other", outcome="refused") == 1
+
+
 def test_a_node_takes_35_series(traffic: Traffic) -> None:
     """docs/proxy.md says so."""
     before = len(samples(registry(one(traffic))))
