@@ -248,7 +248,7 @@ READY = _gauge("ready", "", "1 while /readyz is 200, else 0.", "Can the proxy se
 LOOP_DELAY = _histogram(
     "event_loop_delay_seconds",
     "",
-    "How late the event loop was, ten times a second.",
+    "How late the event loop was, twice a second.",
     "Is the proxy itself overloaded?",
 )
 QUEUED_BYTES = _gauge(

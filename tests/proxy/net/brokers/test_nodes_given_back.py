@@ -49,7 +49,8 @@ async def test_a_node_that_answers_name_no_more_gives_its_listener_and_its_serie
     make, listeners, caplog, autojump_clock
 ):
     caplog.set_level(logging.INFO)
-    nodes, forgotten = make(short()), []
+    nodes = make(short())
+    forgotten: list[int] = []
     nodes.on_forgotten = forgotten.append
     await answers(nodes, ONE, TWO, seconds=1)
     port = listeners.ports[2]

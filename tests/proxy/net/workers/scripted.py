@@ -21,6 +21,11 @@ from proxy.net.workers.worker_handle import WorkerHandle
 KILLED = -9
 
 
+def known(node_id: int) -> bool:
+    """True for all nodes, for `Totals.traffic`: none has been forgotten."""
+    return True
+
+
 class Worker(WorkerProcess):
     """A worker and its process. It obeys unless the test says otherwise."""
 

@@ -7,7 +7,7 @@ from trio.testing import wait_all_tasks_blocked
 from proxy.conversation import Cause
 from proxy.net.stopping import STOP_SECONDS, Stop, Urgency
 from proxy.net.workers import supervisor
-from tests.proxy.net.workers.scripted import KILLED, SILENCE, Team, Worker
+from tests.proxy.net.workers.scripted import KILLED, SILENCE, Team, Worker, known
 
 
 def asked(urgency: Urgency = Urgency.DRAIN) -> Stop:
@@ -154,7 +154,7 @@ async def test_an_ended_workers_last_counts_are_added(team, autojump_clock):
     await wait_all_tasks_blocked()
     gone.end()
     await wait_all_tasks_blocked()
-    assert team.supervisor.totals.traffic("main").closes[Cause.CLIENT_CLOSED] == 1
+    assert team.supervisor.totals.traffic("main", known).closes[Cause.CLIENT_CLOSED] == 1
 
 
 async def test_a_scrape_does_not_wait_for_one_that_hangs(team, autojump_clock):
@@ -167,7 +167,7 @@ async def test_a_scrape_does_not_wait_for_one_that_hangs(team, autojump_clock):
     before = seconds()
     await team.supervisor.count()
     assert seconds() - before == pytest.approx(supervisor.COUNTS_SECONDS)
-    assert team.supervisor.totals.traffic("main").connections_opened == 2
+    assert team.supervisor.totals.traffic("main", known).connections_opened == 2
 
 
 async def test_a_stop_ends_when_all_workers_have_ended(team, autojump_clock):
@@ -344,7 +344,7 @@ async def test_a_silent_worker_is_killed_and_replaced(team, nursery, few_beats, 
     assert "worker hangs; killed" in caplog.text
     assert team.supervisor.hanging == []
     # its earlier counts remain
-    total = team.supervisor.totals.traffic("main")
+    total = team.supervisor.totals.traffic("main", known)
     assert (total.connections_opened, total.closes[Cause.PROXY_FAULT]) == (1, 1)
     nursery.start_soon(beats, new)
     await trio.sleep(SILENCE * 1.5)

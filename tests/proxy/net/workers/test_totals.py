@@ -17,13 +17,8 @@ from proxy.conversation.login import Login
 from proxy.metrics import sums
 from proxy.net.workers import supervisor, totals, worker_handle
 from proxy.net.workers.totals import Totals
-from tests.proxy.net.workers.scripted import KILLED, Team, Worker
+from tests.proxy.net.workers.scripted import KILLED, Team, Worker, known
 from tests.sweeps import examples
-
-
-def known(node_id: int) -> bool:
-    """All nodes are."""
-    return True
 
 
 async def test_counts_of_all_are_added(team, autojump_clock):

@@ -3,6 +3,9 @@ from typing import Any
 
 import pytest
 
+from proxy.metrics import sums
+from proxy.metrics.collector import HeldState
+from proxy.metrics.durations import Durations
 from proxy.net.workers.calls import Calls
 from proxy.net.workers.channel import Channel, ChannelMessage
 from proxy.net.workers.worker_handle import WorkerHandle
@@ -20,7 +23,8 @@ def worker():
 
 
 def told(**recorder: float) -> dict[str, Any]:
-    return {"clusters": {}, "recorder": recorder, "nodes": {}}
+    nothing = {"states": {}, "held": HeldState(), "loop_delay": sums.durations_as_json(Durations())}
+    return {"clusters": {}, "recorder": recorder, "nodes": {}, **nothing}
 
 
 async def test_a_recorders_counts_never_go_back(worker):
