@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,9 +12,11 @@ from typing import Any
 
 import yaml
 
+from proxy.wire.plain_settings import PLAIN_SETTINGS
 from tests.programs import program
 
-FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
+PROJECT = Path(__file__).parents[2]
+FOLDER = PROJECT / "deploy" / "kubernetes"
 EXAMPLES = sorted(path.name for path in (FOLDER / "examples").iterdir())
 SETTINGS = "wiretap.toml"
 POD_INDEX = "metadata.labels['apps.kubernetes.io/pod-index']"
@@ -59,6 +61,18 @@ def rendered(example: str) -> tuple[dict[str, Any], ...]:
     assert done.returncode == 0, done.stderr
     assert "deprecated" not in done.stderr
     return tuple(yaml.safe_load_all(done.stdout))
+
+
+def unknown_to_kafka(variables: Iterable[str]) -> list[str]:
+    """The variables for Kafka's image that stand for no setting of brokers."""
+    names = {each: each.removeprefix("KAFKA_").lower().replace("_", ".") for each in variables}
+    return [each for each, name in names.items() if each.startswith("KAFKA_") and name not in PLAIN_SETTINGS]
+
+
+def is_known_to_alerts(job: str) -> bool:
+    """Whether the alerts that look for proxies by the name of the job find those of this one."""
+    patterns = re.findall(r'job=~"([^"]+)"', (PROJECT / "dashboards" / "alerts.yml").read_text())
+    return bool(patterns) and all(re.fullmatch(pattern, job) for pattern in patterns)
 
 
 def of_kind(example: str, kind: str) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from proxy.cli import main as cli
 from proxy.settings.load import load
+from tests.deploy.manifests import is_known_to_alerts, unknown_to_kafka
 from tests.programs import program
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "compose"
@@ -64,11 +65,16 @@ def test_clients_on_this_machine_reach_every_address_that_they_are_told() -> Non
     assert f"CLIENTS://{cluster.upstream[0]}" == kafka["KAFKA_ADVERTISED_LISTENERS"]
 
 
+def test_the_broker_is_told_what_kafka_knows() -> None:
+    assert unknown_to_kafka(SERVICES["kafka"]["environment"]) == []
+
+
 def test_prometheus_reads_the_proxys_metrics_and_grafana_asks_prometheus() -> None:
     metrics = load(FOLDER / "wiretap.toml", environment={}).proxy.metrics
     assert metrics is not None
     (job,) = yaml.safe_load((FOLDER / "prometheus.yml").read_text())["scrape_configs"]
     assert job["static_configs"] == [{"targets": [f"kafka-wiretap:{metrics.port}"]}]
+    assert is_known_to_alerts(job["job_name"])
     (source,) = yaml.safe_load((FOLDER / "grafana" / "datasources" / "prometheus.yaml").read_text())["datasources"]
     (port,) = published("prometheus")
     assert source["url"] == f"http://prometheus:{port}"

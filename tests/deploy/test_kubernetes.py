@@ -17,7 +17,17 @@ from proxy.mapping.nodes import NodeMap
 from proxy.schema.addresses import Address
 from proxy.settings.load import LoadedSettings, load
 from tests.certificates import Authority
-from tests.deploy.manifests import EXAMPLES, FOLDER, SETTINGS, Proxy, of_kind, proxy_of, rendered
+from tests.deploy.manifests import (
+    EXAMPLES,
+    FOLDER,
+    SETTINGS,
+    Proxy,
+    is_known_to_alerts,
+    of_kind,
+    proxy_of,
+    rendered,
+    unknown_to_kafka,
+)
 
 pytestmark = pytest.mark.real
 
@@ -125,6 +135,14 @@ def test_policies_budgets_and_monitors_are_about_the_pods_that_have_the_proxy(ex
     assert set(monitored) <= {port["name"] for port in proxy_of(example).container["ports"]}
 
 
+@pytest.mark.parametrize("example", ["front", "sidecar", "strimzi"])
+def test_the_alerts_know_the_job_that_scrapes_the_pods(example: str) -> None:
+    (monitor,) = of_kind(example, "PodMonitor")
+    for endpoint in monitor["spec"]["podMetricsEndpoints"]:
+        (job,) = (each["replacement"] for each in endpoint["relabelings"] if each["targetLabel"] == "job")
+        assert is_known_to_alerts(job)
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_only_prometheus_reaches_the_admin_page_and_every_other_port_stays_open(example: str) -> None:
     (policy,) = of_kind(example, "NetworkPolicy")
@@ -167,6 +185,12 @@ def test_a_broker_listens_where_its_proxy_will_before_there_is_one() -> None:
     said = {each["name"]: each.get("value", "") for each in broker["env"]}
     (kafka,) = (port["containerPort"] for port in proxy_of("sidecar").container["ports"] if port["name"] == "kafka")
     assert said["KAFKA_LISTENERS"].startswith(f"CLIENTS://:{kafka},")
+
+
+def test_the_example_of_a_broker_sets_what_kafka_knows() -> None:
+    (owner,) = of_kind("sidecar", "StatefulSet")
+    (broker,) = (each for each in owner["spec"]["template"]["spec"]["containers"] if each["name"] == "broker")
+    assert unknown_to_kafka(each["name"] for each in broker["env"]) == []
 
 
 def test_with_strimzi_each_proxy_has_its_broker_and_the_name_that_this_broker_advertises(tmp_path: Path) -> None:
