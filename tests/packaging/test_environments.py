@@ -58,6 +58,7 @@ COMMANDS = (
     ("--version", ""),
     ("config check wiretap.toml", ""),
     ("config reference", ""),
+    ("check --upstream {target}", ""),
     ("config metrics", ""),
     ("compact capture --merge merged", ""),
     ("facts capture", ""),
