@@ -128,7 +128,7 @@ def _settings(event: Row) -> list[tuple[str, str]]:
 
 
 def chosen_parts_of(folder: Place) -> list[str]:
-    """Sentences on the parts of the traffic that a capture has, by the settings of sessions whose events can be read."""
+    """Sentences on the parts of the traffic that a capture has, by the settings of sessions with readable events."""
     found = Losses()
     with suppress(DamagedFileError, UnknownFormatError, OverBudget, OSError):
         for file in files(folder, c.EVENTS_FOLDER):
