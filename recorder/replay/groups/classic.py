@@ -233,7 +233,9 @@ class ClassicGroups:
     def awaits_members(group: Group, recorded: Generation) -> bool:
         """True while an assigned member's JoinGroup is in flight, whose answer tells the target's id of it."""
         assigned = {entry["member_id"] for entry in group.assignments[recorded]}
-        return bool(assigned & set(group.joins.values()) - {member.id for member in group.present()})
+        # a recorded answer that was not read yet when the join left may be there by now
+        joining = {member or (join.answer or {}).get("member_id") for join, member in group.joins.items()}
+        return bool(assigned & joining - {member.id for member in group.present()})
 
     @staticmethod
     def _awaits_leader(exchange: Exchange, group: Group, recorded: Generation) -> bool:

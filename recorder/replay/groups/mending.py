@@ -227,7 +227,7 @@ class Mending:
     def _sync(self, group: Group, member: Member) -> MadeRequest | None:
         needed = needs_assignment(group, member)
         recorded = member.synced, member.recorded_leader
-        if needed and recorded not in group.assignments:
+        if needed and (recorded not in group.assignments or ClassicGroups.awaits_members(group, recorded)):
             return None
         values = self._quoted(member) | {
             "assignments": ClassicGroups.assigned(group, member, recorded) if needed else [],

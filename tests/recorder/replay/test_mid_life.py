@@ -454,6 +454,17 @@ def test_a_member_leaves_on_the_target_before_or_behind_its_joins_answer_as_in_t
     assert result.late.most_ns <= LONGEST_LATENESS
 
 
+@pytest.mark.parametrize("initial_delay", INITIAL_DELAYS)
+@pytest.mark.parametrize("elect", [min, max])
+def test_a_made_sync_assigns_to_a_member_whose_join_is_answered_in_the_same_moment(
+    elect: Callable[[list[str]], str], initial_delay: int
+) -> None:
+    # the recorded answers come after more than the five seconds that are read ahead
+    recording = lived([(0, "start", 0), (1, "start", 0)], seed=2, client=PatientClient, static=2)
+    life = Life(recording, options=Options(speed=1.0), elect=elect, initial_delay=initial_delay)
+    assert life.result.mismatches == []
+
+
 def test_static_members_keep_their_prefix_where_an_earlier_answer_counts_for_their_join() -> None:
     # the target's present generation answers a recorded rejoin, which is not sent; a made join follows
     history = [(0, "start", 0), (1, "start", 2), (1, "rejoin", 106), (0, "rejoin", 205), (2, "rejoin", 304)]
