@@ -590,13 +590,15 @@ def test_records_that_a_rule_has_left_out_are_counted_and_never_shown(tmp_path: 
 
 
 @pytest.mark.parametrize("command", ["frames", "exchanges", "records", "topics", "clients", "errors", "latency"])
-def test_views_of_a_sample_say_so(tmp_path: Path, command: str) -> None:
+def test_views_of_a_part_of_the_traffic_say_so(tmp_path: Path, command: str) -> None:
     sampled = {("capture", "share"): "0.5", ("capture", "shares", "Fetch"): "0.1", ("capture", "seed"): "7"}
-    tap = open_tap(tmp_path, RecordSettings(in_force=sampled))
+    chosen = {("capture", "only", "topics"): '["orders"]'}
+    tap = open_tap(tmp_path, RecordSettings(in_force=sampled | chosen))
     Player(tap).all_of([ruled_talk(Planted(random.Random(2)), 1, 5000)])
     tap.close()
     compact(tmp_path)
     told = " ".join(run(command, tmp_path).stderr.split())
     for one in ("capture.share = 0.5", "capture.shares.Fetch = 0.1"):
         assert f"note: a sample, of which nothing is scaled: {one}" in told
+    assert 'note: chosen topics only: capture.only.topics = ["orders"]' in told
     assert "capture.seed" not in told
