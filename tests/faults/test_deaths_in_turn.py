@@ -162,8 +162,9 @@ def assert_accounted_for(proxy: Proxied, kills: int) -> None:
     sent = [[request.frame for request in talk.requests] for talk in passed]
     cut = 0
     for place, end in ends.items():
+        # a frame that was on its way when its proxy was killed is one of them
+        assert end["frames"] == len(rows.get(place, [])), end
         whole = [row for row in rows.get(place, []) if not (row["note"] or "").startswith(c.CUT)]
-        assert end["frames"] == len(whole), end
         if end["cause"] == SESSION_ENDED:
             cut += 1
             continue
