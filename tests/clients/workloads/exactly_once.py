@@ -43,12 +43,12 @@ def confluent_copies(bootstrap: str) -> None:
     wanted = fill(bootstrap, source)
     group, transactions = fresh("copy"), fresh("copy")
     with closing(_copying_member(bootstrap, source, group)) as member:
-        first = _transactional(bootstrap, transactions)
+        first = transactional(bootstrap, transactions)
         _copy_some(member, first, copy, stop_after=EACH)
         first.begin_transaction()
         first.produce(copy, b"never seen", partition=0)
         assert first.flush(PATIENCE) == 0
-        second = _transactional(bootstrap, transactions)
+        second = transactional(bootstrap, transactions)
         assert _is_fenced(first)
         _copy_some(member, second, copy, stop_after=PARTITIONS * EACH)
     check_copied(bootstrap, copy, wanted)
@@ -94,7 +94,8 @@ def _copying_member(bootstrap: str, topic: str, group: str) -> Consumer:
     return member
 
 
-def _transactional(bootstrap: str, transactions: str) -> Producer:
+def transactional(bootstrap: str, transactions: str) -> Producer:
+    """A producer that may begin transactions."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactions, "log_level": 2})
     producer.init_transactions(PATIENCE)
     return producer
