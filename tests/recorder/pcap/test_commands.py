@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,7 @@ def test_records_are_hashed_as_a_proxy_hashes_them(tmp_path: Path) -> None:
         (pcap([]), ("--topic-records", "orders"), "right would be --topic-records 'payments-*=drop'"),
         (pcap([]), ("--topic-records", "a/b=drop"), "can match no topic"),
     ],
-    ids=range(11),
+    ids=count(),
 )
 def test_what_can_not_be_imported_is_told_in_a_line(
     tmp_path: Path, content: bytes, arguments: tuple[str, ...], told: str
