@@ -193,13 +193,15 @@ class RequestSide(Side):
     def _read_handshake(self, step: Step, at: int, size: int, route: Route) -> bool:
         """Reads a SaslHandshake. After version 0, the next frame is a bare token. False: more bytes are needed."""
         stop = at + 4 + size
-        if len(step.data) < stop and size <= LONGEST_HANDSHAKE:
+        is_whole = len(step.data) >= stop
+        if route.api_version != 0:
+            # the mechanism is for the metrics alone, so no byte waits for it
+            if is_whole:
+                self.shared.login.mechanism = handshake_mechanism(step.data[at + 4 : stop])
+            return True
+        if not is_whole and size <= LONGEST_HANDSHAKE:
             return False
-        mechanism = handshake_mechanism(step.data[at + 4 : stop])
-        if route.api_version == 0:
-            self.shared.login.begin(self.direction, step.offset + stop, mechanism, step)
-        else:
-            self.shared.login.mechanism = mechanism
+        self.shared.login.begin(self.direction, step.offset + stop, handshake_mechanism(step.data[at + 4 : stop]), step)
         return True
 
     def _take(self, step: Step, at: int, size: int, exchange: Exchange) -> int:

@@ -24,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.conversation import Cause, OpaqueReason
 from proxy.metrics.errors import UnreadReason
+from proxy.metrics.nodes import DialFailure
 from proxy.wire import apis, catalog
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import framed
@@ -300,7 +301,7 @@ def all_is_as_before(proxy: Proxy) -> None:
                 assert re.fullmatch(r"\d{1,2}|other", sample.labels.get("version", "other"))
             assert sample.labels.get("error", "other") in {"other", *(error.name for error in ERRORS.values())}
             assert sample.labels.get("reason", "malformed") in {*OpaqueReason, *UnreadReason}
-            assert sample.labels.get("cause", Cause.IDLE) in set(Cause)
+            assert sample.labels.get("cause", Cause.IDLE) in {*Cause, *DialFailure}
             assert sample.labels.get("cluster", "plain") in CLUSTERS
     faults = [one.value for one in proxy.samples()["connections_closed"] if one.labels["cause"] == Cause.PROXY_FAULT]
     assert sum(faults) == 0

@@ -285,6 +285,6 @@ def test_a_bomb_is_over_budget() -> None:
 @pytest.mark.real
 def test_hundreds_of_thousands_of_messages_of_nothing_are_over_budget() -> None:
     data = write_message_set([Record(0)], magic=0) * 400_000
-    for attempt in (producers_of, as_batch):
+    for attempt in (codecs_of, as_batch):
         with pytest.raises(OverBudget):
             attempt(data)
