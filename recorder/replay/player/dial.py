@@ -32,7 +32,7 @@ from recorder.replay.plan import CLIENT_ID, OfferedVersions
 from recorder.replay.player.frames import READ, Frames
 from recorder.replay.player.guard import Guard
 from recorder.replay.player.recording import Recording, Tape
-from recorder.replay.player.sockets import discard_on_close
+from recorder.replay.player.sockets import LINGER_SECONDS, discard_on_close, end_sending
 
 _VERSIONS_NEWEST, _VERSIONS_OLDEST = 3, 0
 _UNSUPPORTED_VERSION = 35
@@ -92,7 +92,8 @@ class Connection:
         self._early: list[bytes] = []
         self._out: list[bytes] = []
         self._more = trio.Event()
-        self._is_closing = False
+        # `close` was called; all has left, and the end was told
+        self._is_closing = self._is_finished = False
         self._is_full = False
         self._running = trio.CancelScope()
         # requests that wait behind those that the socket is taking
@@ -119,11 +120,15 @@ class Connection:
 
     def cut(self) -> None:
         """Ends the connection. What has not left never does."""
-        inner = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
-        if isinstance(inner, trio.SocketStream):
+        if (sock := self._socket) is not None:
             with suppress(OSError):
-                discard_on_close(inner.socket)
+                discard_on_close(sock)
         self._running.cancel()
+
+    @property
+    def _socket(self) -> trio.socket.SocketType | None:
+        inner = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
+        return inner.socket if isinstance(inner, trio.SocketStream) else None
 
     async def run(self, received: Callable[[list[bytes]], None], begun: Callable[[int], None]) -> None:
         """Reads and writes until the connection has ended.
@@ -138,7 +143,9 @@ class Connection:
             nursery.start_soon(self._run_writer, begun)
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError, WireError):
                 while data := await self._receive():
-                    received(self.frames.feed(data))
+                    frames = self.frames.feed(data)
+                    if not self._is_finished:
+                        received(frames)
             nursery.cancel_scope.cancel()
 
     def early(self) -> list[bytes]:
@@ -159,6 +166,11 @@ class Connection:
                     self._is_full = True
                     await self._stream.send_all(data)
                 self._is_full = False
+            self._is_finished = True
+            if (sock := self._socket) is not None:
+                end_sending(sock)
+                # the reader ends this wait once the other side has ended
+                await trio.sleep(LINGER_SECONDS)
             await self._stream.aclose()
 
     async def ask(self, frame: bytes) -> bytes:

@@ -26,11 +26,23 @@ from recorder.replay.player.frames import READ, Frames
 _PIECES = 256
 # bytes from which several pieces are written without being copied together
 _LARGE = 64 << 10
+# seconds that the other side may take to end a connection that is ended here
+LINGER_SECONDS = 5
 
 
 def discard_on_close(sock: socket.socket | trio.socket.SocketType) -> None:
     """Makes the kernel discard what waits in a socket when that is closed, instead of sending it."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def end_sending(sock: socket.socket | trio.socket.SocketType) -> None:
+    """Tells the other side the end, whose own end is to be waited for before the socket is closed.
+
+    An answer to a closed socket resets the connection, and requests that the target has not read by then are lost,
+    those without an answer (acks=0) unnoticed.
+    """
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_WR)
 
 
 class Wire(Protocol):
@@ -103,7 +115,8 @@ class PlainWire:
         # bytes given to `write`, and taken by the socket, so far; where each request starts that has not begun to leave
         self._given = self._taken = 0
         self._starts: deque[int] = deque()
-        self._ended = trio.Event()
+        # all has left and its end was told; the other side has ended, too
+        self._finished, self._ended = trio.Event(), trio.Event()
         self._is_closing = False
         self._number = plain.fileno()
         sockets.add(self, self._number)
@@ -111,7 +124,9 @@ class PlainWire:
     async def run(self) -> None:
         """Serves until the connection has ended."""
         try:
-            await self._ended.wait()
+            await self._finished.wait()
+            with trio.move_on_after(LINGER_SECONDS):
+                await self._ended.wait()
         finally:
             self._sockets.remove(self._number)
 
@@ -150,7 +165,12 @@ class PlainWire:
         """Ends the connection: see `Wire`."""
         self._is_closing = True
         if not self._out:
-            self._ended.set()
+            self._finish()
+
+    def _finish(self) -> None:
+        """Tells the end; `run` waits for the other side's."""
+        end_sending(self._plain)
+        self._finished.set()
 
     def cut(self) -> None:
         """Ends the connection: see `Wire`."""
@@ -160,7 +180,11 @@ class PlainWire:
             self._out.clear()
             self._starts.clear()
             self._sockets.watch_room(self._number, is_full=False)
-        self.close()
+        self._end()
+
+    def _end(self) -> None:
+        self._finished.set()
+        self._ended.set()
 
     def serve(self, events: int) -> None:
         """Reads, and writes what is left, by the socket's events."""
@@ -170,7 +194,7 @@ class PlainWire:
             if begun := self._pass_begun():
                 self._begun(begun)
             if self._is_closing and not self._out:
-                self._ended.set()
+                self._finish()
         if events & ~select.EPOLLOUT:
             self._read()
 
@@ -182,10 +206,10 @@ class PlainWire:
             return
         except (OSError, WireError):
             data, frames = b"", []
-        if frames:
+        if frames and not self._finished.is_set():
             self._received(frames)
         if not data:
-            self._ended.set()
+            self._end()
             self._sockets.remove(self._number)
 
     def _flush(self) -> bool:

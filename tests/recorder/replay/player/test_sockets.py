@@ -154,3 +154,41 @@ def test_a_stream_is_cut_into_its_frames(step: int) -> None:
     data, frames = framed(*contents), Frames()
     found = [frame for at in range(0, len(data), step) for frame in frames.feed(data[at : at + step])]
     assert found == contents
+
+
+@pytest.mark.parametrize("wire", [_plain, _streamed], ids=["plain", "streamed"])
+def test_an_answer_behind_the_end_resets_nothing(wire: Callable[..., Wire]) -> None:
+    """A target that answers after the replay has hung up still gets all requests: a reset would lose unread ones."""
+
+    async def play() -> bytes:
+        listening = trio.socket.socket()
+        await listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        near = socket.create_connection(listening.getsockname())
+        far, _ = await listening.accept()
+        async with trio.open_nursery() as nursery:
+            opened = wire(near, lambda count: None, nursery)
+
+            async def serve(served: PlainWire) -> None:
+                await served.run()
+                near.close()
+
+            if isinstance(opened, PlainWire):
+                nursery.start_soon(serve, opened)
+            opened.write([Send(1, framed(b"one")), Send(1, framed(b"two"))])
+            found = await far.recv(7)
+            opened.close()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            for _ in range(2):
+                # the first answer to a closed socket brings a reset, which the next call finds
+                await far.send(framed(b"answer"))
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            while chunk := await far.recv(100):
+                found += chunk
+            far.close()
+            listening.close()
+            nursery.cancel_scope.cancel()
+        near.close()
+        return found
+
+    assert trio.run(play) == framed(b"one", b"two")
