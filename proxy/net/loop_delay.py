@@ -10,7 +10,7 @@ import trio
 
 from proxy.metrics.durations import Durations
 
-# a wake-up of a process that sleeps costs more than the measurement: on a crowded machine ten a second were felt
+# a wake-up of a process that sleeps costs more than the measurement
 INTERVAL_SECONDS = 0.5
 NS_PER_SECOND = 1e9
 
