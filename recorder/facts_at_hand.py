@@ -19,8 +19,8 @@ import atexit
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +34,7 @@ from recorder.terminal import console, count
 
 if TYPE_CHECKING:
     from recorder.capture.fact_files import Stem
+    from recorder.capture.fact_maker import Made
     from recorder.capture.remote import Place, S3Path
 
 # bytes of all captures' facts in the cache
@@ -203,31 +204,41 @@ def _at_hand(
 
 def _make(folder: Place, kept: list[str], lacking: list[Stem], into: Path) -> str | None:
     """Makes the facts of these files; returns the line that says so. Errors: as of `fact_maker.missing`."""
-    from recorder.capture.fact_maker import Busy, Made, make_missing
+    from recorder.capture.fact_maker import Busy, make_missing
     from recorder.capture.remote import size_of
 
     if not lacking:
         return None
     size = sum(size_of(file.path) for stem in lacking for file in stem.files)
-    made = 0
     if into != folder:
         into.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with console(stderr=True).status("making facts ...") as status:
-
-        def say(what: str, stem: str, more: Any) -> None:
-            nonlocal made
-            if isinstance(more, Made):
-                made += 1
-                status.update(f"making facts: {count(made, 'file')} done ...")
-
-        # another process that makes them is not waited for
-        with suppress(Busy):
-            processes = 1 if size <= SMALL else cores()
-            make_missing(folder, leave_out=kept, say=say, processes=processes, into=into, checked=True)
+    # another process that makes them is not waited for
+    with facts_counted() as (made, say), suppress(Busy):
+        processes = 1 if size <= SMALL else cores()
+        make_missing(folder, leave_out=kept, say=say, processes=processes, into=into, checked=True)
     if into.parent == _cache():
         _bound_cache(into)
     where = f"in {printable(into / 'facts')}" if isinstance(folder, Path) else "for as long as this process runs"
-    return f"made the facts of {count(made, 'file')} of frames, {where}" if made else None
+    return f"made the facts of {count(len(made), 'file')} of frames, {where}" if made else None
+
+
+@contextmanager
+def facts_counted() -> Iterator[tuple[list[Made], Callable[[str, str, Any], None]]]:
+    """A line that counts the files whose facts are made, within the block.
+
+    Yields what was made so far, and what `make_missing` is to call (`say`).
+    """
+    from recorder.capture.fact_maker import Made
+
+    made: list[Made] = []
+    with console(stderr=True).status("making facts ...") as status:
+
+        def say(what: str, stem: str, more: Any) -> None:
+            if isinstance(more, Made):
+                made.append(more)
+                status.update(f"making facts: {count(len(made), 'file')} done ...")
+
+        yield made, say
 
 
 def _cache() -> Path:

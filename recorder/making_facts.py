@@ -16,11 +16,11 @@ from click.core import ParameterSource
 from proxy.terminal import echo, printable
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.remote import Place, S3Path, reason_of
-from recorder.facts_at_hand import cores, is_ours
+from recorder.facts_at_hand import cores, facts_counted, is_ours
 from recorder.inspect.options import CAPTURE
 from recorder.ready import NoCapture, ready_at
 from recorder.spark_options import check_reached, check_spark, for_executors, spark_options
-from recorder.terminal import console, count, size
+from recorder.terminal import count, size
 
 if TYPE_CHECKING:
     from recorder.capture.fact_files import Stem
@@ -51,7 +51,7 @@ def facts(
     them, a file of frames each; all executors must reach FOLDER by this path, or the bucket.
     """
     from recorder.capture.fact_files import stems
-    from recorder.capture.fact_maker import Busy, Made, make_missing
+    from recorder.capture.fact_maker import Busy, make_missing
 
     by_spark = _is_given(context, "master") or _is_given(context, "conf")
     if by_spark and _is_given(context, "processes"):
@@ -62,20 +62,10 @@ def facts(
     for note in ready_at(folder):
         echo(note, err=True)
     _check_ours(folder)
-    rows: Counter[str] = Counter()
-    made = written = 0
     try:
         total = len(stems(folder))
-        with console(stderr=True).status("making facts ...") as status:
-
-            def say(what: str, stem: str, more: Any) -> None:
-                nonlocal made, written
-                if isinstance(more, Made):
-                    rows.update(more.rows)
-                    made, written = made + 1, written + more.bytes
-                    status.update(f"making facts: {count(made, 'file')} done ...")
-
-            elsewhere = partial(_by_spark, master, conf) if by_spark else None
+        elsewhere = partial(_by_spark, master, conf) if by_spark else None
+        with facts_counted() as (made, say):
             failed = make_missing(folder, say=say, processes=processes, checked=True, elsewhere=elsewhere)
     except Busy as error:
         raise click.ClickException(str(error)) from error
@@ -83,11 +73,16 @@ def facts(
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"{printable(error.filename or folder)}: {reason_of(error)}") from error
+    rows: Counter[str] = Counter()
+    for each in made:
+        rows.update(each.rows)
+    written = sum(each.bytes for each in made)
     if as_json:
-        told = {"made": made, "current": total - made - len(failed), "bytes": written, "rows": dict(rows)}
+        current = total - len(made) - len(failed)
+        told = {"made": len(made), "current": current, "bytes": written, "rows": dict(rows)}
         echo(json.dumps(told | {"failed": [one._asdict() for one in failed]}))
     elif made:
-        echo(f"made the facts of {count(made, 'file')} of frames: {count(sum(rows.values()), 'row')}, {size(written)}")
+        echo(f"made the facts of {count(len(made), 'file')} of frames: {count(rows.total(), 'row')}, {size(written)}")
     elif not failed:
         echo(f"nothing to make: the facts of {count(total, 'file')} of frames are there")
     for one in failed:

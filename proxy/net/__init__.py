@@ -15,7 +15,7 @@ change.py        commits prepared changes of settings: all of them, or none
 stopping.py      how the proxy ends, whatever hangs
 children.py      keeps the recorder's compactor running, and what ships the capture
 systemd.py       notifies systemd
-heartbeat.py     a probe that tells whether the event loop runs
+heartbeat.py     whether the event loop runs, and how late it is
 blocking.py      runs blocking calls in threads that nothing else uses
 log_throttle.py  throttles log events that peers can cause at will
 """

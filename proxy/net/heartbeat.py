@@ -1,6 +1,9 @@
-"""A probe of the event loop, for the admin page's /livez: another thread waits for the loop to respond.
+"""Whether the event loop runs, and how late it is.
 
-The admin page has threads of its own, so without the probe it would call a proxy alive whose event loop hangs.
+For /livez, another thread waits for the loop to respond. The admin page has threads of its own, so without that it
+would call a proxy alive whose event loop hangs. For the metrics, a task measures how long after the wanted time it
+wakes. A loop that is late makes all connections of the process wait: it has too much to do, something blocks it, or
+other processes have the processor.
 """
 
 from __future__ import annotations
@@ -9,8 +12,13 @@ import threading
 
 import trio
 
+from proxy.metrics.durations import Durations
+
 # far longer than any turn of the loop; shorter than the one second that probes of Kubernetes wait by default
 PROBE_SECONDS = 0.9
+# a wake-up of a process that sleeps costs more than the measurement
+INTERVAL_SECONDS = 0.5
+NS_PER_SECOND = 1e9
 
 
 class Heartbeat:
@@ -29,3 +37,11 @@ class Heartbeat:
         if not answered.wait(PROBE_SECONDS):
             return False, f"the event loop has not answered for {PROBE_SECONDS} s"
         return True, "alive"
+
+
+async def measure_loop_delay(delays: Durations) -> None:
+    """Measures regularly, until cancelled."""
+    while True:
+        due = trio.current_time() + INTERVAL_SECONDS
+        await trio.sleep_until(due)
+        delays.add(round((trio.current_time() - due) * NS_PER_SECOND))

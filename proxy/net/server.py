@@ -32,11 +32,10 @@ from proxy.net.blocking import in_thread_or_inline
 from proxy.net.change import Change, do_nothing, drop
 from proxy.net.children import Companion, look_after
 from proxy.net.cluster import Cluster, ProxyContext, single_process_parts
-from proxy.net.heartbeat import Heartbeat
+from proxy.net.heartbeat import Heartbeat, measure_loop_delay
 from proxy.net.limits.connections import ConnectionLimit
 from proxy.net.limits.held_bytes import HeldBytes
 from proxy.net.limits.recorder_backpressure import RecorderBackpressure
-from proxy.net.loop_delay import measure_loop_delay
 from proxy.net.reloading import ReadingThread, ReadSettings, ReloadedSettings, Reloading
 from proxy.net.sockets.lookups import Lookups
 from proxy.net.sockets.reactor import reactor

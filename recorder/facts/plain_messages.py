@@ -23,7 +23,7 @@ from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.dialects import Dialect
 from proxy.wire.headers import request_header_version, response_header_version
 from proxy.wire.places import FORGOTTEN, Level
-from proxy.wire.records.batch import BATCH_HEAD, LOG_OVERHEAD, MAGIC_AT, Batch, header
+from proxy.wire.records.batch import BATCH_FIELDS, BATCH_HEAD, LOG_OVERHEAD, MAGIC_AT, Batch, header
 from proxy.wire.records.kinds import CONTROL_BIT
 from recorder.facts.frame import REQUEST, RESPONSE
 from recorder.facts.topics import id_text
@@ -32,13 +32,9 @@ from recorder.facts.vectors import MAX_ELEMENTS, WIDEST, Array, Column, Mask, Nu
 APIS = (keys.PRODUCE, keys.FETCH)
 # fewer frames of a kind are read one by one: numpy's calls take as long for one frame as for a hundred
 _FEW = 32
-_HEADER = np.dtype(
-    [
-        *(("base_offset", ">i8"), ("size", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4")),
-        *(("attributes", ">i2"), ("delta", ">i4"), ("base_timestamp", ">i8"), ("max_timestamp", ">i8")),
-        *(("producer_id", ">i8"), ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("count", ">i4")),
-    ]
-)
+# struct and numpy have the same letters for numbers; each has its usual name by kind and size
+_NUMBERS = [f">{np.dtype(letter).str[1:]}" for letter in BATCH_HEAD.format.removeprefix(">")]
+_HEADER = np.dtype([*zip(BATCH_FIELDS, _NUMBERS, strict=True)])
 assert _HEADER.itemsize == BATCH_HEAD.size <= WIDEST
 # where a batch's size begins; bytes of a correlation id
 _SIZE_AT, _CORRELATION_ID = 8, 4

@@ -220,18 +220,10 @@ def _source(file: Path) -> dict[str, Any]:
 
 def _facts(folder: Path) -> list[str]:
     """Makes the facts that are missing. Returns what went wrong."""
-    from recorder.capture.fact_maker import Busy, Made, make_missing
-    from recorder.facts_at_hand import cores
+    from recorder.capture.fact_maker import Busy, make_missing
+    from recorder.facts_at_hand import cores, facts_counted
 
-    made = 0
-    with console(stderr=True).status("making facts ...") as status:
-
-        def say(what: str, stem: str, more: Any) -> None:
-            nonlocal made
-            if isinstance(more, Made):
-                made += 1
-                status.update(f"making facts: {count(made, 'file')} done ...")
-
+    with facts_counted() as (_, say):
         try:
             failed = make_missing(folder, processes=cores(), say=say)
         except Busy as error:

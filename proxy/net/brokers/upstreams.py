@@ -14,6 +14,7 @@ cluster may have taken its place.
 
 from __future__ import annotations
 
+import errno
 import math
 import socket
 import time
@@ -31,7 +32,6 @@ from proxy.conversation import Cause
 from proxy.log import log
 from proxy.metrics.nodes import DialFailure, NodeRow
 from proxy.net.brokers.bootstrap import Bootstrap
-from proxy.net.brokers.dial_failures import dial_failure
 from proxy.net.brokers.discovery import (
     ClosedByBroker,
     DemandsLogin,
@@ -47,8 +47,8 @@ from proxy.net.brokers.nodes import Nodes
 from proxy.net.log_throttle import LogThrottle
 from proxy.net.sockets.proxy_protocol import ClientEndpoints, encode_header
 from proxy.net.sockets.race import AllLost
-from proxy.net.sockets.streams import LeadsBack, PeerLost, Stream, dial
-from proxy.net.sockets.tls import LiveCredentials, towards_broker
+from proxy.net.sockets.streams import VANISHED, LeadsBack, PeerLost, Stream, dial, root_of
+from proxy.net.sockets.tls import LiveCredentials, NoHandshake, towards_broker
 from proxy.schema.addresses import Address
 from proxy.wire.dialects import Dialect
 
@@ -72,6 +72,7 @@ LAST_ROUND_SECONDS = 2.0
 # seconds for which an address is not asked for the id after it has left a question unanswered: it may count as a failed
 # login
 UNANSWERED_TTL = 600.0
+_OF_ERRNO = {errno.ECONNREFUSED: DialFailure.REFUSED, errno.ETIMEDOUT: DialFailure.TIMEOUT}
 
 
 class Upstreams:
@@ -469,3 +470,21 @@ def _keys(number: int, node_id: int | None, endpoints: ClientEndpoints | None) -
     """The log's keys of a client's connection."""
     client = {} if endpoints is None else {"client": endpoints.client}
     return {"connection": number, **client, **({} if node_id is None else {"node": node_id})}
+
+
+def dial_failure(lost: PeerLost) -> DialFailure:
+    """Returns the cause of a dial's failure."""
+    if isinstance(lost, LeadsBack):
+        return DialFailure.LEADS_BACK
+    if isinstance(lost, NoHandshake):
+        return DialFailure.TLS
+    if isinstance(lost.__cause__, trio.TooSlowError):
+        return DialFailure.TIMEOUT
+    root = root_of(lost.__cause__ or lost)
+    if isinstance(root, socket.gaierror):
+        # its number is no errno
+        return DialFailure.UNRESOLVED
+    number = root.errno if isinstance(root, OSError) else None
+    if number in _OF_ERRNO:
+        return _OF_ERRNO[number]
+    return DialFailure.UNREACHABLE if number in VANISHED else DialFailure.OTHER

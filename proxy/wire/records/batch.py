@@ -32,8 +32,11 @@ NAME = "records"
 LOG_OVERHEAD = 12
 # the offset of the magic, which names the format
 MAGIC_AT = 16
-# base offset, size, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp, producer id and
-# epoch, base sequence, count
+# a batch's header; `delta`: from the base offset to the last one
+BATCH_FIELDS = (
+    *("base_offset", "size", "leader_epoch", "magic", "crc", "attributes", "delta", "base_timestamp", "max_timestamp"),
+    *("producer_id", "producer_epoch", "base_sequence", "count"),
+)
 BATCH_HEAD = Struct(">qiibIhiqqqhii")
 # offset, size, crc, magic, attributes
 MESSAGE_HEAD = Struct(">qiIbB")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -77,7 +79,9 @@ async def test_a_broker_that_ends_the_connection_at_a_login_token_has_refused_th
     assert proxy.cluster.traffic.errors.named == {("SaslHandshake", "SASL_AUTHENTICATION_FAILED"): 1}
 
 
-async def test_an_idle_connection_is_ended_and_one_that_waits_for_an_answer_is_not(broker: Broker):
+@asynccontextmanager
+async def polling_beside_one_that_ends(broker: Broker, cause: Cause, **limit: float) -> AsyncIterator[tuple[Any, Peer]]:
+    """A proxy, and a client whose long poll was answered once another client's connection had ended for this cause."""
     may_answer = trio.Event()
 
     async def answer(key: int, version: int, correlation_id: int) -> bytes:
@@ -86,35 +90,26 @@ async def test_an_idle_connection_is_ended_and_one_that_waits_for_an_answer_is_n
         return response(correlation_id, b"pong")
 
     broker.answer = answer
-    async with proxying(settings(broker.address, idle_seconds=0.08)) as proxy:
-        polling, idle = await proxy.client(), await proxy.client()
+    limits: dict[str, Any] = {**limit}
+    async with proxying(settings(broker.address, **limits)) as proxy:
+        polling, other = await proxy.client(), await proxy.client()
         await polling.say(request(HEARTBEAT, 3, 2))
-        await ping(idle)
-        await idle.hears_the_end()
-        idle.close()
-        await ended(proxy, Cause.IDLE)
+        await ping(other)
+        await other.hears_the_end()
+        other.close()
+        await ended(proxy, cause)
         may_answer.set()
         await polling.hears(response(2, b"pong"))
+        yield proxy, polling
+
+
+async def test_an_idle_connection_is_ended_and_one_that_waits_for_an_answer_is_not(broker: Broker):
+    async with polling_beside_one_that_ends(broker, Cause.IDLE, idle_seconds=0.08):
+        pass
 
 
 async def test_an_old_connection_ends_once_its_long_poll_is_answered(broker: Broker):
-    may_answer = trio.Event()
-
-    async def answer(key: int, version: int, correlation_id: int) -> bytes:
-        if correlation_id == 2:
-            await may_answer.wait()
-        return response(correlation_id, b"pong")
-
-    broker.answer = answer
-    async with proxying(settings(broker.address, age_seconds=0.08)) as proxy:
-        polling, old = await proxy.client(), await proxy.client()
-        await polling.say(request(HEARTBEAT, 3, 2))
-        await ping(old)
-        await old.hears_the_end()
-        old.close()
-        await ended(proxy, Cause.AGED)
-        may_answer.set()
-        await polling.hears(response(2, b"pong"))
+    async with polling_beside_one_that_ends(broker, Cause.AGED, age_seconds=0.08) as (proxy, polling):
         await polling.hears_the_end()
         polling.close()
         await ended(proxy, Cause.AGED, Cause.AGED)

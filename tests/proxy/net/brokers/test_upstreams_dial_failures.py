@@ -5,7 +5,7 @@ import pytest
 import trio
 
 from proxy.metrics.nodes import DialFailure
-from proxy.net.brokers.dial_failures import dial_failure
+from proxy.net.brokers.upstreams import dial_failure
 from proxy.net.sockets.streams import LeadsBack, PeerLost, dial
 from proxy.net.sockets.tls import NoHandshake
 from proxy.schema.addresses import Address
