@@ -234,13 +234,8 @@ class Assembly:
 
     def _omitted(self, conn: ConnectionState, entry: Entry) -> None:
         fields = decoded(entry)
-        length = fields["length"]
-        if fields.get("records", False):
-            # logs of development versions say so in this way, too
-            self._cut(conn, entry._replace(kind=EntryKind.CUT, data=b"", spans=((0, length),)))
-            return
         is_left_out, counted = fields.get("frame", False), fields.get("counted", ())
-        self._streams.omitted(conn, entry, length, begins_left_out_frame=is_left_out, counted=counted)
+        self._streams.omitted(conn, entry, fields["length"], begins_left_out_frame=is_left_out, counted=counted)
 
     def _cut(self, conn: ConnectionState, entry: Entry) -> None:
         try:

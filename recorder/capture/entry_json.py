@@ -62,14 +62,12 @@ class OpenedJson(TypedDict):
 class OmittedJson(TypedDict):
     """`length`: how many bytes a setting left out.
 
-    `frame`: True if the frame that begins here gets no row. `records`: True if a rule for records left the bytes out.
-    `counted`: of the frame that begins here, what was only counted of its batches: topic, partition, batches, records,
-    bytes.
+    `frame`: True if the frame that begins here gets no row. `counted`: of the frame that begins here, what was only
+    counted of its batches: topic, partition, batches, records, bytes.
     """
 
     length: Annotated[int, Meta(ge=0, le=MAX_ENTRY)]
     frame: NotRequired[bool]
-    records: NotRequired[bool]
     counted: NotRequired[list[Counted]]
 
 

@@ -95,20 +95,16 @@ def test_what_a_rule_left_out_of_a_frame_is_the_same_in_one_entry_and_in_several
     at: int, length: int, tmp_path: Path
 ) -> None:
     request = METADATA.request
-    gone, behind = b'{"length":%d,"records":true}' % length, at + length
+    behind = at + length
     whole = rows_of(tmp_path / "1", (EntryKind.CUT, request[:at] + request[behind:], 0, ((at, length),)))
     pieces = [
         (EntryKind.BYTES, request[:at], 0, ()),
         (EntryKind.CUT, b"", at, ((0, length),)),
         (EntryKind.BYTES, request[behind:], behind, ()),
     ]
-    # as development versions wrote it
-    before: list[tuple[EntryKind, bytes, int, Spans]] = [*pieces]
-    before[1] = (EntryKind.OMITTED, gone, at, ())
     assert whole[0]["dropped"] == [{"start": at - 4, "length": length}]
     assert whole[0]["size"] == len(request) - 4
     assert rows_of(tmp_path / "2", *pieces) == whole
-    assert rows_of(tmp_path / "3", *before) == whole
 
 
 @pytest.mark.parametrize("most", [0, 12, 100])
