@@ -155,15 +155,28 @@ class Folder:
             raise self._or_strange(name, error, stat.S_IFDIR) from error
         return Folder(self.path / name, descriptor)
 
-    def make_folder(self, name: str, mode: int = 0o777, *, is_new: bool = False) -> Folder:
-        """A folder in this one, created and synced if it is missing. `is_new`: raises FileExistsError if it exists."""
+    def make_folder(self, name: str, mode: int = 0o777, *, is_new: bool = False, owner: int | None = None) -> Folder:
+        """A folder in this one, created and synced if it is missing.
+
+        Args:
+            is_new: raises FileExistsError if it exists.
+            owner: the user id to whom a created folder belongs, where root creates it; None: to root then, too.
+        """
         try:
             os.mkdir(_entry(name), mode, dir_fd=self._descriptor)
-            self.sync()
         except FileExistsError:
             if is_new:
                 raise
-        return self.folder(name)
+            return self.folder(name)
+        self.sync()
+        made = self.folder(name)
+        if owner is not None and os.geteuid() == 0 != owner:
+            try:
+                os.fchown(made.descriptor, owner, -1)
+            except OSError:
+                made.close()
+                raise
+        return made
 
     def remove_folder(self, name: str) -> None:
         """Removes an empty folder; does nothing if there is none."""

@@ -162,7 +162,7 @@ class Compaction:
             assembly.lose_key()
         assembly.begin_range(files, head.clock_ns)
         assembly.begin_segment(head.mono_ns)
-        self._add_removals()
+        self._add_removals(before, head.number)
         self._add_losses_before(before)
         if head.number != before.segment + 1:
             size = None if before.log_bytes is None else max(head.log_bytes - before.log_bytes, 0)
@@ -250,7 +250,7 @@ class Compaction:
         segment = unread[-1] if unread else before.segment + 1
         files = RangeFiles(self.folder, self.name, segment, before.cluster)
         self._assembly.begin_range(files, self._assembly.clock_offset_ns or self._session_began_ns())
-        self._add_removals()
+        self._add_removals(before, segment)
         self._add_losses_before(before)
         if unread:
             whole = len(unread) == segment - before.segment
@@ -277,11 +277,11 @@ class Compaction:
 
     # losses
 
-    def _add_removals(self) -> None:
-        """Adds what was removed of the capture since the last range."""
-        for unit, reason in self._keeper.take_news() if self._keeper else ():
+    def _add_removals(self, before: Progress, segment: int) -> None:
+        """Adds what was removed of the capture, and is in no event yet."""
+        for removed in self._keeper.to_tell(self.name, before.segment, segment) if self._keeper else ():
             mono_ns = self._assembly.last_mono_ns
-            self._assembly.events.removed(mono_ns, reason.value, len(unit.files), unit.size, unit.until_ns)
+            self._assembly.events.removed(mono_ns, removed.reason, removed.files, removed.bytes, removed.until_ns)
 
     def _add_unread_bytes(self, reader: SegmentReader, segment: int, *, is_last: bool) -> int | None:
         """Adds a segment's unreadable bytes to the losses. Returns where in the log it ends; None: unknown."""

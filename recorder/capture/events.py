@@ -127,7 +127,7 @@ class Events:
         self._add(c.EVENT_GAP, None, mono_ns, detail, cause=c.GAP_DAMAGE)
 
     def removed(self, mono_ns: int, reason: str, files: int, size: int, until_ns: int) -> None:
-        """Adds a removal of older files. `until_ns`: when their hour ended, in ns since 1970."""
+        """Adds a removal of older files. `until_ns`: the time of their newest row, in ns since 1970."""
         self._add(c.EVENT_REMOVED, None, mono_ns, {"files": files, "until_ns": until_ns}, cause=reason, size=size)
 
     def clock(self, mono_ns: int, moved_ns: int) -> None:

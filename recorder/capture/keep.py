@@ -143,10 +143,15 @@ class Declared:
 def declare(folder: Path, session: str, settings: KeepSettings) -> None:
     """Writes what a session keeps, and makes the lock for readers. Errors: OSError."""
     declared = Declared(settings.keep_age, settings.keep_size, settings.keep_free, settings.ship is not None)
-    with Folder.at(folder) as capture, capture.make_folder(KEEP_FOLDER) as keep:
+    with Folder.at(folder) as capture, make_keep(capture) as keep:
         # readers may not be able to make it: they only read
         os.close(_open_readers_lock(keep))
         keep.replace(session + _SUFFIX, json.dumps(asdict(declared)).encode(), sync=False)
+
+
+def make_keep(capture: Folder) -> Folder:
+    """The folder of retention, made if it is missing: the capture's owner has to write there. Errors: OSError."""
+    return capture.make_folder(KEEP_FOLDER, owner=capture.owner)
 
 
 def declarations(keep: Folder) -> Iterator[tuple[str, Declared]]:

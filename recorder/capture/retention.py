@@ -13,15 +13,16 @@ Where a session is shipped, nothing goes of which no bucket has all, also not be
 
 Events go before frames: a connection without its opening is one whose beginning is not there, so a crash in between
 makes no count wrong. Facts go last, and the markers by which they count first. What was removed is counted in
-`removed.json` before it goes.
+`removed.json` before it goes, and stands there until the events of a session tell it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -44,6 +45,7 @@ from recorder.capture.keep import (
     declarations,
     forget,
     highest_floor,
+    make_keep,
     size_and_free,
     without_readers,
 )
@@ -53,8 +55,9 @@ from recorder.capture.shipped import ShippedFiles
 from recorder.capture.unshipped import ShippingList, stems_held_back
 
 REMOVED_FILE = "removed.json"
-# far more than the file takes
-_MAX_REMOVED = 4096
+# far more than the file takes: each session that lives may tell of each reason
+_MAX_REMOVED = 1 << 20
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # between two rounds of the compactor, and between two looks at what is free
 ROUND_SECONDS, LOOK_SECONDS = 10.0, 0.5
 # how long commands that read the capture can delay a removal
@@ -69,6 +72,22 @@ class Reason(StrEnum):
     FREE = "free"
 
 
+class Untold(Struct, frozen=True):
+    """What was removed for one reason and is in no published event yet.
+
+    Attributes:
+        reason, files, bytes: why, how many files, of how many bytes.
+        until_ns: the time of the newest row in it, in ns since 1970.
+        teller: the session and the range whose events tell it; None: no range has begun since.
+    """
+
+    reason: Reason
+    files: int
+    bytes: int
+    until_ns: int
+    teller: tuple[str, int] | None = None
+
+
 class Removed(Struct, frozen=True):
     """What was removed of a capture so far.
 
@@ -76,12 +95,32 @@ class Removed(Struct, frozen=True):
         files, bytes: how many files, and how many bytes by reason.
         whole_from_ns: from when on nothing was removed, in ns since 1970.
         going: what is being removed now (`Unit.key`), and why; a crash may have left a part of it.
+        untold: the part of it that no event tells yet: one by reason and teller.
     """
 
     files: int = 0
     bytes: dict[Reason, int] = {}
     whole_from_ns: int = 0
     going: tuple[str, Reason] | None = None
+    untold: tuple[Untold, ...] = ()
+
+    def with_unit(self, key: str, reason: Reason, files: int, size: int, until_ns: int) -> Removed:
+        """This, and a unit whose removal begins."""
+        sizes = self.bytes | {reason: self.bytes.get(reason, 0) + size}
+        untold = _joined([*self.untold, Untold(reason, files, size, until_ns)])
+        return Removed(self.files + files, sizes, max(self.whole_from_ns, until_ns), (key, reason), untold)
+
+
+def _joined(untold: Iterable[Untold]) -> tuple[Untold, ...]:
+    """One for each reason and teller."""
+    found: dict[tuple[Reason, tuple[str, int] | None], Untold] = {}
+    for one in untold:
+        place = one.reason, one.teller
+        if other := found.get(place):
+            until_ns = max(one.until_ns, other.until_ns)
+            one = Untold(one.reason, one.files + other.files, one.bytes + other.bytes, until_ns, one.teller)
+        found[place] = one
+    return tuple(found.values())
 
 
 _REMOVED = Decoder(Removed)
@@ -98,15 +137,55 @@ def removed_so_far(folder: Path) -> Removed:
 def removing(keep: Folder, key: str, reason: Reason, files: int, size: int, until_ns: int) -> Iterator[None]:
     """Counts files that are removed within the block, unless a crash cut their removal off: then they were counted.
 
+    Where the volume is full to the last byte, they are counted behind the block.
+
     `key`: of the unit; `until_ns`: the time of the newest row in it. Errors: OSError.
     """
     before = _removed(keep)
     if before.going != (key, reason):
-        sizes = before.bytes | {reason: before.bytes.get(reason, 0) + size}
-        before = Removed(before.files + files, sizes, max(before.whole_from_ns, until_ns), (key, reason))
-        keep.replace(REMOVED_FILE, encode(before), mode=0o666)
+        before = before.with_unit(key, reason, files, size, until_ns)
+        try:
+            _write(keep, before)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            # what goes makes room in which it is counted
     yield
-    keep.replace(REMOVED_FILE, encode(replace(before, going=None)), mode=0o666)
+    _write(keep, replace(before, going=None))
+
+
+def to_tell(folder: Path, session: str, told: int, segment: int) -> list[Untold]:
+    """What the events of a session's range tell: removals that no event tells yet.
+
+    The range has them for good: made again after a crash, it tells the same. What another process is about to write
+    down waits for the next range. `told`: the last range that is published; `segment`: the range that begins.
+    Errors: OSError where nothing can be read.
+    """
+    own, others = (session, segment), {*sessions(folder)} - {session}
+
+    def teller(one: Untold) -> tuple[str, int]:
+        is_told_elsewhere = one.teller is not None and (one.teller[0] != session or one.teller[1] <= told)
+        return one.teller if one.teller is not None and is_told_elsewhere else own
+
+    with Folder.at(folder) as capture, opened_folder(capture, KEEP_FOLDER) as keep:
+        if keep is None:
+            return []
+        found = _removed(keep)
+        # a full volume: nothing more is told for now
+        with suppress(OSError):
+            if found.untold and keep.lock():
+                before = _removed(keep)
+                by = [(teller(one), one) for one in before.untold]
+                # the events of sessions that have ended are published
+                left = _joined(replace(one, teller=at) for at, one in by if at == own or at[0] in others)
+                if left != before.untold:
+                    _write(keep, replace(before, untold=left))
+                found = replace(before, untold=left)
+        return [one for one in found.untold if one.teller == own]
+
+
+def _write(keep: Folder, removed: Removed) -> None:
+    keep.replace(REMOVED_FILE, encode(removed), mode=0o666)
 
 
 def _removed(keep: Folder) -> Removed:
@@ -238,7 +317,7 @@ class Remover:
                 with opened_folder(capture, KEEP_FOLDER) as existing:
                     seen = self._look(capture, dict(declarations(existing)) if existing else {})
                 return seen._replace(size=seen.size - sum(unit.size for unit, _ in seen.went))
-            with capture.make_folder(KEEP_FOLDER) as keep:
+            with make_keep(capture) as keep:
                 return self._round(capture, keep) if keep.lock() else None
 
     def _round(self, capture: Folder, keep: Folder) -> Round:
@@ -374,7 +453,7 @@ def _end_of(date: str, hour: str) -> int:
 
 
 class Keeper:
-    """A compactor's part in the retention: looks now and then, and remembers what went until it is an event.
+    """A compactor's part in the retention: looks now and then.
 
     `say`: called with a line on each round that removed something, or could not.
 
@@ -384,12 +463,11 @@ class Keeper:
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None], remover: Remover | None = None) -> None:
-        self._say = say
+        self._folder, self._say = folder, say
         self._remover = remover or Remover(folder)
         self._next_look = self._next_round = 0.0
         self._has_more = True
         self._told = ""
-        self._news: list[tuple[Unit, Reason]] = []
         self.size = self.files = self.bytes = 0
 
     def look(self) -> None:
@@ -411,15 +489,17 @@ class Keeper:
         if done is not None:
             self._tell(done)
 
-    def take_news(self) -> list[tuple[Unit, Reason]]:
-        """What went since the last call."""
-        news, self._news = self._news, []
-        return news
+    def to_tell(self, session: str, told: int, segment: int) -> list[Untold]:
+        """What the events of a range tell, as `to_tell`; nothing where that can't be read."""
+        try:
+            return to_tell(self._folder, session, told, segment)
+        except OSError as error:
+            self._say_once(f"what was removed is in no event: {error}")
+            return []
 
     def _tell(self, done: Round) -> None:
         self.size = done.size
         if done.went:
-            self._news += done.went
             files, freed = sum(len(unit.files) for unit, _ in done.went), sum(unit.size for unit, _ in done.went)
             self.files, self.bytes = self.files + files, self.bytes + freed
             why = ", ".join(sorted({f"keep.{reason}" for _, reason in done.went}))

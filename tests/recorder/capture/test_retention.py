@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -17,7 +20,7 @@ from hypothesis import strategies as st
 
 from proxy.files import Folder
 from recorder.capture import retention
-from recorder.capture.compactor import idle_for
+from recorder.capture.compactor import compact_session, idle_for
 from recorder.capture.fact_files import State, state_of, stems
 from recorder.capture.fact_maker import make_missing
 from recorder.capture.frames import HOUR_NS
@@ -39,14 +42,20 @@ from recorder.capture.retention import (
     Room,
     Round,
     Unit,
+    Untold,
     due,
     removed_so_far,
     removing,
+    to_tell,
 )
 from recorder.capture.session import RecordSettings
 from recorder.capture.shipped import SHIP_FOLDER, Records, Shipped
+from recorder.capture.tap import open_tap
 from recorder.inspect.summary import summarize
+from tests.recorder.capture import traffic
+from tests.recorder.capture.looks import event_rows
 from tests.recorder.capture.recorded import two_sessions
+from tests.recorder.capture.traffic import Player
 from tests.sweeps import is_thorough
 
 HOUR = 3600.0
@@ -99,7 +108,9 @@ def test_hours_older_than_the_age_go_whole(tmp_path: Path) -> None:
     assert [reason for _, reason in done.went] == [Reason.AGE, Reason.AGE]
     for table in TABLES:
         assert left(tmp_path, table) == segments_of("s", 4, 5)
-    assert removed_so_far(tmp_path) == Removed(9, {Reason.AGE: 900}, (NOW - 3) * HOUR_NS)
+    assert removed_so_far(tmp_path) == Removed(
+        9, {Reason.AGE: 900}, (NOW - 3) * HOUR_NS, untold=(Untold(Reason.AGE, 9, 900, (NOW - 3) * HOUR_NS),)
+    )
 
 
 def test_an_hour_is_kept_as_long_as_the_session_that_keeps_it_longest(tmp_path: Path) -> None:
@@ -349,7 +360,147 @@ def test_removals_are_counted_by_reason(tmp_path: Path) -> None:
             raise InterruptedError
         with removing(opened, "3", Reason.AGE, 1, 1, 7):
             pass
-    assert removed_so_far(tmp_path) == Removed(4, {Reason.AGE: 101, Reason.SIZE: 10}, 9)
+    untold = Untold(Reason.AGE, 3, 101, 7), Untold(Reason.SIZE, 1, 10, 9)
+    assert removed_so_far(tmp_path) == Removed(4, {Reason.AGE: 101, Reason.SIZE: 10}, 9, untold=untold)
+
+
+def test_what_is_removed_of_a_full_volume_is_counted_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "s", 9, 1)
+    keep(tmp_path, "s", keep_free=Floor(share=0.5))
+    replaced = Folder.replace
+
+    def replace(self: Folder, name: str, content: bytes, **options: Any) -> None:
+        if left(tmp_path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replaced(self, name, content, **options)
+
+    monkeypatch.setattr(Folder, "replace", replace)
+    assert [reason for _, reason in removed(tmp_path, free=0).went] == [Reason.FREE]
+    assert (removed_so_far(tmp_path).files, left(tmp_path)) == (3, set())
+
+
+def removal(folder: Path, number: int, reason: Reason = Reason.AGE) -> None:
+    with (
+        Folder.at(folder) as capture,
+        capture.make_folder(KEEP_FOLDER) as opened,
+        removing(opened, str(number), reason, 1, number, number),
+    ):
+        pass
+
+
+def told(folder: Path, *place: Any) -> list[int]:
+    return [one.bytes for one in to_tell(folder, *place)]
+
+
+def test_a_removal_is_told_by_one_range_also_if_that_is_made_again(tmp_path: Path) -> None:
+    for session in ("s", "t"):
+        (tmp_path / "_spool" / session).mkdir(parents=True)
+    assert told(tmp_path, "s", 0, 1) == []
+    removal(tmp_path, 1)
+    removal(tmp_path, 2)
+    assert told(tmp_path, "s", 0, 1) == told(tmp_path, "s", 0, 1) == [3]
+    removal(tmp_path, 4)
+    assert told(tmp_path, "t", 0, 1) == [4]
+    removal(tmp_path, 8, Reason.SIZE)
+    # the range had not told all of it, but is made again
+    assert told(tmp_path, "s", 0, 1) == [3, 8]
+    # its segment was lost before the range was published
+    assert told(tmp_path, "s", 0, 2) == [3, 8]
+    assert told(tmp_path, "s", 2, 3) == []
+    assert [one.bytes for one in removed_so_far(tmp_path).untold] == [4]
+    (tmp_path / "_spool" / "t").rmdir()
+    removal(tmp_path, 16)
+    assert told(tmp_path, "s", 3, 4) == [16]
+    assert [one.bytes for one in removed_so_far(tmp_path).untold] == [16]
+
+
+def test_while_another_process_removes_a_range_tells_what_it_has(tmp_path: Path) -> None:
+    removal(tmp_path, 1)
+    assert told(tmp_path, "s", 0, 1) == [1]
+    removal(tmp_path, 2)
+    with Folder.at(tmp_path) as capture, closing(capture.make_folder(KEEP_FOLDER)) as opened:
+        assert opened.lock()
+        assert told(tmp_path, "s", 0, 1) == [1]
+        assert told(tmp_path, "s", 1, 2) == []
+    assert told(tmp_path, "s", 1, 2) == [2]
+
+
+def session_of(folder: Path, session: str) -> None:
+    """Records a session of some segments that keeps everything."""
+    rng = random.Random(1)
+    talk = traffic.cut(rng, traffic.talk(rng, 0, 20), 400)
+    tap = open_tap(folder, RecordSettings(segment=20_000, keep_free=Floor()), session)
+    player = Player(tap)
+    player.open(talk)
+    for chunk in talk.chunks:
+        player.play(0, chunk)
+        tap.flush()
+    player.close(0)
+    tap.close()
+
+
+def assert_removals_are_told_once(folder: Path, step: int) -> bool:
+    """Kills a session's compactor at a step, while an hour ends at each step. False if there is no such step."""
+    for hours_ago in range(40):
+        write(folder, "old", hours_ago, 1)
+    keep(folder, "old", keep_age=HOUR)
+    now = NOW - 38
+    crash = crashing_at(step)
+
+    def before_step(name: str) -> None:
+        nonlocal now
+        now += 1
+        crash(name)
+
+    def keeper() -> Keeper:
+        return Keeper(
+            folder, lambda _: None, Remover(folder, now_ns=lambda: now * HOUR_NS, volume=lambda _: (VOLUME, VOLUME))
+        )
+
+    session_of(folder, "s")
+    was_killed = False
+    try:
+        compact_session(folder, "s", before_step=before_step, keeper=keeper())
+    except Crash:
+        was_killed = True
+        compact_session(folder, "s", before_step=before_step, keeper=keeper())
+    # it tells what went after the last range of the other had begun
+    session_of(folder, "t")
+    compact_session(folder, "t", keeper=keeper())
+    for path in folder.rglob("old-*.parquet"):
+        path.unlink()
+    details = [json.loads(event["detail"]) for event in event_rows(folder, "removed")]
+    assert sum(detail["files"] for detail in details) == removed_so_far(folder).files > 0
+    return was_killed
+
+
+@pytest.mark.sweep
+def test_a_compactor_killed_at_any_step_leaves_no_removal_untold_and_tells_none_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(retention, "ROUND_SECONDS", 0)
+    steps = count(0, 1 if is_thorough() else 19)
+    last = next(step for step in steps if not assert_removals_are_told_once(tmp_path / str(step), step))
+    assert last > 20
+
+
+def test_the_folder_that_root_makes_belongs_to_the_captures_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_to: list[tuple[str, int, int]] = []
+
+    def fchown(descriptor: int, owner: int, group: int) -> None:
+        given_to.append((os.readlink(f"/proc/self/fd/{descriptor}"), owner, group))
+
+    monkeypatch.setattr(os, "fchown", fchown)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(Folder, "owner", 1234)
+    for _ in range(2):
+        removed(tmp_path, keeps=Declared(age=HOUR))
+    assert given_to == [(str(tmp_path / KEEP_FOLDER), 1234, -1)]
 
 
 def test_a_removal_for_an_unknown_reason_counts_as_none(tmp_path: Path) -> None:
@@ -458,8 +609,8 @@ def test_a_keeper_says_what_went_and_why_nothing_goes(tmp_path: Path) -> None:
     said: list[str] = []
     keeper = Keeper(tmp_path, said.append, remover(tmp_path))
     keeper.look()
-    (news,) = keeper.take_news()
-    assert (news[1], keeper.files, keeper.bytes, keeper.take_news()) == (Reason.AGE, 3, 300, [])
+    (news,) = keeper.to_tell("t", 0, 1)
+    assert (news.reason, keeper.files, keeper.bytes, keeper.to_tell("t", 1, 2)) == (Reason.AGE, 3, 300, [])
     assert said == ["removed 3 files of 300 bytes, until 2026-11-21 05:00 UTC (keep.age)"]
     shutil.rmtree(tmp_path / "frames")
     (tmp_path / "frames").symlink_to(tmp_path)
