@@ -17,8 +17,9 @@ from proxy.terminal import harmless
 from recorder.capture.frames import LOST_FROM_LOG
 from recorder.terminal import Cell, Column, count, fitted, size
 
-# the settings of a sample, and that of chosen topics
-SHARE, SHARES, ONLY_TOPICS = "capture.share", "capture.shares.", "capture.only.topics"
+# the tables of settings by which something was recorded, or redacted; in each, those of a sample and of chosen topics
+TABLES = ("capture.", "redact.")
+SHARE, SHARES, ONLY_TOPICS = "share", "shares.", "only.topics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +84,22 @@ class Missing:
 
 def samples(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
     """The settings, as a capture tells them (name, value), by which only a share of the traffic was recorded."""
-    for name, value in settings:
-        if (name == SHARE or name.startswith(SHARES)) and value not in ("1", "1.0"):
+    for name, key, value in _of_recording(settings):
+        if (key == SHARE or key.startswith(SHARES)) and value not in ("1", "1.0"):
             yield f"{name} = {value}"
 
 
 def only_topics(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
     """The settings, as a capture tells them, by which only traffic of chosen topics was recorded."""
-    return (f"{name} = {value}" for name, value in settings if name == ONLY_TOPICS)
+    return (f"{name} = {value}" for name, key, value in _of_recording(settings) if key == ONLY_TOPICS)
+
+
+def _of_recording(settings: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """The settings of TABLES: name, key in its table, value."""
+    for name, value in settings:
+        for table in TABLES:
+            if name.startswith(table):
+                yield name, name.removeprefix(table), value
 
 
 def chosen_parts(found_samples: Iterable[str], found_topics: Iterable[str]) -> Iterator[str]:

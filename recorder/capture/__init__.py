@@ -62,6 +62,8 @@
     row_group, pages, body_stream  one row group of an untrusted file, within an allowance of memory
     remote           files of a capture in an S3 bucket
     merging          many small files made into few large ones, in another folder
+    redacting        rules and choices applied to a finished capture, in another folder
+    unchosen         which exchanges a choice of topics leaves out of it
     origins          which exchange of another capture each exchange of a replay replays
     outcome          how an exchange ended
 

@@ -26,13 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from proxy.files import Folder
-from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from proxy.wire.errors import OverBudget
 from recorder.capture import columns
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.partitions import COMPACTED_TABLES, hidden, hour_folders, range_name
-from recorder.capture.reader import READING, CaptureFile, files, groups_between, row_count, row_groups
+from recorder.capture.reader import CaptureFile, files, row_count, tables_of
 from recorder.capture.remote import size_of
 from recorder.capture.rows import RECORD_APIS
 from recorder.capture.session import SPOOL_FOLDER
@@ -248,17 +247,11 @@ def _copy_rows(bundle: Bundle, file: TableFile) -> Tally:
     groups = _RowGroups(file)
     tally = Tally()
     for small in bundle.files:
-        for table in _tables(small, c.schema_of(bundle.table_name).names):
+        for table in tables_of(small, c.schema_of(bundle.table_name).names):
             tally = tally.plus(table)
             groups.add(table)
     groups.finish()
     return tally
-
-
-def _tables(file: CaptureFile, names: Sequence[str]) -> Iterator[Any]:
-    """A file's row groups as tables, one by one. Each has an allowance of its own."""
-    for number in groups_between(file, 0, 1 << 62):
-        yield from row_groups(file, names, allowance=Allowance(READING, DEFAULT_BUDGET), only_group=number)
 
 
 def _compare(written: Tally, bundle: Bundle, out: Path) -> None:
@@ -267,7 +260,7 @@ def _compare(written: Tally, bundle: Bundle, out: Path) -> None:
     made = bundle.files[0]._replace(last=bundle.files[-1].last, path=path.with_name(hidden(path.name)))
     tally = Tally()
     names = [name for name in (c.SESSION, c.SIZE, c.STORED) if name in c.schema_of(bundle.table_name).names]
-    for table in _tables(made, names):
+    for table in tables_of(made, names):
         tally = tally.plus(table)
     if tally != written:
         raise CannotMerge(f"{path} was written wrongly ({tally} instead of {written}): is the disk sound?")

@@ -153,9 +153,7 @@ class RecordFilter:
             return None
         spans = walk.feed(memoryview(step.data)[max(start, 0) : arrived])
         if is_request:
-            has_all = walk.elements is not None and self.named.number >= walk.elements
-            self.named.is_all = arrived == stop or has_all
-            self.named.may_be_chosen = self.named.may_be_chosen or walk.unreadable_from is not None
+            self._note_walked(walk, is_whole=arrived == stop)
         counted = self._counted(walk) if walk.counted and arrived == stop else []
         return RecordSpans(spans, walk.unreadable_from, counted)
 
@@ -207,10 +205,14 @@ class RecordFilter:
         """
         size = None if is_cut else len(frame)
         at = direction, key, version, number
+        if direction is Direction.REQUEST:
+            self.named = NamedTopics()
         walk = None if self._rules.keeps_everything else self._walk(*at, awaits=awaits, size=size)
         if walk is None:
             return None
         spans = walk.feed(frame)
+        if direction is Direction.REQUEST:
+            self._note_walked(walk, is_whole=not is_cut)
         return RecordSpans(spans, walk.unreadable_from, self._counted(walk))
 
     def _walk(
@@ -254,6 +256,12 @@ class RecordFilter:
                 self._by_name.clear()
             self._by_name[raw] = found
         return found
+
+    def _note_walked(self, walk: RecordWalk, *, is_whole: bool) -> None:
+        """Notes how far the walk through a request is. `is_whole`: all of its bytes have come."""
+        has_all = walk.elements is not None and self.named.number >= walk.elements
+        self.named.is_all = is_whole or has_all
+        self.named.may_be_chosen = self.named.may_be_chosen or walk.unreadable_from is not None
 
     def _note_named(self, name: str | None) -> None:
         self.named.number += 1

@@ -1,8 +1,9 @@
 """Applies rules for records to a finished capture, file by file, into another folder. Used by `kafka-wiretap redact`.
 
-One implementation of each rule: the tap's walk finds what is dropped, and the compactor's function hashes the rest. So
-the rows are those that a recording with the rules would have, where each topic's id was told before its first use: here
-all ids are known that any answer of the capture tells.
+One implementation of each rule: the tap's walk finds what is dropped, the compactor's function hashes the rest, and the
+tap's choices of topics and clients leave exchanges out (`unchosen`). So the rows are those that a recording with the
+rules would have, where each topic's id was told before its first use: here all ids are known that any answer of the
+capture tells.
 
 A file's rows stay in its row groups, under its name. A file is hidden until it is whole. Frames that were dropped or
 hashed before can't be hashed any more: a capture with hashed records is refused.
@@ -13,7 +14,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import compress, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,27 +24,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from proxy.conversation.exchange import Direction
+from proxy.schema.toml import dotted
 from proxy.wire import apis, catalog, keys
-from proxy.wire.budget import DEFAULT_BUDGET, Allowance
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import OverBudget, WireError
 from proxy.wire.texts import check_text_piece
 from recorder.capture import frames as c
+from recorder.capture.frame_filter import LONGEST_CLIENT_ID
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.merging import TABLES
 from recorder.capture.partitions import range_name
-from recorder.capture.reader import ALL, READING, CaptureFile, file_at, files, groups_between, row_groups
+from recorder.capture.reader import ALL, CaptureFile, file_at, files, tables_of
 from recorder.capture.record_filter import RecordFilter, RecordSpans
 from recorder.capture.record_hashing import RecordHashing, hashing_of
-from recorder.capture.record_rules import RecordRules, RecordRuleSettings
 from recorder.capture.remote import place_at
+from recorder.capture.selection import Sample, Selection, SelectionSettings, as_told
 from recorder.capture.storage import TableFile, ignore_step, publish
 from recorder.capture.streams import counted_note
 from recorder.capture.topic_ids import TopicIds
+from recorder.capture.unchosen import Place, SessionChoices, is_cut, packed, unpacked, upstreams, version_of
 
 # cluster, id in hex, name
 Told = tuple[str | None, str, str]
 
+# the table of settings by which a capture tells how it was redacted
+SECTION = "redact"
 _LENGTH = 4
 # the columns that rules change
 _CHANGED = (c.NOTE, c.CLIENT_ID, c.FRAME, c.STORED, c.MASKED, c.OMITTED, c.DROPPED, c.RECORDS, c.BATCHES)
@@ -61,12 +68,17 @@ class Redacted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """The rules, and where to. `key`: that of hashes, in no text of this object; `topics`: what `topics_told` found."""
+    """The rules, and where to.
+
+    `key`: that of hashes, in no text of this object; `topics`: what `topics_told` found; `unchosen`: what `left_out`
+    found.
+    """
 
     out: str
-    rules: RecordRuleSettings
+    rules: SelectionSettings
     key: bytes | None = field(default=None, repr=False)
     topics: tuple[Told, ...] = ()
+    unchosen: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def check_apart(folder: Path, out: Path) -> None:
@@ -83,19 +95,55 @@ def captured_files(folder: Path) -> list[str]:
     return [str(file.path) for table_name in TABLES for file in files(folder, table_name)]
 
 
-def topics_told(paths: Iterable[str], rules: RecordRuleSettings) -> tuple[Told, ...]:
+def topics_told(paths: Iterable[str], rules: SelectionSettings) -> tuple[Told, ...]:
     """The ids of topics that answers tell, with their names. Errors: as of `row_groups`."""
-    told = defaultdict[str | None, TopicIds](TopicIds)
+    told, compiled = defaultdict[str | None, TopicIds](TopicIds), Selection(rules).rules
     telling = [
         key for key in apis.api_keys() if any(catalog.tells_topics("response", key, v) for v in apis.versions(key))
     ]
     where = (pc.field(c.KIND) == c.RESPONSE) & pc.field(c.API_KEY).isin(telling) & (pc.field(c.DIALECT) == c.KAFKA)
     for file in map(_file, paths):
-        for table in _tables(file, (*_HEADS, c.FRAME), where) if _table_name(file) == c.FRAMES_FOLDER else ():
+        for table in tables_of(file, (*_HEADS, c.FRAME), where) if _table_name(file) == c.FRAMES_FOLDER else ():
             for row in table.to_pylist():
-                seen = RecordFilter(RecordRules(rules), told[row[c.CLUSTER]], is_kafka07=False)
+                seen = RecordFilter(compiled, told[row[c.CLUSTER]], is_kafka07=False)
                 _spans_of(seen, row)
     return tuple((cluster, each.hex(), name) for cluster, ids in told.items() for each, name in ids.items())
+
+
+def left_out(paths: Iterable[str], rules: SelectionSettings, topics: Iterable[Told]) -> dict[str, bytes]:
+    """The exchanges that a choice of topics leaves out, packed, by the names of files without their endings.
+
+    `topics`: what `topics_told` found. Errors: as of `row_groups`.
+    """
+    selection, of_tables = Selection(rules), defaultdict[str, list[CaptureFile]](list)
+    if selection.rules.only.matches_all:
+        return {}
+    for file in map(_file, paths):
+        of_tables[_table_name(file)].append(file)
+    found = {}
+    for session, of_session in groupby(of_tables[c.FRAMES_FOLDER], key=lambda file: file.session):
+        brokers = upstreams(file for file in of_tables[c.EVENTS_FOLDER] if file.session == session)
+        choices = SessionChoices(selection.rules, _topic_ids(topics), brokers, partial(_is_sampled, selection.sample))
+        for (first, last), of_range in groupby(of_session, key=lambda file: (file.first, file.last)):
+            found[Path(range_name(session, first, last)).stem] = packed(choices.left_out([*of_range]))
+    return found
+
+
+def _topic_ids(topics: Iterable[Told]) -> Mapping[str | None, TopicIds]:
+    ids = defaultdict[str | None, TopicIds](TopicIds)
+    for cluster, told, name in topics:
+        ids[cluster].learn(bytes.fromhex(told), name)
+    return ids
+
+
+def _is_sampled(sample: Sample, row: Mapping[str, Any]) -> bool:
+    """True if shares take the exchange of a row. Login tokens and bytes have none, and stay."""
+    if sample.takes_all or row[c.EXCHANGE] is None:
+        return True
+    client = row[c.CLIENT] or ""
+    name = (row[c.CLIENT_ID] or "").encode()[:LONGEST_CLIENT_ID].decode("utf-8", "replace")
+    is_taken = sample.takes_exchange(row[c.API], client, row[c.EXCHANGE])
+    return is_taken and sample.takes_client(client.rpartition(":")[0], name)
 
 
 def redact_file(redaction: Redaction, path: str) -> Redacted:
@@ -127,38 +175,42 @@ def _table_name(file: CaptureFile) -> str:
     return str(file.path.parents[2].name)
 
 
-def _tables(file: CaptureFile, names: Sequence[str], where: Any = None) -> Iterator[Any]:
-    """A file's row groups as tables, one by one. Each has an allowance of its own."""
-    for number in groups_between(file, 0, 1 << 62):
-        allowance = Allowance(READING, DEFAULT_BUDGET)
-        yield from row_groups(file, names, where=where, allowance=allowance, only_group=number)
-
-
 def _redacted(redaction: Redaction, file: CaptureFile, table_name: str) -> Iterator[Any]:
     names = c.schema_of(table_name).names
     if table_name == c.FRAMES_FOLDER:
-        frames = _Frames(redaction)
-        yield from map(frames.redacted, _tables(file, ALL))
+        content = redaction.unchosen.get(file.path.stem)
+        frames = _Frames(redaction, frozenset() if content is None else unpacked(content))
+        yield from map(frames.redacted, tables_of(file, ALL))
     elif table_name == c.EVENTS_FOLDER:
-        yield from (_with_fingerprint(redaction, table) for table in _tables(file, names))
+        yield from _redacted_events(redaction, tables_of(file, names))
     else:
-        yield from _tables(file, names)
+        yield from tables_of(file, names)
 
 
-def _with_fingerprint(redaction: Redaction, events: Any) -> Any:
-    """Events whose beginnings of sessions have the fingerprint of the key, as those of a recording have."""
+def _redacted_events(redaction: Redaction, tables: Iterator[Any]) -> Iterator[Any]:
+    """Events. Beginnings of sessions tell the key of hashes, as a recording's do; settings tell how it was redacted."""
     hashing = hashing_of(redaction.rules, redaction.key)
-    if hashing is None:
-        return events
-    columns = zip(*(events[name].to_pylist() for name in (c.KIND, c.CAUSE, c.DETAIL)), strict=True)
-    details = [
-        json.dumps(json.loads(detail) | {c.HASH_KEY: hashing.fingerprint})
-        if (kind, cause) == (c.EVENT_SESSION, "started")
-        else detail
-        for kind, cause, detail in columns
-    ]
-    at = events.schema.get_field_index(c.DETAIL)
-    return events.set_column(at, events.schema.field(at), pa.array(details, pa.string()))
+    key = {} if hashing is None else {c.HASH_KEY: hashing.fingerprint}
+    # the path of a file on this machine is nobody's business
+    rules = as_told(replace(redaction.rules, hash_key=None), SECTION)
+    chosen = {dotted(place): value for place, value in rules.items()}
+    rows: list[dict[str, Any]] = []
+    is_told = False
+    for table in tables:
+        rows = table.to_pylist()
+        for row in rows:
+            if (row[c.KIND], row[c.CAUSE]) == (c.EVENT_SESSION, "started"):
+                row[c.DETAIL] = json.dumps(json.loads(row[c.DETAIL]) | key)
+            elif row[c.KIND] == c.EVENT_SETTINGS:
+                detail = json.loads(row[c.DETAIL])
+                row[c.DETAIL] = json.dumps(detail | {c.SETTINGS: (detail.get(c.SETTINGS) or {}) | chosen})
+                is_told = True
+        yield pa.Table.from_pylist(rows, schema=table.schema)
+    if rows and not is_told:
+        # sessions of older versions tell nothing of what was in force
+        row = {name: rows[-1][name] for name in (c.SESSION, c.AT, c.AT_NS, c.MONO_NS)}
+        row |= {c.KIND: c.EVENT_SETTINGS, c.DETAIL: json.dumps({c.SETTINGS: chosen})}
+        yield pa.Table.from_pylist([row], schema=table.schema)
 
 
 _EXCHANGE = (c.CLUSTER, c.CONNECTION, c.EXCHANGE, c.DIALECT, c.KIND, c.MADE_BY, c.API_KEY, c.API_VERSION, c.AWAITS)
@@ -166,14 +218,13 @@ _HEADS = (*_EXCHANGE, c.NOTE, c.OMITTED)
 
 
 class _Frames:
-    """The rules at work on one file's frames, in their order."""
+    """The rules at work on one file's frames, in their order. `unchosen`: the exchanges that no chosen topic is in."""
 
-    def __init__(self, redaction: Redaction) -> None:
-        self._rules = RecordRules(redaction.rules)
+    def __init__(self, redaction: Redaction, unchosen: frozenset[Place]) -> None:
+        selection = Selection(redaction.rules)
+        self._rules, self._sample, self._unchosen = selection.rules, selection.sample, unchosen
         self._hashing: RecordHashing | None = hashing_of(redaction.rules, redaction.key)
-        self._ids = defaultdict[str | None, TopicIds](TopicIds)
-        for cluster, told, name in redaction.topics:
-            self._ids[cluster].learn(bytes.fromhex(told), name)
+        self._ids = _topic_ids(redaction.topics)
         if self._hashing is not None:
             self._hashing.restore(redaction.topics)
         # by connection: those of 0.7 remember which topics were asked for
@@ -181,7 +232,11 @@ class _Frames:
 
     def redacted(self, table: Any) -> Any:
         """The rows by the rules. Errors: CannotRedact."""
-        changes = {at: change for at, row in enumerate(table.to_pylist()) if (change := self._change(row)) is not None}
+        rows = table.to_pylist()
+        stays = [self._stays(row) for row in rows]
+        if not all(stays):
+            table, rows = table.filter(pa.array(stays)), [*compress(rows, stays)]
+        changes = {at: change for at, row in enumerate(rows) if (change := self._change(row)) is not None}
         for name in _CHANGED if changes else ():
             index = table.schema.get_field_index(name)
             values = table[name].to_pylist()
@@ -189,6 +244,9 @@ class _Frames:
                 values[at] = change[name]
             table = table.set_column(index, table.schema.field(index), pa.array(values, table.schema.field(index).type))
         return table
+
+    def _stays(self, row: dict[str, Any]) -> bool:
+        return (row[c.CONNECTION], row[c.EXCHANGE]) not in self._unchosen and _is_sampled(self._sample, row)
 
     def _change(self, row: dict[str, Any]) -> Mapping[str, Any] | None:
         """The changed values of a row; None if it stays."""
@@ -212,10 +270,10 @@ class _Frames:
         for start, length in dropped:
             frame[start : start + length] = bytes(length)
         # of a frame that nobody can read, what stands where a client id would may be anything
-        is_doubted = unreadable_from is not None and (_version_of(row) is None or row[c.KIND] == c.REQUEST)
+        is_doubted = unreadable_from is not None and (version_of(row) is None or row[c.KIND] == c.REQUEST)
         client_id = None if is_doubted or _may_hold_records(row) else row[c.CLIENT_ID]
         changed: dict[str, Any] = {c.RECORDS: c.DROP if dropped else None, c.BATCHES: None}
-        key, version = row[c.API_KEY], _version_of(row)
+        key, version = row[c.API_KEY], version_of(row)
         direction, dialect = _direction(row), Dialect(row[c.DIALECT])
         if self._hashing is not None and self._hashing.concerns(direction, key, version, dialect):
             whole = bytes(frame) + bytes(row[c.SIZE] - kept)
@@ -248,10 +306,8 @@ def _spans_of(records: RecordFilter, row: Mapping[str, Any]) -> RecordSpans:
     """What the rules leave out of a row's frame, in offsets without the length."""
     frame = bytes(_LENGTH) + row[c.FRAME]
     awaits = row[c.AWAITS] is not False
-    # of a frame that is kept in part nobody can tell where its message would end
-    is_cut = bool(row[c.OMITTED]) or (row[c.NOTE] or "").startswith(c.CUT)
     found = records.of_whole(
-        _direction(row), row[c.API_KEY], _version_of(row), row[c.EXCHANGE] or 0, frame, awaits=awaits, is_cut=is_cut
+        _direction(row), row[c.API_KEY], version_of(row), row[c.EXCHANGE] or 0, frame, awaits=awaits, is_cut=is_cut(row)
     )
     if found is None:
         return RecordSpans([], None, [])
@@ -272,15 +328,6 @@ def _may_hold_records(row: Mapping[str, Any]) -> bool:
 
 def _direction(row: Mapping[str, Any]) -> Direction:
     return Direction.RESPONSE if row[c.KIND] == c.RESPONSE else Direction.REQUEST
-
-
-def _version_of(row: Mapping[str, Any]) -> int | None:
-    """The version of a frame; None if nobody could read it."""
-    note, key, version = row[c.NOTE], row[c.API_KEY], row[c.API_VERSION]
-    is_opaque = note is not None and not note.startswith((c.CUT, c.COUNTED))
-    if version is None or is_opaque or not apis.known(key, version):
-        return None
-    return int(version)
 
 
 def _pairs(spans: Sequence[Mapping[str, int]] | None) -> list[tuple[int, int]]:

@@ -12,9 +12,11 @@ from hashlib import blake2b
 from typing import Annotated, Any
 
 from proxy.schema.errors import InvalidValue
-from proxy.schema.keys import Key
+from proxy.schema.faults import KeyPath
+from proxy.schema.keys import Key, keys_of
 from proxy.schema.kinds import INTEGER, SIZE, Kind, Toml, cut, each, elements, shown, text
 from proxy.schema.patterns import NOT, Patterns
+from proxy.schema.toml import toml
 from proxy.similar import nearest
 from proxy.wire.apis import api_keys, api_name
 from proxy.wire.kafka07 import RequestType
@@ -203,6 +205,20 @@ class SelectionSettings(RecordRuleSettings):
         int,
         Key(INTEGER, "seed", "Another number chooses other clients and exchanges for `share` and `shares`.", 7),
     ] = 0
+
+
+def as_told(settings: SelectionSettings, section: str) -> dict[KeyPath, str]:
+    """Key -> value, as a capture tells its settings, of those that were given. `section`: their table."""
+    found = dict[KeyPath, str]()
+    for place, keyed in keys_of(SelectionSettings).items():
+        value = getattr(settings, keyed.name)
+        if value == keyed.default:
+            continue
+        entries = {place: value}
+        if keyed.key.name_kind is not None:
+            entries = {keyed.key.entry_at(name): one for name, one in value.items()}
+        found |= {(section, *at): toml(keyed.key.kind.written(one)) for at, one in entries.items()}
+    return found
 
 
 # the fields that are lists of patterns

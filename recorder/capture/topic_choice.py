@@ -30,7 +30,7 @@ from recorder.capture.topic_ids import TopicIds
 MOST_WAITING = 1024 * 1024
 # a Fetch response's session id stands within so many bytes, unless its head has tags that no broker writes
 SESSION_WITHIN = 64
-_OF_SESSIONS = frozenset({keys.FETCH, keys.SHARE_FETCH, keys.SHARE_ACKNOWLEDGE})
+OF_SESSIONS = frozenset({keys.FETCH, keys.SHARE_FETCH, keys.SHARE_ACKNOWLEDGE})
 # Heartbeats name the topics of a subscription once, and then none. A group would begin in the middle without the first.
 _OF_GROUPS = frozenset(
     {
@@ -108,7 +108,7 @@ class TopicChoice:
             return True
         values = found[1]
         topics: set[Topic] = {topic.key for topic in places.topics("request", exchange.api_key, values)}
-        if exchange.api_key in _OF_SESSIONS:
+        if exchange.api_key in OF_SESSIONS:
             forgotten = _named(exchange.api_key, values, forgotten=True)
             of_session = self._of_session(exchange, values, forgotten)
             if of_session is None:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from proxy.command_line import text
 from proxy.limited_files import UnusableFile
-from proxy.option_types import FILE, FOLDER, of_kind, placeholder
-from proxy.schema.flags import MAIN
-from proxy.schema.keys import KeyedField, keys_of
-from proxy.schema.toml import plain
+from proxy.option_types import FILE, FOLDER
+from proxy.schema.flags import CAPTURE, MAIN
 from proxy.terminal import echo, printable
 from proxy.version import program_version
 from proxy.wire.dialects import Dialect
 from recorder import extras
 from recorder.capture.record_rules import RIGHT_KEY
-from recorder.capture.selection import SelectionSettings
+from recorder.capture.selection import as_told
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.spool import short_name
 from recorder.ready import troubles
+from recorder.selection_options import SETTINGS, selecting
 from recorder.terminal import console, count, size
 
 if TYPE_CHECKING:
@@ -46,49 +43,6 @@ class CantImport(click.ClickException):
     exit_code = 2
 
 
-def _entries(_context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[Any, Any] | None:
-    """The entries of texts "PATTERN=VALUE" of an option for a key with entries. Errors: BadParameter."""
-    key = next(field.key for field in keys_of(SelectionSettings).values() if field.name == option.name)
-    assert key.name_kind is not None
-    read = {}
-    for written in texts:
-        name, equals, value = (part.strip() for part in written.partition("="))
-        try:
-            if not equals:
-                raise ValueError("has no '='")
-            read[key.name_kind.read(name)] = key.kind.read(value)
-        except ValueError as error:
-            right = f"{option.opts[0]} '{key.entry[0]}={plain(key.example)}'"
-            raise click.BadParameter(f"{written!r} {error}; right would be {right}") from None
-    return read or None
-
-
-def _option_of_entries(field: KeyedField) -> Callable[[Any], Any]:
-    """The option of a key with entries: --topic-records for topics.PATTERN.records."""
-    key = field.key
-    assert key.name_kind is not None
-    flag = "--" + field.name.replace("_", "-")
-    metavar = f"{key.name_kind.metavar}={placeholder(key.kind)}"
-    told = f"{key.text} Repeatable."
-    return click.option(flag, field.name, type=text, callback=_entries, multiple=True, metavar=metavar, help=told)
-
-
-def _option_of(field: KeyedField) -> Callable[[Any], Any]:
-    """The option that sets a key of the recording: --only-apis for only.apis."""
-    key = field.key
-    flag = "--" + "-".join(key.place).replace("_", "-")
-    right = plain(key.example)
-    return click.option(flag, field.name, type=of_kind(key.kind, right), help=key.text)
-
-
-def _selecting(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds an option for each setting that selects what is recorded."""
-    for field in reversed(keys_of(SelectionSettings).values()):
-        if field.name != _NOT_HERE:
-            command = (_option_of if field.key.name_kind is None else _option_of_entries)(field)(command)
-    return command
-
-
 @click.command("import", short_help="Make a capture of a packet dump, without a proxy.")
 @click.argument("file", type=FILE)
 @click.argument("folder", type=FOLDER)
@@ -107,7 +61,7 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
     help="What the brokers speak; kafka-0.7 needs --port.",
 )
 @click.option("--tls-keys", type=FILE, help="A log of TLS keys (SSLKEYLOGFILE): tshark decrypts by it. Needs --port.")
-@_selecting
+@selecting(*(name for name in SETTINGS if name != _NOT_HERE))
 def import_dump(
     file: Path, folder: Path, ports: tuple[int, ...], dialect: str, tls_keys: Path | None, **selected: Any
 ) -> None:
@@ -126,6 +80,7 @@ def import_dump(
     """
     given = {name: value for name, value in selected.items() if value is not None}
     settings = replace(RecordSettings(), cluster=MAIN, when_full=WhenFull.WAIT, **given)
+    settings = replace(settings, in_force=as_told(settings, CAPTURE))
     extras.check("pcap", *["hash"] * settings.encrypts)
     _check(ports, Dialect(dialect), tls_keys)
     if settings.hashed and settings.hash_key is None:

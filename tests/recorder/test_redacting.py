@@ -68,6 +68,16 @@ def test_either_engine_makes_a_capture_with_facts_of_its_own(folder: Path, engin
 
 
 @pytest.mark.real
+def test_chosen_topics_are_copied_and_every_answer_says_so(folder: Path) -> None:
+    found = run(folder / "in", folder / "out", "--only-topics", "free", "--engine", "embedded")
+    assert found.exit_code == 0, found.output
+    asked = [row for row in frame_rows(folder / "out") if row[c.KIND] == c.REQUEST]
+    assert {row[c.API] for row in asked} == {"Metadata", "Produce", "Fetch", None, "Heartbeat"}
+    shown = CliRunner().invoke(cli.main, ["inspect", str(folder / "out"), "--json"])
+    assert json.loads(shown.stdout)["missing"]["only_topics"] == ['redact.only.topics = ["free"]']
+
+
+@pytest.mark.real
 def test_in_a_pipe_it_says_how_far_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
 
@@ -92,11 +102,12 @@ def test_a_killed_run_leaves_whole_files_or_none(folder: Path) -> None:
 import os, signal
 from pathlib import Path
 from recorder.capture import redacting
-from recorder.capture.record_rules import RecordRule, RecordRuleSettings
+from recorder.capture.record_rules import RecordRule
+from recorder.capture.selection import SelectionSettings
 out = Path({str(folder / "out")!r})
 out.mkdir()
 paths = redacting.captured_files(Path({str(folder / "in")!r}))
-redaction = redacting.Redaction(str(out), RecordRuleSettings(records=RecordRule.DROP))
+redaction = redacting.Redaction(str(out), SelectionSettings(records=RecordRule.DROP))
 redacting.redact_file(redaction, paths[0])
 redacting.publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 redacting.redact_file(redaction, paths[-1])
@@ -116,6 +127,10 @@ redacting.redact_file(redaction, paths[-1])
         (["--topic", "pay"], "'pay' names no rule; right would be --topic 'payments-*=drop'"),
         (["--topic", "a b=drop"], "can match no topic"),
         (["--topic", "a=drop", "--topic", "a=hash"], "names a pattern twice"),
+        (["--seed", "3"], "nothing says what to leave out"),
+        (["--only-topics", "a b"], "can match no topic"),
+        (["--share", "0"], "is no share above 0, and at most 1"),
+        (["--shares", "Fetch=2"], "is no share above 0, and at most 1"),
         (["--records", "hash"], "the rule hash needs a key; right would be --hash-key FILE"),
         (["--records", "hash", "--hash-key", "/nowhere"], "--hash-key /nowhere can't be read"),
     ],

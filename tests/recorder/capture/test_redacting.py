@@ -1,6 +1,7 @@
 """Tests of redacted captures: row by row what a recording with the rules holds."""
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +9,24 @@ import pytest
 
 from proxy.conversation.exchange import Direction
 from proxy.wire import keys
+from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.records import Compression, Record, write_batch, write_message_set
 from recorder.capture import frames as c
-from recorder.capture.record_rules import RecordRule, RecordRuleSettings
+from recorder.capture.compactor import compact
+from recorder.capture.record_rules import RecordRule
 from recorder.capture.redacting import (
     CannotRedact,
     Redaction,
     captured_files,
     check_apart,
+    left_out,
     redact_file,
     topics_told,
 )
+from recorder.capture.selection import SelectionSettings
+from recorder.capture.session import RecordSettings
+from recorder.capture.tap import Tap, open_tap
+from recorder.inspect.summary import summarize
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import everything, frame_rows, rows
 from tests.recorder.capture.record_traffic import Planted, old_talk, ruled_talk, told_topics
@@ -35,8 +43,20 @@ from tests.recorder.capture.test_record_hashing import (
     talk_of,
     told,
 )
-from tests.recorder.capture.traffic import Talk, cut
+from tests.recorder.capture.test_topic_choice import (
+    NOT_PLAYED,
+    ONLY,
+    BrokerModel,
+    fetch,
+    of_every_version,
+    told_all,
+)
+from tests.recorder.capture.traffic import Call, Player, Talk, cut
 from tests.sweeps import mostly_long
+
+Rows = list[dict[str, Any]]
+# a connection, its next exchange, the size of its chunks
+Played = tuple[int, Call, int]
 
 # of two recordings of the same traffic, only these differ
 OF_THE_RECORDING = (c.SESSION, c.AT, c.AT_NS)
@@ -90,9 +110,11 @@ def a_talk(cuts: int = 0) -> Talk:
 
 
 def redacted(folder: Path, out: Path, **rules: Any) -> list[dict[str, Any]]:
-    settings = RecordRuleSettings(**rules)
+    settings = SelectionSettings(**rules)
     paths = captured_files(folder)
-    redaction = Redaction(str(out), settings, KEY if settings.hashed else None, topics_told(paths, settings))
+    topics = topics_told(paths, settings)
+    key = KEY if settings.hashed else None
+    redaction = Redaction(str(out), settings, key, topics, left_out(paths, settings, topics))
     out.mkdir()
     assert [redact_file(redaction, path).reason for path in paths] == [None] * len(paths)
     return frame_rows(out)
@@ -141,6 +163,125 @@ def test_all_versions_of_all_messages_are_redacted_as_they_would_be_recorded(
         assert row == want
 
 
+class Ticking(Player):
+    """Plays each chunk a microsecond later, as a clock would have it."""
+
+    def __init__(self, tap: Tap) -> None:
+        super().__init__(tap)
+        self.at_ns = 5
+
+    def play(self, connection: int, chunk: traffic.Chunk) -> None:
+        self.at_ns += 1000
+        super().play(connection, traffic.Chunk(chunk.direction, chunk.data, self.at_ns))
+
+
+def recorded(folder: Path, connections: int, played: Iterable[tuple[int, Call, int]], **settings: Any) -> Rows:
+    """The rows of exchanges, played one after the other: connection, exchange, the size of its chunks."""
+    tap = open_tap(folder, RecordSettings(segment=30_000, **settings))
+    player = Ticking(tap)
+    for connection in range(connections):
+        player.open(Talk(connection, []))
+    for connection, one, size in played:
+        for direction, data in zip(Direction, (one.request, one.answer or b""), strict=True):
+            for at in range(0, len(data), size):
+                player.play(connection, traffic.Chunk(direction, data[at : at + size], 0))
+        tap.flush()
+    for connection in range(connections):
+        player.close(connection)
+    tap.close()
+    compact(folder)
+    return frame_rows(folder)
+
+
+def assert_redacted_as_recorded(folder: Path, connections: int, played: list[Played], **settings: Any) -> Rows:
+    recorded(folder / "kept", connections, played)
+    expected = recorded(folder / "ruled", connections, played, **settings)
+    found = redacted(folder / "kept", folder / "out", **settings)
+    assert [place_of(row) for row in found] == [place_of(row) for row in expected]
+    for row, want in zip(of_traffic(found), of_traffic(expected), strict=True):
+        assert row == want
+    return found
+
+
+def place_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row[c.CONNECTION], row[c.SEQUENCE], row[c.EXCHANGE], row[c.KIND], row[c.API]
+
+
+@pytest.mark.parametrize("seed", mostly_long(range(10), 1))
+def test_chosen_topics_of_every_version_are_redacted_as_they_would_be_recorded(tmp_path: Path, seed: int) -> None:
+    calls = [told_topics(12, 0), *(one for one, _ in of_every_version(seed) if one.api_key not in NOT_PLAYED)]
+    played = [
+        (0, one, random.Random(f"{seed} {number}").choice([30, 900, 1 << 20])) for number, one in enumerate(calls)
+    ]
+    found = assert_redacted_as_recorded(tmp_path, 1, played, **ONLY)
+    assert 100 < len(found) < 2 * len(calls) - 200
+
+
+@pytest.mark.parametrize("seed", mostly_long(range(30), 3))
+def test_sessions_over_connections_are_redacted_as_they_would_be_recorded(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    broker, numbers = BrokerModel(rng), [1, 1]
+    played = [(connection, told_all(0), 50) for connection in range(2)]
+    for _ in range(120):
+        connection = rng.randrange(2)
+        played.append((connection, broker.fetch(numbers[connection])[0], rng.choice([3, 20, 1 << 20])))
+        numbers[connection] += 1
+    found = assert_redacted_as_recorded(tmp_path, 2, played, **ONLY)
+    assert len(found) < 2 * len(played) - 40
+
+
+@pytest.mark.parametrize("seed", mostly_long(range(4), 1))
+def test_chosen_topics_of_0_7_are_redacted_as_they_would_be_recorded(tmp_path: Path, key: Path, seed: int) -> None:
+    talks = [old_talk(Planted(random.Random(seed)), 1, 700)]
+    captured(tmp_path / "kept", key, *talks, segment=1 << 30)
+    expected = captured(tmp_path / "ruled", key, *talks, segment=1 << 30, **ONLY)
+    found = redacted(tmp_path / "kept", tmp_path / "out", **ONLY)
+    assert 0 < len(found) < len(frame_rows(tmp_path / "kept"))
+    assert of_traffic(found) == of_traffic(expected)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"share": 0.4}, {"share": 0.4, "seed": 3}, {"shares": {"Metadata": 0.3}}, {"share": 0.6, **ONLY}],
+    ids=["share", "another seed", "share of an API", "share and topics"],
+)
+def test_a_share_is_redacted_as_it_would_be_recorded(tmp_path: Path, settings: dict[str, Any]) -> None:
+    rng = random.Random(1)
+    played = []
+    for number in range(60):
+        for connection in range(3):
+            one = told_all(number) if rng.random() < 0.5 else produced(number, rng.choice(["orders", "pay"]))
+            played.append((connection, of_client(one, f"app-{rng.randrange(6)}"), rng.choice([7, 1 << 20])))
+    found = assert_redacted_as_recorded(tmp_path, 3, played, **settings)
+    assert 20 < len(found) < 2 * len(played) - 20
+
+
+def of_client(one: Call, name: str) -> Call:
+    """The same exchange, of another client id."""
+    at = 4 + CLIENT_ID_SIZE_AT
+    size = int.from_bytes(one.request[at : at + 2], "big")
+    body = one.request[4:at] + len(name).to_bytes(2, "big") + name.encode() + one.request[at + 2 + size :]
+    return Call(one.api_key, one.version, one.correlation_id, name, traffic.framed(body), one.answer)
+
+
+def test_behind_frames_that_are_missing_a_session_is_unknown(tmp_path: Path) -> None:
+    played = [(0, fetch(0, 0, 0, "pay", told=6), 1 << 20), (0, fetch(1, 6, 1), 1 << 20)]
+    # what is left out of the capture may have added a chosen topic to the session
+    played += [(0, told_all(2), 1 << 20), (0, fetch(3, 6, 2), 1 << 20)]
+    recorded(tmp_path / "kept", 1, played, apis=("Fetch",))
+    found = redacted(tmp_path / "kept", tmp_path / "out", **ONLY)
+    assert [row[c.EXCHANGE] for row in found] == [3, 3]
+
+
+@pytest.mark.parametrize("was_told", [True, False])
+def test_answers_about_a_redacted_capture_say_what_was_chosen(tmp_path: Path, was_told: bool) -> None:
+    recorded(tmp_path / "kept", 1, [(0, told_all(0), 50)], in_force={("log", "level"): '"info"'} if was_told else None)
+    redacted(tmp_path / "kept", tmp_path / "out", share=0.9, seed=1, topics=("orders*",))
+    missing = summarize(tmp_path / "out").losses.missing
+    assert missing.samples == ["redact.share = 0.9"]
+    assert missing.only_topics == ['redact.only.topics = ["orders*"]']
+
+
 def test_a_frame_that_was_cut_off_is_redacted_too(tmp_path: Path, key: Path) -> None:
     whole = produced(1, "pay").request
     talk = Talk(0, [produced(1, "pay")])
@@ -170,7 +311,7 @@ def test_a_client_id_whose_length_takes_in_records_is_left_out_as_a_recording_do
 
 def test_what_is_hashed_is_not_hashed_again(tmp_path: Path, key: Path) -> None:
     captured(tmp_path / "hashed", key, a_talk(), records=RecordRule.HASH)
-    settings = RecordRuleSettings(records=RecordRule.DROP)
+    settings = SelectionSettings(records=RecordRule.DROP)
     redaction = Redaction(str(tmp_path / "out"), settings)
     (tmp_path / "out").mkdir()
     outcomes = [redact_file(redaction, path) for path in captured_files(tmp_path / "hashed")]

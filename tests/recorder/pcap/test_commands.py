@@ -16,6 +16,7 @@ from recorder.capture import frames as c
 from recorder.capture.fact_files import State, state_of, stems
 from recorder.capture.record_rules import RecordRule
 from recorder.capture.session import SPOOL_FOLDER
+from recorder.inspect.summary import summarize
 from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows
 from tests.recorder.capture.test_record_hashing import KEY, captured
 from tests.recorder.capture.test_redacting import a_talk as a_record_talk
@@ -47,6 +48,16 @@ def test_a_dump_becomes_a_further_session_with_facts(tmp_path: Path) -> None:
     assert len(told_of) == 2
     assert (source["file"], source["bytes"]) == ("a.pcapng", len(content))
     assert source["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.real
+def test_a_choice_of_what_is_imported_is_told_as_that_of_a_recording(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.pcap", pcap(as_packets(sent(a_talk(random.Random(1))))))
+    code, told = run(str(file), str(tmp_path / "capture"), "--only-topics", "orders-*", "--share", "0.99")
+    assert code == 0, told
+    missing = summarize(tmp_path / "capture").losses.missing
+    assert missing.only_topics == ['capture.only.topics = ["orders-*"]']
+    assert missing.samples == ["capture.share = 0.99"]
 
 
 @pytest.mark.real
