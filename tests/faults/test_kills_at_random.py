@@ -146,8 +146,8 @@ def test_after_kills_at_random_moments_each_frame_is_accounted_for(
     store_front.wait_until_idle()
     assert unshipped.waiting(folder) == []
     assert local(folder).items() <= remote(server).items()
-    assert_removals_are_told(folder, server)
     bucket = downloaded(server, tmp_path / "bucket")
+    assert_removals_are_told(folder, bucket)
     account = Account(bucket, rule)
     account.assert_holds(rounds)
     print(f"{rule}: {len(rounds)} proxies, {removed_so_far(folder).files} files removed, {account}")
@@ -164,12 +164,14 @@ def assert_log_hides(folder: Path) -> None:
                 assert PLANTED not in path.read_bytes(), path
 
 
-def assert_removals_are_told(folder: Path, server: Store) -> None:
-    """Asserts that all that the bucket has and the folder has not was removed by its size, and counted."""
+def assert_removals_are_told(folder: Path, bucket: Path) -> None:
+    """Asserts that all that the bucket has and the folder has not was removed by its size, counted, and told once."""
     removed = removed_so_far(folder)
-    gone = [path for path in remote(server).keys() - local(folder).keys() if path.endswith(".parquet")]
-    assert removed.files == len(gone)
-    assert {*removed.bytes} == ({"size"} if gone else set())
+    here, there = ({path.relative_to(place) for path in place.rglob("*.parquet")} for place in (folder, bucket))
+    assert removed.files == len(there - here)
+    assert {*removed.bytes} == ({"size"} if there - here else set())
+    told = sum(json.loads(event[c.DETAIL])["files"] for event in event_rows(bucket, c.EVENT_REMOVED))
+    assert told + sum(one.files for one in removed.untold) == removed.files
 
 
 def downloaded(server: Store, into: Path) -> Path:
