@@ -21,7 +21,7 @@ ARGS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check check-code check-names bench bench-facts bench-memory bench-recorder bench-replay bench-spark bench-wire fuzz docs release
+.PHONY: help setup demo test test-fast test-long check check-code check-names bench bench-facts bench-memory bench-profile bench-recorder bench-replay bench-spark bench-wire fuzz docs release
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -61,6 +61,9 @@ bench: setup  ## ratios to a direct connection, a bare relay and Kroxylicious, i
 
 bench-memory: setup  ## what stays resident: idle, busy, over a soak (ARGS="--soak 600")
 	@$(BIN)/python -m bench.memory $(ARGS)
+
+bench-profile: setup  ## what an exchange costs, in system calls, waits and modules; the peer's beside it
+	@$(BIN)/python -m bench.profile $(ARGS)
 
 bench-recorder: setup  ## recording small exchanges for long, and the compactor's speed, in one run (ARGS="--only compactor")
 	@$(BIN)/python -m bench.recorder $(ARGS)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from bench import kroxylicious, loads, real, report, spool, sustained, workers
 from bench.contenders import ALL_KROXYLICIOUS, LISTENING, RECORDING, Contender, all_ways
@@ -15,6 +16,8 @@ from bench.loads import LOADS, Load, Sample
 from bench.processes import Programs, build, running
 
 Rounds = dict[str, list[Sample]]
+# what is measured of a way in a round
+Measured = TypeVar("Measured")
 
 # how often Kroxylicious runs each load at most before anything is measured
 MAX_WARM_UPS = 6
@@ -150,9 +153,11 @@ def real_broker(programs: Programs, folder: Path, asked: argparse.Namespace) -> 
     return measured
 
 
-def interleaved(ways: Sequence[Contender], rounds: int, measure: Callable[[Contender], Sample]) -> Rounds:
+def interleaved(
+    ways: Sequence[Contender], rounds: int, measure: Callable[[Contender], Measured]
+) -> dict[str, list[Measured]]:
     """Every way once a round, each round beginning with another one."""
-    values: Rounds = {way.name: [] for way in ways}
+    values: dict[str, list[Measured]] = {way.name: [] for way in ways}
     for number in range(rounds):
         first = number % len(ways)
         for way in (*ways[first:], *ways[:first]):

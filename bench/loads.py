@@ -1,6 +1,7 @@
 """The loads that every contender gets, and their results."""
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -91,10 +92,13 @@ LOADS = (
 )
 
 
-def run(program: Path, load: Load, contender: Contender, seconds: float) -> Result:
-    """Runs the load generator. Raises CalledProcessError if an answer is missing or wrong."""
+def run(program: Path, load: Load, contender: Contender, seconds: float, *, within: Sequence[str] = ()) -> Result:
+    """Runs the load generator. Raises CalledProcessError if an answer is missing or wrong.
+
+    `within`: a command that runs it, and leaves its output alone.
+    """
     kind, *rest = load.arguments
-    command = [str(program), contender.address, kind, str(seconds), *rest]
+    command = [*within, str(program), contender.address, kind, str(seconds), *rest]
     before = processor_ns(contender.pid) if contender.pid else 0
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=seconds + PATIENCE_SECONDS)
     after = processor_ns(contender.pid) if contender.pid else 0
