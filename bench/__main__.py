@@ -5,14 +5,14 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from bench import kroxylicious, loads, real, report, spool, sustained, workers
 from bench.contenders import ALL_KROXYLICIOUS, LISTENING, RECORDING, Contender, all_ways
-from bench.loads import LOADS, Load, Sample
+from bench.loads import LOADS, Load, Sample, Target
 from bench.processes import Programs, build, running
 
 Rounds = dict[str, list[Sample]]
@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not asked.no_workers:
         say("\nsmall exchanges from many connections: two workers against one process")
         workers.main(["--rounds", str(asked.rounds), "--seconds", str(asked.seconds), "--connections", "8"])
+    say("\n" + summary(measured))
     say(f"\nit took {(time.monotonic() - begun) / 60:.1f} minutes")
     if asked.json:
         asked.json.write_text(json.dumps({"machine": report.machine(), "rounds": measured}, indent=1))
@@ -100,6 +101,19 @@ def fake_broker(
             say(report.table(load.title, values, load.is_time, load.targets) + "\n")
         say(dropped(ways))
     return measured
+
+
+def summary(measured: Mapping[str, report.Rounds]) -> str:
+    """Every target and aim of the loads that were measured, and whether it is reached."""
+    judged: list[tuple[str, str, bool, tuple[Target, ...]]] = [
+        *((load.name, load.title, load.is_time, load.targets) for load in (*LOADS, *real.REAL_LOADS)),
+        ("spool", spool.TITLE, False, spool.TARGETS),
+    ]
+    lines = ["All targets and aims, by the medians above:"]
+    for name, title, is_time, targets in judged:
+        if verdicts := report.verdicts(measured.get(name, {}), is_time, targets):
+            lines += [f"  {title}", *("    " + verdict for verdict in verdicts)]
+    return "\n".join(lines)
 
 
 def measure(programs: Programs, load: Load, seconds: float, way: Contender) -> Sample:

@@ -6,7 +6,7 @@
  *   load HOST:PORT small SECONDS N W     Produce version 11 with one record of N bytes; W of them in a write, then W answers
  *   load HOST:PORT fetch SECONDS V       Fetch version V (12-18), answered with one MiB, 4 in flight
  *
- * Prints `exchanges N ns T p50_ns P p99_ns Q`: the percentiles are those of a round (one exchange, or one burst). */
+ * Prints `exchanges N ns T p50_ns P p99_ns Q p999_ns R`: the percentiles are those of a round (one exchange, or one burst). */
 #include <time.h>
 
 #include "kafka.h"
@@ -142,7 +142,7 @@ int main(int count, char **arguments) {
         last = now;
     }
     qsort(times, rounds, sizeof *times, by_value);
-    printf("exchanges %u ns %llu p50_ns %u p99_ns %u\n", answered, (unsigned long long)(last - start), times[rounds / 2],
-           times[rounds * 99 / 100]);
+    printf("exchanges %u ns %llu p50_ns %u p99_ns %u p999_ns %u\n", answered, (unsigned long long)(last - start),
+           times[rounds / 2], times[rounds * 99 / 100], times[rounds * 999 / 1000]);
     return 0;
 }

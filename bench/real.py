@@ -88,7 +88,7 @@ REAL_LOADS = (
         "a lone Heartbeat on a real broker: p50, microseconds",
         Broker.heartbeats,
         is_time=True,
-        targets=(Target(PROXY, KROXYLICIOUS, 1.25), Target(PROXY, KROXYLICIOUS, 1.0, is_aim=True)),
+        targets=LONE.targets,
         weight=3,
     ),
     RealLoad(

@@ -28,9 +28,9 @@ def machine() -> str:
     )
 
 
-def ratios(rounds: Rounds, name: str, to: str) -> list[float]:
+def ratios(rounds: Rounds, name: str, to: str, is_time: bool = False) -> list[float]:
     """Round by round: what disturbs a round disturbs both. `to` Kroxylicious is to the faster of them."""
-    others = rounds[_faster(rounds) if to == KROXYLICIOUS else to]
+    others = rounds[_faster(rounds, is_time) if to == KROXYLICIOUS else to]
     return [mine.value / other.value for mine, other in zip(rounds[name], others, strict=True)]
 
 
@@ -59,8 +59,12 @@ def table(title: str, rounds: Rounds, is_time: bool = False, targets: Sequence[T
         cells = "".join(f"{column(name):>{RATIO}}" for column in columns.values())
         line = f"  {name:<{NAME}} {middle:>{NUMBER},.{1 if is_time else 0}f}{cells}{_processor(rounds, name):>{RATIO}}"
         lines.append(line.rstrip())
-    judge = _judge_time if is_time else _judge
-    return "\n".join(lines + [judge(rounds, target) for target in targets if target.name in rounds])
+    return "\n".join(lines + ["    " + verdict for verdict in verdicts(rounds, is_time, targets)])
+
+
+def verdicts(rounds: Rounds, is_time: bool, targets: Sequence[Target]) -> list[str]:
+    """A sentence for each target: whether it is reached. Of times, a target is the greatest ratio."""
+    return [_verdict(rounds, is_time, target) for target in targets if target.name in rounds]
 
 
 def _rates(rounds: Rounds) -> dict[str, Callable[[str], str]]:
@@ -91,22 +95,10 @@ def _processor(rounds: Rounds, name: str) -> str:
     return f"{median(used):,.1f}" if all(used) else ""
 
 
-def _judge(rounds: Rounds, target: Target) -> str:
+def _verdict(rounds: Rounds, is_time: bool, target: Target) -> str:
+    wanted = f"{'aim' if target.is_aim else 'target'}{' at most' if is_time else ''} {target.ratio} of {target.to}"
     if target.to not in rounds:
-        return _verdict(target, None, "")
-    found = median(ratios(rounds, target.name, target.to))
-    return _verdict(target, found >= target.ratio, f"{found:.2f} of {target.to}; ")
-
-
-def _judge_time(rounds: Rounds, target: Target) -> str:
-    if target.to not in rounds:
-        return _verdict(target, None, "")
-    to = _faster(rounds, is_time=True) if target.to == KROXYLICIOUS else target.to
-    mine, other = (median(added(rounds, name)) for name in (target.name, to))
-    return _verdict(target, mine <= target.ratio * other, f"adds {mine:.1f} to direct, {to} {other:.1f}; ")
-
-
-def _verdict(target: Target, reached: bool | None, found: str) -> str:
-    verdict = {True: "reached", False: "MISSED", None: "not compared"}[reached]
-    wanted = "aim" if target.is_aim else "target"
-    return f"    {target.name}: {found}{wanted} {target.ratio} of {target.to}: {verdict}"
+        return f"{target.name}: {wanted}: not compared"
+    found = median(ratios(rounds, target.name, target.to, is_time))
+    reached = found <= target.ratio if is_time else found >= target.ratio
+    return f"{target.name}: {found:.2f} of {target.to}; {wanted}: {'reached' if reached else 'MISSED'}"
