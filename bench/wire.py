@@ -4,19 +4,34 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from statistics import median
 
 from bench import encodings, records
 from bench.processes import ROOT
 from bench.report import machine
-from bench.wire_codecs import KAFKA_PYTHON, KIO, OURS, codecs
+from bench.wire_codecs import (
+    AIOKAFKA,
+    KAFKA_PYTHON,
+    KIO,
+    KMSG,
+    OURS,
+    Kmsg,
+    codecs,
+    kmsg,
+    newest_of_aiokafka,
+    of_aiokafka,
+    ours,
+)
 from bench.wire_messages import Message, messages
 from bench.wire_rounds import Ratios, Rounds, measure
 from proxy import wire
 
-# Times of kafka-python over ours, and of kio's reader in Rust over ours: at least so much.
-AS_FAST_AS_KAFKA_PYTHON, AS_FAST_AS_KIO = 1.5, 0.25
+# Times of codecs in Python over ours, and of kio's reader in Rust over ours: at least so much.
+AHEAD_OF_PYTHON, AS_FAST_AS_KIO = 3.0, 0.25
 # Ours over the other: at most so much.
 PROJECTION_OF_DECODE, HEAD_OF_CALL = 1 / 100, 30.0
 IMPORT_MS = 60.0
@@ -53,22 +68,41 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def whole_messages(rounds: int, seconds: float) -> Iterator[str]:
-    yield "How many times our time the others take; targets: kafka-python 1.5, kio's reader 0.25, its writer none"
-    yield f"{'':<40}{'bytes':>8}  {'us':>8}  {'kafka-python':<20}{'kio':<20}"
-    for message in messages():
-        for direction in ("decode", "encode"):
-            yield whole_message(message, direction, rounds, seconds)
+    yield "How many times our time the others take; targets: codecs in Python 3, kio's reader, which is in Rust, 0.25;"
+    yield "aiokafka's column is of the newest version that it knows, for both; franz-go's codec is in Go: no target"
+    with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as folder, ExitStack() as stack:
+        try:
+            go = stack.enter_context(kmsg(Path(folder)))
+        except RuntimeError as error:
+            go = None
+            yield f"franz-go's codec can't be had, so nothing is compared with it: {error}"
+        heads = "".join(f"{name:<20} " for name in (KAFKA_PYTHON, KIO, AIOKAFKA, KMSG))
+        yield f"{'':<40}{'bytes':>8}  {'us':>8}  {heads}"
+        for message in messages():
+            if go is not None and go.add(message) != message.body:
+                raise RuntimeError(f"franz-go's codec writes other bytes for {message.name}")
+            for direction in ("decode", "encode"):
+                yield whole_message(message, direction, rounds, seconds, go)
 
 
-def whole_message(message: Message, direction: str, rounds: int, seconds: float) -> str:
-    """A line: our time, and others' as multiples of it."""
-    found = measure({codec.name: getattr(codec, direction) for codec in codecs(message)}, rounds, seconds)
-    kafka_python, kio = found.ratios(KAFKA_PYTHON, OURS), found.ratios(KIO, OURS)
-    missed = kafka_python.median < AS_FAST_AS_KAFKA_PYTHON or (direction == "decode" and kio.median < AS_FAST_AS_KIO)
+def whole_message(message: Message, direction: str, rounds: int, seconds: float, go: Kmsg | None) -> str:
+    """A line: our time, and others' as multiples of it; which of the targets it misses."""
+    timed = {KMSG: lambda: go.ns(message, direction, seconds)} if go is not None else {}
+    found = measure({codec.name: getattr(codec, direction) for codec in codecs(message)}, rounds, seconds, timed)
+    ratios = {name: found.ratios(name, OURS) for name in found.ns if name != OURS}
+    if (version := newest_of_aiokafka(message)) is not None:
+        older = message.at(version)
+        both = {codec.name: getattr(codec, direction) for codec in (ours(older), of_aiokafka(older))}
+        ratios[AIOKAFKA] = measure(both, rounds, seconds).ratios(AIOKAFKA, OURS)
+    # kio writes in Python
+    targets = {KAFKA_PYTHON: AHEAD_OF_PYTHON, AIOKAFKA: AHEAD_OF_PYTHON}
+    targets[KIO] = AS_FAST_AS_KIO if direction == "decode" else AHEAD_OF_PYTHON
+    missed = [name for name, target in targets.items() if name in ratios and ratios[name].median < target]
     title = f"{direction} {message.name}"
     size = f"{len(message.body):>8,}" if direction == "decode" else " " * 8
-    line = f"{title:<40}{size}  {found.median(OURS) / 1000:>8.1f}  {kafka_python!s:<20}{kio!s:<20}"
-    return line + ("MISSED" if missed else "")
+    cells = "".join(f"{ratios.get(name, '')!s:<20} " for name in (KAFKA_PYTHON, KIO, AIOKAFKA, KMSG))
+    line = f"{title:<40}{size}  {found.median(OURS) / 1000:>8.1f}  {cells}"
+    return (line + ("MISSED: " + ", ".join(missed) if missed else "")).rstrip()
 
 
 def projection(rounds: int, seconds: float) -> Iterator[str]:

@@ -1,12 +1,13 @@
-"""Twelve messages as a cluster of today sends them: what `bench.wire` measures, and good first bytes for a fuzzer.
+"""Twenty messages as a cluster of today sends them: what `bench.wire` measures, and good first bytes for a fuzzer.
 
 The same bytes in every run: a `Random` seeded with the message's name makes ids and offsets, kafka-python writes the
 record batches, and nothing asks for the time. Each version is one that Kafka 3.x and 4.x serve and that kio and
-kafka-python know too. Sizes are those of a middling cluster: 9 brokers, replication 3, tens of topics.
+kafka-python know too; `at` has the same in an older one. Sizes are those of a middling cluster: 9 brokers, replication
+3, tens of topics.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from proxy import wire
 from proxy.wire.apis import MessageKind
+from proxy.wire.compile.layout import layout
 
 # Where record timestamps begin, in ms.
 FIRST_TIMESTAMP = 1_790_000_000_000
@@ -25,7 +27,7 @@ NODES = range(1, 10)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One of the twelve."""
+    """One of the twenty."""
 
     name: str
     kind: MessageKind
@@ -42,13 +44,18 @@ class Message:
     @property
     def body(self) -> bytes:
         """The message without head and length."""
-        return self.codec.encode(self.values)
+        known = {slot.name for slot in layout(self.codec.message, self.version)}
+        return self.codec.encode({name: value for name, value in self.values.items() if name in known})
+
+    def at(self, version: int) -> "Message":
+        """The same message in another version."""
+        return replace(self, version=version)
 
 
 @cache
 def messages() -> tuple[Message, ...]:
     """All of them, built once."""
-    return tuple(Message(name, kind, key, version, make(Random(name))) for name, kind, key, version, make in _TWELVE)
+    return tuple(Message(name, kind, key, version, make(Random(name))) for name, kind, key, version, make in _TWENTY)
 
 
 def topic(number: int) -> str:
@@ -204,7 +211,9 @@ def offset_fetch(random: Random) -> dict[str, Any]:
         }
         for number in range(20)
     ]
-    return {"throttle_time_ms": 0, "groups": [{"group_id": "billing", "topics": topics, "error_code": NO_ERROR}]}
+    groups = [{"group_id": "billing", "topics": topics, "error_code": NO_ERROR}]
+    # versions before 8 tell of one group, without its name
+    return {"throttle_time_ms": 0, "groups": groups, "topics": topics, "error_code": NO_ERROR}
 
 
 def offset_commit(random: Random) -> dict[str, Any]:
@@ -335,7 +344,110 @@ def create_topics(random: Random) -> dict[str, Any]:
     }
 
 
-_TWELVE: tuple[tuple[str, MessageKind, int, int, Callable[[Random], dict[str, Any]]], ...] = (
+def fetch(random: Random) -> dict[str, Any]:
+    """The first request of a consumer's fetch session: 4 topics with 25 partitions."""
+    partitions = [
+        {
+            "partition": index,
+            "current_leader_epoch": 12,
+            "fetch_offset": random.randrange(10**9),
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "partition_max_bytes": 1 << 20,
+        }
+        for index in range(25)
+    ]
+    names = [{"topic": topic(number), "topic_id": random.randbytes(16)} for number in range(4)]
+    return {
+        "replica_id": -1,
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "max_bytes": 50 << 20,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": 0,
+        "topics": [name | {"partitions": partitions} for name in names],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+
+
+def produced(random: Random) -> dict[str, Any]:
+    """The answer to `produce`."""
+    return {
+        "responses": [
+            {
+                "name": topic(number),
+                "partition_responses": [
+                    {
+                        "index": index,
+                        "error_code": NO_ERROR,
+                        "base_offset": random.randrange(10**9),
+                        "log_append_time_ms": -1,
+                        "log_start_offset": 0,
+                        "record_errors": [],
+                        "error_message": None,
+                    }
+                    for index in range(6)
+                ],
+            }
+            for number in range(4)
+        ],
+        "throttle_time_ms": 0,
+    }
+
+
+def metadata_request(random: Random) -> dict[str, Any]:
+    """A producer's, for 4 topics."""
+    return {
+        "topics": [{"topic_id": bytes(16), "name": topic(number)} for number in range(4)],
+        "allow_auto_topic_creation": True,
+        "include_topic_authorized_operations": False,
+    }
+
+
+def coordinator(random: Random) -> dict[str, Any]:
+    """Where one group is kept."""
+    found = {"key": "billing", **broker(random.choice(NODES)), "error_code": NO_ERROR, "error_message": ""}
+    del found["rack"]
+    # versions before 4 tell of one group, without its name
+    return {"throttle_time_ms": 0, "coordinators": [found], **found}
+
+
+def sync_group(random: Random) -> dict[str, Any]:
+    """The leader's of `join_group`: 60 members with a partition of three topics each."""
+    assignment = b"\0\0" + b"\0\0\0\3" + b"".join(_text(topic(number)) + b"\0\0\0\1\0\0\0\7" for number in range(3))
+    members = [member_id(random, number) for number in range(60)]
+    return {
+        "group_id": "billing",
+        "generation_id": 17,
+        "member_id": members[0],
+        "group_instance_id": None,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignments": [{"member_id": one, "assignment": assignment + b"\xff\xff\xff\xff"} for one in members],
+    }
+
+
+def committed(random: Random) -> dict[str, Any]:
+    """The answer to `offset_commit`."""
+    partitions = [{"partition_index": index, "error_code": NO_ERROR} for index in range(12)]
+    return {"throttle_time_ms": 0, "topics": [{"name": topic(number), "partitions": partitions} for number in range(8)]}
+
+
+def alive(random: Random) -> dict[str, Any]:
+    """The answer to `heartbeat`: the smallest of all."""
+    return {"throttle_time_ms": 0, "error_code": NO_ERROR}
+
+
+def list_offsets_request(random: Random) -> dict[str, Any]:
+    """Asks for the ends of `list_offsets`."""
+    partitions = [{"partition_index": index, "current_leader_epoch": 12, "timestamp": -1} for index in range(25)]
+    topics = [{"name": topic(number), "partitions": partitions} for number in range(12)]
+    return {"replica_id": -1, "isolation_level": 0, "topics": topics}
+
+
+_TWENTY: tuple[tuple[str, MessageKind, int, int, Callable[[Random], dict[str, Any]]], ...] = (
     ("Metadata response", "response", 3, 12, metadata),
     ("Fetch response, 100 partitions", "response", 1, 16, big_fetch),
     ("Fetch response, 1000 partitions", "response", 1, 16, small_fetch),
@@ -348,4 +460,12 @@ _TWELVE: tuple[tuple[str, MessageKind, int, int, Callable[[Random], dict[str, An
     ("ApiVersions response", "response", 18, 3, api_versions),
     ("Heartbeat request", "request", 12, 4, heartbeat),
     ("CreateTopics request", "request", 19, 7, create_topics),
+    ("Fetch request", "request", 1, 16, fetch),
+    ("Produce response", "response", 0, 9, produced),
+    ("Metadata request", "request", 3, 12, metadata_request),
+    ("FindCoordinator response", "response", 10, 4, coordinator),
+    ("SyncGroup request", "request", 14, 5, sync_group),
+    ("OffsetCommit response", "response", 8, 8, committed),
+    ("Heartbeat response", "response", 12, 4, alive),
+    ("ListOffsets request", "request", 2, 7, list_offsets_request),
 )

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from bench.wire_codecs import KAFKA_PYTHON, KIO, OURS, Codec, codecs
+from bench.wire_codecs import KAFKA_PYTHON, KIO, OURS, Codec, codecs, newest_of_aiokafka, of_aiokafka
 from bench.wire_messages import Message, messages
 from proxy.wire.compile.layout import Slot, Struct, layout
 from tests.tables import each_row
@@ -33,6 +33,13 @@ def test_all_codecs_write_the_same_bytes(message: Message) -> None:
 def test_three_codecs_are_compared() -> None:
     found: tuple[Codec, ...] = codecs(messages()[-2])
     assert [codec.name for codec in found] == [OURS, KAFKA_PYTHON, KIO]
+
+
+def test_aiokafka_writes_the_same_bytes_in_the_versions_that_it_knows() -> None:
+    known = [message.at(version) for message in messages() if (version := newest_of_aiokafka(message)) is not None]
+    assert len(known) == len(messages())
+    for message in known:
+        assert of_aiokafka(message).encode() == message.body, message.name
 
 
 def plain(struct: Struct, values: Any) -> dict[str, Any]:
