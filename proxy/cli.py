@@ -240,31 +240,41 @@ def _run_proxy(loaded: LoadedSettings, config: Path | None, given: dict[str, Any
     # first, so that faults of a state file are reported before a capture begins
     claims = net.StateClaims(loaded.proxy)
     # settings that SIGHUP reads again lack the claimed state files and the ports in them; `loaded` keeps these
-    reload = _reloading(replace(loaded, proxy=claims.settings), config, given)
+    loaded = replace(loaded, proxy=claims.settings)
     try:
-        return _run_claimed(claims, loaded.capture, reload)
+        live = wiring.live(claims.settings.live, loaded.capture)
+        return _run_claimed(claims, loaded.capture, live, _reloading(loaded, live, config, given))
     except BadSetting:
         claims.release()
         raise
 
 
-def _run_claimed(claims: StateClaims, capture: CaptureSettings | None, reload: Callable[[], ReloadedSettings]) -> int:
-    settings, companion = claims.settings, wiring.shipping(capture)
+def _run_claimed(
+    claims: StateClaims,
+    capture: CaptureSettings | None,
+    live: wiring.Live | None,
+    reload: Callable[[], ReloadedSettings],
+) -> int:
+    settings, shipping = claims.settings, wiring.shipping(capture)
+    companions = [one for one in (shipping, live.companion if live else None) if one is not None]
+    recorded = live.recording if live else capture
     if settings.workers == 1:
         from proxy import net
 
-        observer, child = wiring.recorder(capture, settings)
-        return net.run(settings, observer, child, _show_listeners, reload, claims.release, companion)
+        observer, child = wiring.recorder(recorded, settings)
+        return net.run(settings, observer, child, _show_listeners, reload, claims.release, companions)
     from proxy.net.workers import run_workers
 
     if capture is not None:
         wiring.check_folder(capture.folder)
     # each worker records on its own, with its part of the limits
-    recording = wiring.share(capture, settings.workers)
-    return run_workers(settings, wiring.WORKER_COMMAND, recording, _show_listeners, reload, claims.release, companion)
+    recording = wiring.share(recorded, settings.workers)
+    return run_workers(settings, wiring.WORKER_COMMAND, recording, _show_listeners, reload, claims.release, companions)
 
 
-def _reloading(loaded: LoadedSettings, config: Path | None, given: dict[str, Any]) -> Callable[[], ReloadedSettings]:
+def _reloading(
+    loaded: LoadedSettings, live: wiring.Live | None, config: Path | None, given: dict[str, Any]
+) -> Callable[[], ReloadedSettings]:
     """Returns the function that reads all settings again after a SIGHUP. Blocks. Changes that need a restart wait."""
     from proxy.net import Change, ReloadedSettings
 
@@ -276,7 +286,8 @@ def _reloading(loaded: LoadedSettings, config: Path | None, given: dict[str, Any
             put_into_effect(new)
             _log_changes(before, again)
 
-        recording = wiring.share(new.capture, new.proxy.workers)
+        recorded = new.capture or (live.recording if live else None)
+        recording = wiring.share(recorded, new.proxy.workers)
         return ReloadedSettings(new.proxy, recording, Change(apply, partial(put_into_effect, before)))
 
     def put_into_effect(settings: LoadedSettings) -> None:

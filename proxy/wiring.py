@@ -1,7 +1,7 @@
 """Connects the recorder with the proxy, for the command line (`cli.py`) and for a worker's process (`worker.py`).
 
-`proxy.net` takes an observer, a child command and a companion; this module makes all three from the recorder. The
-recorder is imported only if traffic is recorded: a proxy that doesn't record starts without it.
+`proxy.net` takes an observer, a child command and companions; this module makes all three from the recorder. The
+recorder is imported only if traffic is recorded or looked at: any other proxy starts without it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.config import ProxySettings
+from proxy.config import LiveSettings, ProxySettings
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 
@@ -20,19 +20,37 @@ if TYPE_CHECKING:
     from proxy.net.children import Companion
     from proxy.observer import Observer
     from recorder.capture.session import CaptureSettings
+    from recorder.live.feed import FeedSettings
 
 # The command that starts a worker's process. -P: Python looks for no module in the current folder, here and wherever
 # a process of our own is started.
 WORKER_COMMAND = (sys.executable, "-P", "-m", "proxy.worker")
 
 
-def recorder(settings: CaptureSettings | None, proxy: ProxySettings) -> tuple[Observer | None, Sequence[str] | None]:
+class Live(NamedTuple):
+    """The process that reads the traffic for those who look, and the settings of the taps that it needs.
+
+    `recording`: those of the capture, or of a feed where nothing is recorded.
+    """
+
+    companion: Companion
+    recording: CaptureSettings | FeedSettings
+
+
+def recorder(
+    settings: CaptureSettings | FeedSettings | None, proxy: ProxySettings
+) -> tuple[Observer | None, Sequence[str] | None]:
     """Returns the observer, and the command of its compactor. Raises BadSetting.
 
-    Both are None if nothing is recorded (`settings` None); the command also if the settings run no compactor.
+    Both are None if nothing is recorded (`settings` None); the command also if the settings run no compactor, and for a
+    feed, which none makes into Parquet.
     """
     if settings is None:
         return None, None
+    from recorder.live.feed import FeedSettings, open_feed
+
+    if isinstance(settings, FeedSettings):
+        return open_feed(settings), None
     from recorder.capture.tap import compactor_command, open_tap
 
     folder = settings.folder
@@ -58,6 +76,27 @@ def shipping(settings: CaptureSettings | None) -> Companion | None:
     return Companion(shipper_command(settings), metrics.ended, metrics.counters)
 
 
+def live(settings: LiveSettings, capture: CaptureSettings | None) -> Live | None:
+    """Returns the process that reads the traffic for those who look; None if nobody may. Raises BadSetting."""
+    if not settings.is_asked_for:
+        return None
+    from proxy.net.children import Companion
+    from recorder.live.beside_proxy import LiveMetrics, live_command
+    from recorder.live.feed import FeedSettings
+    from recorder.live.folder import LiveFolder
+
+    try:
+        folder = LiveFolder.make(in_memory=capture is None)
+    except OSError as error:
+        asks = Fault(f"live finds no place ({error.strerror or error})", ("a capture, ", _folder("capture")))
+        raise BadSetting(asks) from error
+    recording = capture or FeedSettings(folder=folder.feed)
+    asked = {"topics": settings.topics, "clients": settings.clients, "groups": settings.groups}
+    command = live_command(folder, recording.folder, asked, is_feed=capture is None)
+    metrics = LiveMetrics(folder)
+    return Live(Companion(command, metrics.ended, metrics.counters), recording)
+
+
 def check_folder(folder: Path) -> None:
     """Raises BadSetting if captures can't be written to this folder."""
     from recorder.capture.session import ensure_writable
@@ -68,8 +107,8 @@ def check_folder(folder: Path) -> None:
         raise _not_a_capture(folder, error) from error
 
 
-def share(capture: CaptureSettings | None, workers: int) -> CaptureSettings | None:
-    """Returns the capture's settings for one worker: its part of the limits on queue and spool."""
+def share(capture: CaptureSettings | FeedSettings | None, workers: int) -> CaptureSettings | FeedSettings | None:
+    """Returns the recorder's settings for one worker: its part of the limits on queue and spool."""
     if capture is None:
         return None
     return replace(capture, queue=-(-capture.queue // workers), spool=-(-capture.spool // workers))

@@ -4,6 +4,7 @@
     hashing     records by their keyed hashes
     query       the filter language
     reading     a capture as Python values: `recorder.open`
+    live        the traffic as it passes, for those who look
     inspect     the contents of a capture, without Spark
     analysis    Spark: DataFrame -> DataFrame, one question in each module
     report      reports as one HTML file or as Markdown

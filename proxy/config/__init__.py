@@ -5,6 +5,7 @@ annotation of a field (`Key`) holds the key in the settings file, the help text 
 settings by them, and docs/settings.md is generated from them.
 
 log.py       the log
+live.py      what is read from the traffic beside the proxy
 mapping.py   of a cluster: brokers, listeners, advertised addresses
 flow.py      of a cluster: limits and times
 tls.py       of a cluster: TLS towards clients, and towards brokers
@@ -15,6 +16,7 @@ whole.py     all settings of a proxy: its clusters and what they share
 """
 
 from proxy.config.cluster import ClusterSettings, Others, ProxyProtocolVersion
+from proxy.config.live import LiveSettings
 from proxy.config.log import Format, Level, LogSettings
 from proxy.config.mapping import MappingKind
 from proxy.config.places import default_state_file
@@ -26,6 +28,7 @@ __all__ = [
     "ClusterSettings",
     "Format",
     "Level",
+    "LiveSettings",
     "LogSettings",
     "MappingKind",
     "Others",

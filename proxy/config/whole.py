@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from proxy.config.cluster import ClusterSettings
+from proxy.config.live import LiveSettings
 from proxy.config.log import LogSettings
 from proxy.config.places import demand_of, wrong_demands
 from proxy.schema.addresses import ADDRESS, Address
@@ -39,6 +40,7 @@ class ProxySettings:
         Key(LIMIT, "held", "The most bytes of responses held to be rewritten, in all connections together.", "256MiB"),
     ] = 256 * MIB
     log: LogSettings = field(default_factory=LogSettings)
+    live: LiveSettings = field(default_factory=LiveSettings)
     stalled_seconds: Annotated[
         float,
         Key(

@@ -17,7 +17,17 @@ from proxy.metrics.traffic import ApiRow, KeptExemplar, Traffic
 
 # the recorder's numbers that are states: they end with their process. All others are counts
 STATES = frozenset(
-    {"queue_bytes", "spool_bytes", "failed", "stopped", "room_bytes", "folder_bytes", "lag_bytes", "lag_seconds"}
+    {
+        "queue_bytes",
+        "spool_bytes",
+        "failed",
+        "stopped",
+        "room_bytes",
+        "folder_bytes",
+        "lag_bytes",
+        "lag_seconds",
+        "live_spool_bytes",
+    }
 )
 # states that are not added up: the total is the largest
 WORST = frozenset({"failed", "stopped", "room_bytes", "folder_bytes", "lag_seconds"})

@@ -425,6 +425,26 @@ SHIPPER_RESTARTS = _counter(
     "Does the shipper crash?",
 )
 
+# only while a process reads the traffic for those who look
+LIVE_RESTARTS = _counter(
+    "live_restarts_total",
+    "",
+    "Times that the process that reads the traffic ended while the proxy went on, and was restarted.",
+    "Are metrics by topic, client and group begun anew?",
+)
+LIVE_DROPPED = _counter(
+    "live_dropped_bytes_total",
+    "",
+    "Bytes that found no room in the feed of that process, where nothing is recorded.",
+    "Is the process too slow for the traffic?",
+)
+LIVE_GAPS = _counter(
+    "live_gaps_total", "", "Gaps in that feed, each on one connection.", "Is the process too slow for the traffic?"
+)
+LIVE_SPOOL = _gauge(
+    "live_spool_bytes", "", "Bytes of that feed, in memory, which are not read yet.", "How much does the process wait?"
+)
+
 METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 
 # the recorder's own name of a number (`Observer.counters`) -> the metric that shows it
@@ -457,6 +477,10 @@ RECORDER_COUNTERS = {
     "ship_failing": SHIP_FAILING,
     "shipper_runs": SHIPPER_RUNS,
     "shipper_restarts": SHIPPER_RESTARTS,
+    "live_restarts": LIVE_RESTARTS,
+    "live_dropped_bytes": LIVE_DROPPED,
+    "live_gaps": LIVE_GAPS,
+    "live_spool_bytes": LIVE_SPOOL,
 }
 # the number of a cause's failures is named so, and then by the cause
 SHIP_FAILURES_OF = "ship_failures."

@@ -26,14 +26,16 @@ WELL_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A process that runs beside the whole proxy, not beside each of its workers: what ships the capture.
+    """A process that runs beside the whole proxy, not beside each of its workers: what ships the capture, for example.
 
-    `ended`: called whenever it has ended. `counters`: numbers for the metrics; called in any thread.
+    `ended`: called whenever it has ended. `counters`: numbers for the metrics; called in any thread. `given`: what each
+    process reads on its standard input.
     """
 
     command: Sequence[str]
     ended: Callable[[], None]
     counters: Callable[[], Mapping[str, float]]
+    given: bytes = b""
 
 
 async def look_after(command: Sequence[str], on_end: Callable[[], None], given: bytes = b"") -> None:

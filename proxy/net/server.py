@@ -79,7 +79,7 @@ def run(
     ready: Ready = ignore_ready,
     reload: ReadSettings | None = None,
     released: Callable[[], None] = do_nothing,
-    companion: Companion | None = None,
+    companions: Sequence[Companion] = (),
 ) -> int:
     """Runs a proxy until SIGTERM or SIGINT.
 
@@ -89,7 +89,7 @@ def run(
         ready: called once, when all listeners are open.
         reload: reads the settings again; called in a thread after a SIGHUP. None: SIGHUP does nothing.
         released: called when all listeners are closed and the state files written; in a thread if one can be started.
-        companion: a further process that is kept running; None: there is none.
+        companions: further processes that are kept running.
 
     Returns:
         0; 1 if exchanges in flight were cut off, or the recorder could not write everything in time.
@@ -97,7 +97,7 @@ def run(
     Raises:
         BadSetting: an address can't be listened on, or a file that a setting names can't be used.
     """
-    return run_proxy(Proxy(settings, observer, child, ready, reload, released, companion))
+    return run_proxy(Proxy(settings, observer, child, ready, reload, released, companions))
 
 
 def run_proxy(proxy: Proxy) -> int:
@@ -160,12 +160,12 @@ class Proxy:
         ready: Ready = ignore_ready,
         reload: ReadSettings | None = None,
         released: Callable[[], None] = do_nothing,
-        companion: Companion | None = None,
+        companions: Sequence[Companion] = (),
     ) -> None:
         self.settings = settings
         self._observer = observer
         self._child = child
-        self._companion = companion
+        self._companions = companions
         self._ready = ready
         self._reload = reload
         self._released = released
@@ -329,9 +329,9 @@ class Proxy:
     async def _accept_until_stopped(self, admin: Server | None, connections: trio.Nursery) -> None:
         listening = {cluster.name: await cluster.listen() for cluster in self.clusters}
         await self._start_children(connections)
-        if self._companion is not None:
+        for companion in self._companions:
             # in the outer nursery, as the observer's child
-            connections.start_soon(look_after, self._companion.command, self._companion.ended)
+            connections.start_soon(look_after, companion.command, companion.ended, companion.given)
         self._ready(listening, Address(admin.host, admin.port) if admin else None)
         self._systemd.ready()
         if self._reload is not None:
@@ -376,7 +376,7 @@ class Proxy:
         return {} if self._observer is None else self._observer.counters()
 
     def _companion_counters(self) -> Mapping[str, float]:
-        return {} if self._companion is None else self._companion.counters()
+        return {name: number for companion in self._companions for name, number in companion.counters().items()}
 
     def _is_ready(self) -> tuple[bool, str]:
         """The probe of /readyz; called in the admin page's threads."""

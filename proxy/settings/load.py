@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from proxy.config import ClusterSettings, LogSettings, ProxySettings, default_state_file
+from proxy.config import ClusterSettings, LiveSettings, LogSettings, ProxySettings, default_state_file
 from proxy.config.places import Demand, demand, wrong_demands
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.config.whole import wrong_names
@@ -32,7 +32,7 @@ from proxy.wire.dialects import Dialect
 if TYPE_CHECKING:
     from recorder.capture.session import CaptureSettings
 
-LOG, TLS, UPSTREAM = "log", "tls", "upstream"
+LOG, LIVE, TLS, UPSTREAM = "log", "live", "tls", "upstream"
 # the fields of RecordRuleSettings
 _RULES = ("records", "topic_records", "hash_key")
 
@@ -149,6 +149,7 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     """Reads all sections. The reader then has an error line for each fault."""
     values = reader.values(ProxySettings)
     log = reader.section(LogSettings, (LOG,)).value
+    live = reader.section(LiveSettings, (LIVE,)).value
     tls_sides, clusters = [], []
     for name in source.clusters:
         # cluster by cluster: in `effective`, the keys of a cluster must stand together
@@ -164,7 +165,7 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
             *_wrong_rules(capture.valid),
             *_wrong_ship(capture.valid),
         )
-    return _Sections({**values, "log": log}, tls_sides, clusters, capture)
+    return _Sections({**values, "log": log, "live": live}, tls_sides, clusters, capture)
 
 
 def _loaded(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from proxy.config import ClusterSettings, LogSettings, ProxySettings
+from proxy.config import ClusterSettings, LiveSettings, LogSettings, ProxySettings
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CAPTURE, CLUSTERS, FLAGS, MAIN, flag_of
@@ -53,12 +53,14 @@ the environment, the environment over the file, the file over the default.
 SECTIONS: tuple[tuple[str, KeyPath, type], ...] = (
     ("At the top", (), ProxySettings),
     ("[log]", ("log",), LogSettings),
+    ("[live]", ("live",), LiveSettings),
     ("[clusters.NAME]", (CLUSTERS, MAIN), ClusterSettings),
     ("[clusters.NAME.tls]", (CLUSTERS, MAIN, "tls"), ListenerTls),
     ("[clusters.NAME.tls.upstream]", (CLUSTERS, MAIN, "tls", "upstream"), UpstreamTls),
 )
 # heading -> the line above the section's table
 INTRODUCTIONS = {
+    "[live]": "Each key starts a process beside the proxy that reads the traffic ([what it costs](live.md)).\n",
     "[clusters.NAME.tls]": "Without it clients speak plaintext.\n",
     "[clusters.NAME.tls.upstream]": "Without it the proxy speaks plaintext to brokers.\n",
     "[capture]": "Without it nothing is recorded.\n",

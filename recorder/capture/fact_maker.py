@@ -14,13 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,6 +49,7 @@ from recorder.capture.fact_files import (
     stems,
 )
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.capture.memory import bound_memory
 from recorder.capture.partitions import FACTS_FOLDER, hidden
 from recorder.capture.reader import CaptureFile, row_count, row_groups
 from recorder.capture.remote import Place, S3Path, size_of
@@ -68,8 +68,6 @@ NUMBER_KEY = b"kafka_wiretap.facts"
 # The memory of the compactor's child, beyond what its libraries have mapped: a row group of frames takes 64 MiB, and
 # what may be made of one frame is bounded by `rows.FRAME_BUDGET`.
 MEMORY = 2 << 30
-# bytes of data that a process has mapped, in pages
-_STATM, _DATA_AT = Path("/proc/self/statm"), 5
 # less urgent than the compactor
 NICENESS = 15
 
@@ -341,15 +339,7 @@ def _by_children(
 
 
 def _children(processes: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_bound_memory)
-
-
-def _bound_memory() -> None:
-    # numpy's library maps 41 MB for each core, and uses next to nothing of it
-    mapped = 0
-    with suppress(OSError):
-        mapped = int(_STATM.read_text().split()[_DATA_AT]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY + mapped,) * 2)
+    return ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=bound_memory, initargs=(MEMORY,))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -361,7 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
-    _bound_memory()
+    bound_memory(MEMORY)
 
     def say(what: str, stem: str, more: Any) -> None:
         print(json.dumps([what, stem, more if isinstance(more, str) else None]), flush=True)

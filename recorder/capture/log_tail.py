@@ -14,7 +14,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from proxy.wire.errors import OverBudget, in_bytes
 from recorder.capture import frames as c
@@ -32,6 +32,13 @@ from recorder.capture.spool import DamagedSegmentError, UnknownSpoolError
 MAX_OPEN = 4
 
 
+class Loss(NamedTuple):
+    """Something is missing. `sentence` says what; `frames`: how many frames, as far as anybody knows."""
+
+    sentence: str
+    frames: int | None = None
+
+
 @dataclass(slots=True)
 class Portion:
     """What a call of `LogTail.read` found.
@@ -40,7 +47,7 @@ class Portion:
         files: published files of segments that were gone before they were opened; earlier than `tables`.
         tables: frames, as Arrow tables with the columns of `frames`.
         closed: connections that have ended, behind all their frames.
-        losses: sentences on what is missing.
+        losses: what is missing.
         is_new: False for what was in the log already when the tail was opened.
         is_empty: True if the log has nothing more at present.
     """
@@ -48,7 +55,7 @@ class Portion:
     files: list[CaptureFile] = field(default_factory=list)
     tables: list[Any] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
-    losses: list[str] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
     is_new: bool = True
     is_empty: bool = False
 
@@ -180,7 +187,7 @@ class LogTail:
         done = self._compacted_up_to()
         if done < number - 1:
             lost = f"segment {done + 1}" if done + 2 == number else f"segments {done + 1} to {number - 1}"
-            found.losses.append(f"{lost} of the log can't be read: what passed then is missing")
+            found.losses.append(Loss(f"{lost} of the log can't be read: what passed then is missing"))
         self.segment = number - 1
         known = self._assembly_after(self.segment)
         if known is None:
@@ -275,13 +282,13 @@ class LogTail:
             self._assembly.damage()
             found.is_empty = False
             lost = reader.passed_over - before
-            found.losses.append(f"{in_bytes(lost)} of segment {number} can't be read: what they held is missing")
+            found.losses.append(_unread(lost, number))
         elif is_sealed:
             rest = max((reader.size if limit is None else min(limit, reader.size)) - reader.position, 0)
             if rest:
                 self._assembly.damage()
             if lost := rest + self._assembly.invalid_bytes:
-                found.losses.append(f"{in_bytes(lost)} of segment {number} can't be read: what they held is missing")
+                found.losses.append(_unread(lost, number))
             self._open.pop(number).close()
             self.segment, self._passed_over_at = number, 0
 
@@ -306,7 +313,11 @@ def _is_dropped(event: dict[str, Any]) -> bool:
     return bool(event[c.KIND] == c.EVENT_GAP and event[c.CAUSE] != c.GAP_DAMAGE)
 
 
-def _dropped(event: dict[str, Any]) -> str:
+def _unread(size: int, segment: int) -> Loss:
+    return Loss(f"{in_bytes(size)} of segment {segment} can't be read: what they held is missing")
+
+
+def _dropped(event: dict[str, Any]) -> Loss:
     of = "connections without a word in the log" if event[c.CONNECTION] is None else f"connection {event[c.CONNECTION]}"
     what = "an unknown number of frames" if event[c.FRAMES] is None else f"{event[c.FRAMES]} frames"
-    return f"{what} of {of} were not recorded ({event[c.CAUSE]})"
+    return Loss(f"{what} of {of} were not recorded ({event[c.CAUSE]})", event[c.FRAMES])

@@ -600,7 +600,7 @@ class Tap:
         """Lets no more wait than there is room for on the volume. Called by the writer's thread."""
         if self._keeps is not self._declared_keeps:
             keeps = self._keeps
-            declare(self._folder.path.parent.parent, self.session, keeps)
+            declare(self._folder.path.parent.parent, self._folder.path.name, keeps)
             self._declared_keeps = keeps
         was_low = self._room.is_low
         if not self._room.look(self._writer.written_bytes):
@@ -660,10 +660,16 @@ def _closing_fields(recorder: ConnectionRecorder, cause: StrEnum) -> dict[str, A
     return ending | {"account": recorder.gap.account(), "open": len(conversation.in_flight)}
 
 
-def open_tap(folder: Path, settings: RecordSettings, session: str | None = None, clock: Clock = MACHINE_CLOCK) -> Tap:
+def open_tap(
+    folder: Path,
+    settings: RecordSettings,
+    session: str | None = None,
+    clock: Clock = MACHINE_CLOCK,
+    kind: type[Tap] = Tap,
+) -> Tap:
     """Begins a session in a capture folder, which is made if it is missing. `session`: its name; None: a new one.
 
-    `clock`: the one of the times that the tap is told.
+    `clock`: the one of the times that the tap is told. `kind`: the class of the tap.
 
     Resource handling: the tap holds a thread, a file and the session's writer lock until `close`.
     Errors: FolderError if the folder can't be written; UnusableFile for the key of hashes; ModuleNotFoundError if the
@@ -684,7 +690,7 @@ def open_tap(folder: Path, settings: RecordSettings, session: str | None = None,
         raise
     except OSError as error:
         raise FolderError(f"the capture folder {folder} can't be written: {error.strerror or error}") from error
-    return Tap(opened, settings, writer, lock, room, handover)
+    return kind(opened, settings, writer, lock, room, handover)
 
 
 def compactor_command(folder: Path, session: str, *, facts: bool = False, with_keys: bool = False) -> list[str]:

@@ -13,7 +13,7 @@ import heapq
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -26,7 +26,7 @@ from proxy.wire.budget import Allowance
 from proxy.wire.errors import OverBudget, in_bytes
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
-from recorder.capture.log_tail import LogTail, Portion
+from recorder.capture.log_tail import LogTail, Loss, Portion
 from recorder.capture.reader import READING, CaptureFile, Row, files, last_ns, listed, row_groups
 from recorder.capture.session import sessions
 from recorder.capture.spool import UnknownSpoolError
@@ -71,6 +71,27 @@ class Wanted(NamedTuple):
 
 
 Say = Callable[[str], None]
+
+
+class Watch:
+    """Sees what a `Following` reads before its rows are made; this one lets all of them be made, and says losses."""
+
+    def __init__(self, say: Say) -> None:
+        self.say = say
+
+    def wants_rows(self, tables: Sequence[Any]) -> bool:
+        """Looks at new frames, as Arrow tables; False: no rows are to be made of them."""
+        return True
+
+    def wants_rows_of(self, files: Sequence[CaptureFile]) -> bool:
+        """As `wants_rows`, of published files that have what the log does not have any more, or not for this user."""
+        return True
+
+    def lost(self, session: str, loss: Loss) -> None:
+        """Learns what is missing of a session."""
+        self.say(f"session {session}: {loss.sentence}")
+
+
 # (its place in the order of arrival, a unique number, what, whether it is new)
 _Entry = tuple[tuple[Any, ...], int, Row | Closed, bool]
 
@@ -82,12 +103,13 @@ class Following:
         with_all: return all earlier frames first, too; otherwise, of the newest segments, only the requests that may
             still be answered.
         most: the limit in bytes of memory for the rows that wait.
-        say: gets sentences on what is missing or late.
+        watch: sees what is read, and gets sentences on what is missing or late.
     Resource handling: `close` closes all files.
     """
 
-    def __init__(self, folder: Path, wanted: Wanted, *, with_all: bool, most: int, say: Say) -> None:
-        self._folder, self._wanted, self._most, self._say = folder, wanted, most, say
+    def __init__(self, folder: Path, wanted: Wanted, *, with_all: bool, most: int, watch: Watch) -> None:
+        self._folder, self._wanted, self._most, self._say = folder, wanted, most, watch.say
+        self._watch = watch
         self._with_all = with_all
         # by session, and by connection and exchange: earlier requests without an answer so far
         self._asked: defaultdict[str, dict[tuple[int, int], Row]] = defaultdict(dict)
@@ -125,6 +147,10 @@ class Following:
         """True once all that was there in the beginning was returned."""
         is_read = self._looks and all(tail.has_caught_up for tail in self._tails.values())
         return bool(is_read) and all(is_new for *_, is_new in self._heap)
+
+    def read_up_to(self) -> dict[str, int]:
+        """The last segment of each session's log that was read to its end."""
+        return {name: tail.segment for name, tail in self._tails.items()}
 
     def look(self) -> Iterator[tuple[Row | Closed, bool]]:
         """What has come since the last look, in the order of arrival; False: it was there in the beginning.
@@ -186,11 +212,15 @@ class Following:
     def _taken(self, session: str, portion: Portion) -> Iterator[tuple[Row | Closed, bool]]:
         """Keeps a portion's rows; returns those of published files, which come first."""
         for loss in portion.losses:
-            self._say(f"session {session}: {loss}")
+            self._watch.lost(session, loss)
         if portion.files:
             yield from self._released(_BEHIND_ALL)
             yield from ((row, portion.is_new) for row in self._of_files(portion.files))
-        if portion.is_new or self._with_all:
+        are_new = portion.is_new or self._with_all
+        if are_new and portion.tables and not self._watch.wants_rows(portion.tables):
+            self._asked.pop(session, None)
+            self._learn_from(portion.tables)
+        elif are_new:
             self._keep_rows(self._asked.pop(session, {}).values(), is_new=False)
             self._keep_rows(self._of_tables(portion.tables), is_new=portion.is_new)
         else:
@@ -247,7 +277,8 @@ class Following:
             if wanted.telling is not None:
                 for row in rows(every, wanted.telling, bodies=has_body, most=self._most):
                     learn(wanted.told, row, self._most)
-            yield from rows(every, wanted.rows, bodies=wanted.bodies, most=self._most)
+            if self._watch.wants_rows_of(every):
+                yield from rows(every, wanted.rows, bodies=wanted.bodies, most=self._most)
         except DamagedFileError as error:
             self._say(f"{error}: frames that were published with it are missing")
 
@@ -387,7 +418,7 @@ class Follower:
         needs_told = judge.needs_topics or judge.needs_software
         read = Wanted(wanted, bodies, telling if needs_told else None, judge.told)
         most = self._capture.budget
-        following = Following(self._folder, read, with_all=self._with_all, most=most, say=self._say)
+        following = Following(self._folder, read, with_all=self._with_all, most=most, watch=Watch(self._say))
         return Followed(following, judge, take)
 
 

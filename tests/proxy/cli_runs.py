@@ -26,7 +26,14 @@ class Run:
         self.reload: Any = None
 
     def __call__(
-        self, settings: ProxySettings, observer: Any, child: Any, ready: Any, reload: Any, released: Any, companion: Any
+        self,
+        settings: ProxySettings,
+        observer: Any,
+        child: Any,
+        ready: Any,
+        reload: Any,
+        released: Any,
+        companions: Any,
     ) -> int:
         self.settings.append(settings)
         self.reload = reload

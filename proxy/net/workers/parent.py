@@ -58,7 +58,7 @@ def run_workers(
     ready: Ready = ignore_ready,
     reload: ReadSettings | None = None,
     released: Callable[[], None] = do_nothing,
-    companion: Companion | None = None,
+    companions: Sequence[Companion] = (),
 ) -> int:
     """Runs a proxy of several processes until SIGTERM or SIGINT.
 
@@ -67,7 +67,7 @@ def run_workers(
             memory of `ConnectionCounts`. A `Job` is written to standard input.
         recording: the recorder's settings for each worker; None: nothing is recorded.
         ready: called once, when all listeners are open and each of the first workers has joined or ended.
-        reload, released, companion: see `proxy.net.run`.
+        reload, released, companions: see `proxy.net.run`.
 
     Returns:
         0; 1 if a worker cut exchanges off, could not write its recording in time, or had to be killed.
@@ -75,7 +75,7 @@ def run_workers(
     Raises:
         BadSetting: an address can't be listened on, or a file that a setting names can't be used.
     """
-    return run_proxy(Parent(settings, command, recording, ready, reload, released, companion))
+    return run_proxy(Parent(settings, command, recording, ready, reload, released, companions))
 
 
 class PublishedNodes(Nodes):
@@ -236,9 +236,9 @@ class Parent(Proxy):
         ready: Ready = ignore_ready,
         reload: ReadSettings | None = None,
         released: Callable[[], None] = do_nothing,
-        companion: Companion | None = None,
+        companions: Sequence[Companion] = (),
     ) -> None:
-        super().__init__(settings, ready=ready, reload=reload, released=released, companion=companion)
+        super().__init__(settings, ready=ready, reload=reload, released=released, companions=companions)
         self._command = command
         self._recording = recording
         self._counts = ConnectionCounts.create(settings.workers)

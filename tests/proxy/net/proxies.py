@@ -84,7 +84,7 @@ async def proxying(
     watcher: Any = None,
     child: Sequence[str] | None = None,
     reload: ReadSettings | None = None,
-    companion: Companion | None = None,
+    companions: Sequence[Companion] = (),
     **others: Any,
 ) -> AsyncIterator[Running]:
     """Runs a proxy during the `with` block. `watcher`: its observer. `others`: settings outside of clusters."""
@@ -95,7 +95,7 @@ async def proxying(
         running.listeners, running.metrics = listening, metrics
         ready.set()
 
-    proxy = Proxy(whole(*chosen, **others), watcher, child, say_ready, reload, companion=companion)
+    proxy = Proxy(whole(*chosen, **others), watcher, child, say_ready, reload, companions=companions)
     async with trio.open_nursery() as nursery:
         running = Running(proxy, watcher, {}, None)
 

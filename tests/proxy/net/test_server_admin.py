@@ -109,7 +109,7 @@ async def test_a_capture_that_cannot_be_written_is_not_ready(broker):
 async def test_a_capture_that_is_not_shipped_is_said_and_the_proxy_stays_ready(broker, monkeypatch):
     events: list[Any] = []
 
-    async def look_after(command: list[str], on_end: Callable[[], None]) -> None:
+    async def look_after(command: list[str], on_end: Callable[[], None], given: bytes) -> None:
         events.append(command)
         on_end()
         await trio.sleep_forever()
@@ -117,7 +117,7 @@ async def test_a_capture_that_is_not_shipped_is_said_and_the_proxy_stays_ready(b
     monkeypatch.setattr("proxy.net.server.look_after", look_after)
     numbers = {"ship_failing": 0.0, "ship_lag_bytes": 7.0}
     companion = Companion(["ship"], lambda: events.append("ended"), lambda: numbers)
-    async with proxying(settings(broker.address), metrics=Address(HOST, 0), companion=companion) as proxy:
+    async with proxying(settings(broker.address), metrics=Address(HOST, 0), companions=[companion]) as proxy:
         await ping(await proxy.client())
         assert events == [["ship"], "ended"]
         assert await page(proxy, "/readyz") == (200, "ready\n")

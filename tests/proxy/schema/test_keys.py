@@ -6,13 +6,13 @@ from typing import Annotated
 
 import pytest
 
-from proxy.config import ClusterSettings, LogSettings, ProxySettings
+from proxy.config import ClusterSettings, LiveSettings, LogSettings, ProxySettings
 from proxy.schema.keys import Key, keys_of, wrong_values
 from proxy.schema.kinds import INTEGER, LIMIT
 from recorder.capture.session import CaptureSettings
 from tests.tables import each_row
 
-SECTIONS = (ProxySettings, LogSettings, ClusterSettings, CaptureSettings)
+SECTIONS = (ProxySettings, LogSettings, LiveSettings, ClusterSettings, CaptureSettings)
 KEYS = [
     pytest.param(field, id=f"{section.__name__}.{field.key.name}")
     for section in SECTIONS

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from proxy.config import ClusterSettings, LogSettings, ProxySettings
+from proxy.config import ClusterSettings, LiveSettings, LogSettings, ProxySettings
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.schema.errors import BadSetting
 from proxy.schema.flags import FLAGS
@@ -27,6 +27,7 @@ from tests.sweeps import examples
 SECTIONS = (
     ((), ProxySettings),
     (("log",), LogSettings),
+    (("live",), LiveSettings),
     (("clusters", "main"), ClusterSettings),
     (("clusters", "west"), ClusterSettings),
     (("clusters", "main", "tls"), ListenerTls),

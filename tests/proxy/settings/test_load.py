@@ -16,6 +16,7 @@ from proxy.config import (
     ClusterSettings,
     Format,
     Level,
+    LiveSettings,
     LogSettings,
     MappingKind,
     Others,
@@ -47,6 +48,10 @@ busy_polling = false
 [log]
 level = "debug"
 format = "json"
+[live]
+topics = 10
+clients = 20
+groups = 30
 [clusters.main]
 upstream = ["a:1", "b:2"]
 listen = "127.0.0.1:19092"
@@ -127,6 +132,7 @@ WITH = {
 SECTIONS: tuple[tuple[KeyPath, type], ...] = (
     ((), ProxySettings),
     (("log",), LogSettings),
+    (("live",), LiveSettings),
     (("clusters", "main"), ClusterSettings),
     (("capture",), CaptureSettings),
 )
@@ -196,6 +202,7 @@ def test_a_file_says_everything(tmp_path):
         workers=3,
         hung_seconds=6,
         busy_polling=False,
+        live=LiveSettings(10, 20, 30),
     )
     assert found.capture == CaptureSettings(
         folder=Path("capture"),
@@ -234,7 +241,7 @@ def test_a_file_says_everything(tmp_path):
 def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
     left = [one.place[-1] for one in loaded(tmp_path, ALL).effective if one.source_kind is not SourceKind.FILE]
     # keys of other mappings, and a file that would have to be there
-    assert left == ["own_node", "bootstrap_name", "ship_credentials"]
+    assert left == ["token_file", "own_node", "bootstrap_name", "ship_credentials"]
 
 
 WRONG_SHIPPING = {

@@ -13,7 +13,12 @@ def test_every_flag_is_made_of_the_key_that_it_sets() -> None:
     assert [param.name for param in cli.proxy.params if isinstance(param, Flag)] == [*FLAGS]
     output = CliRunner().invoke(cli.main, ["proxy", "--help"]).output.replace("\n      ", " ")
     shown = {line.split()[0]: " ".join(line.split()) for line in output.splitlines() if line.startswith("  --")}
-    keys = keys_of(ClusterSettings), keys_of(ProxySettings), keys_of(LogSettings), keys_of(CaptureSettings)
+    keys = (
+        keys_of(ClusterSettings),
+        keys_of(ProxySettings),
+        keys_of(LogSettings),
+        keys_of(CaptureSettings),
+    )
     for name, place in FLAGS.items():
         below = tuple(filter(None, place))
         (field,) = (found[end] for found in keys for end in (below, below[1:]) if end in found)

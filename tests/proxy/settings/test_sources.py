@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from proxy import cli
-from proxy.config import ClusterSettings, LogSettings, ProxySettings
+from proxy.config import ClusterSettings, LiveSettings, LogSettings, ProxySettings
 from proxy.schema.errors import BadSetting
 from proxy.schema.flags import FLAGS
 from proxy.schema.keys import keys_of
@@ -134,6 +134,7 @@ def test_every_flag_of_the_proxy_but_the_files_is_a_key():
     known: dict[tuple[str | None, ...], object] = {
         **{(*place,): field for place, field in keys_of(ProxySettings).items()},
         **{("log", *place): field for place, field in keys_of(LogSettings).items()},
+        **{("live", *place): field for place, field in keys_of(LiveSettings).items()},
         **{("clusters", None, *place): field for place, field in keys_of(ClusterSettings).items()},
         **{("capture", *place): field for place, field in keys_of(CaptureSettings).items()},
     }

@@ -21,7 +21,7 @@ from recorder.capture.tap import Tap, open_tap
 from recorder.query.columns import Rows
 from recorder.reading.capture import GrowingCapture
 from recorder.reading.elements import Told
-from recorder.reading.following import CaptureGone, Closed, Follower, Following, Wanted
+from recorder.reading.following import CaptureGone, Closed, Follower, Following, Wanted, Watch
 from recorder.reading.rows import all_bodies, rows
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Chunk, Player, Talk
@@ -42,7 +42,7 @@ class Looker:
     def __init__(self, folder: Path, *, with_all: bool = False, most: int = 1 << 30) -> None:
         self.said: list[str] = []
         wanted = Wanted(Rows(), all_bodies, None, Told())
-        self.following = Following(folder, wanted, with_all=with_all, most=most, say=self.said.append)
+        self.following = Following(folder, wanted, with_all=with_all, most=most, watch=Watch(self.said.append))
         self.rows: list[Row] = []
         self.old: list[Row] = []
         self.closed: list[Closed] = []

@@ -1,0 +1,102 @@
+"""The process that reads a proxy's traffic for those who look. The proxy starts it and keeps it running.
+
+    python -m recorder.live.process CAPTURE --folder FOLDER --proxy PID [--feed]
+
+It reads the log of the capture (or of the feed, which it removes as it reads), and answers over a socket in FOLDER. It
+is niced, and its memory is bounded: what that costs is missed, and counted. It ends after its proxy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from proxy.standard_error import queue_standard_error
+from proxy.terminal import harmless
+from proxy.units import GIB
+from proxy.wire.errors import OverBudget
+from recorder.capture.frames import DamagedFileError
+from recorder.capture.memory import bound_memory
+from recorder.live import folder
+from recorder.live.consumer import Missed, Part
+from recorder.live.server import Server, pages_app
+from recorder.live.stream import LOOK_SECONDS, Stream
+from recorder.reading.elements import Told
+
+# the traffic is more urgent, and so is the compaction
+NICENESS = 15
+# the most memory that the process may take: rows that wait, and what a consumer keeps
+MEMORY = GIB
+# once the proxy has gone: how long what is left is read
+REST_SECONDS = 5.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The process that the proxy starts. Exit code 0: its proxy has gone; 1: it could not go on."""
+    parser = argparse.ArgumentParser(prog="recorder.live.process", description=__doc__.split("\n")[0])
+    parser.add_argument("capture", type=Path, help="whose log is read")
+    parser.add_argument("--folder", type=Path, required=True, help="where the socket lies")
+    parser.add_argument("--proxy", type=int, required=True, help="the process that started this one")
+    parser.add_argument("--feed", action="store_true", help="the log is a feed")
+    for name in ("topics", "clients", "groups"):
+        parser.add_argument(f"--{name}", type=int, help=f"metrics by {name}: the most values of the label")
+    options = parser.parse_args(arguments)
+    # Ctrl-C and SIGHUP are for the proxy
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(NICENESS)
+    bound_memory(MEMORY)
+    # frames and exchanges make many objects and no circles
+    gc.set_threshold(50_000, 20, 20)
+    told = Told()
+    parts = _parts(options, told)
+    try:
+        return _run(options, parts, told, lambda: os.getppid() != options.proxy)
+    except (OSError, DamagedFileError) as error:
+        print(f"live: {harmless(str(error))}", file=sys.stderr)
+        return 1
+    finally:
+        if not folder.is_held(options.folder):
+            folder.remove(options.folder)
+
+
+def _parts(options: argparse.Namespace, told: Told) -> list[Part]:
+    """What the options ask for."""
+    return []
+
+
+def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over: Callable[[], bool]) -> int:
+    consumers = [consumer for part in parts for consumer in part.consumers]
+    pages = {name: page for part in parts for name, page in part.pages.items()}
+    stream = Stream(options.capture, consumers, is_feed=options.feed, told=told)
+    server = Server(options.folder / folder.SOCKET, pages_app(pages))
+    try:
+        while not is_over():
+            _look(stream)
+            time.sleep(LOOK_SECONDS)
+        end = time.monotonic() + REST_SECONDS
+        while time.monotonic() < end and not stream.is_at_end:
+            _look(stream)
+    finally:
+        server.close()
+        stream.close()
+    return 0
+
+
+def _look(stream: Stream) -> None:
+    try:
+        stream.look()
+    except OverBudget as error:
+        stream.forget()
+        stream.miss(Missed(None, str(error)))
+
+
+if __name__ == "__main__":
+    queue_standard_error()
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Tests of the live stream: what a feed's readers get is what passed, and what they cannot get is counted."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.conversation.exchange import Cause
+from recorder.capture import frames as c
+from recorder.capture.session import sessions
+from recorder.live.consumer import Missed
+from recorder.live.feed import FeedSettings, open_feed
+from recorder.live.stream import BEHIND_NS, Stream
+from recorder.reading.exchanges import Pair
+from tests.recorder.capture import traffic
+from tests.recorder.capture.traffic import Player, cut, talk
+
+
+class Looker:
+    """A consumer and a reader of tables that keep what they get."""
+
+    def __init__(self, *, is_asked: bool = True) -> None:
+        self.is_asked = is_asked
+        self.pairs: list[Pair] = []
+        self.missing: list[Missed] = []
+        self.frames = 0
+        self.is_closed = False
+
+    def take(self, pair: Pair) -> None:
+        self.pairs.append(pair)
+
+    def missed(self, missed: Missed) -> None:
+        self.missing.append(missed)
+
+    def read(self, frames: Any) -> None:
+        self.frames += len(frames)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def played(tap: Any, *talks: traffic.Talk) -> None:
+    player = Player(tap)
+    for one in talks:
+        player.open(one)
+        for chunk in one.chunks:
+            player.play(one.connection, chunk)
+        player.close(one.connection, Cause.CLIENT_CLOSED)
+    tap.flush()
+
+
+def some(count: int = 5, connection: int = 1) -> traffic.Talk:
+    rng = random.Random(connection)
+    return cut(rng, talk(rng, connection, count), 500, time.monotonic_ns())
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> FeedSettings:
+    return FeedSettings(folder=tmp_path / "feed")
+
+
+def test_the_exchanges_of_a_feed_come_in_the_order_of_their_ends_with_their_bytes(settings: FeedSettings) -> None:
+    tap, looker, spoken = open_feed(settings), Looker(), some(20)
+    stream = Stream(settings.folder, [looker], is_feed=True)
+    played(tap, spoken)
+    stream.look()
+    ends = [(pair.response or pair.head)[c.AT_NS] for pair in looker.pairs]
+    assert ends == sorted(ends)
+    by_number = sorted(looker.pairs, key=lambda pair: pair.head[c.EXCHANGE])
+    for pair, call in zip(by_number, spoken.calls, strict=True):
+        assert pair.request is not None
+        assert pair.request[c.FRAME] == call.request[4:]
+        assert (pair.response and pair.response[c.FRAME]) == (call.answer and call.answer[4:])
+    tap.close()
+    stream.close()
+    assert looker.is_closed
+
+
+def test_what_was_read_of_a_feed_is_gone_and_so_is_a_session_that_is_over(settings: FeedSettings) -> None:
+    tap, looker = open_feed(replace(settings, segment=1)), Looker()
+    stream = Stream(settings.folder, [looker], is_feed=True)
+    for number in range(4):
+        played(tap, some(connection=number))
+        stream.look()
+        stream.look()
+        assert len([*settings.folder.rglob("*.log")]) <= 2
+    assert next(settings.folder.rglob("*.log")).name > "00000004.log"
+    tap.close()
+    for _ in range(3):
+        stream.look()
+    assert stream.is_at_end
+    assert not sessions(settings.folder)
+    assert len(looker.pairs) == 20
+    stream.close()
+
+
+def test_frames_are_read_and_no_exchanges_are_made_while_nobody_asks(settings: FeedSettings) -> None:
+    tap, looker = open_feed(settings), Looker(is_asked=False)
+    stream = Stream(settings.folder, [looker], [looker], is_feed=True)
+    spoken = some(20)
+    played(tap, spoken)
+    stream.look()
+    assert looker.frames == sum(1 + (one.answer is not None) for one in spoken.calls)
+    assert not looker.pairs
+    looker.is_asked = True
+    played(tap, some(3, connection=2))
+    stream.look()
+    assert len(looker.pairs) == 3
+    assert not looker.missing
+    tap.close()
+    stream.close()
+
+
+def test_what_lies_far_behind_is_missed_and_counted(settings: FeedSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    tap, looker = open_feed(settings), Looker()
+    stream = Stream(settings.folder, [looker], [looker], is_feed=True)
+    played(tap, some(20))
+    later_ns = time.time_ns() + 2 * BEHIND_NS
+    with monkeypatch.context() as later:
+        later.setattr("recorder.live.stream.time.time_ns", lambda: later_ns)
+        stream.look()
+    assert not looker.pairs
+    # the looker is told twice: as a consumer, and as a reader of tables
+    assert sum(missed.frames or 0 for missed in looker.missing) == 2 * looker.frames > 0
+    tap.close()
+    stream.close()
