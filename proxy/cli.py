@@ -241,11 +241,14 @@ def _run_proxy(loaded: LoadedSettings, config: Path | None, given: dict[str, Any
     claims = net.StateClaims(loaded.proxy)
     # settings that SIGHUP reads again lack the claimed state files and the ports in them; `loaded` keeps these
     loaded = replace(loaded, proxy=claims.settings)
+    live = None
     try:
-        live = wiring.live(claims.settings.live, loaded.capture)
+        live = wiring.live(claims.settings, loaded.capture)
         return _run_claimed(claims, loaded.capture, live, _reloading(loaded, live, config, given))
     except BadSetting:
         claims.release()
+        if live is not None:
+            live.discard()
         raise
 
 

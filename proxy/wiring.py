@@ -7,12 +7,12 @@ recorder is imported only if traffic is recorded or looked at: any other proxy s
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.config import LiveSettings, ProxySettings
+from proxy.config import ProxySettings
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, Setting
 
@@ -30,11 +30,14 @@ WORKER_COMMAND = (sys.executable, "-P", "-m", "proxy.worker")
 class Live(NamedTuple):
     """The process that reads the traffic for those who look, and the settings of the taps that it needs.
 
-    `recording`: those of the capture, or of a feed where nothing is recorded.
+    Attributes:
+        recording: those of the capture, or of a feed where nothing is recorded.
+        discard: removes what was made for a proxy that does not begin.
     """
 
     companion: Companion
     recording: CaptureSettings | FeedSettings
+    discard: Callable[[], None]
 
 
 def recorder(
@@ -47,17 +50,16 @@ def recorder(
     """
     if settings is None:
         return None, None
-    from recorder.live.feed import FeedSettings, open_feed
-
-    if isinstance(settings, FeedSettings):
-        return open_feed(settings), None
     from recorder.capture.tap import compactor_command, open_tap
+    from recorder.live.feed import FeedSettings, open_feed
 
     folder = settings.folder
     # None: with several clusters, each recorded connection names its own
-    cluster = proxy.clusters[0].name if len(proxy.clusters) == 1 else None
+    settings = replace(settings, cluster=proxy.clusters[0].name if len(proxy.clusters) == 1 else None)
+    if isinstance(settings, FeedSettings):
+        return open_feed(settings), None
     try:
-        tap = open_tap(folder, replace(settings, cluster=cluster))
+        tap = open_tap(folder, settings)
     except OSError as error:
         raise _not_a_capture(folder, error) from error
     if not settings.compactor:
@@ -76,8 +78,9 @@ def shipping(settings: CaptureSettings | None) -> Companion | None:
     return Companion(shipper_command(settings), metrics.ended, metrics.counters)
 
 
-def live(settings: LiveSettings, capture: CaptureSettings | None) -> Live | None:
+def live(proxy: ProxySettings, capture: CaptureSettings | None) -> Live | None:
     """Returns the process that reads the traffic for those who look; None if nobody may. Raises BadSetting."""
+    settings = proxy.live
     if not settings.is_asked_for:
         return None
     from proxy.net.children import Companion
@@ -93,8 +96,9 @@ def live(settings: LiveSettings, capture: CaptureSettings | None) -> Live | None
     recording = capture or FeedSettings(folder=folder.feed)
     asked = {"topics": settings.topics, "clients": settings.clients, "groups": settings.groups}
     command = live_command(folder, recording.folder, asked, is_feed=capture is None)
-    metrics = LiveMetrics(folder)
-    return Live(Companion(command, metrics.ended, metrics.counters), recording)
+    metrics = LiveMetrics(folder.socket)
+    companion = Companion(command, metrics.ended, metrics.counters, metrics=metrics.text)
+    return Live(companion, recording, folder.discard)
 
 
 def check_folder(folder: Path) -> None:

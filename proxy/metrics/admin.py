@@ -7,11 +7,12 @@ causes is not logged.
 
 from __future__ import annotations
 
+import gzip
 import io
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from logging import ERROR
 from socket import AF_INET, AF_INET6, socket
 from socketserver import TCPServer, ThreadingMixIn
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from proxy.log import log
 from proxy.threads import begin, no_thread
@@ -42,19 +44,52 @@ POLL_SECONDS = 0.2
 Probe = Callable[[], tuple[bool, str]]
 
 
-def admin_app(registry: CollectorRegistry, ready: Probe, alive: Probe) -> WSGIApplication:
+# metrics that another process makes, as text in the format that a header Accept asks for: "" or OPENMETRICS
+MoreMetrics = Callable[[str], bytes]
+OPENMETRICS = "application/openmetrics-text"
+# where the text of OpenMetrics ends
+_END = b"# EOF\n"
+
+
+def admin_app(
+    registry: CollectorRegistry, ready: Probe, alive: Probe, more: Sequence[MoreMetrics] = ()
+) -> WSGIApplication:
     """Returns the WSGI application of the admin page. Other paths than its three are a 404.
 
     Args:
         ready: the probe of /readyz: can the proxy serve clients?
         alive: the probe of /livez: does the proxy run at all?
+        more: metrics that stand behind those of the registry, unless a scrape asks for some names only.
     """
-    metrics = _tolerant(make_wsgi_app(registry))
+    metrics = _tolerant(_with_more(registry, more) if more else make_wsgi_app(registry))
 
     pages: dict[str, WSGIApplication] = {"/metrics": metrics, "/livez": _probed(alive), "/readyz": _probed(ready)}
 
     def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         return pages.get(environ["PATH_INFO"], _not_found)(environ, start)
+
+    return page
+
+
+def _with_more(registry: CollectorRegistry, more: Sequence[MoreMetrics]) -> WSGIApplication:
+    """The metrics page with the texts of other processes behind it."""
+    own = make_wsgi_app(registry, disable_compression=True)
+
+    def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        is_open = choose_encoder(environ.get("HTTP_ACCEPT", ""))[1].startswith(OPENMETRICS)
+        is_part = environ["REQUEST_METHOD"] != "GET" or "name[]" in environ.get("QUERY_STRING", "")
+        # before the registry's, which tell how old they are
+        texts = [] if is_part else [text(OPENMETRICS if is_open else "") for text in more]
+        begun: list[Any] = []
+        body = b"".join(own(environ, lambda *head: begun.extend(head)))
+        status, headers = begun
+        if any(texts):
+            body = b"".join([body.removesuffix(_END), *(text.removesuffix(_END) for text in texts), _END * is_open])
+        if gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")):
+            # names repeat: a higher level takes several times as long for little
+            body, headers = gzip.compress(body, 1), [*headers, ("Content-Encoding", "gzip")]
+        start(status, headers)
+        return [body]
 
     return page
 

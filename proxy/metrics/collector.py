@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
@@ -23,6 +22,7 @@ from prometheus_client.samples import Exemplar
 from proxy.conversation.exchange import Direction
 from proxy.metrics import table
 from proxy.metrics.durations import Durations
+from proxy.metrics.families import Sample, family, histogram
 from proxy.metrics.nodes import NodeRow
 from proxy.metrics.table import Metric, MetricType
 from proxy.metrics.traffic import ApiRow, KeptExemplar, Traffic
@@ -80,7 +80,6 @@ class HeldState(NamedTuple):
 
 RecorderCounters = Callable[[], Mapping[str, float]]
 ListNodes = Callable[[], Iterable[NodeListener]]
-Sample = tuple[Sequence[str], float]
 
 # metric, and its count in one row
 ROW_COUNTERS: tuple[tuple[Metric, Callable[[ApiRow], float]], ...] = (
@@ -175,7 +174,7 @@ def all_families(
     process: ProcessNumbers = IDLE_PROCESS,
 ) -> Iterator[Family]:
     """Yields every family with its present samples; for the arguments see `registry`."""
-    yield _family(table.BUILD, [((program_version(), platform.python_version()), 1)])
+    yield family(table.BUILD, [((program_version(), platform.python_version()), 1)])
     yield from _rows(clusters)
     yield from _errors(clusters)
     yield _proxy_time(clusters)
@@ -194,9 +193,9 @@ class _Gathered(Collector):
         self._gather = gather
 
     def describe(self) -> Iterator[Family]:
-        """All possible families, so that a scrape can ask for some names only (`/metrics?name[]=...`)."""
-        for metric in table.METRICS:
-            yield _histogram(metric) if metric.kind is MetricType.HISTOGRAM else _family(metric, ())
+        """All families of the proxy's own, so that a scrape can ask for some names only (`/metrics?name[]=...`)."""
+        for metric in [metric for metric in table.METRICS if metric not in table.LIVE_METRICS]:
+            yield histogram(metric) if metric.kind is MetricType.HISTOGRAM else family(metric, ())
 
     def collect(self) -> Iterable[Family]:
         return self._gather()
@@ -210,22 +209,10 @@ def worker_families(count: int, ends: int, connections: Mapping[tuple[str, int],
         ends: the number of workers that have ended.
         connections: (cluster, a worker's number) -> its open connections.
     """
-    yield _family(table.WORKERS, [((), count)])
-    yield _family(table.WORKER_ENDS, [((), ends)])
+    yield family(table.WORKERS, [((), count)])
+    yield family(table.WORKER_ENDS, [((), ends)])
     rows = connections.items()
-    yield _family(table.WORKER_CONNECTIONS, (((cluster, str(worker)), value) for (cluster, worker), value in rows))
-
-
-def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
-    make = CounterMetricFamily if metric.kind is MetricType.COUNTER else GaugeMetricFamily
-    family = make(metric.name, metric.help, labels=metric.labels)
-    for labels, value in samples:
-        family.add_metric(labels, value)
-    return family
-
-
-def _histogram(metric: Metric) -> HistogramMetricFamily:
-    return HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    yield family(table.WORKER_CONNECTIONS, (((cluster, str(worker)), value) for (cluster, worker), value in rows))
 
 
 def _cumulative(bounds: Sequence[str], buckets: Sequence[int]) -> list[tuple[str, float]]:
@@ -237,14 +224,14 @@ def _rows(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     # copied in one step of the interpreter: the event loop may add a row meanwhile
     rows = [((one.name, *labels), row) for one in clusters for labels, row in list(one.traffic.rows.items())]
     for metric, number in ROW_COUNTERS:
-        yield _family(metric, ((labels, number(row)) for labels, row in rows))
+        yield family(metric, ((labels, number(row)) for labels, row in rows))
     for metric, bounds, buckets, total in ROW_HISTOGRAMS:
-        family = _histogram(metric)
+        sizes = histogram(metric)
         for labels, row in rows:
             counts = _cumulative(bounds, buckets(row))
             shown = _with_exemplars(counts, row.exemplars[:]) if metric is table.LATENCY else counts
-            family.add_metric(labels, shown, total(row))
-        yield family
+            sizes.add_metric(labels, shown, total(row))
+        yield sizes
 
 
 def _with_exemplars(
@@ -263,34 +250,34 @@ def _errors(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     named = [(one.name, dict(one.traffic.errors.named)) for one in clusters]
     unread = [(one.name, dict(one.traffic.errors.unread)) for one in clusters]
     for metric, counts in ((table.ERRORS, named), (table.ERRORS_UNREAD, unread)):
-        yield _family(metric, (((name, *labels), count) for name, errors in counts for labels, count in errors.items()))
+        yield family(metric, (((name, *labels), count) for name, errors in counts for labels, count in errors.items()))
 
 
 def _proxy_time(clusters: Sequence[ClusterNumbers]) -> Family:
-    family = _histogram(table.PROXY)
+    times = histogram(table.PROXY)
     for one in clusters:
         for direction in Direction:
             time = one.traffic.proxy_time[direction]
             buckets = _cumulative(PROXY_TIMES, time.buckets)
-            family.add_metric([one.name, direction.name.lower()], buckets, time.total_ns / NS_PER_SECOND)
-    return family
+            times.add_metric([one.name, direction.name.lower()], buckets, time.total_ns / NS_PER_SECOND)
+    return times
 
 
 def _connections(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     # the closes are read first: else a connection that opens and ends in between would make the gauge negative
     closes = {one.name: dict(one.traffic.closes) for one in clusters}
     opened = {one.name: one.traffic.connections_opened for one in clusters}
-    yield _family(table.CONNECTIONS, (((name,), opened[name] - sum(closes[name].values())) for name in opened))
-    yield _family(table.OPENED, (((name,), count) for name, count in opened.items()))
-    yield _family(
+    yield family(table.CONNECTIONS, (((name,), opened[name] - sum(closes[name].values())) for name in opened))
+    yield family(table.OPENED, (((name,), count) for name, count in opened.items()))
+    yield family(
         table.CLOSED, (((name, cause.value), count) for name in opened for cause, count in closes[name].items())
     )
     reasons = ((one.name, dict(one.traffic.opaque_frames)) for one in clusters)
-    yield _family(
+    yield family(
         table.OPAQUE, (((name, reason.value), count) for name, counts in reasons for reason, count in counts.items())
     )
     logins = ((one.name, dict(one.traffic.logins)) for one in clusters)
-    yield _family(
+    yield family(
         table.LOGINS, (((name, *labels), count) for name, counts in logins for labels, count in counts.items())
     )
 
@@ -300,45 +287,45 @@ def _nodes(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
     rows = [((one.name, label), row) for one in clusters for label, row in list(one.traffic.nodes.items())]
     # the closes are read first: see `_connections`
     closed = {labels: sum(dict(row.closes).values()) for labels, row in rows}
-    yield _family(table.NODE_CONNECTIONS, ((labels, row.opened - closed[labels]) for labels, row in rows))
+    yield family(table.NODE_CONNECTIONS, ((labels, row.opened - closed[labels]) for labels, row in rows))
     for metric, number in NODE_COUNTERS:
-        yield _family(metric, ((labels, number(row)) for labels, row in rows))
+        yield family(metric, ((labels, number(row)) for labels, row in rows))
     for metric, counts, unit in NODE_LABELLED:
         samples = (
             ((*labels, label), count / unit) for labels, row in rows for label, count in dict(counts(row)).items()
         )
-        yield _family(metric, samples)
-    latency = _histogram(table.NODE_LATENCY)
+        yield family(metric, samples)
+    latency = histogram(table.NODE_LATENCY)
     for labels, row in rows:
         latency.add_metric(labels, _cumulative(LATENCIES, row.latency_buckets), row.latency_ns / NS_PER_SECOND)
     yield latency
     reached = [(labels, row.reach) for labels, row in rows if row.reach.is_known]
-    yield _family(table.NODE_UP, ((labels, reach.is_up) for labels, reach in reached))
-    yield _family(table.NODE_SINCE, ((labels, reach.since) for labels, reach in reached))
+    yield family(table.NODE_UP, ((labels, reach.is_up) for labels, reach in reached))
+    yield family(table.NODE_SINCE, ((labels, reach.since) for labels, reach in reached))
 
 
 def _states(clusters: Sequence[ClusterNumbers]) -> Iterator[Family]:
-    yield _family(table.NODE, (_node_info(one.name, node) for one in clusters for node in one.nodes()))
+    yield family(table.NODE, (_node_info(one.name, node) for one in clusters for node in one.nodes()))
     rooms = [(one.name, one.room()) for one in clusters]
-    yield _family(table.NODE_LISTENERS, (((name,), room.taken) for name, room in rooms))
-    yield _family(table.NODE_LISTENERS_LIMIT, (((name,), room.limit) for name, room in rooms))
-    yield _family(table.UPSTREAM_UP, (((one.name,), one.is_up()) for one in clusters))
+    yield family(table.NODE_LISTENERS, (((name,), room.taken) for name, room in rooms))
+    yield family(table.NODE_LISTENERS_LIMIT, (((name,), room.limit) for name, room in rooms))
+    yield family(table.UPSTREAM_UP, (((one.name,), one.is_up()) for one in clusters))
     limits = ((one.name, one.connection_limit) for one in clusters)
-    yield _family(table.CONNECTION_LIMIT, (((name,), limit) for name, limit in limits if limit is not None))
+    yield family(table.CONNECTION_LIMIT, (((name,), limit) for name, limit in limits if limit is not None))
     states = [(one.name, one.state()) for one in clusters]
-    yield _family(table.QUEUED_BYTES, (((name,), state.queued_bytes) for name, state in states))
+    yield family(table.QUEUED_BYTES, (((name,), state.queued_bytes) for name, state in states))
     ends = (((name, setting), end) for name, state in states for setting, end in state.certificate_ends.items())
-    yield _family(table.CERTIFICATE_END, ends)
+    yield family(table.CERTIFICATE_END, ends)
 
 
 def _process(process: ProcessNumbers) -> Iterator[Family]:
-    yield _family(table.READY, [((), process.is_ready())])
+    yield family(table.READY, [((), process.is_ready())])
     if process.connection_limit is not None:
-        yield _family(table.ALL_CONNECTIONS_LIMIT, [((), process.connection_limit)])
+        yield family(table.ALL_CONNECTIONS_LIMIT, [((), process.connection_limit)])
     held = process.held()
-    yield _family(table.HELD_BYTES, [((), held.held_bytes)])
-    yield _family(table.HELD_WAITING, [((), held.waiting)])
-    delay = _histogram(table.LOOP_DELAY)
+    yield family(table.HELD_BYTES, [((), held.held_bytes)])
+    yield family(table.HELD_WAITING, [((), held.waiting)])
+    delay = histogram(table.LOOP_DELAY)
     total_ns = process.loop_delay.total_ns
     delay.add_metric([], _cumulative(PROXY_TIMES, process.loop_delay.buckets), total_ns / NS_PER_SECOND)
     yield delay
@@ -351,8 +338,8 @@ def _node_info(cluster: str, node: NodeListener) -> Sample:
 def _recorder(counters: Mapping[str, float]) -> Iterator[Family]:
     for name, metric in table.RECORDER_COUNTERS.items():
         if name in counters:
-            yield _family(metric, [((), counters[name])])
+            yield family(metric, [((), counters[name])])
     causes = (name for name in counters if name.startswith(table.SHIP_FAILURES_OF))
     failures = [((name.removeprefix(table.SHIP_FAILURES_OF),), counters[name]) for name in causes]
     if failures:
-        yield _family(table.SHIP_FAILURES, failures)
+        yield family(table.SHIP_FAILURES, failures)

@@ -445,7 +445,121 @@ LIVE_SPOOL = _gauge(
     "live_spool_bytes", "", "Bytes of that feed, in memory, which are not read yet.", "How much does the process wait?"
 )
 
+LIVE_RUNS = _gauge(
+    "live_runs", "", "1 if the process that reads the traffic answers, else 0.", "Are the metrics below those of now?"
+)
+LIVE_AGE = _gauge(
+    "live_age_seconds",
+    "",
+    "How old the counts of that process are, as they are shown here.",
+    "Are the metrics below those of now?",
+)
+LIVE_BEHIND = _gauge(
+    "live_behind_seconds",
+    "",
+    "How long ago the newest frame arrived that was read, while there are later ones; else 0.",
+    "Is the process too slow for the traffic?",
+)
+LIVE_MISSED_FRAMES = _counter(
+    "live_missed_frames_total",
+    "",
+    "Frames that passed and that the process could not read; as far as anybody counted them.",
+    "Is something missing in the metrics below?",
+)
+LIVE_GAPS_SEEN = _counter(
+    "live_missed_total", "", "Times that something was missed.", "Is something missing in the metrics below?"
+)
+LIVE_UNREAD = _counter(
+    "live_unread_frames_total",
+    "",
+    "Frames that were seen and could not be opened: too large, damaged, or of an unknown version.",
+    "Is something missing in the metrics below?",
+)
+
+# only where live.topics, live.clients or live.groups ask for it. Names come from peers: LABEL_OVERFLOW counts those
+# that find no place
+LABEL_OVERFLOW = _counter(
+    "live_label_overflow_total",
+    "label",
+    "Times that a value was named for which there is no room; `other` has its counts.",
+    "Is a limit of `[live]` too small?",
+)
+_TOPIC = "cluster topic"
+TOPIC_PRODUCED_BYTES = _counter(
+    "topic_produced_bytes_total", _TOPIC, "Bytes of record batches that clients sent.", "Who fills the disks?"
+)
+TOPIC_PRODUCED_RECORDS = _counter(
+    "topic_produced_records_total", _TOPIC, "Records in these batches.", "How much is written to a topic?"
+)
+TOPIC_FETCHED_BYTES = _counter(
+    "topic_fetched_bytes_total",
+    _TOPIC,
+    "Bytes of record batches that brokers sent to whoever fetches.",
+    "How much is read of a topic?",
+)
+TOPIC_FETCHED_RECORDS = _counter(
+    "topic_fetched_records_total", _TOPIC, "Records in these batches.", "How much is read of a topic?"
+)
+TOPIC_ERRORS = _counter(
+    "topic_errors_total",
+    "cluster topic api error",
+    "Error codes that answers gave to a topic or a partition of it, without normal steps of the protocol.",
+    "Which topic is refused, and why?",
+)
+_CLIENT, _SOFTWARE = "cluster client_id", "cluster software version"
+CLIENT_REQUESTS = _counter("client_requests_total", _CLIENT, "Requests by client id.", "Which client asks most?")
+CLIENT_REQUEST_BYTES = _counter(
+    "client_request_bytes_total", _CLIENT, "Bytes of these requests.", "Which client sends most?"
+)
+CLIENT_RESPONSE_BYTES = _counter(
+    "client_response_bytes_total", _CLIENT, "Bytes of the responses to them.", "Which client receives most?"
+)
+SOFTWARE_REQUESTS = _counter(
+    "software_requests_total",
+    _SOFTWARE,
+    "Requests by the library that the connection's ApiVersions named.",
+    "Which libraries, and which versions of them, are in use?",
+)
+SOFTWARE_REQUEST_BYTES = _counter(
+    "software_request_bytes_total", _SOFTWARE, "Bytes of these requests.", "Which library sends most?"
+)
+SOFTWARE_RESPONSE_BYTES = _counter(
+    "software_response_bytes_total", _SOFTWARE, "Bytes of the responses to them.", "Which library receives most?"
+)
+_PARTITION = "cluster topic partition"
+_PLACE = "cluster group topic partition"
+LOG_END = _gauge(
+    "partition_log_end_offset", _PARTITION, "Where the log ends, as answers told it last.", "How fast does a log grow?"
+)
+LOG_END_TIME = _gauge(
+    "partition_log_end_timestamp_seconds",
+    _PARTITION,
+    "When they told it, in seconds since 1970.",
+    "Is the end of the log one of now?",
+)
+COMMITTED = _gauge("group_committed_offset", _PLACE, "What the group has committed last.", "Does a group get on?")
+COMMITTED_TIME = _gauge(
+    "group_committed_timestamp_seconds",
+    _PLACE,
+    "When it did, in seconds since 1970.",
+    "Since when has a group not committed?",
+)
+GROUP_LAG = _gauge(
+    "group_lag",
+    _PLACE,
+    "Offsets between the log's end and what the group has committed, where this proxy sees both.",
+    "Which group is behind?",
+)
+GROUP_STATE = _gauge(
+    "group_state",
+    "cluster group topic partition state",
+    "1 for the present state: ok, warning (falls behind), stalled (commits and gets nowhere), stopped (is silent).",
+    "Which group needs somebody?",
+)
+
 METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+# those that the process beside the proxy counts; all others are the proxy's own
+LIVE_METRICS = METRICS[METRICS.index(LIVE_BEHIND) :]
 
 # the recorder's own name of a number (`Observer.counters`) -> the metric that shows it
 RECORDER_COUNTERS = {
@@ -477,6 +591,8 @@ RECORDER_COUNTERS = {
     "ship_failing": SHIP_FAILING,
     "shipper_runs": SHIPPER_RUNS,
     "shipper_restarts": SHIPPER_RESTARTS,
+    "live_runs": LIVE_RUNS,
+    "live_age": LIVE_AGE,
     "live_restarts": LIVE_RESTARTS,
     "live_dropped_bytes": LIVE_DROPPED,
     "live_gaps": LIVE_GAPS,

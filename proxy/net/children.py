@@ -16,6 +16,7 @@ from logging import WARNING
 import trio
 
 from proxy.log import log
+from proxy.metrics.admin import MoreMetrics
 from proxy.net.blocking import open_process
 
 # seconds before the child is started again; each pause doubles
@@ -28,14 +29,18 @@ WELL_SECONDS = 60.0
 class Companion:
     """A process that runs beside the whole proxy, not beside each of its workers: what ships the capture, for example.
 
-    `ended`: called whenever it has ended. `counters`: numbers for the metrics; called in any thread. `given`: what each
-    process reads on its standard input.
+    Attributes:
+        ended: called whenever it has ended.
+        counters: numbers for the metrics; called in any thread.
+        given: what each process reads on its standard input.
+        metrics: makes a text of further metrics (`proxy.metrics.admin.MoreMetrics`); None: there are none.
     """
 
     command: Sequence[str]
     ended: Callable[[], None]
     counters: Callable[[], Mapping[str, float]]
     given: bytes = b""
+    metrics: MoreMetrics | None = None
 
 
 async def look_after(command: Sequence[str], on_end: Callable[[], None], given: bytes = b"") -> None:

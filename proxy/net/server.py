@@ -348,7 +348,8 @@ class Proxy:
         address = self.settings.metrics
         if address is None:
             return None
-        page = admin_app(self._registry(), self._is_ready, self._liveness_probe())
+        more = [companion.metrics for companion in self._companions if companion.metrics is not None]
+        page = admin_app(self._registry(), self._is_ready, self._liveness_probe(), more)
         try:
             return serve_admin(page, "" if address.host == "*" else address.host, address.port)
         except OSError as error:

@@ -152,7 +152,7 @@ def fact_rows(file: CaptureFile) -> Iterator[tuple[Decoder, Any]]:
         for table in row_groups(file, [*{*index.reads, *heads}], where=pc.field(c.SIZE) <= LARGEST_BODY):
             seen += len(table)
             for batch in table.to_batches(BATCH_ROWS):
-                yield _without_parts(batch)
+                yield without_parts(batch)
 
     yield from decoded_together(small(), index)
     if seen < row_count(file):
@@ -161,7 +161,7 @@ def fact_rows(file: CaptureFile) -> Iterator[tuple[Decoder, Any]]:
             yield from unopened(batch, index)
 
 
-def _without_parts(batch: Any) -> Any:
+def without_parts(batch: Any) -> Any:
     """The batch, without the bytes of frames that are not stored whole."""
     whole = pc.fill_null(pc.equal(batch[c.STORED], batch[c.SIZE]), False)
     if pc.all(whole).as_py() is not False:

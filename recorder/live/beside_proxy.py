@@ -9,6 +9,7 @@ import http.client
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,10 @@ from recorder.live.folder import LiveFolder
 
 # how long the process may take to take a request and to begin its answer, in seconds
 PATIENCE_SECONDS = 5.0
+# the same for metrics: a scrape waits
+SCRAPE_SECONDS = 1.0
+# how old a text of metrics is, in seconds
+AGE_HEADER = "Age"
 # bytes of an answer that are passed on at a time
 _PART = 64 * 1024
 
@@ -54,48 +59,59 @@ class Answer:
         self._connection.close()
 
 
-def ask(path: Path, target: str, *, body: bytes | None = None, timeout: float = PATIENCE_SECONDS) -> Answer:
-    """Asks the process. Errors: NoAnswer.
+def ask(path: Path, target: str, *, accept: str = "", timeout: float = PATIENCE_SECONDS) -> Answer:
+    """Asks the process, by a GET. Errors: NoAnswer.
 
     Args:
         path: the socket.
-        target: path and query. body: of a POST; None: a GET.
+        target: path and query.
+        accept: the header Accept.
         timeout: seconds that each step may take.
     """
     connection = _UnixConnection(path, timeout)
     try:
-        connection.request("GET" if body is None else "POST", target, body)
+        connection.request("GET", target, headers={"Accept": accept})
         return Answer(connection, connection.getresponse())
     except (OSError, http.client.HTTPException) as error:
         connection.close()
         raise NoAnswer(*getattr(error, "args", ())) from error
 
 
-def text_of(path: Path, target: str, timeout: float = PATIENCE_SECONDS) -> bytes:
-    """The whole answer to a GET. Errors: NoAnswer, also for another status than 200."""
-    with closing(ask(path, target, timeout=timeout)) as answer:
-        if answer.status != 200:
-            raise NoAnswer(answer.status, answer.reason)
-        try:
-            return b"".join(answer.parts())
-        except (OSError, http.client.HTTPException) as error:
-            raise NoAnswer(*error.args) from error
-
-
 class LiveMetrics:
-    """The numbers of the process, by the names of the metrics' table."""
+    """The numbers of the process, and the text of the metrics that it makes."""
 
-    def __init__(self, folder: LiveFolder) -> None:
-        self._folder = folder
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
         self._restarts = 0
+        self._runs = False
+        # the newest text by the header Accept that it was made for; when it was made, by `time.monotonic`
+        self._texts: dict[str, bytes] = {}
+        self._made_at: float | None = None
 
     def ended(self) -> None:
         """Notes that the process has ended; the proxy starts it again."""
         self._restarts += 1
 
     def counters(self) -> Mapping[str, float]:
-        """All numbers. Called in any thread."""
-        return {"live_restarts": self._restarts}
+        """The numbers by the names of the metrics' table; as of the last `text`. Called in any thread."""
+        told = {"live_restarts": self._restarts, "live_runs": float(self._runs)}
+        return told if self._made_at is None else told | {"live_age": max(time.monotonic() - self._made_at, 0)}
+
+    def text(self, accept: str) -> bytes:
+        """The metrics that the process makes; those of the last answer if it does not answer now.
+
+        `accept`: "", or the media type of OpenMetrics. Called in any thread; each step takes SCRAPE_SECONDS at most.
+        """
+        try:
+            with closing(ask(self._socket, "/metrics", accept=accept, timeout=SCRAPE_SECONDS)) as answer:
+                text = b"".join(answer.parts())
+                if answer.status == 200:
+                    self._texts[accept] = text
+                    self._made_at = time.monotonic() - float(dict(answer.headers).get(AGE_HEADER, 0))
+                self._runs = answer.status == 200
+        except (OSError, http.client.HTTPException, ValueError):
+            self._runs = False
+        return self._texts.get(accept, b"")
 
 
 def live_command(folder: LiveFolder, capture: Path, asked: Mapping[str, object], *, is_feed: bool) -> list[str]:

@@ -25,7 +25,7 @@ from recorder.capture.lock import Lock, is_locked
 SHARED_MEMORY = Path("/dev/shm")
 SOCKET, FEED = "live.sock", "feed"
 _LOCK = "owner.lock"
-# the number of a tmpfs in /proc/self/mounts is its name
+# the mounts, and what they call a file system in memory
 _MOUNTS, _TMPFS = Path("/proc/self/mounts"), "tmpfs"
 
 
@@ -55,6 +55,11 @@ class LiveFolder:
             lock = Lock.take(folder, _LOCK)
         assert lock is not None
         return cls(path, lock)
+
+    def discard(self) -> None:
+        """Removes the folder of a proxy that has not begun."""
+        remove(self.path)
+        self._lock.release()
 
     @property
     def socket(self) -> Path:

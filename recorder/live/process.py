@@ -25,6 +25,7 @@ from recorder.capture.frames import DamagedFileError
 from recorder.capture.memory import bound_memory
 from recorder.live import folder
 from recorder.live.consumer import Missed, Part
+from recorder.live.metrics import Metrics, Page
 from recorder.live.server import Server, pages_app
 from recorder.live.stream import LOOK_SECONDS, Stream
 from recorder.reading.elements import Told
@@ -67,14 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parts(options: argparse.Namespace, told: Told) -> list[Part]:
-    """What the options ask for."""
+    """What the options ask for, besides metrics."""
     return []
 
 
 def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over: Callable[[], bool]) -> int:
     consumers = [consumer for part in parts for consumer in part.consumers]
     pages = {name: page for part in parts for name, page in part.pages.items()}
-    stream = Stream(options.capture, consumers, is_feed=options.feed, told=told)
+    metrics = Metrics(told, topics=options.topics, clients=options.clients, groups=options.groups)
+    stream = Stream(options.capture, consumers, [metrics], is_feed=options.feed, told=told)
+    pages["metrics"] = Page(lambda: metrics.families(stream.behind))
     server = Server(options.folder / folder.SOCKET, pages_app(pages))
     try:
         while not is_over():

@@ -73,6 +73,7 @@ class Stream:
     ) -> None:
         self._folder, self._consumers, self._readers, self._is_feed = folder, consumers, readers, is_feed
         self.read_ns = 0
+        self._is_reading = False
         self._pairing = Pairing(most=MOST, with_bodies=True)
         self._ended = Ended(self._pairing)
         telling = rows_that_tell(topics=True, software=True)
@@ -87,6 +88,7 @@ class Stream:
 
     def look(self) -> None:
         """Reads what has come since the last look. Errors: as of `Following.look`."""
+        self._is_reading = True
         for item, is_new in self._following.look():
             # what lies in a feed was read by nobody
             if is_new or self._is_feed:
@@ -98,11 +100,17 @@ class Stream:
         if self._is_feed:
             for session, segment in self._following.read_up_to().items():
                 _forget_read(self._folder, session, segment)
+        self._is_reading = False
 
     @property
     def is_at_end(self) -> bool:
         """True if all sessions that were followed are over, and were read."""
         return not self._following.read_up_to()
+
+    @property
+    def behind(self) -> float:
+        """How long ago the newest frame arrived that was read, in seconds, while there are later ones; else 0."""
+        return max(time.time_ns() - self.read_ns, 0) / 1e9 if self.read_ns and self._is_reading else 0.0
 
     def forget(self) -> None:
         """Forgets halves of exchanges: what follows may lack the other halves."""

@@ -217,14 +217,13 @@ class Following:
             yield from self._released(_BEHIND_ALL)
             yield from ((row, portion.is_new) for row in self._of_files(portion.files))
         are_new = portion.is_new or self._with_all
+        self._learn_from(portion.tables)
         if are_new and portion.tables and not self._watch.wants_rows(portion.tables):
             self._asked.pop(session, None)
-            self._learn_from(portion.tables)
         elif are_new:
             self._keep_rows(self._asked.pop(session, {}).values(), is_new=False)
             self._keep_rows(self._of_tables(portion.tables), is_new=portion.is_new)
         else:
-            self._learn_from(portion.tables)
             self._note_asked(session, portion.tables)
         for table in portion.tables:
             self._read_until[session] = max(self._reached(session), table[c.AT_NS][-1].as_py())
@@ -283,7 +282,6 @@ class Following:
             self._say(f"{error}: frames that were published with it are missing")
 
     def _of_tables(self, tables: list[Any]) -> Iterator[Row]:
-        self._learn_from(tables)
         if tables:
             yield from rows_of_tables(tables, self._wanted.rows, self._wanted.bodies)
 

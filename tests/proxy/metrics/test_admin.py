@@ -1,9 +1,11 @@
+import gzip
 import http.client
 import socket
 import struct
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
@@ -256,3 +258,30 @@ def test_a_fault_of_the_admin_page_is_answered_and_logged(
     (record,) = caplog.records
     assert record.getMessage() == "fault in the admin page"
     assert record.exc_info is not None
+
+
+def test_metrics_of_another_process_stand_behind_the_proxys_own_in_either_format() -> None:
+    asked: list[str] = []
+
+    def more(accept: str) -> bytes:
+        asked.append(accept)
+        text = b'# HELP x A.\n# TYPE x gauge\nx{topic="a\\nb"} 1.0\n'
+        return text + b"# EOF\n" if accept else text
+
+    page = admin_app(registry(one(Traffic())), State(), State(), [more])
+    with serve_admin(page, "127.0.0.1", 0) as server:
+        url = f"http://{server.host}:{server.port}/metrics"
+        for accept, parse in (
+            ("", text_string_to_metric_families),
+            ("application/openmetrics-text", parse_openmetrics),
+        ):
+            headers = {"Accept": accept, "Accept-Encoding": "gzip"}
+            with urlopen(Request(url, headers=headers)) as answer:
+                text = gzip.decompress(answer.read()).decode()
+            samples = [sample for family in parse(text) for sample in family.samples]
+            assert [one.labels for one in samples if one.name == "x"] == [{"topic": "a\nb"}]
+            assert any(one.name == "kafka_wiretap_ready" for one in samples)
+        # a scrape of some names is one of the proxy's own
+        assert get(server, "/metrics?name[]=kafka_wiretap_ready")[1].splitlines()[-1] == "kafka_wiretap_ready 1.0"
+        assert get(server, "/metrics", "POST")[0] == 405
+    assert asked == ["", "application/openmetrics-text"]

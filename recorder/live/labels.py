@@ -1,0 +1,64 @@
+"""Labels whose values peers choose: so many at most, then `other`; cut if long; dropped while nobody names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+# what further values count as: `proxy.metrics.table.OTHER`
+OTHER = "other"
+# a topic's name is no longer; client ids may have 32 KiB
+LONGEST = 249
+# seconds without a word of a value until it makes room
+IDLE_SECONDS = 3600.0
+
+Name = TypeVar("Name", bound=Hashable)
+Row = TypeVar("Row")
+
+
+def cut(text: str) -> str:
+    """A label's text: no longer than LONGEST characters."""
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+class Labelled(Generic[Name, Row]):
+    """Rows by the values of labels.
+
+    Args:
+        most: how many rows there are at most, without that of `other`.
+        make: makes an empty row.
+        other: the values that stand for all further ones; None: further ones have no row.
+
+    Attributes:
+        rows: by value.
+        overflow: how often a value was named that found no place.
+    """
+
+    def __init__(
+        self, most: int, make: Callable[[], Row], other: Name | None = None, idle: float = IDLE_SECONDS
+    ) -> None:
+        self.rows: dict[Name, Row] = {}
+        self.overflow = 0
+        self._most, self._make, self._other, self._idle = most, make, other, idle
+        self._named_at: dict[Name, float] = {}
+
+    def at(self, name: Name, now: float) -> Row | None:
+        """The row of a value, or that of `other`. `now`: seconds, of any clock."""
+        found = self.rows.get(name)
+        if found is None:
+            if len(self._named_at) >= self._most:
+                self.overflow += 1
+                return None if self._other is None else self.rows.setdefault(self._other, self._make())
+            found = self.rows[name] = self._make()
+        self._named_at[name] = now
+        return found
+
+    def drop(self, name: Name) -> None:
+        """Drops the row of a value."""
+        self.rows.pop(name, None)
+        self._named_at.pop(name, None)
+
+    def forget_idle(self, now: float) -> None:
+        """Drops the rows of values that nobody has named for long."""
+        for name in [name for name, at in self._named_at.items() if now - at > self._idle]:
+            self.drop(name)

@@ -1,0 +1,144 @@
+"""Counts by topic, by client id and by client software, from tables of frames.
+
+What a frame says of topics is read by `recorder.facts`: plain Produces and Fetches thousands at a time. A table is
+summed up by Arrow first, so that Python sees a row for each topic of a table, not for each frame.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from proxy.wire import keys
+from proxy.wire.apis import name_or_key
+from proxy.wire.error_codes import ERRORS
+from proxy.wire.normal_errors import is_normal
+from recorder.capture import frames as c
+from recorder.facts.rows import SIDE
+from recorder.live.consumer import Missed
+from recorder.live.labels import OTHER, Labelled, cut
+from recorder.reading.elements import Told
+
+UNKNOWN = ""
+PRODUCE, FETCH = (name_or_key(key) for key in (keys.PRODUCE, keys.FETCH))
+
+
+@dataclass(slots=True)
+class TopicRow:
+    """What passed of a topic. `errors`: by API and the error's name."""
+
+    produced_bytes: int = 0
+    produced_records: int = 0
+    fetched_bytes: int = 0
+    fetched_records: int = 0
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class ClientRow:
+    """What passed of a client. Sizes are bytes of frames."""
+
+    requests: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+
+
+# cluster, and topic or client id; cluster, software and its version
+Named = tuple[str, str]
+Software = tuple[str, str, str]
+
+
+class Clients:
+    """Counts frames by client id and by software; `most`: of each."""
+
+    def __init__(self, most: int, told: Told, clock: Callable[[], float] = time.monotonic) -> None:
+        self.by_id = Labelled[Named, ClientRow](most, ClientRow, (OTHER, OTHER))
+        self.by_software = Labelled[Software, ClientRow](most, ClientRow, (OTHER, OTHER, OTHER))
+        self._told, self._clock = told, clock
+
+    def read(self, frames: Any) -> None:
+        """Counts a table of frames."""
+        now = self._clock()
+        for of, software, is_request, count, size in self._sums(frames):
+            cluster, client_id = of
+            rows = (
+                self.by_id.at((cluster, cut(client_id or UNKNOWN)), now),
+                self.by_software.at((cluster, cut(software[0] or UNKNOWN), cut(software[1] or UNKNOWN)), now),
+            )
+            for row in filter(None, rows):
+                if is_request:
+                    row.requests += count
+                    row.request_bytes += size
+                else:
+                    row.response_bytes += size
+
+    def _sums(self, frames: Any) -> Iterator[tuple[Any, tuple[str | None, str | None], bool, int, int]]:
+        names = (c.CLUSTER, c.CLIENT_ID, c.SESSION, c.CONNECTION, c.KIND)
+        sums = frames.select([*names, c.SIZE]).group_by([*names]).aggregate([(c.SIZE, "count"), (c.SIZE, "sum")])
+        columns = (sums[name].to_pylist() for name in (*names, f"{c.SIZE}_count", f"{c.SIZE}_sum"))
+        for cluster, client_id, session, connection, kind, count, size in zip(*columns, strict=True):
+            if kind in (c.REQUEST, c.RESPONSE):
+                software = self._told.software.get((session, connection), (None, None))
+                yield (cluster or UNKNOWN, client_id), software, kind == c.REQUEST, count, size or 0
+
+    def missed(self, missed: Missed) -> None:
+        """What is missing is counted for all readers together."""
+
+
+class Topics:
+    """Counts what was produced and fetched by topic, and errors; `most`: topics."""
+
+    def __init__(self, most: int, told: Told, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rows = Labelled[Named, TopicRow](most, TopicRow, (OTHER, OTHER))
+        self._told, self._clock = told, clock
+
+    def read(self, facts: Any) -> None:
+        """Counts a batch of the facts of partitions, or of topics' errors (PARTITION_FACTS, TOPIC_ERROR_FACTS)."""
+        table, row_of = pa.Table.from_batches([facts]), partial(self._row, self._clock())
+        if "records" in table.column_names:
+            self._count_records(table.filter(pc.is_in(table["api"], value_set=pa.array([PRODUCE, FETCH]))), row_of)
+        failed = pc.fill_null(pc.not_equal(table["error_code"], 0), False)
+        if pc.any(failed).as_py():
+            self._count_errors(table.filter(failed), row_of)
+
+    def _count_records(self, table: Any, row_of: Callable[[Any, Any, Any], TopicRow | None]) -> None:
+        names = ("cluster", "topic", "topic_id", "api", SIDE)
+        sums = (
+            table.select([*names, "bytes", "records"])
+            .group_by([*names])
+            .aggregate([("bytes", "sum"), ("records", "sum")])
+        )
+        for one in sums.to_pylist():
+            row = row_of(one["cluster"], one["topic"], one["topic_id"])
+            size, records = one["bytes_sum"] or 0, one["records_sum"] or 0
+            if row is None:
+                continue
+            if (one["api"], one[SIDE]) == (PRODUCE, c.REQUEST):
+                row.produced_bytes += size
+                row.produced_records += records
+            elif (one["api"], one[SIDE]) == (FETCH, c.RESPONSE):
+                row.fetched_bytes += size
+                row.fetched_records += records
+
+    def _count_errors(self, table: Any, row_of: Callable[[Any, Any, Any], TopicRow | None]) -> None:
+        names = ["cluster", "topic", "topic_id", "api", "error_code"]
+        for one in table.select(names).group_by(names).aggregate([([], "count_all")]).to_pylist():
+            row, code = row_of(one["cluster"], one["topic"], one["topic_id"]), one["error_code"]
+            if row is not None and not is_normal(None, code):
+                error = ERRORS[code].name if code in ERRORS else OTHER
+                row.errors[one["api"] or OTHER, error] += one["count_all"]
+
+    def _row(self, now: float, cluster: str | None, topic: str | None, topic_id: str | None) -> TopicRow | None:
+        return self.rows.at((cluster or UNKNOWN, topic_name(self._told, topic, topic_id)), now)
+
+
+def topic_name(told: Told, topic: str | None, topic_id: str | None) -> str:
+    """The topic's label: its name; its id where nobody has told the name."""
+    return cut(topic or told.topics.get(topic_id or "") or topic_id or UNKNOWN)

@@ -1,0 +1,72 @@
+"""Tests of what the proxy asks the process over its socket, and of what it shows while there is no answer."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from recorder.live.beside_proxy import AGE_HEADER, LiveMetrics, NoAnswer, ask
+from recorder.live.server import Server, pages_app
+
+
+def echo(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+    start("200 OK", [(AGE_HEADER, "3.5")])
+    told = (environ[name] for name in ("SCRIPT_NAME", "PATH_INFO", "QUERY_STRING", "HTTP_ACCEPT"))
+    return [" ".join(told).encode()]
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    # not pytest's own folder: the path of a Unix socket has 107 bytes at most
+    with TemporaryDirectory() as folder:
+        yield Path(folder) / "s"
+
+
+def test_a_page_is_found_by_the_first_name_of_the_path_and_sees_the_rest(path: Path) -> None:
+    server = Server(path, pages_app({"top": echo}))
+    try:
+        assert path.stat().st_mode & 0o777 == 0o600
+        answer = ask(path, "/top/a/b?c=d", accept="x/y")
+        assert (answer.status, b"".join(answer.parts())) == (200, b"/top /a/b c=d x/y")
+        answer.close()
+        nothing = ask(path, "/other")
+        assert nothing.status == 404
+        nothing.close()
+    finally:
+        server.close()
+    assert not path.exists()
+
+
+def test_the_last_metrics_are_shown_while_the_process_does_not_answer(path: Path) -> None:
+    metrics = LiveMetrics(path)
+    assert metrics.text("") == b""
+    assert metrics.counters() == {"live_restarts": 0, "live_runs": 0}
+    server = Server(path, pages_app({"metrics": echo}))
+    text = metrics.text("x")
+    assert metrics.counters()["live_runs"] == 1
+    assert 3.5 <= metrics.counters()["live_age"] < 60
+    server.close()
+    assert metrics.text("x") == text != b""
+    metrics.ended()
+    assert {**metrics.counters(), "live_age": 0} == {"live_restarts": 1, "live_runs": 0, "live_age": 0}
+
+
+def test_a_process_that_is_not_there_or_says_something_else_is_no_answer(path: Path) -> None:
+    with pytest.raises(NoAnswer):
+        ask(path, "/top")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        with pytest.raises(NoAnswer):
+            ask(path, "/top", timeout=0.01)
+
+
+def test_a_socket_that_a_killed_process_has_left_is_no_hindrance(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+    Server(path, pages_app({})).close()
