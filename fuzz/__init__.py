@@ -12,6 +12,6 @@
     __main__.py       atheris: inputs guided by coverage, of the generated functions too
 
 These promises must hold: only the intended errors are raised; no input takes long; memory is bounded by the input's
-size; decoded values encode to bytes that decode to the same values; the bytes of a connection leave as docs/proxy.md
-says. `make test-fast` runs the corpus and mutations of it through the same checks.
+size; decoded values encode to bytes that decode to the same values; the bytes of a connection leave as
+docs/proxy/frames.md says. `make test-fast` runs the corpus and mutations of it through the same checks.
 """

@@ -38,7 +38,7 @@ class FrameKind(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a connection ended; see docs/proxy.md. The value is the metric's label."""
+    """Why a connection ended; see docs/proxy/watch.md. The value is the metric's label."""
 
     CLIENT_CLOSED = "client_closed"
     PROBE = "probe"
@@ -180,7 +180,7 @@ class Exchange:
 
 
 class Timings(NamedTuple):
-    """Durations in nanoseconds; None where they are unknown. See "Time" in docs/proxy.md."""
+    """Durations in nanoseconds; None where they are unknown. See "Time" in docs/proxy/frames.md."""
 
     latency_ns: int | None
     queued_ns: int | None

@@ -4,7 +4,7 @@ No field of a token tells whether the token is the last one; that depends on the
 counts as a token, because a token that is taken for a request would be recorded with its secret. The proxy decides.
 Its recorder writes each decision as a `Verdict`, and the compactor follows the verdicts: it reads masked tokens, which
 it could not judge.
-Source: KIP-43, KIP-152, docs/proxy.md.
+Source: KIP-43, KIP-152, docs/proxy/frames.md.
 
     mechanism                 client sends     server sends      ends with
     PLAIN                     1 token          1 empty token     the server's token

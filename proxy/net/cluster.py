@@ -83,7 +83,7 @@ SILENT_SECONDS = 600.0
 
 
 def routes(dialect: Dialect = Dialect.KAFKA) -> Routes:
-    """Returns the routes of a dialect: for each API and version, how the proxy treats its frames (docs/proxy.md)."""
+    """Returns a dialect's routes: how the proxy treats the frames of each API and version (docs/proxy/frames.md)."""
     if dialect is Dialect.KAFKA_07:
         return Routes07()
     return Routes.marking_secrets(

@@ -25,7 +25,7 @@ the environment, the environment over the file, the file over the default.
 - **Check a file.** `kafka-wiretap config check FILE` prints a line for each error, or else warnings and notes. It exits
   with 0, or with 2 after an error. `kafka-wiretap config show FILE` prints the settings in effect and their sources;
   `--toml` prints a settings file. Both commands read the environment, too. `kafka-wiretap check --config FILE` examines
-  the brokers as a proxy with these settings would meet them ([details](proxy.md#check-the-way-to-the-brokers)).
+  the brokers as a proxy with these settings would meet them ([details](proxy/check.md)).
 - **Explain a key.** `kafka-wiretap config explain timeouts.idle` prints what is said of it here. Flags and variables
   will do, too.
 - **Use the environment.** A key's variable begins with `KAFKA_WIRETAP_`. The names of its tables and the key follow in
@@ -43,7 +43,7 @@ the environment, the environment over the file, the file over the default.
   `tls.upstream` (for new connections), what is recorded (`capture.only`, `bodies`, `records`, `topics`, `share`,
   `shares`, `seed`), and how long it is kept (`capture.keep`). Any other change waits for the next start, and the log
   says so. After an error, the log says what is wrong, and no setting changes
-  ([details](proxy.md#settings-read-again)).
+  ([details](proxy/reload.md)).
 - **Serve several clusters.** Several `[clusters.NAME]` share one process, admin page and capture. Their ports must not
   overlap: those of `listen` and `nodes`, and the whole ranges of `node_ports` and `node_count`, whether or not a node
   has the port.

@@ -7,7 +7,7 @@ Values of Kafka configs that are known to be no passwords are not masked (`proxy
 
 Masking replaces values by zeros and keeps their lengths, so that a masked frame can still be decoded. If a frame has
 bytes after its message, the frame counts as unreadable, because these bytes may be a secret.
-Source: Kafka's own `toString` masking, docs/proxy.md "Secrets".
+Source: Kafka's own `toString` masking, docs/proxy/secrets.md.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ AT_ONCE = 5000
 CROWD_PATIENCE = 240
 # Descriptors besides those of connections: listeners, log, capture.
 FILES = 500
-# The bounds of docs/proxy.md, "Hostile bytes": 120 MB, and 50 kB for each open connection.
+# The bounds of docs/proxy/faults.md, "Hostile bytes": 120 MB, and 50 kB for each open connection.
 MB = 1_000_000
 MAX_RESIDENT, MAX_OF_ONE = 120 * MB, 50_000
 # The most lines in the log: a `LogThrottle` passes a few a minute for each cluster and event.

@@ -302,7 +302,7 @@ def test_a_scrape_sees_a_whole_histogram_while_exchanges_are_counted(traffic: Tr
 
 
 def test_an_api_and_version_takes_58_series_and_an_error_one(traffic: Traffic) -> None:
-    """docs/proxy.md says so."""
+    """docs/proxy/watch.md says so."""
     before = len(samples(registry(one(traffic))))
     finish(traffic, exchange(version=4))
     assert len(samples(registry(one(traffic)))) == before + 58
@@ -327,7 +327,7 @@ def test_hostile_names_of_brokers_and_mechanisms_are_text(traffic: Traffic) -> N
 
 
 def test_a_node_takes_35_series(traffic: Traffic) -> None:
-    """docs/proxy.md says so."""
+    """docs/proxy/watch.md says so."""
     before = len(samples(registry(one(traffic))))
     node = traffic.connection(1, "1", Login(decides=True)).node
     node.reach = node.reach.after(1, success=True)
