@@ -21,7 +21,7 @@ ARGS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check check-code check-names bench bench-facts bench-memory bench-profile bench-recorder bench-replay bench-spark bench-wire fuzz docs release
+.PHONY: help setup demo test test-fast test-long check check-code check-names bench bench-facts bench-memory bench-profile bench-recorder bench-replay bench-spark bench-wire fuzz docs release site
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -92,3 +92,6 @@ docs: setup  ## write the generated pages: docs/apis.md, findings.md, metrics.md
 	@$(BIN)/kafka-wiretap report --rules > docs/findings.md
 	@$(BIN)/kafka-wiretap config reference > docs/settings.md
 	@$(BIN)/kafka-wiretap config metrics > docs/metrics.md
+
+site: setup  ## the documentation as a site, in site/; a warning is an error. `python -m http.server -d site` shows it
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)

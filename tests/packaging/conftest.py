@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "Dockerfile", ".dockerignore")
+PAGES = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "Dockerfile",
+    ".dockerignore",
+    "mkdocs.yml",
+)
 BUILT_WITH = ("pyproject.toml", "MANIFEST.in")
 FOLDERS = ("docs", "examples", "dashboards", "deploy", "scripts", "proxy", "recorder", "tests", "bench", "fuzz")
 

@@ -326,7 +326,7 @@ def test_the_extra_test_is_all_that_the_proxys_fast_tests_need(built: Path, tmp_
 
 def test_every_extra_for_users_has_its_environment() -> None:
     told = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-    assert told["project"]["optional-dependencies"].keys() - {"dev", TEST} == ENVIRONMENTS.keys()
+    assert told["project"]["optional-dependencies"].keys() - {"dev", "docs", TEST} == ENVIRONMENTS.keys()
 
 
 def test_the_image_has_what_a_plain_installation_has_unless_it_is_built_with_more() -> None:
