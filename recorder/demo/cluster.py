@@ -1,13 +1,16 @@
 """A Kafka cluster of three brokers without Java: librdkafka's mock cluster, real TCP listeners on loopback.
 
 Run as a program, it prints `listening on HOST:PORT,HOST:PORT,HOST:PORT` on standard error, and serves until its
-standard input ends or it gets SIGTERM. The mock serves Produce up to version 10 and Fetch up to version 16, creates
-topics when clients ask for them, and forgets everything when it ends.
+standard input ends or it gets SIGTERM. With a file as its argument, as docs/tutorial.md starts it, it writes the
+addresses into that file instead, and serves until SIGTERM. The mock serves Produce up to version 10 and Fetch up to
+version 16, creates topics when clients ask for them, and forgets everything when it ends.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 BROKERS = 3
@@ -26,10 +29,14 @@ def start() -> tuple[Any, str]:
 
 
 def main() -> None:
-    """Serves until standard input ends."""
+    """Serves until standard input ends, or with a file for the addresses until a signal."""
     owner, servers = start()
-    print(f"listening on {servers}", file=sys.stderr, flush=True)
-    sys.stdin.read()
+    if sys.argv[1:]:
+        Path(sys.argv[1]).write_text(servers)
+        signal.pause()
+    else:
+        print(f"listening on {servers}", file=sys.stderr, flush=True)
+        sys.stdin.read()
     del owner
 
 

@@ -1,0 +1,46 @@
+"""The commands that pages show, run as a reader would run them: each fence of the language `bash`, in their order.
+
+A fence without a language is not run: it needs what a test lacks, such as a cluster of the reader's own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# what runs in the background ends with the script, however it ends
+FIRST = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
+
+
+def commands(page: str) -> list[str]:
+    """The text of each `bash` fence of a page of docs/."""
+    return re.findall(r"^```bash\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def run(page: str, folder: Path, replaced: Mapping[str, str] | None = None) -> str:
+    """Runs the commands of a page in a folder, with other words in place of some. Returns what they print.
+
+    Errors: AssertionError if one fails, with the output of all.
+    """
+    script = FIRST + "\n".join(commands(page))
+    for old, new in (replaced or {}).items():
+        assert old in script
+        script = script.replace(old, new)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
