@@ -86,12 +86,13 @@ fuzz: setup  ## bytes that mean harm against codec, connections and listeners, S
 release: setup  ## sdist, wheel and bill of materials (CycloneDX) of git's HEAD, in dist/
 	@VENV="$(VENV)" scripts/release $(ARGS)
 
-docs: setup  ## write the generated pages: docs/apis.md, findings.md, metrics.md, settings.md and tables.md
+docs: setup  ## write what is generated: docs/apis.md, findings.md, metrics.md, settings.md, tables.md; the dashboards
 	@$(BIN)/kafka-wiretap wire list --markdown > docs/apis.md
 	@$(BIN)/kafka-wiretap sql . tables --markdown > docs/tables.md
 	@$(BIN)/kafka-wiretap report --rules > docs/findings.md
 	@$(BIN)/kafka-wiretap config reference > docs/settings.md
 	@$(BIN)/kafka-wiretap config metrics > docs/metrics.md
+	@$(BIN)/python -m dashboards
 
 site: setup  ## the documentation as a site, in site/; a warning is an error. `python -m http.server -d site` shows it
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SELECTOR = re.compile(
-    r"\b(?P<name>[a-z_][a-z0-9_]*)\s*\{(?P<matchers>[^}]*)\}\s*(?P<range>\[[^\]]*\])?\s*(offset\s+[$\w]+)?"
+    r"\b(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*\{(?P<matchers>[^}]*)\}\s*(?P<range>\[[^\]]*\])?\s*(offset\s+[$\w]+)?"
 )
 MATCHER = re.compile(r'\s*([a-z_]+)\s*(?:=~|!~|!=|=)\s*"[^"]*"\s*(?:,|$)')
 GROUPING = re.compile(r"\bby\s*\(([^)]*)\)")
 CALL = re.compile(r"\b[a-z_]+(?=\s*\()")
+VARIABLE = re.compile(r"\$\w+")
 NAME = re.compile(r"[a-z_][a-z0-9_]*")
 OPERATORS = frozenset({"by", "or", "and", "unless"})
 
@@ -38,6 +39,6 @@ def groupings(expression: str) -> list[frozenset[str]]:
 
 
 def stray_names(expression: str) -> set[str]:
-    """Words that are neither selector with braces, function, label nor operator: series without a matcher."""
-    rest = GROUPING.sub("", SELECTOR.sub("", expression))
+    """Words that are neither selector with braces, function, label, variable nor operator: series without a matcher."""
+    rest = VARIABLE.sub("", GROUPING.sub("", SELECTOR.sub("", expression)))
     return set(NAME.findall(CALL.sub("", rest))) - OPERATORS

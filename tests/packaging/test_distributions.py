@@ -55,7 +55,7 @@ def test_the_wheel_has_all_code_messages_and_dashboards_and_no_tests(wheel: ZipF
     names = set(wheel.namelist())
     assert ours("proxy", "recorder", suffixes=(".py", ".kafka", ".typed")) - names == set()
     dashboards = {PurePosixPath(name).name for name in names if "/share/kafka-wiretap/dashboards/" in name}
-    assert dashboards == {"overview.json", "alerts.yml"}
+    assert dashboards == {"alerts.yml", *(path.name for path in (PROJECT / "dashboards").glob("*.json"))}
     assert {PurePosixPath(name).parts[0] for name in names if name.endswith(".py")} == {"proxy", "recorder"}
 
 
