@@ -53,6 +53,7 @@ LAZY_COMMANDS = {
     "export": ("recorder.commands", "Publish a capture's findings as CloudEvents, or its frames as a packet dump."),
     "import": ("recorder.commands", "Make a capture of a packet dump (pcap, pcapng), without a proxy."),
     "inspect": ("recorder.commands", "List, filter and decode the frames of a capture, without Spark."),
+    "mcp": ("recorder.commands", "Let an agent ask about captures, by the Model Context Protocol."),
     "compare": ("recorder.commands", "Two captures side by side: did the change help?"),
     "ship": ("recorder.commands", "Copy a capture into an S3 bucket."),
     "spark-package": ("recorder.commands", "Write what spark-submit takes to run the analysis on a cluster."),

@@ -23,6 +23,7 @@ from recorder.export.commands import export
 from recorder.inspect.commands import inspect
 from recorder.inspect_tables import COMMANDS as VIEWS
 from recorder.making_facts import facts
+from recorder.mcp.commands import mcp
 from recorder.pcap.commands import import_dump
 from recorder.pruning import prune
 from recorder.ready import NoCapture, check_encodes, check_is_capture, troubles
@@ -146,6 +147,7 @@ COMMANDS: dict[str, click.Command] = {
     "facts": facts,
     "import": import_dump,
     "inspect": inspect,
+    "mcp": mcp,
     "prune": prune,
     "redact": redact,
     "replay": replay,

@@ -20,6 +20,7 @@ MODULES = {
     "export": (*_ANALYSIS, "cloudevents", "confluent_kafka"),
     "ship": ("boto3", "botocore"),
     "pcap": ("pcapng",),
+    "mcp": (*_ANALYSIS, "mcp", "anyio", "pydantic"),
     "hash": ("cryptography",),
     "schemas": ("fastavro", "grpc_tools", "requests"),
     "demo": (*_ANALYSIS, *_REPORT, "confluent_kafka", "aiokafka"),

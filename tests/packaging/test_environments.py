@@ -95,6 +95,7 @@ COMMANDS = (
     ("compare capture capture -o changes.html", "analysis,report"),
     ("export --pcapng capture dump.pcapng", "pcap"),
     ("import dump.pcapng imported", "pcap"),
+    ("mcp capture", "mcp"),
     ("export capture --cloudevents findings --bootstrap {target}", "export"),
     ("demo --folder demo", "demo"),
 )
@@ -117,6 +118,7 @@ ENVIRONMENTS = {
     "ship": {"ship"},
     "export": {"analysis", "export"},
     "pcap": {"pcap"},
+    "mcp": {"analysis", "mcp"},
     "demo": {"analysis", "report", "demo"},
 }
 # what those need who test the proxy alone

@@ -65,6 +65,7 @@ NEEDED: dict[str, list[str]] = {
     "inspect show": ["CAPTURE", "1/0"],
     "inspect summary": ["CAPTURE"],
     "inspect topics": ["CAPTURE"],
+    "mcp": ["CAPTURE"],
     "proxy": ["--upstream", "a:1", "--listen", "127.0.0.1:0"],
     "redact": ["CAPTURE", "OUT", "--records", "drop"],
     "replay play": ["CAPTURE", "--to", "127.0.0.1:1"],
