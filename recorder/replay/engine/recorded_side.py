@@ -78,16 +78,20 @@ class RecordedSide:
             play.waiting.answer_read(item)
         route.counts.recorded += 1
         if route.is_noted_when_due:
-            play.timers.at(item.due, lambda _: self._is_due(exchange))
+            play.timers.at(item.due, lambda _: self._is_due(item))
         if not lane.queue:
             # those behind the head leave after it
             play.ready[lane] = None
         lane.queue.append(item)
 
-    def _is_due(self, exchange: Exchange) -> None:
-        """The groups room may use what the request tells, and make requests that do not wait as it does."""
-        self._play.world.due(exchange)
-        self._play.members_changed = True
+    def _is_due(self, item: Item) -> None:
+        """The groups room may use what the request tells, and make requests that do not wait as it does.
+
+        A request that is read late may have left by now, so that nothing waits for it.
+        """
+        if item.state is ItemState.QUEUED:
+            self._play.world.due(item.exchange)
+            self._play.members_changed = True
 
     def _answer(self, answer: AnswerRecorded, now: int) -> None:
         lane = self._play.lanes.get((answer.origin.session, answer.origin.connection))

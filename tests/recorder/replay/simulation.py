@@ -29,6 +29,7 @@ from recorder.replay.stream import AnswerRecorded, ConnectionClosed, ConnectionO
 from recorder.replay.survey import survey
 
 MS = 10**6
+AT_ONCE = 4
 Values = dict[str, Any]
 EVERYTHING = {key: range(apis.versions(key).start, apis.versions(key).stop) for key in apis.api_keys()}
 
@@ -102,6 +103,7 @@ class Simulation:
         delay: the time to a response, in ms.
         refuses: connections that can't be opened; `dials`: the time to open another one, in ms.
         writes: the time until the first byte of a request leaves, in ms; None: never.
+        reads: the time that it takes to read `AT_ONCE` rows of the capture, in ms; 0: they are fed one by one.
     """
 
     recording: Recording
@@ -113,6 +115,7 @@ class Simulation:
     refuses: Callable[[Open], bool] = lambda _: False
     dials: Callable[[Open], float] = lambda _: 0.0
     writes: Callable[[Send], float | None] = lambda _: 0.0
+    reads: float = 0.0
 
     def __post_init__(self) -> None:
         self.got: list[Got] = []
@@ -120,6 +123,7 @@ class Simulation:
         self.dialled: list[tuple[float, Open]] = []
         self.hung_up: list[int] = []
         self.now = 0
+        self._reads_at = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._tickets = count()
         self._nodes: dict[int, int] = {}
@@ -163,11 +167,16 @@ class Simulation:
         return [got.at for got in self.asked(key)]
 
     def _feed(self) -> None:
-        while self.engine.wants(self.now):
+        while self.now >= self._reads_at and self.engine.wants(self.now):
             if not self.rows:
                 self.engine.end(self.now)
                 return
-            self.engine.feed((self.rows.popleft(),), self.now)
+            at_once = range(min(AT_ONCE, len(self.rows)) if self.reads else 1)
+            # the engine takes no more than it wants
+            self.engine.feed((self.rows.popleft() for _ in at_once), self.now)
+            if self.reads:
+                self._reads_at = self.now + round(self.reads * MS)
+                self.at(self._reads_at / MS, lambda: None)
 
     def _step(self) -> bool:
         """Moves the time to the next event. Returns False if there is none."""

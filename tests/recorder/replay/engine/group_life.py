@@ -132,7 +132,8 @@ def recording(exchanges: list[Exchange], closed: list[tuple[int, tuple[str, int]
 class Life:
     """The same history on a target that assigns other ids, and elects leaders by `elect`.
 
-    `answered`: when the target answered each request (ms).
+    `answered`: when the target answered each request (ms). `way`: the time that an answer takes from there; `reads`: as
+    a simulation's.
     """
 
     def __init__(
@@ -142,9 +143,12 @@ class Life:
         options: Options,
         elect: Callable[[list[str]], str] = min,
         initial_delay: int = INITIAL_DELAY,
+        way: float = 1,
+        reads: float = 0,
     ) -> None:
         self.answered: list[tuple[float, Got, Values]] = []
-        self.simulation = Simulation(recorded, self._answer, options, cluster=one_node(("a", 1)))
+        self._way = way
+        self.simulation = Simulation(recorded, self._answer, options, cluster=one_node(("a", 1)), reads=reads)
         ids = (f"target-{97 * n % 1009:03d}" for n in count(1))
         self.coordinator = Coordinator(_SimulatedClock(self.simulation), ids, elect, initial_delay)
         self.result = self.simulation.run()
@@ -156,7 +160,7 @@ class Life:
         def answered(values: Values) -> None:
             simulation, frame = self.simulation, encode_response(got.key, got.version, got.correlation_id, values)
             self.answered.append((simulation.now / MS, got, values))
-            simulation.at(simulation.now / MS + 1, lambda: simulation.receive(got.channel, frame))
+            simulation.at(simulation.now / MS + self._way, lambda: simulation.receive(got.channel, frame))
 
         self.coordinator.handle(got.key, got.version, got.values, answered)
         return None

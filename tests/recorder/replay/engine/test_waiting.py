@@ -10,7 +10,7 @@ from recorder.replay.engine.routes import Routes
 from recorder.replay.engine.waiting import WaitGraph
 from recorder.replay.options import Options
 from recorder.replay.outcome import ReachedTarget, Result, Source, Verdict
-from recorder.replay.plan import Hold, Reason, Values
+from recorder.replay.plan import CLIENT_ID, Hold, Reason, Values
 from recorder.replay.requests.order import Keys
 from recorder.replay.stream import RequestRecorded
 from tests.recorder.replay.engine.group_life import CooperativeClient, Life, SlowFollower, TwoConnectionsClient, lived
@@ -108,6 +108,14 @@ def test_a_member_commits_on_another_connection_once_it_has_its_assignment_whoev
     assert [member for member, at in commits.items() if at <= synced[member]] == []
     assert {code for _, got, values in life.answered if got.key == OFFSET_COMMIT for code in codes(values)} == {0}
     assert life.result.verdict is Verdict.EQUAL
+
+
+@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
+def test_an_elected_leader_whose_sync_leaves_as_soon_as_it_is_read_makes_no_other(speed):
+    # when it is read, it has long been due, and the target's answer takes a while
+    life = Life(lived([(0, "start", 0), (1, "start", 100)]), options=Options(speed=speed), way=200, reads=5000)
+    assert CLIENT_ID not in {got.client_id for got in life.simulation.asked(SYNC_GROUP)}
+    assert life.result.mismatches == []
 
 
 def codes(values):
