@@ -60,7 +60,7 @@ def test_too_old_a_python_is_one_line(checkout: Path) -> None:
 def test_missing_packages_are_one_line_where_nothing_may_be_installed(checkout: Path, bare: str) -> None:
     code, (said,) = setup(checkout, VENV=str(made_before(checkout)), PATH=bare)
     assert code == 0
-    assert "missing on this machine: jdk maven gcc tshark tcpdump kcat chromium promtool kubectl." in said
+    assert "missing on this machine: jdk maven gcc tshark tcpdump kcat chromium prometheus kubectl." in said
     assert "apt-get install openjdk-17-jdk-headless" in said
 
 
