@@ -112,6 +112,10 @@ class PendingEntry:
 
     def _items(self, connection: int, start: int, stop: int) -> Iterator[Item]:
         """The items of one stretch: a CUT item for all of its bytes, or one for each dropped stretch beside others."""
+        if not (self.dropped or self.masks):
+            data = bytes(self.data[start - self.offset : stop - self.offset])
+            yield self.kind, self.direction, connection, start, self.at_ns, data, ()
+            return
         dropped, masks = within(self.dropped, start, stop), within(self.masks, start, stop)
         if dropped and not masks and self.kind == EntryKind.BYTES:
             yield self._item(_CUT, connection, start, stop, dropped)

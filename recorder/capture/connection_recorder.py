@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Cause, Direction, Exchange, FrameKind
@@ -40,6 +39,8 @@ UNREADABLE = {
     Cause.UNEXPECTED_RESPONSE: EntryKind.UNEXPECTED_RESPONSE,
     Cause.UNSUPPORTED_VERSION: EntryKind.UNSUPPORTED_VERSION,
 }
+# what an OMITTED entry says where a frame begins that becomes no row
+_LEFT_OUT_FRAME = b'{"length":0,"frame":true}'
 
 
 class ConnectionRecorder:
@@ -386,6 +387,8 @@ class ConnectionRecorder:
 
 def _of_frame(omission: Omission, direction: Direction, at_ns: int) -> PendingEntry:
     """The entry that says that a frame becomes no row, or what was only counted of its batches."""
-    fields: dict[str, Any] = {"length": 0}
-    fields |= {"frame": True} if omission.begins_left_out_frame else {"counted": omission.counted}
-    return PendingEntry(EntryKind.OMITTED, direction, omission.begin, at_ns, json.dumps(fields).encode())
+    if omission.begins_left_out_frame:
+        told = _LEFT_OUT_FRAME
+    else:
+        told = json.dumps({"length": 0, "counted": omission.counted}).encode()
+    return PendingEntry(EntryKind.OMITTED, direction, omission.begin, at_ns, told)

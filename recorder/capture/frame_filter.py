@@ -9,7 +9,7 @@ In place of bytes that are left out, the log holds their number, with which the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.keys import PRODUCE, SASL_HANDSHAKE
 from proxy.wire.records.walk import Span
 from recorder.capture.backlog import NOWHERE
-from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, request_spans, response_spans, take_number
+from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, begun_in, request_spans, response_spans, take_number
 from recorder.capture.record_filter import RecordFilter
 from recorder.capture.selection import OTHER, Selection
 from recorder.capture.session_topics import SessionTopics
@@ -44,6 +44,7 @@ LONGEST_HEAD = FRAMED_ID_AT + LONGEST_CLIENT_ID
 # code of a frame of the dialect of 0.7; the length alone of a frame without an exchange
 RESPONSE_HEAD, HEAD_07, LENGTH_SIZE = 8, 6, 4
 _API = attrgetter("route.api_and_version")
+_START = attrgetter("start")
 
 
 class Omission(NamedTuple):
@@ -62,10 +63,7 @@ class Omission(NamedTuple):
 
 
 class FrameFilter:
-    """The filter of one connection with its current `principal`.
-
-    `frames`, `bytes`: the numbers left out so far, without what `plain_spans` tells.
-    """
+    """The filter of one connection with its current `principal`."""
 
     def __init__(
         self,
@@ -86,9 +84,8 @@ class FrameFilter:
         self.principal = principal
         # the stream offset of the undecided request, if there is one
         self.undecided = NOWHERE
-        self.frames = 0
-        self.bytes = 0
-        self._matched = 0
+        # what `take_counts` tells
+        self._matched = self._left_out_frames = self._left_out_bytes = 0
         self._conversation = conversation
         self._is_kafka07 = conversation.dialect is Dialect.KAFKA_07
         self._records = RecordFilter(selection.rules, topic_ids, is_kafka07=self._is_kafka07)
@@ -110,6 +107,10 @@ class FrameFilter:
         self._undecided_records = list[Span]()
         # per direction: the APIs and versions whose frames no rule looks into, as far as they have been met
         self._untouched: tuple[set[int], set[int]] = (set(), set())
+        # those of requests that a choice of topics looks into, but that hold no records
+        self._without_records = set[int]()
+        # what `plain_spans` has decided of a step but can't tell: `omissions` tells it next
+        self._decided: list[Omission] | None = None
         # True once there may be exchanges that nobody can read
         self._may_be_opaque = any(exchange.opaque is not None for exchange in conversation.in_flight)
 
@@ -117,8 +118,8 @@ class FrameFilter:
         """Uses another selection for all frames that begin from here on."""
         self.selection, self.is_selected = selection, is_selected
         self._records.use(selection.rules)
-        for untouched in self._untouched:
-            untouched.clear()
+        for known in (*self._untouched, self._without_records):
+            known.clear()
 
     @property
     def left_out_responses(self) -> list[int]:
@@ -152,57 +153,105 @@ class FrameFilter:
         )
 
     @property
-    def is_of_records(self) -> bool:
-        """True if only rules for records leave anything out from here on, so that `plain_spans` may be asked."""
-        may_pass = self.is_selected and self.selection.selects_all_frames and not self._is_kafka07
-        return may_pass and not (self._left_out_responses or self._may_be_opaque) and self.undecided == NOWHERE
+    def is_of_topics(self) -> bool:
+        """True if topics alone decide what is left out from here on, so that `plain_spans` may be asked."""
+        may_pass = self.is_selected and self.selection.selects_by_topics_alone and not self._is_kafka07
+        return may_pass and not self._may_be_opaque and self.undecided == NOWHERE
 
     def plain_spans(self, direction: Direction, step: Step) -> Spans | None:
-        """What rules for records leave out of a step, if it has plain whole frames alone; None: ask `omissions`.
+        """What rules for records leave out of a step that has plain whole frames alone, all of which become rows.
 
-        If this tells it, `omissions` must not be called. Most frames hold no records, and there may be very many, so
-        this takes little time. Needs a step without marks. Returns (start, length) in offsets of the step's data.
+        None: `omissions` must be called, as for any other step; if this tells it, `omissions` must not be called. Most
+        frames hold no records and name no topics, and there may be very many, so this takes little time. Needs a step
+        without marks. Returns (start, length) in offsets of the step's data.
         """
         conversation, arriving = self._conversation, self._arriving[direction]
         side = conversation.responses_side if direction else conversation.requests_side
         if arriving.left or side.bytes_left:
             return None
         if direction:
-            if self._untouched[1].issuperset(map(_API, step.finished)):
+            finished, left_out = step.finished, self._left_out_responses
+            is_kept = not left_out or not finished or finished[-1].number < left_out[0]
+            if is_kept and self._untouched[1].issuperset(map(_API, finished)):
                 return ()
-            return self._spans_of(direction, step, step.finished)
-        if step.one_way or step.unanswered or step.opaque_reasons:
+            return self._decide(direction, step, finished, self._untouched[1] if is_kept else frozenset())
+        if step.unanswered or step.opaque_reasons:
             return None
         number = conversation.next_request_number
-        begun = [*islice(reversed(conversation.in_flight), number - self._next_request_number)]
-        spans: Spans | None = ()
-        if not self._untouched[0].issuperset(map(_API, begun)):
+        if step.one_way:
+            begun = begun_in(conversation, step, self._next_request_number)
+        else:
+            begun = [*islice(reversed(conversation.in_flight), number - self._next_request_number)]
             begun.reverse()
-            spans = self._spans_of(direction, step, begun)
-        if spans is not None:
+        if self._untouched[0].issuperset(map(_API, begun)):
             self._next_request_number = number
-        return spans
+            return ()
+        return self._decide(direction, step, begun, self._untouched[0])
 
-    def _spans_of(self, direction: Direction, step: Step, exchanges: list[Exchange]) -> Spans | None:
-        """`plain_spans` of the frames of these exchanges, which are all that the step has."""
-        data, untouched, of_plain = step.data, self._untouched[direction], self._records.of_plain
-        spans: list[tuple[int, int]] = []
+    def _decide(self, direction: Direction, step: Step, exchanges: list[Exchange], untouched: Set[int]) -> Spans | None:
+        """`plain_spans` of the frames of these exchanges, which are all that the step has.
+
+        `untouched`: APIs and versions whose frames are kept whole.
+        """
+        frames: list[tuple[Exchange, int, int]] = []
         at = 0
         for exchange in exchanges:
             if exchange.own_answer is not None:
                 return None
             start = at
             at += LENGTH.size + (exchange.response_size if direction else exchange.request_size)
-            if exchange.route.api_and_version in untouched:
-                continue
-            found = of_plain(direction, exchange, data[start:at])
+            if exchange.route.api_and_version not in untouched:
+                frames.append((exchange, start, at))
+        data = step.data
+        if at != len(data):
+            return None
+        without_records = self._untouched[1] if direction else self._without_records
+        may_leave_out = bool(self._left_out_responses) or not self.selection.rules.only.matches_all
+        of_plain, kind = self._records.of_plain, FrameKind.RESPONSE if direction else FrameKind.REQUEST
+        spans: list[Span] = []
+        omissions: list[Omission] = []
+        for exchange, start, stop in frames:
+            frame = data[start:stop]
+            found = [] if exchange.route.api_and_version in without_records else of_plain(direction, exchange, frame)
             if found is None:
-                return None
-            spans += [(start + first, last - first) for first, last in found]
-        return tuple(spans) if at == len(data) else None
+                omissions += self._frame_omissions(direction, step, FrameSpan(kind, exchange, start, stop))
+            elif may_leave_out and (head := self._kept_head(direction, exchange, frame)):
+                self._left_out_frames += 1
+                begin = step.offset + start
+                omissions.append(Omission(begin, begin + head, step.offset + stop, True))
+            else:
+                spans += [(start + first, last - first) for first, last in found]
+        if not direction:
+            self._next_request_number = self._conversation.next_request_number
+        if not omissions:
+            return tuple(spans)
+        offset = step.offset
+        for start, length in spans:
+            omissions.append(Omission(offset + start, offset + start, offset + start + length, False, True))
+        self._decided = sorted(omissions, key=_START)
+        return None
+
+    def _kept_head(self, direction: Direction, exchange: Exchange, frame: bytes) -> int:
+        """How many bytes of a whole frame are kept, if it is left out; 0 if it is not."""
+        if direction:
+            self._topics.answered(exchange, frame[:SESSION_WITHIN], is_first=True)
+            return RESPONSE_HEAD if take_number(self._left_out_responses, exchange.number) else 0
+        # of a whole request, it is known
+        if self._topics.takes(exchange, frame, len(frame)) is not False:
+            self._matched += 1
+            return 0
+        if exchange.awaits:
+            self._left_out_responses.append(exchange.number)
+        return max(FRAMED_SIZE_AT, _end_of_acks(exchange, frame))
 
     def omissions(self, direction: Direction, step: Step) -> list[Omission]:
         """The omissions in the bytes of a step. Call it once for each step of the connection, in order."""
+        decided, self._decided = self._decided, None
+        omissions = self._omissions_by_frame(direction, step) if decided is None else decided
+        self._left_out_bytes += sum(omission.stop - omission.start for omission in omissions)
+        return omissions
+
+    def _omissions_by_frame(self, direction: Direction, step: Step) -> list[Omission]:
         frames_in = response_spans if direction else request_spans
         arriving = self._arriving[direction]._replace(next_request_number=self._next_request_number)
         frames = frames_in(self._conversation, step, arriving)
@@ -211,7 +260,6 @@ class FrameFilter:
         self._arriving[direction] = ArrivingFrame.between_steps(self._conversation, direction, last_kind)
         if direction is Direction.REQUEST:
             self._next_request_number = self._conversation.next_request_number
-        self.bytes += sum(omission.stop - omission.start for omission in omissions)
         return omissions
 
     def _frame_omissions(self, direction: Direction, step: Step, frame: FrameSpan) -> Iterator[Omission]:
@@ -219,7 +267,7 @@ class FrameFilter:
         if start == stop:
             # the proxy's own answer, which has no bytes in the stream
             if exchange is not None and take_number(self._left_out_responses, exchange.number):
-                self.frames += 1
+                self._left_out_frames += 1
             return
         begin, end = step.offset + start, step.offset + stop
         arrived = step.offset + min(stop, step.stop)
@@ -245,7 +293,7 @@ class FrameFilter:
                 self._forget_undecided()
             begins_left_out_frame, kept_size = decision
             self._is_left_out[direction] = begins_left_out_frame
-            self.frames += begins_left_out_frame
+            self._left_out_frames += begins_left_out_frame
             self._omit_from[direction] = begin + kept_size if kept_size is not None else NOWHERE
             piece_start = begin
         else:
@@ -276,7 +324,9 @@ class FrameFilter:
         """Notes for `plain_spans` what a frame that begins is."""
         self._may_be_opaque = self._may_be_opaque or exchange.opaque is not None
         if not self._records.looks_into(direction, exchange):
-            self._untouched[direction].add(exchange.route.api_and_version)
+            is_of_topics = not direction and self._topics.looks_into(exchange)
+            known = self._without_records if is_of_topics else self._untouched[direction]
+            known.add(exchange.route.api_and_version)
 
     def _decision(
         self, direction: Direction, frame: FrameSpan, part: bytes | bytearray, arrived: int
@@ -346,10 +396,14 @@ class FrameFilter:
         unwanted = not (is_taken and self._matches(exchange.api, name))
         return unwanted, FRAMED_ID_AT if unwanted else FRAMED_ID_AT + size
 
-    def take_matched(self) -> int:
-        """The number of requests that the selection has matched since the last call."""
-        matched, self._matched = self._matched, 0
-        return matched
+    def take_counts(self) -> tuple[int, int, int]:
+        """What came since the last call: requests that were selected, and the frames and bytes that were left out.
+
+        Of the steps of which `plain_spans` tells, nothing is counted.
+        """
+        counts = self._matched, self._left_out_frames, self._left_out_bytes
+        self._matched = self._left_out_frames = self._left_out_bytes = 0
+        return counts
 
     def _kept_size(self, head_size: int, unwanted: bool) -> int | None:
         """The number of a frame's bytes to keep; None: all."""

@@ -78,7 +78,7 @@ def feed_chunk(
 def request_spans(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
     """The spans of the frames in a step from the client. `before`: the frame that was arriving when the step began."""
     left, spans = before.left, before.span_in(step)
-    owners = _begun(conversation, step, before.next_request_number)
+    owners = begun_in(conversation, step, before.next_request_number)
     ownerless = _ownerless(step)
     at, index, stop = left, 0, step.stop
     while at < stop:
@@ -119,7 +119,7 @@ def response_spans(conversation: Conversation, step: Step, before: ArrivingFrame
         spans.append(_span(FrameSpan, (FrameKind.RESPONSE, exchange, start, at)))
 
 
-def _begun(conversation: Conversation, step: Step, first: int) -> list[Exchange]:
+def begun_in(conversation: Conversation, step: Step, first: int) -> list[Exchange]:
     """The exchanges whose requests began in a step, in their order. `first`: the number of the first of them."""
     begun = []
     for exchange in reversed(conversation.in_flight):

@@ -69,7 +69,8 @@ class _Remembered:
     __slots__ = ("_last", "_left", "alike")
 
     def __init__(self) -> None:
-        self.alike: dict[tuple[int, int], Alike] = {}
+        # each with the topics that it names, if a choice of topics looks at them
+        self.alike: dict[tuple[int, int], tuple[Alike, NamedTopics]] = {}
         self._last: tuple[int, int] | None = None
         self._left = _MOST_REMEMBERED
 
@@ -141,7 +142,6 @@ class RecordFilter:
         arrived = min(stop, step.stop)
         is_request = direction is Direction.REQUEST
         if 0 <= start < stop == arrived and exchange is not None and not self._rules.keeps_everything:
-            self.named = NamedTopics(is_all=True) if is_request else self.named
             spans = self.of_plain(direction, exchange, step.data[start:stop])
             if spans is not None:
                 return RecordSpans(spans, None, [])
@@ -164,20 +164,23 @@ class RecordFilter:
         if self._topic_changes != self._topic_ids.changes:
             self._forget_alike()
         remembered, place = self._remembered[direction], (exchange.route.api_and_version, len(frame))
-        # a choice of topics looks at each one that a request names
-        is_noted = direction is Direction.REQUEST and not self._rules.only.matches_all
-        known = None if is_noted else remembered.alike.get(place)
-        if known is not None and known.judged(frame) == known.values:
-            return known.spans
+        found = remembered.alike.get(place)
+        if found is not None and found[0].judged(frame) == found[0].values:
+            if not direction:
+                self.named = found[1]
+            return found[0].spans
         codec = _codec_of_whole(direction, exchange.api_key, version_of(exchange))
         if codec is None:
             return None
         of_topic, by_broker = self._topics[direction], bool(direction)
+        if not direction:
+            self.named = NamedTopics(is_all=True)
         spans = found_in_whole(codec.find_whole_records, frame, of_topic, by_broker=by_broker)
-        if spans is not None and not is_noted and remembered.is_due(place):
+        if spans is not None and remembered.is_due(place):
+            named = self.named
             known = alike(codec.find_judged_records, frame, of_topic, by_broker=by_broker)
             if known is not None:
-                remembered.alike[place] = known
+                remembered.alike[place] = known, named
         return spans
 
     def _begun(self, direction: Direction, frame: FrameSpan) -> RecordWalk | None:

@@ -277,17 +277,16 @@ class Selection:
     @property
     def selects_everything(self) -> bool:
         """True if nothing is left out of recorded connections."""
-        return self.selects_all_frames and self.rules.keeps_everything
+        return self.selects_by_topics_alone and self.rules.keeps_everything
 
     @property
-    def selects_all_frames(self) -> bool:
-        """True if rules for records are all that leaves anything out of recorded connections."""
+    def selects_by_topics_alone(self) -> bool:
+        """True if the choice of topics and rules for records are all that leaves anything out of connections."""
         return (
             self.body_limit is None
             and self.apis.matches_all
             and self.client_ids.matches_all
             and self.principals.matches_all
-            and self.rules.only.matches_all
             and self.sample.takes_all
         )
 
@@ -307,7 +306,7 @@ class Selection:
 class MatchWatch:
     """Notices a selection that matches nothing in a minute in which frames pass; once for each selection.
 
-    `matched`: the number of frames and connections that the selection has matched, counted by the tap.
+    `matched`: grows with the frames and connections that the selection matches; the tap counts them.
     """
 
     def __init__(self, left_out_frames: int = 0) -> None:

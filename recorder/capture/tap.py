@@ -101,7 +101,7 @@ class Tap:
         self._recorders: dict[int, ConnectionRecorder] = {}
         # connections whose chunks all go through `_handle_special`
         self._special: set[int] = set()
-        # those of them that are special only because rules for records leave something out of them
+        # those of them that are special only because rules for topics leave something out of them
         self._watched: dict[int, FrameFilter] = {}
         self._selection = Selection(settings)
         # what each cluster has told of its topics
@@ -169,7 +169,13 @@ class Tap:
 
     def _plain_spans(self, connection: int, direction: Direction, step: Step) -> Spans | None:
         watch = self._watched.get(connection)
-        return None if watch is None else watch.plain_spans(direction, step)
+        if watch is None:
+            return None
+        spans = watch.plain_spans(direction, step)
+        if spans is not None:
+            # all frames of the chunk are recorded
+            self._match_watch.matched += 1
+        return spans
 
     def opened(self, facts: OpenedConnection, conversation: Conversation) -> None:
         """Records the opening of a connection."""
@@ -472,7 +478,7 @@ class Tap:
             self._special.discard(connection)
         else:
             self._special.add(connection)
-            if recorder.frame_filter.is_of_records:
+            if recorder.frame_filter.is_of_topics:
                 self._watched[connection] = recorder.frame_filter
 
     def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
@@ -509,10 +515,10 @@ class Tap:
     def _omissions(
         self, recorder: ConnectionRecorder, frame_filter: FrameFilter, direction: Direction, step: Step
     ) -> list[Omission]:
-        before = frame_filter.frames, frame_filter.bytes
         omissions = frame_filter.omissions(direction, step)
-        self._match_watch.matched += frame_filter.take_matched()
-        self._count_left_out(frame_filter.frames - before[0], frame_filter.bytes - before[1])
+        matched, *left_out = frame_filter.take_counts()
+        self._match_watch.matched += matched
+        self._count_left_out(*left_out)
         if frame_filter.omits_nothing:
             recorder.frame_filter = None
             self._record_whole(recorder)

@@ -54,6 +54,12 @@ class TopicChoice:
         # the beginning of a response that may tell a session's id
         self._answer = b""
 
+    def looks_into(self, exchange: Exchange) -> bool:
+        """False if the request is recorded whatever it names: it can name no topic, or nobody can read it."""
+        if self._records.rules.only.matches_all:
+            return False
+        return self._records.is_kafka07 or (version_of(exchange) is not None and _names_topics(exchange.api_key))
+
     def needs_all(self, exchange: Exchange) -> bool:
         """True if `takes` needs all bytes of the request."""
         return not self._records.walks_request(exchange)
@@ -65,7 +71,7 @@ class TopicChoice:
             frame: the request, its length included, as far as it has come; only looked at if `needs_all`.
             arrived: the number of the request's bytes that have come.
         """
-        if self._records.rules.only.matches_all or not self._names_topics(exchange):
+        if not self.looks_into(exchange):
             return True
         size = LENGTH.size + exchange.request_size
         if not self.needs_all(exchange):
@@ -92,12 +98,6 @@ class TopicChoice:
     def resume(self) -> None:
         """Goes on after bytes that nobody has seen: they may have changed any session."""
         self._sessions.clear()
-
-    def _names_topics(self, exchange: Exchange) -> bool:
-        """False for a request that names no topic, and for one that nobody can read."""
-        if self._records.is_kafka07:
-            return True
-        return version_of(exchange) is not None and _names_topics(exchange.api_key)
 
     def _takes_whole(self, exchange: Exchange, frame: bytes) -> bool:
         try:

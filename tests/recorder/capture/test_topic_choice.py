@@ -2,7 +2,7 @@
 
 import random
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,17 +11,30 @@ import pytest
 from kio.schema.types import TopicName
 from kio.serial import entity_reader
 
+from fuzz import corpus
+from fuzz.conversations import pair
 from proxy.conversation.exchange import Direction
 from proxy.wire import catalog, keys, records
+from proxy.wire.catalog import UnknownMessage
 from proxy.wire.language import Field
 from recorder.capture import frames as c
 from recorder.capture import topic_choice
 from recorder.capture.compactor import compact
+from recorder.capture.record_rules import RecordRule
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
 from tests.proxy.wire.test_kio import kio_entity
 from tests.recorder.capture.looks import event_rows, frame_rows, log_bytes, session_folder
-from tests.recorder.capture.record_traffic import FREE, IDS, RULED, UNKNOWN, Planted, old_talk, told_topics
+from tests.recorder.capture.record_traffic import (
+    FREE,
+    IDS,
+    RULED,
+    UNKNOWN,
+    Planted,
+    old_talk,
+    ruled_talk,
+    told_topics,
+)
 from tests.recorder.capture.traffic import VENDOR, Call, Chunk, Player, Talk, cut, expected, framed
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of
 from tests.sweeps import mostly_long
@@ -270,6 +283,101 @@ def test_what_nobody_can_read_is_recorded_without_its_body(tmp_path: Path) -> No
     rows = recorded(tmp_path, [cut(random.Random(1), Talk(1, calls), 11)], **ONLY)
     assert exchanges_of(rows) == [0, 1, 2]
     assert not [row for row in rows if b"Q" in row[c.FRAME]]
+
+
+# whole frames, which take a short way
+
+
+def of_corpus() -> Iterator[Call]:
+    """The fuzz corpus's requests, each with the response of its API and version."""
+    responses = {(key, version): frame for _, key, version, frame in corpus.frames("response")}
+    for number, (_, key, version, frame) in enumerate(corpus.frames("request")):
+        if (key, version) in responses and key not in NOT_PLAYED:
+            request, response = pair(frame, responses[key, version], number)
+            decoded = catalog.decode_request(frame)
+            assert not isinstance(decoded, UnknownMessage)
+            is_one_way = not decoded[1].get("acks", 1)
+            yield Call(key, version, number, None, request, None if is_one_way else response)
+
+
+def renumbered(one: Call, number: int) -> Call:
+    """The exchange with another correlation id, as a client repeats it."""
+    told = number.to_bytes(4, "big")
+    answer = one.answer and one.answer[:4] + told + one.answer[8:]
+    request = one.request[:8] + told + one.request[12:]
+    return Call(one.api_key, one.version, number, one.client_id, request, answer)
+
+
+def left_in(
+    folder: Path, calls: list[Call], pieces: Callable[[bytes], Iterable[bytes]], together: int, **rules: Any
+) -> Any:
+    """What is left of the exchanges, some of which come together in pieces: rows, counters, gaps; and the log."""
+    tap = open_tap(folder, RecordSettings(**rules), "s")
+    player = Player(tap)
+    player.open(Talk(1, calls))
+    for at in range(0, len(calls), together):
+        some = calls[at : at + together]
+        streams = (b"".join(one.request for one in some), b"".join(one.answer or b"" for one in some))
+        for direction, data in zip(Direction, streams, strict=True):
+            for piece in pieces(data):
+                player.play(1, Chunk(direction, piece, at + 5))
+    player.close(1)
+    tap.flush()
+    counters, log = tap.counters(), log_bytes(session_folder(folder, "s"))
+    tap.close()
+    compact(folder)
+    columns = (c.EXCHANGE, c.KIND, c.FRAME, c.DROPPED, c.RECORDS, c.OMITTED, c.SIZE, c.SEQUENCE)
+    rows = [tuple(row[column] for column in columns) for row in frame_rows(folder)]
+    counted = {name: counters[name] for name in ("left_out_frames", "left_out_bytes", "gaps")}
+    return (rows, counted, [len(event_rows(folder, kind)) for kind in ("gap", "counted")]), log
+
+
+def whole(data: bytes) -> Iterable[bytes]:
+    return [data] * bool(data)
+
+
+def halves(data: bytes) -> Iterable[bytes]:
+    """Each frame in two pieces, so that none is plain."""
+    at = 0
+    while at < len(data):
+        stop = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        middle = (at + stop) // 2
+        yield from (data[at:middle], data[middle:stop])
+        at = stop
+
+
+RULES: dict[str, dict[str, Any]] = {
+    "chosen": ONLY,
+    "chosen and dropped": {"topics": ("orders*", "payments-8"), "topic_records": {"payments-*": RecordRule.DROP}},
+    "all dropped": {"records": RecordRule.DROP},
+}
+
+
+# (where the exchanges come from, how many of them come together)
+WHOLE = [("corpus", 3), ("records", 3), ("sessions", 1), ("corpus", 1), ("corpus", 16), ("records", 1), ("records", 16)]
+WHOLE += [("every version", 1), ("every version", 16)]
+
+
+@pytest.mark.parametrize(("source", "together"), mostly_long(WHOLE, 3))
+@pytest.mark.parametrize("rule", RULES)
+def test_frames_that_come_whole_are_left_out_as_those_that_come_in_pieces(
+    source: str, rule: str, together: int, tmp_path: Path
+) -> None:
+    planted = Planted(random.Random(together))
+    broker = BrokerModel(planted.rng)
+    found: dict[str, Callable[[], Iterable[Call]]] = {
+        "every version": lambda: (one for one, _ in of_every_version(together) if one.api_key not in NOT_PLAYED),
+        "corpus": of_corpus,
+        "records": lambda: ruled_talk(planted, 1, 5000).calls[1:],
+        "sessions": lambda: (broker.fetch(number)[0] for number in range(200)),
+    }
+    once = [*found[source]()]
+    # the second of its like is remembered, and tells of the third, which comes behind others
+    again = [] if source == "sessions" else [*(one for one in once for _ in range(2)), *once[::-1]]
+    calls = [renumbered(one, number) for number, one in enumerate([told_all(0), *once, *again])]
+    left, log = left_in(tmp_path / "whole", calls, whole, together, **RULES[rule])
+    assert left_in(tmp_path / "pieces", calls, halves, together, **RULES[rule])[0] == left
+    assert [text for text in planted.hidden if rule == "all dropped" and text in log] == []
 
 
 # sessions
