@@ -119,7 +119,7 @@ def _made_ready(folder: Path) -> list[str]:
     _check_formats(files)
     if not files:
         yet = " yet" if recorded else ""
-        why = f" ({notes[0]})" if notes else ""
+        why = f" ({'; '.join(notes)})" if notes else ""
         raise NoCapture(f"the capture in {printable(folder)} holds no frames{yet}{why}")
     return notes
 

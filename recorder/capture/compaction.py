@@ -148,7 +148,7 @@ class Compaction:
             end = self._add_unread_bytes(reader, segment, is_last=last)
             if last:
                 self._assembly.finish()
-            return self._publish(files, segment, finished=last, log_bytes=end)
+            return self._publish(files, segment, before, finished=last, log_bytes=end)
         except BaseException:
             files.discard()
             raise
@@ -162,7 +162,6 @@ class Compaction:
             assembly.lose_key()
         assembly.begin_range(files, head.clock_ns)
         assembly.begin_segment(head.mono_ns)
-        self._add_removals(before, head.number)
         self._add_losses_before(before)
         if head.number != before.segment + 1:
             size = None if before.log_bytes is None else max(head.log_bytes - before.log_bytes, 0)
@@ -227,9 +226,12 @@ class Compaction:
     def _next_segment(self, segment: int) -> int | None:
         return next((number for number in segments(self._session) if number > segment), None)
 
-    def _publish(self, files: RangeFiles, segment: int, *, finished: bool, log_bytes: int | None) -> Progress:
+    def _publish(
+        self, files: RangeFiles, segment: int, before: Progress, *, finished: bool, log_bytes: int | None
+    ) -> Progress:
         """Publishes the files, writes the state, and removes the segment, in this order."""
         rows = self._assembly.rows
+        self._add_removals(before, segment)
         self._assembly.end_range(files.hours)
         publish(files.finish(), self._before_step)
         counts = self.frames + rows.frames, self.bytes + rows.bytes
@@ -250,14 +252,13 @@ class Compaction:
         segment = unread[-1] if unread else before.segment + 1
         files = RangeFiles(self.folder, self.name, segment, before.cluster)
         self._assembly.begin_range(files, self._assembly.clock_offset_ns or self._session_began_ns())
-        self._add_removals(before, segment)
         self._add_losses_before(before)
         if unread:
             whole = len(unread) == segment - before.segment
             sizes = (self._session.size(segment_name(number)) for number in unread)
             self._add_lost_segments(before.segment + 1, segment, sum(sizes) if whole else None)
         self._assembly.finish()
-        return self._publish(files, segment, finished=True, log_bytes=None)
+        return self._publish(files, segment, before, finished=True, log_bytes=None)
 
     def _session_began_ns(self) -> int:
         """When the session began, by its writer's lock file; used if no segment tells the time. 0: unknown."""

@@ -78,7 +78,7 @@ class Untold(Struct, frozen=True):
     Attributes:
         reason, files, bytes: why, how many files, of how many bytes.
         until_ns: the time of the newest row in it, in ns since 1970.
-        teller: the session and the range whose events tell it; None: no range has begun since.
+        teller: the session and the range whose events tell it; None: no range has ended since.
     """
 
     reason: Reason
@@ -157,8 +157,8 @@ def removing(keep: Folder, key: str, reason: Reason, files: int, size: int, unti
 def to_tell(folder: Path, session: str, told: int, segment: int) -> list[Untold]:
     """What the events of a session's range tell: removals that no event tells yet.
 
-    The range has them for good: made again after a crash, it tells the same. What another process is about to write
-    down waits for the next range. `told`: the last range that is published; `segment`: the range that begins.
+    The range has them for good: made again after a crash, it tells them again. What another process is about to write
+    down waits for the next range. `told`: the last range that is published; `segment`: the range that is to be.
     Errors: OSError where nothing can be read.
     """
     own, others = (session, segment), {*sessions(folder)} - {session}
@@ -213,6 +213,11 @@ class Unit(NamedTuple):
     def size(self) -> int:
         """Bytes of all its files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def newest_ns(self) -> int:
+        """The time of its newest row, in ns since 1970; of its end, if files were written later."""
+        return min(max(file.at_ns for file in self.files), self.until_ns)
 
     def is_held_back(self, stems: frozenset[str]) -> bool:
         """True if a session in it is shipped, and of one of its stems no bucket has all."""
@@ -366,9 +371,7 @@ class Remover:
                 if may_wait and reason is not Reason.FREE:
                     continue
                 self._before_step("count")
-                newest_ns = max(file.at_ns for file in unit.files)
-                until_ns = min(newest_ns, unit.until_ns)
-                with removing(keep, unit.key, reason, len(unit.files), unit.size, until_ns):
+                with removing(keep, unit.key, reason, len(unit.files), unit.size, unit.newest_ns):
                     self._remove_files(capture, unit)
                 went.append((unit, reason))
         is_delayed = len(went) < len(going)
@@ -514,4 +517,4 @@ class Keeper:
 
 
 def _shown(unit: Unit) -> str:
-    return f"{datetime.fromtimestamp(unit.until_ns // 10**9, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{datetime.fromtimestamp(unit.newest_ns // 10**9, UTC):%Y-%m-%d %H:%M} UTC"

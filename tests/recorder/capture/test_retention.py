@@ -619,6 +619,18 @@ def test_a_keeper_says_what_went_and_why_nothing_goes(tmp_path: Path) -> None:
     assert said[1:] == [f"nothing is removed: {tmp_path / 'frames'} is a symbolic link, not a folder"]
 
 
+def test_of_the_newest_hour_a_keeper_says_until_when_segments_went(tmp_path: Path) -> None:
+    for number in (1, 2):
+        write(tmp_path, "s", 0, number)
+        for table in TABLES:
+            path = tmp_path.joinpath(table, *hour_folders(NOW), range_name("s", number))
+            os.utime(path, ns=(0, NOW * HOUR_NS + number * 60 * 10**9))
+    keep(tmp_path, "s", keep_size=400)
+    said: list[str] = []
+    Keeper(tmp_path, said.append, remover(tmp_path)).look()
+    assert said == ["removed 3 files of 300 bytes, until 2026-11-21 13:01 UTC (keep.size)"]
+
+
 # --- what is not shipped --------------------------------------------------------------------------------
 def ship(folder: Path, *sessions: str) -> None:
     """Records all rows of these sessions as shipped."""
