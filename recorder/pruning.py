@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from proxy.option_types import SIZE, of_kind
+from proxy.option_types import of_kind
 from proxy.terminal import echo, printable
-from recorder.capture.keep import AGE, FLOOR, Declared, Floor
+from recorder.capture.keep import AGE, FLOOR, KEPT_SIZE, Declared, Floor
 from recorder.capture.remote import was_url
 from recorder.capture.retention import Remover, Round
 from recorder.ready import NoCapture, check_is_capture
@@ -23,7 +23,9 @@ from recorder.terminal import count, size
 @click.command(short_help="Remove the oldest hours of a capture.")
 @click.argument("given", metavar="FOLDER")
 @click.option("--keep-age", type=of_kind(AGE, "7d", metavar="TIME"), help="Remove hours that are older.")
-@click.option("--keep-size", type=SIZE, help="Remove down to this size of the whole folder, log included.")
+@click.option(
+    "--keep-size", type=of_kind(KEPT_SIZE, "200GiB"), help="Remove down to this size of the whole folder, log included."
+)
 @click.option("--keep-free", type=of_kind(FLOOR, "10%"), help="Remove until so much of the volume is free: 10%, 5GiB.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -60,8 +60,8 @@ class Floor:
         return str(_written_floor(self))
 
 
-# a number without a unit is in bytes, and meant as a percentage
-_LEAST_FLOOR = 1 << 20
+# a number without a unit is in bytes, and meant as a percentage, or in another unit
+_LEAST = 1 << 20
 # hours are removed whole; a number without a unit is in seconds, and meant as days
 AGE = at_least(3600)
 # so that a recorder never fills a disk that others use, too
@@ -77,7 +77,7 @@ def _floor(raw: Any) -> Floor:
         size: int = SIZE.read(raw)
     except InvalidValue as error:
         raise InvalidValue('is neither a part of the volume such as "5%" nor a size') from error
-    if 0 < size < _LEAST_FLOOR:
+    if 0 < size < _LEAST:
         raise InvalidValue(f"would keep no more than {size} bytes free")
     return Floor(size=size)
 
@@ -86,7 +86,15 @@ def _written_floor(floor: Floor) -> Toml:
     return f"{floor.share * 100:g}%" if floor.share else SIZE.written(floor.size)
 
 
+def _kept_size(raw: Any) -> int:
+    size: int = LIMIT.read(raw)
+    if size < _LEAST:
+        raise InvalidValue(f"would keep no more than {size} bytes")
+    return size
+
+
 FLOOR = Kind('a part of the volume such as "5%", or a size', _floor, _written_floor, "FLOOR")
+KEPT_SIZE = replace(LIMIT, read=_kept_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +108,7 @@ class KeepSettings(ShipSettings):
     keep_size: Annotated[
         int | None,
         Key(
-            LIMIT,
+            KEPT_SIZE,
             "keep.size",
             "Remove the oldest hours once the folder is larger: frames, events, facts and log together.",
             "200GiB",

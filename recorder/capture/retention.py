@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from proxy.files import Folder
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
-from recorder.capture.entry_json import InvalidEntryError, decode_checked
+from recorder.capture.entry_json import Count, InvalidEntryError, Total, decode_checked
 from recorder.capture.held import ROW_TABLES, Held, HeldFile, Listing, opened_folder
 from recorder.capture.keep import (
     KEEP_FOLDER,
@@ -82,9 +82,9 @@ class Untold(Struct, frozen=True):
     """
 
     reason: Reason
-    files: int
-    bytes: int
-    until_ns: int
+    files: Total
+    bytes: Total
+    until_ns: Count
     teller: tuple[str, int] | None = None
 
 
@@ -98,9 +98,9 @@ class Removed(Struct, frozen=True):
         untold: the part of it that no event tells yet: one by reason and teller.
     """
 
-    files: int = 0
-    bytes: dict[Reason, int] = {}
-    whole_from_ns: int = 0
+    files: Total = 0
+    bytes: dict[Reason, Total] = {}
+    whole_from_ns: Count = 0
     going: tuple[str, Reason] | None = None
     untold: tuple[Untold, ...] = ()
 

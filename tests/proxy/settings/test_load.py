@@ -544,6 +544,10 @@ def test_a_rule_that_can_not_be_followed_is_refused(line, reason, tmp_path):
             "keep.free = 5",
             'capture.keep.free = 5 would keep no more than 5 bytes free; right would be keep.free = "10%"',
         ),
+        (
+            "keep.size = 200",
+            'capture.keep.size = 200 would keep no more than 200 bytes; right would be keep.size = "200GiB"',
+        ),
         ("keep.free = '8000TiB'", "is more than the whole volume of "),
     ],
 )

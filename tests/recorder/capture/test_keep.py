@@ -130,9 +130,9 @@ def test_a_changed_setting_is_declared_while_the_session_goes_on(tap_of: Callabl
 
     tap = tap_of(keep_age=7 * 3600.0)
     assert kept().age == 7 * 3600
-    change, undo = tap.selection_change(RecordSettings(keep_age=3 * 3600.0, keep_size=1000))
+    change, undo = tap.selection_change(RecordSettings(keep_age=3 * 3600.0, keep_size=1 << 20))
     change()
-    while kept() != Declared(3 * 3600, 1000, DEFAULT_FLOOR):
+    while kept() != Declared(3 * 3600, 1 << 20, DEFAULT_FLOOR):
         time.sleep(0)
     undo()
     while kept() != Declared(7 * 3600, None, DEFAULT_FLOOR):

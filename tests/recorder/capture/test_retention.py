@@ -29,6 +29,7 @@ from recorder.capture.keep import (
     KEEP_FOLDER,
     Declared,
     Floor,
+    KeepSettings,
     declare,
     without_readers,
 )
@@ -88,7 +89,7 @@ def write(folder: Path, session: str, hours_ago: int, segment: int, size: int = 
 
 
 def keep(folder: Path, session: str, **keys: Any) -> None:
-    declare(folder, session, RecordSettings(**{"keep_free": Floor(), **keys}))
+    declare(folder, session, KeepSettings(**{"keep_free": Floor(), **keys}))
 
 
 def left(folder: Path, table: str = "frames") -> set[str]:
@@ -503,10 +504,21 @@ def test_the_folder_that_root_makes_belongs_to_the_captures_owner(
     assert given_to == [(str(tmp_path / KEEP_FOLDER), 1234, -1)]
 
 
-def test_a_removal_for_an_unknown_reason_counts_as_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"files": 3, "going": ["1", "whim"]}',
+        '{"files": 3, "bytes": {"age": 18446744073709551615}}',
+        '{"files": 3, "whole_from_ns": -1}',
+        # no event could tell it
+        '{"untold": [{"reason": "age", "files": 3, "bytes": 9223372036854775808, "until_ns": 1}]}',
+    ],
+)
+def test_a_count_of_removals_that_nobody_wrote_counts_as_none(tmp_path: Path, written: str) -> None:
     keep(tmp_path, "s")
-    (tmp_path / KEEP_FOLDER / "removed.json").write_text('{"files": 3, "going": ["1", "whim"]}')
+    (tmp_path / KEEP_FOLDER / "removed.json").write_text(written)
     assert removed_so_far(tmp_path) == Removed()
+    assert to_tell(tmp_path, "s", 0, 1) == []
 
 
 @pytest.mark.sweep
