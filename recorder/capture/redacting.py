@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress, groupby
@@ -27,11 +28,10 @@ from proxy.conversation.exchange import Direction
 from proxy.schema.toml import dotted
 from proxy.wire import apis, catalog, keys
 from proxy.wire.dialects import Dialect
-from proxy.wire.errors import OverBudget, WireError
+from proxy.wire.errors import WireError
 from proxy.wire.texts import check_text_piece
 from recorder.capture import frames as c
 from recorder.capture.frame_filter import LONGEST_CLIENT_ID
-from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.merging import TABLES
 from recorder.capture.partitions import range_name
 from recorder.capture.reader import ALL, CaptureFile, file_at, files, tables_of
@@ -42,7 +42,7 @@ from recorder.capture.selection import Sample, Selection, SelectionSettings, as_
 from recorder.capture.storage import TableFile, ignore_step, publish
 from recorder.capture.streams import counted_note
 from recorder.capture.topic_ids import TopicIds
-from recorder.capture.unchosen import Place, SessionChoices, is_cut, packed, unpacked, upstreams, version_of
+from recorder.capture.unchosen import UNREADABLE, Place, SessionChoices, is_cut, packed, unpacked, upstreams, version_of
 
 # cluster, id in hex, name
 Told = tuple[str | None, str, str]
@@ -96,24 +96,25 @@ def captured_files(folder: Path) -> list[str]:
 
 
 def topics_told(paths: Iterable[str], rules: SelectionSettings) -> tuple[Told, ...]:
-    """The ids of topics that answers tell, with their names. Errors: as of `row_groups`."""
+    """The ids of topics that answers tell, with their names, as far as the files can be read."""
     told, compiled = defaultdict[str | None, TopicIds](TopicIds), Selection(rules).rules
     telling = [
         key for key in apis.api_keys() if any(catalog.tells_topics("response", key, v) for v in apis.versions(key))
     ]
     where = (pc.field(c.KIND) == c.RESPONSE) & pc.field(c.API_KEY).isin(telling) & (pc.field(c.DIALECT) == c.KAFKA)
     for file in map(_file, paths):
-        for table in tables_of(file, (*_HEADS, c.FRAME), where) if _table_name(file) == c.FRAMES_FOLDER else ():
-            for row in table.to_pylist():
-                seen = RecordFilter(compiled, told[row[c.CLUSTER]], is_kafka07=False)
-                _spans_of(seen, row)
+        if _table_name(file) != c.FRAMES_FOLDER:
+            continue
+        with suppress(*UNREADABLE):
+            for row in (row for table in tables_of(file, (*_HEADS, c.FRAME), where) for row in table.to_pylist()):
+                _spans_of(RecordFilter(compiled, told[row[c.CLUSTER]], is_kafka07=False), row)
     return tuple((cluster, each.hex(), name) for cluster, ids in told.items() for each, name in ids.items())
 
 
 def left_out(paths: Iterable[str], rules: SelectionSettings, topics: Iterable[Told]) -> dict[str, bytes]:
     """The exchanges that a choice of topics leaves out, packed, by the names of files without their endings.
 
-    `topics`: what `topics_told` found. Errors: as of `row_groups`.
+    Files of segments of which one can't be read are not among them. `topics`: what `topics_told` found.
     """
     selection, of_tables = Selection(rules), defaultdict[str, list[CaptureFile]](list)
     if selection.rules.only.matches_all:
@@ -125,7 +126,10 @@ def left_out(paths: Iterable[str], rules: SelectionSettings, topics: Iterable[To
         brokers = upstreams(file for file in of_tables[c.EVENTS_FOLDER] if file.session == session)
         choices = SessionChoices(selection.rules, _topic_ids(topics), brokers, partial(_is_sampled, selection.sample))
         for (first, last), of_range in groupby(of_session, key=lambda file: (file.first, file.last)):
-            found[Path(range_name(session, first, last)).stem] = packed(choices.left_out([*of_range]))
+            try:
+                found[Path(range_name(session, first, last)).stem] = packed(choices.left_out([*of_range]))
+            except UNREADABLE:
+                choices.forget()
     return found
 
 
@@ -158,7 +162,7 @@ def redact_file(redaction: Redaction, path: str) -> Redacted:
             rows += len(table)
             made.write(table)
         publish([made], ignore_step)
-    except (DamagedFileError, UnknownFormatError, OverBudget, CannotRedact) as error:
+    except (*UNREADABLE, CannotRedact) as error:
         made.discard()
         return Redacted(path, 0, str(error))
     except BaseException:
@@ -178,13 +182,22 @@ def _table_name(file: CaptureFile) -> str:
 def _redacted(redaction: Redaction, file: CaptureFile, table_name: str) -> Iterator[Any]:
     names = c.schema_of(table_name).names
     if table_name == c.FRAMES_FOLDER:
-        content = redaction.unchosen.get(file.path.stem)
-        frames = _Frames(redaction, frozenset() if content is None else unpacked(content))
+        frames = _Frames(redaction, _unchosen_in(redaction, file))
         yield from map(frames.redacted, tables_of(file, ALL))
     elif table_name == c.EVENTS_FOLDER:
         yield from _redacted_events(redaction, tables_of(file, names))
     else:
         yield from tables_of(file, names)
+
+
+def _unchosen_in(redaction: Redaction, file: CaptureFile) -> frozenset[Place]:
+    """The exchanges of a file that are left out by their topics. Errors: CannotRedact where nobody can tell."""
+    content = redaction.unchosen.get(file.path.stem)
+    if content is not None:
+        return unpacked(content)
+    if Selection(redaction.rules).rules.only.matches_all:
+        return frozenset()
+    raise CannotRedact("a file of its segments can't be read, so nobody can tell what in it is about chosen topics")
 
 
 def _redacted_events(redaction: Redaction, tables: Iterator[Any]) -> Iterator[Any]:

@@ -12,6 +12,7 @@ import zlib
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
@@ -22,9 +23,11 @@ from proxy.conversation.kafka07 import Routes07
 from proxy.conversation.routes import Routes
 from proxy.wire import apis
 from proxy.wire.dialects import Dialect
+from proxy.wire.errors import OverBudget
 from proxy.wire.framing import LENGTH, pack_api_and_version
 from proxy.wire.keys import FETCH
 from recorder.capture import frames as c
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.reader import CaptureFile, Row, row_groups, tables_of
 from recorder.capture.record_filter import RecordFilter
 from recorder.capture.record_rules import RecordRules
@@ -32,6 +35,8 @@ from recorder.capture.session_topics import SessionTopics
 from recorder.capture.topic_choice import OF_SESSIONS, SESSION_WITHIN, TopicChoice
 from recorder.capture.topic_ids import TopicIds
 
+# the errors of a file that can't be read
+UNREADABLE = (DamagedFileError, UnknownFormatError, OverBudget)
 # connections of which something is remembered; a proxy has no more at a time
 _MOST_CONNECTIONS = 65_536
 _PLACES = (c.CONNECTION, c.SEQUENCE, c.MONO_NS, c.KIND, c.EXCHANGE)
@@ -79,12 +84,13 @@ def is_cut(row: Mapping[str, Any]) -> bool:
 
 
 def upstreams(files: Iterable[CaptureFile]) -> dict[int, str]:
-    """The broker of each connection, by the files of a session's events. Errors: as of `row_groups`."""
+    """The broker of each connection, by the files of a session's events, as far as they can be read."""
     found = {}
     for file in files:
-        for table in row_groups(file, [c.CONNECTION, c.DETAIL], where=pc.field(c.KIND) == c.EVENT_OPENED):
-            for row in table.to_pylist():
-                found[row[c.CONNECTION]] = str(json.loads(row[c.DETAIL]).get("upstream"))
+        with suppress(*UNREADABLE):
+            for table in row_groups(file, [c.CONNECTION, c.DETAIL], where=pc.field(c.KIND) == c.EVENT_OPENED):
+                for row in table.to_pylist():
+                    found[row[c.CONNECTION]] = str(json.loads(row[c.DETAIL]).get("upstream"))
     return found
 
 
@@ -141,6 +147,11 @@ class SessionChoices:
         found = found | asked
         self._awaited = found - answered
         return found
+
+    def forget(self) -> None:
+        """Forgets all sessions: what could not be read may have changed them."""
+        for sessions in self._sessions.values():
+            sessions.clear()
 
     def _left_out_of_sessions(self, missing: Iterable[Missing], rows: Iterable[Row]) -> Iterator[Place]:
         """Takes rows that may be of sessions, and losses between them, in the order of arrival."""

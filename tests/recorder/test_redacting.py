@@ -17,8 +17,11 @@ from proxy import cli
 from recorder.capture import frames as c
 from recorder.capture.fact_files import State, state_of, stems
 from recorder.capture.record_rules import RecordRule
+from recorder.capture.redacting import Redaction, redact_file
+from recorder.capture.selection import SelectionSettings
 from tests.brokers.waiting import wait_for
 from tests.recorder.capture.looks import everything, frame_rows, rows
+from tests.recorder.capture.recorded import two_sessions
 from tests.recorder.capture.test_record_hashing import KEY, SECRET, captured
 from tests.recorder.capture.test_redacting import a_talk
 from tests.sweeps import mostly_long
@@ -75,6 +78,31 @@ def test_chosen_topics_are_copied_and_every_answer_says_so(folder: Path) -> None
     assert {row[c.API] for row in asked} == {"Metadata", "Produce", "Fetch", None, "Heartbeat"}
     shown = CliRunner().invoke(cli.main, ["inspect", str(folder / "out"), "--json"])
     assert json.loads(shown.stdout)["missing"]["only_topics"] == ['redact.only.topics = ["free"]']
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("asked", [("--records", "drop"), ("--only-topics", "orders-*")], ids=["drop", "only topics"])
+def test_a_file_that_can_not_be_read_is_named_and_all_others_are_there(tmp_path: Path, asked: tuple[str, str]) -> None:
+    two_sessions(tmp_path / "in")
+    first, *others = sorted((tmp_path / "in" / "frames").rglob("*.parquet"))
+    first.write_bytes(first.read_bytes()[:-9])
+    found = run(tmp_path / "in", tmp_path / "out", *asked, "--engine", "embedded")
+    assert (found.exit_code, f"{first} is missing" in found.stderr) == (1, True), found.stderr
+    made = {path.name for path in (tmp_path / "out" / "frames").rglob("*.parquet")}
+    assert made == {path.name for path in others}
+
+
+@pytest.mark.parametrize(("topics", "is_copied"), [(None, True), (("orders-*",), False)])
+def test_of_segments_of_which_a_file_can_not_be_read_no_file_is_copied_by_its_topics(
+    tmp_path: Path, topics: tuple[str, ...] | None, is_copied: bool
+) -> None:
+    two_sessions(tmp_path / "in")
+    (tmp_path / "out").mkdir()
+    path = next((tmp_path / "in" / "frames").rglob("*.parquet"))
+    # nothing is known of what its segments hold
+    done = redact_file(Redaction(str(tmp_path / "out"), SelectionSettings(topics=topics)), str(path))
+    assert ("nobody can tell" in (done.reason or "")) is not is_copied
+    assert len([*(tmp_path / "out").rglob("*.parquet")]) == is_copied
 
 
 @pytest.mark.real
