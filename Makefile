@@ -95,4 +95,4 @@ docs: setup  ## write what is generated: docs/apis.md, findings.md, metrics.md, 
 	@$(BIN)/python -m dashboards
 
 site: setup  ## the documentation as a site, in site/; a warning is an error. `python -m http.server -d site` shows it
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)

@@ -38,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     added = set[str]()
     while wanted:
         path = wanted.pop()
-        if path not in added and not path.startswith("docs/") and (ROOT / path).is_file():
+        if path not in added and not path.startswith("docs/") and (ROOT / path).exists():
             added.add(path)
             files.append(File.generated(config, _site_path(path), content=_shown(path)))
             wanted += _targets(path)
@@ -96,7 +96,10 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _shown(path: str) -> str:
-    """A Markdown file as it is; another file's text as a page."""
+    """A Markdown file as it is; another file's text, or the names in a folder, as a page."""
+    if (ROOT / path).is_dir():
+        names = sorted(each.name for each in (ROOT / path).iterdir() if not each.name.startswith(("__", ".")))
+        return f"# {path}\n\n" + "".join(f"- `{name}`\n" for name in names)
     text = (ROOT / path).read_text()
     if path.endswith(".md"):
         return text

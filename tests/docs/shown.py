@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,22 +19,28 @@ FIRST = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
 
 
 def commands(page: str) -> list[str]:
-    """The text of each `bash` fence of a page of docs/."""
-    return re.findall(r"^```bash\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
+    """The text of each `bash` fence of a page of docs/, also within a list."""
+    fences = re.findall(r"^( *)```bash\n(.*?)^\1```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(text) for _, text in fences]
 
 
 def run(page: str, folder: Path, replaced: Mapping[str, str] | None = None) -> str:
-    """Runs the commands of a page in a folder, with other words in place of some. Returns what they print.
-
-    Errors: AssertionError if one fails, with the output of all.
-    """
-    script = FIRST + "\n".join(commands(page))
+    """Runs the commands of a page in a folder, with other words in place of some. Returns what they print."""
+    script = "\n".join(commands(page))
     for old, new in (replaced or {}).items():
         assert old in script
         script = script.replace(old, new)
+    return bash(script, folder)
+
+
+def bash(script: str, folder: Path) -> str:
+    """Runs a script in a folder, with the project's commands. Returns what it prints.
+
+    Errors: AssertionError, with the output, if a command fails.
+    """
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", script],
+        ["bash", "-c", FIRST + script],
         cwd=folder,
         env=os.environ | {"PATH": path},
         stdin=subprocess.DEVNULL,
