@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -18,15 +18,15 @@ ROOT = Path(__file__).parents[2]
 FIRST = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
 
 
-def commands(page: str) -> list[str]:
-    """The text of each `bash` fence of a page of docs/, also within a list."""
-    fences = re.findall(r"^( *)```bash\n(.*?)^\1```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
-    return [textwrap.dedent(text) for _, text in fences]
+def fences(text: str, languages: Collection[str]) -> list[str]:
+    """The text of each fence of these languages ("" for none), also within a list."""
+    found = re.findall(r"^( *)```(\w*)\n(.*?)^\1```", text, re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(inside) for _, language, inside in found if language in languages]
 
 
 def run(page: str, folder: Path, replaced: Mapping[str, str] | None = None) -> str:
     """Runs the commands of a page in a folder, with other words in place of some. Returns what they print."""
-    script = "\n".join(commands(page))
+    script = "\n".join(fences((ROOT / "docs" / page).read_text(), {"bash"}))
     for old, new in (replaced or {}).items():
         assert old in script
         script = script.replace(old, new)
