@@ -22,4 +22,4 @@ def test_the_commands_of_the_tutorial_find_what_it_says(tmp_path: Path) -> None:
     assert "Nothing is missing" in printed
     before, after = printed.split(finding, 1)
     assert "times_in_seconds" not in before
-    assert "gone" in after
+    assert "Findings: 1 gone" in after
