@@ -56,7 +56,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         target = _site_path(_joined(source, link[1]))
         return posixpath.relpath(target, here) + (link[2] or "")
 
-    return mdformat.text(LINK.sub(as_page, markdown), extensions={"mkdocs", "gfm"})
+    formatted = mdformat.text(LINK.sub(as_page, markdown), extensions={"mkdocs", "gfm"})
+    # mdformat's way to write these is none of Python-Markdown's
+    return formatted.replace("\\<", "&lt;").replace("\\>", "&gt;")
 
 
 def _commands() -> Iterator[tuple[str, str]]:
