@@ -486,7 +486,10 @@ LABEL_OVERFLOW = _counter(
 )
 _TOPIC = "cluster topic"
 TOPIC_PRODUCED_BYTES = _counter(
-    "topic_produced_bytes_total", _TOPIC, "Bytes of record batches that clients sent.", "Who fills the disks?"
+    "topic_produced_bytes_total",
+    _TOPIC,
+    "Bytes of record batches that clients sent, refused ones included.",
+    "Who fills the disks?",
 )
 TOPIC_PRODUCED_RECORDS = _counter(
     "topic_produced_records_total", _TOPIC, "Records in these batches.", "How much is written to a topic?"

@@ -100,6 +100,13 @@ class Progress(Seen):
     window: deque[Commit] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
 
+class _End(NamedTuple):
+    """How a transaction has ended, and when, in seconds since 1970."""
+
+    at: float
+    is_commit: bool
+
+
 class Standing(NamedTuple):
     """How a group does at a partition now. `lag`, `state`: None while the log's end is not known."""
 
@@ -121,9 +128,14 @@ class _Waiting(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value) -> None:
         """Lets a value wait; the oldest waits no more if there are too many."""
+        self._values.pop(key, None)
         if len(self._values) >= _MOST_WAITING:
             del self._values[next(iter(self._values))]
         self._values[key] = value
+
+    def get(self, key: Key) -> Value | None:
+        """What waits under this key; None if nothing does."""
+        return self._values.get(key)
 
     def taken(self, key: Key) -> Value | None:
         """What waits under this key, and waits no more; None if nothing does."""
@@ -142,8 +154,9 @@ class Lag:
         self._told, self._clock = told, clock
         # by exchange and kind of facts: the rows of the side that came first
         self._halves = _Waiting[tuple[Any, ...], tuple[str, list[dict[str, Any]]]]()
-        # by cluster and transactional id: what the open transaction commits
+        # by cluster and transactional id: what the open transaction commits; how the last one has ended
         self._open = _Waiting[tuple[str, str], dict[Place, Seen]]()
+        self._ended = _Waiting[tuple[str, str], _End]()
 
     def standings(self) -> Iterator[Standing]:
         """How each group does at each partition."""
@@ -222,19 +235,25 @@ class Lag:
     def _did(self, step: str, cluster: str, row: dict[str, Any], at: float) -> None:
         transaction = cluster, cut(row["transactional_id"] or "")
         if step == END_TXN:
+            self._ended.put(transaction, _End(at, row["is_news"]))
             for place, seen in (self._open.taken(transaction) or {}).items():
-                if row["is_news"]:
-                    self._commit(place, seen.offset, at)
+                self._commit_in(transaction, place, seen)
         elif step == DELETE:
             self._delete(cluster, row)
         elif step == COMMIT and row["committed_offset"] is not None:
             place = Place(cut(row["group_id"] or UNKNOWN), self._partition(cluster, row))
             if row["transactional_id"]:
-                self._open.put(
-                    transaction, (self._open.taken(transaction) or {}) | {place: Seen(row["committed_offset"], at)}
-                )
+                self._commit_in(transaction, place, Seen(row["committed_offset"], at))
             else:
                 self._commit(place, row["committed_offset"], at)
+
+    def _commit_in(self, transaction: tuple[str, str], place: Place, seen: Seen) -> None:
+        """Commits once the transaction ends, which may be known before: workers' logs are read one after the other."""
+        end = self._ended.get(transaction)
+        if end is None or end.at < seen.at:
+            self._open.put(transaction, (self._open.taken(transaction) or {}) | {place: seen})
+        elif end.is_commit:
+            self._commit(place, seen.offset, end.at)
 
     def _commit(self, place: Place, offset: int, at: float) -> None:
         committed = self.committed.at(place, self._clock())

@@ -2,92 +2,21 @@
 
 import json
 import subprocess
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.harness import PROGRAM, compact, proxied
 from tests.clients.workloads import PATIENCE, confluent, fresh, values
+from tests.clients.workloads.group_members import copies_exactly_once, described, have_read, member
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
 PARTITIONS = 2
-
-
-class Member:
-    """A consumer that polls in a thread of its own until it must leave; it commits what it has read."""
-
-    def __init__(self, bootstrap: str, group: str, topic: str, protocol: str = "classic", *, most: int = 10**9) -> None:
-        settings = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
-        self._consumer: Consumer = confluent.consumer(bootstrap, **settings)
-        self._consumer.subscribe([topic])
-        # (partition, offset) of the records that it has read and committed
-        self.read: set[tuple[int | None, int | None]] = set()
-        self._most = most
-        self._ends = Event()
-        self._thread = Thread(target=self._run)
-        self._thread.start()
-
-    def leave(self) -> None:
-        self._ends.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._ends.is_set():
-            for message in self._consumer.consume(1, 0.2):
-                assert message.error() is None
-                if len(self.read) < self._most:
-                    self._consumer.commit(message=message, asynchronous=False)
-                self.read.add((message.partition(), message.offset()))
-        self._consumer.close()
-
-
-def have_read_all(group: Iterable[Member]) -> bool:
-    return len(set().union(*(one.read for one in group))) == 71
-
-
-@contextmanager
-def member(*arguments: Any, **settings: Any) -> Iterator[Member]:
-    one = Member(*arguments, **settings)
-    try:
-        yield one
-    finally:
-        one.leave()
-
-
-def copies_exactly_once(bootstrap: str, group: str, topic: str) -> None:
-    """Sends offsets in a transaction that is committed, and others in one that is aborted."""
-    reader = confluent.consumer(bootstrap, **{"group.id": group})
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": fresh("transaction")})
-    producer.init_transactions(PATIENCE)
-    for offset, finish in ((7, producer.commit_transaction), (9, producer.abort_transaction)):
-        producer.begin_transaction()
-        producer.produce(topic, b"copy", partition=0)
-        offsets = [TopicPartition(topic, 0, offset)]
-        producer.send_offsets_to_transaction(offsets, reader.consumer_group_metadata(), PATIENCE)
-        finish(PATIENCE)
-    reader.close()
-
-
-def described(cluster: KafkaCluster, what: str) -> list[dict[str, str]]:
-    """Returns the output of Kafka's tool on all groups, asked directly."""
-    where = ["--bootstrap-server", cluster.bootstrap, "--describe", "--all-groups", what]
-    lines = cluster.console("kafka-consumer-groups", *where).stdout.splitlines()
-    rows, names = [], []
-    for line in lines:
-        if line.startswith("GROUP "):
-            names = line.split()
-        elif names and line.strip():
-            rows.append(dict(zip(names, line.split(), strict=False)))
-    return rows
 
 
 def asked(*arguments: str) -> str:
@@ -113,7 +42,7 @@ def test_offsets_lag_and_members_are_those_that_kafkas_tool_tells(kafka_one: Kaf
         confluent.produce(to, topic, values("second", 30), partitions=PARTITIONS)
         copies_exactly_once(to, names["exact"], topic)
         for group in readers:
-            wait_for(partial(have_read_all, group), "all", seconds=PATIENCE)
+            wait_for(partial(have_read, group, 71), "all", seconds=PATIENCE)
         offsets, members = described(kafka_one, "--offsets"), described(kafka_one, "--members")
         until = datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
     compact(proxy.capture)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,9 +36,21 @@ class Reading:
         self.told, self.now = Told(), float(NOW)
         self.metrics = Metrics(self.told, **asked, clock=lambda: self.now)
         self._exchange = 0
+        self._held: list[list[Row]] | None = None
 
     def say(self, key: int, version: int, asked: Row, told: Row | None, **head: Any) -> None:
-        self.read(self.exchange(key, version, asked, told, **head))
+        said = self.exchange(key, version, asked, told, **head)
+        if self._held is None:
+            self.read(said)
+        else:
+            self._held.append(said)
+
+    @contextmanager
+    def held_back(self) -> Iterator[list[list[Row]]]:
+        """Exchanges that are said meanwhile are not read."""
+        self._held = said = list[list[Row]]()
+        yield said
+        self._held = None
 
     def exchange(self, key: int, version: int, asked: Row, told: Row | None, **head: Any) -> list[Row]:
         self._exchange += 1
@@ -253,6 +266,17 @@ def test_offsets_in_a_transaction_count_once_it_is_committed() -> None:
     reading.commit_in("x", "g", "t", 7)
     reading.end("x", committed=True)
     assert reading.shown("group_committed_offset") == {("g", "0", "t"): 7}
+
+
+def test_a_transactions_end_may_be_read_before_what_it_commits() -> None:
+    reading = Reading(groups=10)
+    for committed, expected in ((False, {}), (True, {("g", "0", "t"): 7})):
+        with reading.held_back() as said:
+            reading.commit_in("x", "g", "t", 7)
+            reading.end("x", committed=committed)
+        for rows in reversed(said):
+            reading.read(rows)
+        assert reading.shown("group_committed_offset") == expected
 
 
 def test_a_deleted_group_is_gone() -> None:
