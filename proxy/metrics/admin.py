@@ -23,6 +23,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from proxy.log import log
+from proxy.metrics.rendering import END, OPENMETRICS, renderer
 from proxy.threads import begin, no_thread
 
 if TYPE_CHECKING:
@@ -46,9 +47,6 @@ Probe = Callable[[], tuple[bool, str]]
 
 # metrics that another process makes, as text in the format that a header Accept asks for: "" or OPENMETRICS
 MoreMetrics = Callable[[str], bytes]
-OPENMETRICS = "application/openmetrics-text"
-# where the text of OpenMetrics ends
-_END = b"# EOF\n"
 
 
 def admin_app(
@@ -61,7 +59,7 @@ def admin_app(
         alive: the probe of /livez: does the proxy run at all?
         more: metrics that stand behind those of the registry, unless a scrape asks for some names only.
     """
-    metrics = _tolerant(_with_more(registry, more) if more else make_wsgi_app(registry))
+    metrics = _tolerant(_MetricsPage(registry, more))
 
     pages: dict[str, WSGIApplication] = {"/metrics": metrics, "/livez": _probed(alive), "/readyz": _probed(ready)}
 
@@ -71,27 +69,32 @@ def admin_app(
     return page
 
 
-def _with_more(registry: CollectorRegistry, more: Sequence[MoreMetrics]) -> WSGIApplication:
-    """The metrics page with the texts of other processes behind it."""
-    own = make_wsgi_app(registry, disable_compression=True)
+class _MetricsPage:
+    """The metrics page: the registry's families, and behind them the texts of other processes.
 
-    def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        is_open = choose_encoder(environ.get("HTTP_ACCEPT", ""))[1].startswith(OPENMETRICS)
-        is_part = environ["REQUEST_METHOD"] != "GET" or "name[]" in environ.get("QUERY_STRING", "")
+    Scrapes of some names only (`?name[]=`), and what is no GET, are left to prometheus-client.
+    """
+
+    def __init__(self, registry: CollectorRegistry, more: Sequence[MoreMetrics]) -> None:
+        self._registry, self._more = registry, more
+        self._others: WSGIApplication = make_wsgi_app(registry)
+        self._open, self._plain = renderer(is_open=True), renderer(is_open=False)
+
+    def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] != "GET" or "name[]" in environ.get("QUERY_STRING", ""):
+            return self._others(environ, start)
+        _, content_type = choose_encoder(environ.get("HTTP_ACCEPT", ""))
+        is_open = content_type.startswith(OPENMETRICS)
         # before the registry's, which tell how old they are
-        texts = [] if is_part else [text(OPENMETRICS if is_open else "") for text in more]
-        begun: list[Any] = []
-        body = b"".join(own(environ, lambda *head: begun.extend(head)))
-        status, headers = begun
-        if any(texts):
-            body = b"".join([body.removesuffix(_END), *(text.removesuffix(_END) for text in texts), _END * is_open])
+        texts = [text(OPENMETRICS if is_open else "") for text in self._more]
+        own = (self._open if is_open else self._plain).text(self._registry.collect())
+        body = b"".join([own, *texts, END.encode() * is_open])
+        headers = [("Content-Type", content_type)]
         if gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")):
             # names repeat: a higher level takes several times as long for little
             body, headers = gzip.compress(body, 1), [*headers, ("Content-Encoding", "gzip")]
-        start(status, headers)
+        start("200 OK", [*headers, ("Content-Length", str(len(body)))])
         return [body]
-
-    return page
 
 
 def _tolerant(metrics: WSGIApplication) -> WSGIApplication:

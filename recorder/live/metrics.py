@@ -13,13 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
-from prometheus_client.registry import Collector
 
 from proxy.metrics import table
 from proxy.metrics.families import family
+from proxy.metrics.rendering import OPENMETRICS, renderer
 from proxy.threads import start_thread
 from proxy.units import MIB
 from proxy.wire import keys
@@ -210,22 +208,6 @@ def _labels(one: Standing) -> tuple[str, str, str, str]:
     return cluster, group, topic, str(number)
 
 
-class _Families(Collector):
-    def __init__(self, families: Iterable[Family]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Family]:
-        return self._families
-
-
-def rendered(families: Iterable[Family], accept: str) -> bytes:
-    """The families as text, in the format that a header Accept asks for."""
-    registry = CollectorRegistry()
-    registry.register(_Families(families))
-    encode, _ = choose_encoder(accept)
-    return encode(registry)
-
-
 class _Text(NamedTuple):
     """A text, when it was made and how long that took, in seconds."""
 
@@ -248,11 +230,12 @@ class Page:
         # by format: the newest text, and when it was asked for
         self._made: dict[str, _Text] = {}
         self._asked_at: dict[str, float] = {}
+        self._renderers = {accept: renderer(is_open=accept == OPENMETRICS) for accept in ("", OPENMETRICS)}
         self._lock = threading.Lock()
         self._maker: threading.Thread | None = None
 
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        made = self._text(environ.get("HTTP_ACCEPT", ""))
+        made = self._text(OPENMETRICS if environ.get("HTTP_ACCEPT") == OPENMETRICS else "")
         age = f"{max(self._clock() - made.at, 0):.3f}"
         start("200 OK", [("Content-Type", "text/plain"), (AGE_HEADER, age), ("Content-Length", str(len(made.text)))])
         return [made.text]
@@ -269,7 +252,7 @@ class Page:
 
     def _make(self, accept: str) -> _Text:
         begun = self._clock()
-        text = rendered(self._families(), accept)
+        text = self._renderers[accept].text(self._families())
         made = self._made[accept] = _Text(text, begun, self._clock() - begun)
         return made
 

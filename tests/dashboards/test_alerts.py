@@ -46,6 +46,8 @@ class Case(NamedTuple):
 
 API = 'cluster="main",api="Produce"'
 LATENCY_SUM, LATENCY_COUNT = (f"latency_seconds_{part}{{{API}}}" for part in ("sum", "count"))
+PARTITION = 'cluster="main",topic="orders",partition="0"'
+PLACE = f'{PARTITION},group="billing"'
 NODE = 'node_up{cluster="main",node="3"}'
 CASES = {
     "dead": Case("Down", {'up{job="kafka-wiretap-eu"}': "1 0x9 1x9"}, 5, 12),
@@ -153,6 +155,46 @@ CASES = {
         10,
         14,
     ),
+    # one proxy sees the log's end, the other one the commits
+    "a group gets nowhere, and goes on": Case(
+        "LagStalled",
+        {
+            f'partition_log_end_offset{{{PARTITION},instance="proxy-2"}}': "100+10x40",
+            f"group_committed_offset{{{PLACE}}}": "90+10x5 140x18 300+10x20",
+            f"group_committed_timestamp_seconds{{{PLACE}}}": "0+60x40",
+        },
+        21,
+        26,
+    ),
+    "a group that falls behind gets on": Case(
+        "LagStalled",
+        {
+            f"partition_log_end_offset{{{PARTITION}}}": "100+10x40",
+            f"group_committed_offset{{{PLACE}}}": "90+1x40",
+            f"group_committed_timestamp_seconds{{{PLACE}}}": "0+60x40",
+        },
+    ),
+    "a group has nothing to read": Case(
+        "LagStalled",
+        {
+            f"partition_log_end_offset{{{PARTITION}}}": "100x40",
+            f"group_committed_offset{{{PLACE}}}": "100x40",
+            f"group_committed_timestamp_seconds{{{PLACE}}}": "0x40",
+        },
+    ),
+    # the first proxy has seen an earlier commit, before the offset was set back
+    "what an earlier commit says is not the lag": Case(
+        "LagStalled",
+        {
+            f"partition_log_end_offset{{{PARTITION}}}": "100x40",
+            f"group_committed_offset{{{PLACE}}}": "100x40",
+            f"group_committed_timestamp_seconds{{{PLACE}}}": "0x40",
+            f'group_committed_offset{{{PLACE},instance="proxy-2"}}': "100x2 50x22 100x20",
+            f'group_committed_timestamp_seconds{{{PLACE},instance="proxy-2"}}': "60x2 120+60x40",
+        },
+        20,
+        28,
+    ),
     "few nodes": Case(
         "NodeListeners",
         {'node_listeners{cluster="main"}': "10 80x20", 'node_listeners_limit{cluster="main"}': "100x30"},
@@ -238,4 +280,4 @@ def _named(series: str) -> str:
     """A series with its prefix, and with the labels that Prometheus adds."""
     name, _, labels = series.rstrip("}").partition("{")
     prefix = "" if name == "up" else "kafka_wiretap_"
-    return f'{prefix}{name}{{instance="proxy-1",{labels}}}'
+    return f"{prefix}{name}{{{labels}}}" if "instance=" in labels else f'{prefix}{name}{{instance="proxy-1",{labels}}}'

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_families
 from prometheus_client.parser import text_string_to_metric_families
 
+from proxy.metrics.rendering import END, renderer
 from proxy.metrics.table import LIVE_METRICS
 from proxy.wire import keys, records
 from recorder.capture.frames import frames_schema
@@ -20,13 +21,12 @@ from recorder.live import labels, lag
 from recorder.live.beside_proxy import AGE_HEADER
 from recorder.live.consumer import Missed
 from recorder.live.lag import Commit, State, judged
-from recorder.live.metrics import LARGEST_FRAME, Metrics, Page, rendered
+from recorder.live.metrics import LARGEST_FRAME, Metrics, Page
 from recorder.reading.elements import Told
 from tests.hostile_text import NAME, TEXT
 from tests.recorder.facts.frames import Row, request, response
 
 NOW = 1_800_000_000
-OPEN = "application/openmetrics-text"
 
 
 class Reading:
@@ -65,7 +65,7 @@ class Reading:
 
     def shown(self, name: str) -> dict[tuple[str, ...], float]:
         """The values of a metric by those of its labels, without the cluster."""
-        text = rendered(self.metrics.families(), "").decode()
+        text = renderer(is_open=False).text(self.metrics.families()).decode()
         samples = (one for family in text_string_to_metric_families(text) for one in family.samples)
         named = [one for one in samples if one.name == f"kafka_wiretap_{name}"]
         return {tuple(value for label, value in one.labels.items() if label != "cluster"): one.value for one in named}
@@ -190,7 +190,7 @@ def test_a_hostile_name_is_text_in_both_formats_and_cut(client: str) -> None:
     reading = Reading(clients=10, topics=10)
     reading.say(keys.HEARTBEAT, 4, {"group_id": "g"}, None, client_id=client)
     assert [name for (name,) in reading.shown("client_requests_total")] == [labels.cut(client)]
-    text = rendered(reading.metrics.families(), OPEN).decode()
+    text = renderer(is_open=True).text(reading.metrics.families()).decode() + END
     samples = [one for family in open_families(text) for one in family.samples if "client_requests" in one.name]
     assert [one.labels["client_id"] for one in samples] == [labels.cut(client)]
     assert len(labels.cut(client)) <= labels.LONGEST
