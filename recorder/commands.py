@@ -24,6 +24,7 @@ from recorder.inspect.commands import inspect
 from recorder.inspect_tables import COMMANDS as VIEWS
 from recorder.making_facts import facts
 from recorder.mcp.commands import mcp
+from recorder.page.command import view
 from recorder.pcap.commands import import_dump
 from recorder.pruning import prune
 from recorder.ready import NoCapture, check_encodes, check_is_capture, troubles
@@ -156,4 +157,5 @@ COMMANDS: dict[str, click.Command] = {
     "spark-package": spark_package,
     "sql": sql,
     "stream": stream,
+    "view": view,
 }

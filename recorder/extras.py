@@ -19,6 +19,7 @@ MODULES = {
     "report": _REPORT,
     "export": (*_ANALYSIS, "cloudevents", "confluent_kafka"),
     "ship": ("boto3", "botocore"),
+    "page": ("starlette", "uvicorn"),
     "pcap": ("pcapng",),
     "mcp": (*_ANALYSIS, "mcp", "anyio", "pydantic"),
     "hash": ("cryptography",),

@@ -158,7 +158,7 @@ def _telling_unsure(what: str, wanted: Filter, passed: Judged) -> Iterator[None]
     _note_unsure(what, wanted, passed.unsure)
 
 
-def _filter(capture: Capture, given: dict[str, Any]) -> Filter:
+def filter_given(capture: Capture, given: dict[str, Any]) -> Filter:
     """The filter of a command line. Takes its flags out of `given`. Errors: click.UsageError."""
     from recorder.query.language import FilterError
     from recorder.query.shorthand import filter_of
@@ -234,7 +234,7 @@ def frames(
     from recorder.reading.rows import none, of_responses
 
     capture = _opened(folder, budget, follow=follow)
-    wanted = _filter(capture, given)
+    wanted = filter_given(capture, given)
     limits = picking(**given, follow=follow)
     usual = columns is None and not as_csv
     asked = columns or FRAME_COLUMNS
@@ -283,8 +283,8 @@ def exchanges(
     capture = _opened(folder, budget, follow=follow)
     with_normal = None
     if given["errors"] == FAULTS:
-        with_normal = _filter(capture, {**given, "errors": ALL}).node
-    wanted = _filter(capture, given)
+        with_normal = filter_given(capture, {**given, "errors": ALL}).node
+    wanted = filter_given(capture, given)
     limits = picking(**given, follow=follow)
     usual = columns is None and not as_csv
     asked = columns or EXCHANGE_COLUMNS
@@ -350,7 +350,7 @@ def records(
     capture = _opened(folder, budget, follow=follow)
     if hash_key is not None:
         given["key"] = _hashed(given["key"], folder, hash_key)
-    wanted = _filter(capture, given)
+    wanted = filter_given(capture, given)
     limits = picking(**given, follow=follow)
     decode: Decode = record_lines.as_it_is
     as_text: Text = shown
@@ -415,7 +415,7 @@ def _grouping(name: str, grouping: str, short_help: str, text: str, *, follows: 
 
         asked: groups.Grouping = getattr(groups, grouping)
         capture = _opened(folder, budget, follow=follow)
-        wanted = _filter(capture, given)
+        wanted = filter_given(capture, given)
         limits = picking(**given, follow=follow)
         only = EVERYTHING if ERROR_FIELD in wanted.names and ERROR_FIELD in asked.by else asked.only
         if not follow:
@@ -500,7 +500,7 @@ def latency(folder: Place, as_json: bool, as_csv: bool, budget: int, by: str | N
     from recorder.inspect.picking import picking
 
     capture = _opened(folder, budget)
-    wanted = _filter(capture, given)
+    wanted = filter_given(capture, given)
     limits = picking(**given)
     _make_facts(capture, wanted)
     passed = capture.exchanges(wanted, brief=True, columns=("topic",) if by == "topic" else ())

@@ -79,10 +79,16 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 class FilterError(ValueError):
-    """A text that is no filter. `sentence`: what is wrong with it; `pointed`: two lines that show the place."""
+    """A text that is no filter.
+
+    Attributes:
+        sentence: what is wrong with it.
+        at: the place in the text.
+        pointed: two lines that show the place.
+    """
 
     def __init__(self, sentence: str, text: str, at: int) -> None:
-        self.sentence, self.pointed = sentence, pointed(text, at)
+        self.sentence, self.at, self.pointed = sentence, at, pointed(text, at)
         super().__init__(f"{sentence}\n{self.pointed}")
 
 

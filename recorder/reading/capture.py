@@ -35,7 +35,7 @@ from recorder.query.language import parse
 from recorder.query.shorthand import Filter
 from recorder.query.syntax import EVERYTHING, Node, resolved
 from recorder.reading import passing
-from recorder.reading.elements import shown
+from recorder.reading.elements import Told, shown
 from recorder.reading.exchanges import Pair
 from recorder.reading.known import TABLES_READ, Known
 from recorder.reading.passing import Judge, Unsure, judge
@@ -60,6 +60,11 @@ class Judged:
     def unsure(self) -> Unsure:
         """What may have passed, among those looked at so far: something of it is masked or can't be read."""
         return self._judge.unsure
+
+    @property
+    def told(self) -> Told:
+        """What other frames have told so far. It may grow."""
+        return self._judge.told
 
     def head(self, pair: Pair) -> dict[str, Any]:
         """What a filter may ask of an exchange's head, by the names of fields."""

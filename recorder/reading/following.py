@@ -163,6 +163,9 @@ class Following:
             self._open_tails()
         elif self._with_all:
             yield from ((row, False) for row in self._of_files(self._old_files))
+            if not self._is_unreadable:
+                over = {file.session for file in self._old_files} - self._tails.keys()
+                yield from ((Closed(session), False) for session in sorted(over))
         else:
             self._note_asked_in_files()
         if self._looks and not self._looks % _LOOKS_PER_LISTING and (self._is_unreadable or not self._tails):
@@ -379,16 +382,24 @@ class Follower:
         return self._followed(judge, rows_of_frames(node), bodies_of_frames(judge, bodies), take)
 
     def exchanges(
-        self, where: Filter, *, columns: Iterable[str] = (), with_normal: Node | None = None, brief: bool = False
+        self,
+        where: Filter,
+        *,
+        columns: Iterable[str] = (),
+        with_normal: Node | None = None,
+        brief: bool = False,
+        with_bodies: bool = False,
     ) -> Followed[Pair]:
-        """Exchanges as they end. Arguments: as of `Capture.exchanges`."""
+        """Exchanges as they end. Arguments: as of `Capture.exchanges`. `with_bodies`: their rows have their bytes."""
         node, judge = self._capture.judge(where, frozenset(columns), with_normal)
-        pairing = Ended(Pairing(most=self._capture.budget, read=judge.side), *between(node))
+        pairing = Pairing(most=self._capture.budget, read=judge.side, with_bodies=with_bodies)
+        ended = Ended(pairing, *between(node))
 
         def take(item: Row | Closed) -> Iterator[Pair]:
-            return filter(judge.passes, pairing.take(item))
+            return filter(judge.passes, ended.take(item))
 
-        return self._followed(judge, rows_of_exchanges(node), bodies_of_exchanges(judge, brief=brief), take)
+        bodies = all_bodies if with_bodies else bodies_of_exchanges(judge, brief=brief)
+        return self._followed(judge, rows_of_exchanges(node), bodies, take)
 
     def records(self, where: Filter, *, grep: re.Pattern[str] | None = None, text: Text = shown) -> Followed[LogRecord]:
         """Records when they are produced, and when they are fetched: each time by itself.

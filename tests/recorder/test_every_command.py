@@ -75,6 +75,7 @@ NEEDED: dict[str, list[str]] = {
     "spark-package": ["PACKAGE"],
     "sql": ["CAPTURE", "select 1"],
     "stream": ["CAPTURE", "--output", "windows"],
+    "view": ["CAPTURE"],
     "wire decode": ["--hex", "0003000c0000000700026d650000010000"],
     "wire errors": ["6"],
     "wire list": [],
@@ -125,6 +126,7 @@ def needed(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setattr("recorder.export.publisher.Publisher.check", lambda self: None)
     monkeypatch.setattr("recorder.export.publisher.Publisher.publish", lambda self, messages: {})
     monkeypatch.setattr("recorder.shipping.shipper.Shipper.ship_all", lambda *_: True)
+    monkeypatch.setattr("recorder.page.view.View.run", lambda self: None)
     monkeypatch.setattr("recorder.demo.run.run", lambda *_, **__: 0)
     monkeypatch.setattr("recorder.replay.player.run.run", lambda job: 0)
     nothing = outcome.Result(outcome.Source("capture"), outcome.ReachedTarget("b1:9092"))

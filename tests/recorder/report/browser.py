@@ -1,4 +1,4 @@
-"""Controls headless Chromium over two pipes, and opens pages offline as a user's browser would.
+"""Controls headless Chromium over two pipes, and opens files and pages of this machine as a user's browser would.
 
 The DevTools protocol over `--remote-debugging-pipe` is JSON between zero bytes, and needs no port. The driver keeps
 what a page logs, throws and requests, and what the page's own policy refuses.
@@ -23,10 +23,14 @@ _FLAGS = (
     *("--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
     # an address in a page that is not the tests' own leads nowhere
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     # the page is the tests' own; root in a container has no sandbox
     "--no-sandbox",
 )
+
+
+class Navigated(Exception):
+    """The page went on to another one meanwhile."""
 
 
 class Browser:
@@ -63,13 +67,15 @@ class Browser:
         self._folder.cleanup()
 
     def ask(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """Sends a command and returns its response; stores the events before it."""
+        """Sends a command and returns its response; stores the events before it. Errors: Navigated."""
         self._number += 1
         asked = {"id": self._number, "method": method, "params": parameters}
         asked |= {"sessionId": session} if session else {}
         os.write(self._commands, json.dumps(asked).encode() + b"\0")
         while (message := self._next()).get("id") != self._number:
             self.events.append(message)
+        if "navigated" in message.get("error", {}).get("message", ""):
+            raise Navigated
         assert "error" not in message, message
         found: dict[str, Any] = message["result"]
         return found
@@ -102,9 +108,12 @@ def _pipe() -> tuple[int, int]:
 
 
 class Tab:
-    """A page in a browser: `complaints` has what it logged and threw, `fetched` what it requested."""
+    """A page in a browser: `complaints` has what it logged and threw, `fetched` what it requested.
 
-    def __init__(self, browser: Browser, file: Path, *, width: int = 1000, dark: bool = False) -> None:
+    `place`: a file, or an address.
+    """
+
+    def __init__(self, browser: Browser, place: Path | str, *, width: int = 1000, dark: bool = False) -> None:
         self._browser = browser
         target = browser.ask("Target.createTarget", url="about:blank")["targetId"]
         self._session: str = browser.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -113,7 +122,7 @@ class Tab:
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.ask("Emulation.setEmulatedMedia", features=scheme)
         self.resize(width)
-        self._url = file.as_uri()
+        self._url = place if isinstance(place, str) else place.as_uri()
         self.ask("Page.navigate", url=self._url)
         browser.until(lambda event: event.get("method") == "Page.loadEventFired" and self._is_own(event))
 

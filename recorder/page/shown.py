@@ -1,0 +1,147 @@
+"""What the page shows of an exchange, ready for JSON: a line of the list; the whole, decoded.
+
+Values of fields stand as a filter takes them, so that a click can make a condition of each. Times are texts, or ms:
+JavaScript's numbers can't hold nanoseconds since 1970, nor all offsets, which become texts where they are too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from proxy.tools.plain import lines
+from proxy.wire.budget import Budget
+from proxy.wire.error_codes import kafka_error
+from recorder.capture import frames as c
+from recorder.capture.reader import Row
+from recorder.inspect.body import body
+from recorder.inspect.lines import error_counts, errors_text, exchange_id, frame_id, instant, wait_text
+from recorder.page.counts import Lag
+from recorder.page.series import has_fault
+from recorder.query.evaluation import UNKNOWN, Element
+from recorder.query.fields import FIELDS, Level
+from recorder.reading.exchanges import Pair
+
+# the largest number that JavaScript holds exactly
+_LARGEST = (1 << 53) - 1
+# names of topics and so on that a line of the list shows; elements that an exchange shows
+_NAMES_SHOWN, _ELEMENTS_SHOWN = 4, 500
+# bytes shown of a value, records of a partition, lines of a body; the memory for all of it
+_BYTES_SHOWN, _RECORDS_SHOWN, _LINES_SHOWN = 1024, 50, 5000
+_BUDGET = 32 << 20
+_HEAD_FIELDS = tuple(field.name for field in FIELDS.values() if field.level is Level.HEAD and field.name != "kind")
+_ELEMENT_FIELDS = tuple(field.name for field in FIELDS.values() if field.level is Level.ELEMENT)
+Json = dict[str, Any]
+
+
+def line(number: int, pair: Pair, head: Json, elements: Sequence[Element]) -> Json:
+    """A line of the list. `number`: the exchange's number in `Recent`."""
+    reading = pair.reading
+    found: Json = {"number": number, "id": exchange_id(pair.head), "at": instant(head["at"])}
+    found |= {name: head.get(name) for name in ("api", "version", "client_id", "node", "connection", "session")}
+    found |= {name: head.get(name) for name in ("sent", "received", "outcome")}
+    found |= {"latency_ms": _ms(head.get("latency")), "wait": bool(wait_text(pair))}
+    found |= {"errors": [*error_counts(reading)] if reading else [], "fault": has_fault(pair, head)}
+    found |= {"error_text": errors_text(reading, head["api_key"]) if reading else ""}
+    return found | {name: _first([*_names(elements, name)]) for name in ("topic", "group")}
+
+
+def _first(names: list[str]) -> Json:
+    return {"names": names[:_NAMES_SHOWN], "more": max(len(names) - _NAMES_SHOWN, 0)}
+
+
+def _names(elements: Iterable[Element], name: str) -> Iterator[str]:
+    """The different values of a field of elements, as texts, in their order."""
+    found = (each.get(name) for each in elements)
+    yield from dict.fromkeys(value for value in found if isinstance(value, str))
+
+
+def whole(pair: Pair, head: Json, elements: Sequence[Element]) -> Json:
+    """An exchange with what both of its frames say, as `inspect show` has it: secrets masked, long values cut."""
+    budget = Budget(_BUDGET)
+    fields = [name for name in _ELEMENT_FIELDS if any(name in each for each in elements)]
+    rows = [[_value(name, each.get(name)) for name in fields] for each in elements[:_ELEMENTS_SHOWN]]
+    return {
+        "id": exchange_id(pair.head),
+        "at": instant(head["at"]),
+        "head": [[name, _head_value(name, head)] for name in _HEAD_FIELDS if head.get(name) is not None],
+        "errors": errors_text(pair.reading, head["api_key"]) if pair.reading else "",
+        "wait": wait_text(pair),
+        "fields": fields,
+        "elements": rows,
+        "more_elements": max(len(elements) - _ELEMENTS_SHOWN, 0),
+        "frames": [_frame(row, pair.request, budget) for row in (pair.request, pair.response) if row],
+    }
+
+
+def _head_value(name: str, head: Json) -> Any:
+    """A head's value as a filter takes it."""
+    value = head[name]
+    if name == "client":
+        return value[1]
+    if name == "at":
+        return instant(value)
+    return f"{value / 1e6:g}ms" if name in ("latency", "queued", "transfer") else _value(name, value)
+
+
+def _value(name: str, value: Any) -> Any:
+    """A value as a filter takes it; None for one that is not known."""
+    if value is UNKNOWN:
+        return None
+    if name == "error" and isinstance(value, int):
+        return kafka_error(value).name if value else "NONE"
+    return str(value) if isinstance(value, int) and abs(value) > _LARGEST else value
+
+
+def _ms(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / 1e6
+
+
+def _frame(row: Row, request: Row | None, budget: Budget) -> Json:
+    """A frame's head, and its body as lines with their depth."""
+    decoded = body(row, _RECORDS_SHOWN, request, budget=budget)
+    told: list[Json] = []
+    is_cut = False
+    for each in lines(decoded.values or {}, 0, _BYTES_SHOWN):
+        if len(told) == _LINES_SHOWN or not budget.text.try_take(len(each.text)):
+            is_cut = True
+            break
+        text = each.text.lstrip(" ")
+        told.append({"depth": (len(each.text) - len(text)) // 2, "text": text})
+    notes = [decoded.why, row[c.NOTE] or "", "not all is shown: it is too long" if is_cut else ""]
+    notes += ["made by the proxy" if row[c.MADE_BY] == c.BY_PROXY else ""]
+    notes += ["its body is too large to be kept here" if row[c.FRAME] is None and not row[c.OMITTED] else ""]
+    notes += [_OF_RULES[row[c.RECORDS]] if row.get(c.RECORDS) in _OF_RULES else ""]
+    head = {"id": frame_id(row), "kind": row[c.KIND], "at": instant(row[c.AT_NS]), "size": row[c.SIZE]}
+    return head | {"notes": [*filter(None, notes)], "lines": told}
+
+
+def table(lines: Sequence[Json], total: int) -> Json:
+    """A table of `counts.Counts`, its lines with the time of the newest as text."""
+    shown_lines = [each | {"last": instant(each["last_ns"])} for each in lines]
+    for each in shown_lines:
+        del each["last_ns"]
+    return {"lines": shown_lines, "total": total}
+
+
+def lags(found: Iterable[Lag]) -> list[Json]:
+    """Groups' lag, with both offsets and their times."""
+    return [
+        {
+            "group": each.group,
+            "topic": each.topic,
+            "partition": each.partition,
+            "lag": each.lag,
+            "committed": each.committed.offset,
+            "committed_at": instant(each.committed.at_ns),
+            "end": each.end.offset if each.end else None,
+            "end_at": instant(each.end.at_ns) if each.end else None,
+        }
+        for each in found
+    ]
+
+
+_OF_RULES = {
+    c.DROP: "records are not kept, by a rule of the recording",
+    c.HASH: "hashes stand in place of records' keys, values and headers, by a rule of the recording",
+}

@@ -1,0 +1,79 @@
+"""Tests of where the page is served: loopback in clear, elsewhere only with TLS."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+import httpx
+import pytest
+
+from proxy.schema.addresses import Address
+from recorder.page.api import Source
+from recorder.page.serving import Access, CannotServe, Certificate, serve
+from tests.certificates import Authority
+from tests.recorder.page.traffic import heartbeat, recent
+from tests.tables import each_row
+
+SOURCE = Source("a capture", lambda: False)
+TOKEN = "correct-horse-battery-staple"
+
+
+@each_row("host", ["0.0.0.0", "::", "10.0.0.1", "wiretap.example"])
+def test_beyond_loopback_a_page_needs_a_certificate(tmp_path: Path, host: str) -> None:
+    listen = Address(host, 8080)
+    with pytest.raises(CannotServe, match="beyond loopback"):
+        Access.of(listen, None, None, None)
+    assert Access.of(listen, None, tmp_path / "chain", tmp_path / "key").listen == listen
+
+
+@each_row("host", ["127.0.0.1", "127.3.2.1", "::1", "localhost"])
+def test_on_loopback_it_needs_none(host: str) -> None:
+    assert Access.of(Address(host, 0), None, None, None).certificate is None
+
+
+def test_a_certificate_without_its_key_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CannotServe, match="both"):
+        Access.of(Address("127.0.0.1", 0), None, tmp_path / "chain", None)
+
+
+def test_each_start_has_a_token_of_its_own_unless_a_file_has_one(tmp_path: Path) -> None:
+    place = Address("127.0.0.1", 0)
+    assert Access.of(place, None, None, None).token != Access.of(place, None, None, None).token
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    assert Access.of(place, file, None, None).token == TOKEN
+    file.write_text("short")
+    with pytest.raises(CannotServe, match="holds no token"):
+        Access.of(place, file, None, None)
+
+
+def test_a_page_is_served_until_it_is_closed() -> None:
+    with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN)) as server:
+        asked = httpx.get(f"{server.url}api/sums", headers={"authorization": f"Bearer {TOKEN}"})
+        assert asked.json()["kept"]["exchanges"] == 1
+        assert "server" not in asked.headers
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(server.url)
+
+
+@pytest.mark.real
+def test_a_page_is_served_by_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pem = authority.signs("server").path
+    access = Access(Address("127.0.0.1", 0), TOKEN, Certificate(pem, pem))
+    with serve(recent(heartbeat(1)), SOURCE, access) as server:
+        assert server.url.startswith("https://")
+        asked = httpx.get(server.url, verify=ssl.create_default_context(cafile=authority.path))
+        assert asked.status_code == 401
+
+
+def test_a_certificate_that_is_none_is_a_sentence_and_frees_the_port(tmp_path: Path) -> None:
+    file = tmp_path / "chain"
+    file.write_text("nothing")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for _ in range(2):
+        with pytest.raises(CannotServe, match="certificate can't be used"):
+            serve(recent(), SOURCE, Access(Address("127.0.0.1", port), TOKEN, Certificate(file, file)))
