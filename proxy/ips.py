@@ -36,6 +36,14 @@ def is_ip(host: str) -> bool:
     return True
 
 
+def is_loopback(host: str) -> bool:
+    """True if only this machine can reach an address with this host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.removesuffix(".").lower() == "localhost"
+
+
 def is_of_this_machine(address: Ip, local: Ip | None = None) -> bool:
     """True for an address of this machine. `local`: this end of a connection whose other end is `address`."""
     return address.is_loopback or address == local or (not _binds_anything() and _can_be_bound(address))

@@ -94,7 +94,10 @@ def live(proxy: ProxySettings, capture: CaptureSettings | None) -> Live | None:
         asks = Fault(f"live finds no place ({error.strerror or error})", ("a capture, ", _folder("capture")))
         raise BadSetting(asks) from error
     recording = capture or FeedSettings(folder=folder.feed)
-    asked = {"topics": settings.topics, "clients": settings.clients, "groups": settings.groups}
+    asked: dict[str, object] = {"topics": settings.topics, "clients": settings.clients, "groups": settings.groups}
+    if settings.page is not None:
+        asked |= {"page": settings.page, "token-file": settings.token_file, "name": settings.page_name}
+        asked |= {"certificate": settings.page_certificate, "key": settings.page_key}
     command = live_command(folder, recording.folder, asked, is_feed=capture is None)
     metrics = LiveMetrics(folder.socket)
     companion = Companion(command, metrics.ended, metrics.counters, metrics=metrics.text)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from proxy.schema.keys import Key
+from proxy.ips import is_loopback
+from proxy.schema.addresses import ADDRESS, HOST, Address
+from proxy.schema.errors import BadSetting
+from proxy.schema.faults import Fault
+from proxy.schema.keys import Key, wrong_values
 from proxy.schema.kinds import COUNT, FILE
 
 _OFF = "not counted"
@@ -16,7 +21,8 @@ _OFF = "not counted"
 class LiveSettings:
     """What a process beside the proxy reads from the traffic. It runs only if a setting here asks for it.
 
-    `topics`, `clients`, `groups`: the most values of the label. `token_file`: holds what `top` must show.
+    `topics`, `clients`, `groups`: the most values of the label. `token_file`: holds what `top` and the page must be
+    shown. `page`: where it is served.
     """
 
     topics: Annotated[
@@ -62,7 +68,59 @@ class LiveSettings:
         ),
     ] = None
 
+    page: Annotated[
+        Address | None,
+        Key(
+            ADDRESS,
+            "page",
+            "Serve [the page](page.md) here: exchanges as they pass, in a browser. Needs `token_file`; beyond loopback "
+            "also `page_certificate` and `page_key`.",
+            "127.0.0.1:9465",
+            unset="not served",
+        ),
+    ] = None
+    page_certificate: Annotated[
+        Path | None,
+        Key(
+            FILE,
+            "page_certificate",
+            "Serve the page by TLS, with the certificates in this file, the server's own first.",
+            "/etc/wiretap/page.pem",
+            unset="no TLS",
+        ),
+    ] = None
+    page_key: Annotated[
+        Path | None,
+        Key(FILE, "page_key", "The key of `page_certificate`.", "/etc/wiretap/page.key", unset="no TLS"),
+    ] = None
+    page_name: Annotated[
+        str | None,
+        Key(
+            HOST,
+            "page_name",
+            "The host name by which browsers ask for the page, besides IP addresses and localhost.",
+            "wiretap.example.com",
+            unset="none",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if wrong := [*wrong_values(self), *self._wrong_page()]:
+            raise BadSetting(*wrong)
+
+    def _wrong_page(self) -> Iterator[Fault]:
+        """A fault for a page that would have no token, or whose token would pass in clear."""
+        if (self.page_certificate is None) != (self.page_key is None):
+            yield Fault("live.page_certificate and live.page_key belong together", "both, or none")
+        if self.page is None:
+            return
+        if self.token_file is None:
+            yield Fault("live.page needs a token", 'live.token_file = "/etc/wiretap/token"')
+        if self.page_certificate is None and not is_loopback(self.page.host):
+            right = f'live.page_certificate and live.page_key, or live.page = "127.0.0.1:{self.page.port}"'
+            yield Fault(f"live.page {self.page} is beyond loopback, where it needs TLS", right)
+
     @property
     def is_asked_for(self) -> bool:
         """True if a setting asks for the process."""
-        return any(value is not None for value in (self.topics, self.clients, self.groups, self.token_file))
+        return any(value is not None for value in (self.topics, self.clients, self.groups, self.token_file, self.page))

@@ -8,7 +8,7 @@ from proxy.schema.toml import plain
 MAIN = "main"
 # the variable of `--engine`, which says what answers questions about captures: no setting, although it begins like one
 ENGINE_VARIABLE = "KAFKA_WIRETAP_ENGINE"
-CLUSTERS, CAPTURE = "clusters", "capture"
+CLUSTERS, CAPTURE, LIVE = "clusters", "capture", "live"
 
 # a flag's name, as click knows it -> its key's path; None stands for the name of the only cluster
 FLAGS: dict[str, tuple[str | None, ...]] = {
@@ -27,6 +27,7 @@ FLAGS: dict[str, tuple[str | None, ...]] = {
     "topic_records": (CAPTURE, "topics"),
     "hash_key": (CAPTURE, "hash_key"),
     "metrics": ("metrics",),
+    "page": (LIVE, "page"),
     "drain": ("drain",),
     "workers": ("workers",),
     "log_level": ("log", "level"),

@@ -150,6 +150,7 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     values = reader.values(ProxySettings)
     log = reader.section(LogSettings, (LOG,)).value
     live = reader.section(LiveSettings, (LIVE,)).value
+    reader.report(*_wrong_page(live))
     tls_sides, clusters = [], []
     for name in source.clusters:
         # cluster by cluster: in `effective`, the keys of a cluster must stand together
@@ -292,6 +293,17 @@ def _unmet_needs(named: Setting, capture: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault((named, " needs a compactor"), Setting("capture.compactor", True, of_cluster=False))
     if find_spec("cryptography") is None:
         yield Fault((named, " needs the package cryptography, which is not installed"), pip_install("hash"))
+
+
+def _wrong_page(live: LiveSettings | None) -> Iterator[Fault]:
+    """A fault for a page whose packages are not installed."""
+    if live is None or live.page is None:
+        return
+    from recorder.extras import lacking, pip_install
+
+    if names := lacking("page"):
+        key = Setting("live.page", of_cluster=False)
+        yield Fault((key, f" needs what is not installed: {', '.join(names)}"), pip_install("page"))
 
 
 def _wrong_ship(capture: Mapping[str, Any]) -> Iterator[Fault]:

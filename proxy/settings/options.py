@@ -11,8 +11,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from proxy.config import ClusterSettings, LogSettings, ProxySettings
-from proxy.schema.flags import CAPTURE, CLUSTERS, ENTRY_FLAGS, FLAGS, MAIN, flag_at, flag_of
+from proxy.config import ClusterSettings, LiveSettings, LogSettings, ProxySettings
+from proxy.schema.flags import CAPTURE, CLUSTERS, ENTRY_FLAGS, FLAGS, LIVE, MAIN, flag_at, flag_of
 from proxy.schema.keys import KeyedField, keys_of
 from proxy.schema.toml import plain
 
@@ -21,7 +21,12 @@ _PATHS = {"FILE": click.Path(dir_okay=False), "FOLDER": click.Path(file_okay=Fal
 # key path -> field, for all keys but those of the capture, which are imported when needed
 _FIELDS = {
     (*place, *below): field
-    for place, settings in (((CLUSTERS, MAIN), ClusterSettings), (("log",), LogSettings), ((), ProxySettings))
+    for place, settings in (
+        ((CLUSTERS, MAIN), ClusterSettings),
+        (("log",), LogSettings),
+        ((LIVE,), LiveSettings),
+        ((), ProxySettings),
+    )
     for below, field in keys_of(settings).items()
 }
 _KEY_NAME = re.compile(r"`([a-z_]+)`")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, NamedTuple
 
 from proxy.config import ClusterSettings, ProxySettings
 from proxy.config.places import HostPorts, demand_of
+from proxy.ips import is_loopback
 from proxy.mapping.nodes import PORTS
-from proxy.schema.addresses import Address, is_ip, undotted
+from proxy.schema.addresses import Address, is_ip
 from proxy.schema.kinds import shown
 from proxy.schema.patterns import NOT, Patterns, matching_nothing
 from proxy.settings.load import LoadedSettings
@@ -26,14 +27,6 @@ _KAFKAS_USER = "User:"
 _LOCALHOST = ("127.0.0.1", "::1")
 
 
-def _is_loopback(host: str) -> bool:
-    """True if only this machine can reach an address with this host."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return undotted(host).lower() == "localhost"
-
-
 class Risk(NamedTuple):
     """A risk. `is_taken`: True if settings take it. `warning`: continues a sentence that begins with `key`."""
 
@@ -45,7 +38,7 @@ class Risk(NamedTuple):
 PROXY_RISKS = (
     Risk(
         "metrics",
-        lambda proxy: proxy.metrics is not None and not _is_loopback(proxy.metrics.host),
+        lambda proxy: proxy.metrics is not None and not is_loopback(proxy.metrics.host),
         "is open to everybody who reaches that address: brokers' addresses and traffic by API can be read there",
     ),
     Risk("drain", lambda proxy: proxy.drain_seconds == 0, "cuts exchanges in flight off at every stop"),
@@ -89,7 +82,7 @@ CLUSTER_TLS_RISKS = (
     Risk(
         "tls",
         lambda cluster: (
-            cluster.tls is None and cluster.upstream_tls is not None and not _is_loopback(cluster.listen.host)
+            cluster.tls is None and cluster.upstream_tls is not None and not is_loopback(cluster.listen.host)
         ),
         "is not set: what brokers are told over TLS, passwords too, comes to the proxy in plaintext",
     ),

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from proxy.schema.addresses import Address
 from proxy.standard_error import queue_standard_error
 from proxy.terminal import harmless
 from proxy.units import GIB
@@ -47,6 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--feed", action="store_true", help="the log is a feed")
     for name in ("topics", "clients", "groups"):
         parser.add_argument(f"--{name}", type=int, help=f"metrics by {name}: the most values of the label")
+    parser.add_argument("--page", type=Address.parse, help="where the page is served")
+    parser.add_argument("--name", help="by which browsers ask for the page")
+    for name in ("token-file", "certificate", "key"):
+        parser.add_argument(f"--{name}", type=Path, help="of the page")
     options = parser.parse_args(arguments)
     # Ctrl-C and SIGHUP are for the proxy
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -56,9 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # frames and exchanges make many objects and no circles
     gc.set_threshold(50_000, 20, 20)
     told = Told()
-    parts = _parts(options, told)
     try:
-        return _run(options, parts, told, lambda: os.getppid() != options.proxy)
+        return _run(options, _parts(options, told), told, lambda: os.getppid() != options.proxy)
     except (OSError, DamagedFileError) as error:
         print(f"live: {harmless(str(error))}", file=sys.stderr)
         return 1
@@ -68,8 +72,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parts(options: argparse.Namespace, told: Told) -> list[Part]:
-    """What the options ask for, besides metrics."""
-    return []
+    """What the options ask for, besides metrics. Errors: OSError."""
+    if options.page is None:
+        return []
+    # its packages are an extra's
+    from recorder.live.page import page_part
+
+    capture = None if options.feed else options.capture
+    files = options.token_file, options.certificate, options.key
+    return [page_part(options.page, *files, () if options.name is None else (options.name,), told, capture)]
 
 
 def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over: Callable[[], bool]) -> int:

@@ -29,6 +29,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
+from proxy.terminal import printable
+from proxy.wire.errors import OverBudget
+from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.page import shown
 from recorder.page.recent import Recent
 from recorder.query.fields import FIELDS
@@ -121,7 +124,10 @@ class Api:
 
     def _exchange(self, request: Request) -> Json:
         session, connection, exchange = _id(request.query_params.get("id", ""))
-        pair = self._recent.find(session, connection, exchange) or self._source.find(session, connection, exchange)
+        try:
+            pair = self._recent.find(session, connection, exchange) or self._source.find(session, connection, exchange)
+        except (OSError, OverBudget, DamagedFileError, UnknownFormatError) as error:
+            raise _Wrong({"error": f"the capture can't be read: {printable(error)}"}, 404) from error
         if pair is None:
             raise _Wrong({"error": "this exchange is not kept here any more, or never was"}, 404)
         pair = self._recent.with_sides(pair)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 from proxy.command_line import text
 from proxy.option_types import FILE, SIZE, of_kind
 from proxy.schema.addresses import ADDRESS, Address
-from proxy.terminal import printable
+from proxy.terminal import echo, printable
 from proxy.wire.errors import OverBudget
 from recorder import extras
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
@@ -70,14 +71,15 @@ def view(
     try:
         access = Access.of(listen, token_file, certificate, key, names)
         viewed = View(capture, wanted, most_bytes=memory)
-        server = serve(viewed.recent, viewed.source, access)
+        server = serve(viewed.recent, viewed.source, access, partial(say, err=True))
     except CannotServe as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"the page can't be served at {listen}: {error.strerror or error}") from error
     with server:
         shown = server.url if token_file else f"{server.url}#token={access.token}"
-        say(f"the page is at {shown} until Ctrl-C", err=True)
+        # an address is never broken into lines
+        echo(f"the page is at {shown} until Ctrl-C", err=True)
         try:
             viewed.run()
         except (DamagedFileError, UnknownFormatError, OverBudget) as error:

@@ -12,9 +12,8 @@ A request that does not pass gets a status and nothing more. Only what it takes 
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -23,7 +22,9 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from proxy.ips import is_ip
 from proxy.limited_files import UnusableFile, content_of
+from proxy.schema.addresses import Address
 
 # bytes of a token: shorter ones could be guessed, longer ones are none
 SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
@@ -74,11 +75,21 @@ class Guard:
         files: the folder with the page to sign in.
         port: makes the cookie's name another for each server of a machine: browsers know no ports of cookies.
         is_secure: the server speaks TLS, so the cookie is for TLS alone.
+        say: gets a sentence when somebody signs in.
     """
 
     def __init__(
-        self, app: ASGIApp, token: str, *, names: Collection[str], files: Path, port: int, is_secure: bool
+        self,
+        app: ASGIApp,
+        token: str,
+        *,
+        names: Collection[str],
+        files: Path,
+        port: int,
+        is_secure: bool,
+        say: Callable[[str], None],
     ) -> None:
+        self._say = say
         self._app, self._token, self._files, self._is_secure = app, token, files, is_secure
         self._names = {"localhost", *(name.lower() for name in names)}
         self._cookie = f"kafka-wiretap-{port}"
@@ -116,7 +127,7 @@ class Guard:
     def _is_own_name(self, host: str) -> bool:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         name = name.removeprefix("[").removesuffix("]").lower()
-        return name in self._names or _is_ip(name)
+        return name in self._names or is_ip(name)
 
     def _may(self, request: HTTPConnection) -> bool:
         """True for a request that shows the token, or the cookie."""
@@ -129,6 +140,8 @@ class Guard:
         form = await _form(request)
         if form is None or not _is_equal(form.get("token", "").strip(), self._token):
             return FileResponse(self._files / "signin.html", 401)
+        host, port = request.client or ("somebody", 0)
+        self._say(f"{Address(host, port)} has signed in to the page")
         answer = RedirectResponse("/", 303)
         answer.set_cookie(self._cookie, self._ticket, httponly=True, samesite="strict", secure=self._is_secure)
         return answer
@@ -146,14 +159,6 @@ async def _form(request: Request) -> dict[str, str] | None:
 
 def _is_equal(shown: str, wanted: str) -> bool:
     return hmac.compare_digest(shown.encode(), wanted.encode())
-
-
-def _is_ip(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_of_page(request: Request) -> bool:

@@ -6,14 +6,15 @@ Beyond loopback only with TLS: a token in clear is everybody's.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import uvicorn
 
+from proxy.ips import is_loopback
 from proxy.limited_files import UnusableFile
 from proxy.schema.addresses import Address
 from proxy.terminal import printable
@@ -37,7 +38,7 @@ class Certificate(NamedTuple):
     key: Path
 
 
-class CannotServe(ValueError):
+class CannotServe(OSError):
     """The page can't be served there. The text is a sentence."""
 
 
@@ -57,7 +58,7 @@ class Access(NamedTuple):
         if (chain is None) != (key is None):
             raise CannotServe("a certificate needs its key: right would be both")
         certificate = Certificate(chain, key) if chain and key else None
-        if certificate is None and not _is_loopback(listen.host):
+        if certificate is None and not is_loopback(listen.host):
             right = "right would be a certificate and its key, or 127.0.0.1"
             raise CannotServe(f"{listen} is beyond loopback, where the page needs TLS: {right}")
         try:
@@ -66,29 +67,27 @@ class Access(NamedTuple):
             raise CannotServe(f"{printable(token_file)} {error}") from error
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def serve(recent: Recent, source: Source, access: Access, say: Callable[[str], None]) -> Server:
+    """Serves the page in a thread, until `Server.close`. Errors: CannotServe for the certificate; OSError.
 
-
-def serve(recent: Recent, source: Source, access: Access) -> Server:
-    """Serves the page in a thread, until `Server.close`. Errors: CannotServe for the certificate; OSError."""
-    return Server(Api(recent, source), access)
+    `say`: gets a sentence when somebody signs in.
+    """
+    return Server(Api(recent, source), access, say)
 
 
 class Server:
     """A running server. `port`: what was bound; `url`: by which a browser asks."""
 
-    def __init__(self, api: Api, access: Access) -> None:
+    def __init__(self, api: Api, access: Access, say: Callable[[str], None]) -> None:
+        self._api = api
         host, certificate = access.listen.host, access.certificate
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._bound = socket.create_server((host, access.listen.port), family=family)
         self.port: int = self._bound.getsockname()[1]
         self.url = f"{'https' if certificate else 'http'}://{Address(host, self.port)}/"
+        secure = certificate is not None
         guard = Guard(
-            api.app(), access.token, names=access.names, files=FILES, port=self.port, is_secure=certificate is not None
+            api.app(), access.token, names=access.names, files=FILES, port=self.port, is_secure=secure, say=say
         )
         config = uvicorn.Config(
             guard,
@@ -114,6 +113,11 @@ class Server:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="page", daemon=True)
         begin(self._thread)
+
+    @property
+    def asked_at(self) -> float:
+        """When somebody who may has asked last, as of `time.monotonic()`."""
+        return self._api.asked_at
 
     def _run(self) -> None:
         asyncio.run(self._server.serve([self._bound]))

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from proxy.terminal import printable
+from recorder.capture import frames as c
 from recorder.capture.session import is_live, sessions
 from recorder.page.api import Source
 from recorder.page.recent import FIELDS_READ, Recent
@@ -59,7 +60,7 @@ class View:
     @property
     def source(self) -> Source:
         """What the page says of it."""
-        return Source(printable(self._folder), self._is_live, self._state, self._find)
+        return Source(printable(self._folder), self._is_live, self._state, find(self._folder, self._capture.budget))
 
     def _state(self) -> str:
         """What is being done, in a few words."""
@@ -69,10 +70,15 @@ class View:
         """True while a proxy records there."""
         return any(is_live(self._folder, session) for session in sessions(self._folder))
 
-    def _find(self, session: str, connection: int, exchange: int) -> Pair | None:
-        """An exchange among the published files; None: there is none. Errors: as of `rows`."""
+
+def find(folder: Path, most: int) -> Callable[[str, int, int], Pair | None]:
+    """What finds an exchange among a capture's published files by its id. `most`: the limit in bytes of memory."""
+
+    def found(session: str, connection: int, exchange: int) -> Pair | None:
         wanted = rows_of_ids((session,), (connection,), exchanges=(exchange,))
-        found = rows(self._folder, wanted, bodies=all_bodies, most=self._capture.budget)
+        every = rows(folder, wanted, bodies=all_bodies, most=most)
         # the filter matches all sessions with this prefix
-        every = pairs(found, most=self._capture.budget, with_bodies=True)
-        return next((pair for pair in every if pair.head["session"] == session), None)
+        own = (row for row in every if row[c.SESSION] == session)
+        return next(pairs(own, most=most, with_bodies=True), None)
+
+    return found

@@ -52,6 +52,7 @@ format = "json"
 topics = 10
 clients = 20
 groups = 30
+page_name = "wiretap.example.com"
 [clusters.main]
 upstream = ["a:1", "b:2"]
 listen = "127.0.0.1:19092"
@@ -127,6 +128,9 @@ WITH = {
     "others": 'proxy_protocol.accept = true\nproxy_protocol.trusted = "10.0.0.0/8"\n',
     "mapping": 'advertise = "broker-{node_id}:9092"\nown_node = 3\n',
     "bootstrap_name": 'advertise = "broker-{node_id}:9092"\nmapping = "sni"\ntls.certificate = "proxy.pem"\n',
+    "page": '[live]\ntoken_file = "token"\n',
+    "page_certificate": '[live]\npage_key = "page.key"\n',
+    "page_key": '[live]\npage_certificate = "page.pem"\n',
     "own_node": 'advertise = "broker-{node_id}:9092"\nmapping = "template"\n',
 }
 SECTIONS: tuple[tuple[KeyPath, type], ...] = (
@@ -202,7 +206,7 @@ def test_a_file_says_everything(tmp_path):
         workers=3,
         hung_seconds=6,
         busy_polling=False,
-        live=LiveSettings(10, 20, 30),
+        live=LiveSettings(10, 20, 30, page_name="wiretap.example.com"),
     )
     assert found.capture == CaptureSettings(
         folder=Path("capture"),
@@ -240,8 +244,9 @@ def test_a_file_says_everything(tmp_path):
 
 def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
     left = [one.place[-1] for one in loaded(tmp_path, ALL).effective if one.source_kind is not SourceKind.FILE]
-    # keys of other mappings, and a file that would have to be there
-    assert left == ["token_file", "own_node", "bootstrap_name", "ship_credentials"]
+    # keys of other mappings, files that would have to be there, and a page that needs one
+    files = ["token_file", "page", "page_certificate", "page_key"]
+    assert left == [*files, "own_node", "bootstrap_name", "ship_credentials"]
 
 
 WRONG_SHIPPING = {

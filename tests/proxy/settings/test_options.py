@@ -2,7 +2,7 @@ import click
 from click.testing import CliRunner
 
 from proxy import cli
-from proxy.config import ClusterSettings, LogSettings, ProxySettings
+from proxy.config import ClusterSettings, LiveSettings, LogSettings, ProxySettings
 from proxy.schema.flags import FLAGS, flag_of
 from proxy.schema.keys import keys_of
 from proxy.settings.options import Flag
@@ -13,15 +13,12 @@ def test_every_flag_is_made_of_the_key_that_it_sets() -> None:
     assert [param.name for param in cli.proxy.params if isinstance(param, Flag)] == [*FLAGS]
     output = CliRunner().invoke(cli.main, ["proxy", "--help"]).output.replace("\n      ", " ")
     shown = {line.split()[0]: " ".join(line.split()) for line in output.splitlines() if line.startswith("  --")}
-    keys = (
-        keys_of(ClusterSettings),
-        keys_of(ProxySettings),
-        keys_of(LogSettings),
-        keys_of(CaptureSettings),
-    )
+    sections = {"clusters": ClusterSettings, "log": LogSettings, "live": LiveSettings, "capture": CaptureSettings}
     for name, place in FLAGS.items():
         below = tuple(filter(None, place))
-        (field,) = (found[end] for found in keys for end in (below, below[1:]) if end in found)
+        is_in_section = below[0] in sections
+        keys = keys_of(sections[below[0]] if is_in_section else ProxySettings)
+        field = keys[below[1:] if is_in_section else below]
         assert field.key.text.split(".")[0].split("`")[0] in shown[flag_of(name)]
         has_default = not field.is_required and field.default not in (None, {})
         assert ("[default: " in shown[flag_of(name)]) == has_default

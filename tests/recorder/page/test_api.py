@@ -12,6 +12,7 @@ import pytest
 import trio
 from starlette.types import ASGIApp
 
+from recorder.capture.frames import DamagedFileError
 from recorder.page.api import MOST_STREAMS, Api, Source
 from recorder.page.recent import Recent
 from tests.recorder.page.traffic import SESSION, commit, fetch, heartbeat, produce, recent
@@ -71,6 +72,14 @@ async def test_an_exchange_that_has_gone_is_looked_for_in_the_capture() -> None:
     assert (await ask(recent(), "exchange", source, id=f"{SESSION}/1/e3"))["id"] == f"{SESSION}/1/e3"
     assert "not kept" in (await ask(recent(), "exchange", source, 404, id=f"{SESSION}/1/e4"))["error"]
     assert asked == [(SESSION, 1, 3), (SESSION, 1, 4)]
+
+
+async def test_a_capture_that_cannot_be_read_is_a_sentence() -> None:
+    def find(*_: Any) -> Any:
+        raise DamagedFileError("frames/a.parquet is cut")
+
+    told = await ask(recent(), "exchange", SOURCE._replace(find=find), 404, id=f"{SESSION}/1/e3")
+    assert "a.parquet is cut" in told["error"]
 
 
 @pytest.mark.parametrize("wrong", ["", "a", "a/1/2", "a/b/e3", "a/1/e", "a/1/e3/4", "a/-1/e3", "a/1/e" + "9" * 400])

@@ -20,7 +20,7 @@ BASE = "http://127.0.0.1:8080"
 def client(base: str = BASE, token: str = TOKEN, **headers: str) -> httpx.AsyncClient:
     app = Api(recent(heartbeat(1)), Source("a capture", lambda: False)).app()
     secure = base.startswith("https")
-    guard = Guard(app, token, names=["Wiretap.example"], files=FILES, port=8080, is_secure=secure)
+    guard = Guard(app, token, names=["Wiretap.example"], files=FILES, port=8080, is_secure=secure, say=print)
     return httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url=base, headers=headers)
 
 

@@ -42,7 +42,7 @@ def browser() -> Iterator[Browser]:
 
 def served(kept: Recent, port: int = 0) -> Server:
     source = Source("/captures/demo", lambda: False)
-    return serve(kept, source, Access(Address("127.0.0.1", port), TOKEN))
+    return serve(kept, source, Access(Address("127.0.0.1", port), TOKEN), print)
 
 
 def opened(browser: Browser, server: Server, fragment: str = "", **how: Any) -> Tab:

@@ -50,7 +50,7 @@ def test_each_start_has_a_token_of_its_own_unless_a_file_has_one(tmp_path: Path)
 
 
 def test_a_page_is_served_until_it_is_closed() -> None:
-    with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN)) as server:
+    with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
         asked = httpx.get(f"{server.url}api/sums", headers={"authorization": f"Bearer {TOKEN}"})
         assert asked.json()["kept"]["exchanges"] == 1
         assert "server" not in asked.headers
@@ -63,7 +63,7 @@ def test_a_page_is_served_by_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pem = authority.signs("server").path
     access = Access(Address("127.0.0.1", 0), TOKEN, Certificate(pem, pem))
-    with serve(recent(heartbeat(1)), SOURCE, access) as server:
+    with serve(recent(heartbeat(1)), SOURCE, access, print) as server:
         assert server.url.startswith("https://")
         asked = httpx.get(server.url, verify=ssl.create_default_context(cafile=authority.path))
         assert asked.status_code == 401
@@ -76,4 +76,4 @@ def test_a_certificate_that_is_none_is_a_sentence_and_frees_the_port(tmp_path: P
         port = free.getsockname()[1]
     for _ in range(2):
         with pytest.raises(CannotServe, match="certificate can't be used"):
-            serve(recent(), SOURCE, Access(Address("127.0.0.1", port), TOKEN, Certificate(file, file)))
+            serve(recent(), SOURCE, Access(Address("127.0.0.1", port), TOKEN, Certificate(file, file)), print)
