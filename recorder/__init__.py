@@ -12,6 +12,7 @@
     encodings   the size of integers in other encodings
     export      findings as CloudEvents, in a topic
     mcp         captures for agents, by the Model Context Protocol
+    tracing     exchanges as OpenTelemetry spans
     demo        a cluster, clients, the proxy, a capture and its analysis on one machine
 
 The words (frame, exchange, gap, session, ...) are those of the glossary in `proxy/__init__.py`.

@@ -22,6 +22,7 @@ MODULES = {
     "page": ("starlette", "uvicorn"),
     "pcap": ("pcapng",),
     "mcp": (*_ANALYSIS, "mcp", "anyio", "pydantic"),
+    "otlp": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "hash": ("cryptography",),
     "schemas": ("fastavro", "grpc_tools", "requests"),
     "demo": (*_ANALYSIS, *_REPORT, "confluent_kafka", "aiokafka"),
@@ -36,7 +37,15 @@ class MissingPackages(click.ClickException):
 
 def lacking(extra: str) -> list[str]:
     """The modules of an extra that are not installed."""
-    return [name for name in MODULES[extra] if find_spec(name) is None]
+    return [name for name in MODULES[extra] if not _is_installed(name)]
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        # of the package around it
+        return False
 
 
 def check(*extras: str) -> None:

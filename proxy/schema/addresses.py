@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from socket import AF_INET6, inet_ntop
 from typing import Any
+from urllib.parse import urlsplit
 
 from proxy.schema.errors import InvalidValue
 from proxy.schema.kinds import Kind, Read, each, elements, shown, text, text_within
@@ -177,7 +178,24 @@ def _texts(values: Iterable[object]) -> list[str]:
     return [str(value) for value in values]
 
 
+def http_url(of: str, raw: Any) -> str:
+    """A URL of HTTP, without a slash at its end. It may hold no secret: user, password, query, fragment.
+
+    `of`: whose it is, for the error. Errors: InvalidValue.
+    """
+    url = text(raw)
+    try:
+        parts = urlsplit(url)
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_right = False
+    if not is_right or parts.username or parts.password or parts.query or parts.fragment:
+        raise InvalidValue(f"is no URL of {of}")
+    return url.rstrip("/")
+
+
 ADDRESS = Kind("HOST:PORT", _address, str, "HOST:PORT")
 BROKERS = Kind("a list of HOST:PORT", partial(_list, "broker", _broker), _texts, "HOST:PORT[,...]")
 NETWORKS = Kind("a list of networks or IP addresses", partial(_list, "network", _network), _texts)
+COLLECTOR = Kind('a URL such as "http://collector:4318"', partial(http_url, "a collector"), str, "URL")
 HOST = Kind("a host name or IP address", partial(text_within, HOST_LIMIT), str, "HOST")

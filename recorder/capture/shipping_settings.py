@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
+from proxy.schema.addresses import http_url
 from proxy.schema.errors import InvalidValue
 from proxy.schema.keys import Key
 from proxy.schema.kinds import FILE, Kind, text, text_within
@@ -34,18 +35,6 @@ def _target(raw: Any) -> str:
     return "/".join((SCHEME + bucket, *folders))
 
 
-def _endpoint(raw: Any) -> str:
-    url = text(raw)
-    try:
-        parts = urlsplit(url)
-        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_right = False
-    if not is_right or parts.username or parts.password or parts.query or parts.fragment:
-        raise InvalidValue("is no URL of a store")
-    return url.removesuffix("/")
-
-
 def _region(raw: Any) -> str:
     region = text(raw)
     if _REGION.fullmatch(region) is None:
@@ -54,7 +43,7 @@ def _region(raw: Any) -> str:
 
 
 TARGET = Kind('a URL such as "s3://bucket/folder"', _target, str, "URL")
-ENDPOINT = Kind('a URL such as "https://store.example:9000"', _endpoint, str, "URL")
+ENDPOINT = Kind('a URL such as "https://store.example:9000"', partial(http_url, "a store"), str, "URL")
 REGION = Kind("a region", _region, str, "REGION")
 
 

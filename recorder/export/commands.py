@@ -1,4 +1,4 @@
-"""`kafka-wiretap export`: a capture's findings, published as CloudEvents; or its frames, as a packet dump.
+"""`kafka-wiretap export`: a capture's findings, published as CloudEvents; its frames as a packet dump; or spans.
 
 Of the findings, the command checks everything that can be wrong before Spark starts: the options, the packages, the
 cluster, the topic.
@@ -17,14 +17,15 @@ from rich.status import Status
 
 from proxy.command_line import folders, text
 from proxy.limited_files import UnusableFile, text_of
-from proxy.option_types import BROKERS, FILE
-from proxy.schema.addresses import Address
+from proxy.option_types import BROKERS, FILE, POSITION, of_kind
+from proxy.schema.addresses import COLLECTOR, Address
 from proxy.terminal import echo, printable
 from proxy.wire.texts import is_topic
 from recorder import extras, reporting, spark_options
 from recorder.export.dumping import write_dump
 from recorder.export.message import Mode
 from recorder.export.refused import CantExport
+from recorder.export.traces import send_spans
 from recorder.filters import SINCE, UNTIL
 from recorder.inspect.options import complete_where
 from recorder.terminal import cell, console, count
@@ -68,7 +69,7 @@ def _pair(written: str, where: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-@click.command(short_help="Publish a capture's findings as CloudEvents; or write its frames as a packet dump.")
+@click.command(short_help="Publish a capture's findings as CloudEvents; write its frames as a packet dump; send spans.")
 @click.argument("folder", shell_complete=folders)
 @click.argument("file", required=False, type=FILE)
 @click.option("--pcapng", is_flag=True, help="Write the frames to FILE, as packets for Wireshark.")
@@ -79,7 +80,17 @@ def _pair(written: str, where: str) -> tuple[str, str]:
     metavar="FILTER",
     multiple=True,
     shell_complete=complete_where,
-    help="With --pcapng: only exchanges that pass this filter, as inspect exchanges lists them.",
+    help="With --pcapng or --otlp: only exchanges that pass this filter, as inspect exchanges lists them.",
+)
+@click.option(
+    "--otlp",
+    "collector",
+    type=of_kind(COLLECTOR, "http://collector:4318"),
+    help="Send exchanges as spans to this collector (OTLP over HTTP).",
+)
+@click.option("--every", type=POSITION, default=1, show_default=True, help="With --otlp: each N-th exchange.")
+@click.option(
+    "--otlp-headers", "headers", type=FILE, metavar="FILE", help="With --otlp: headers in a file, NAME: VALUE a line."
 )
 @click.option(
     "--cloudevents",
@@ -138,6 +149,9 @@ def export(
     file: Path | None,
     pcapng: bool,
     where_filters: tuple[str, ...],
+    collector: str | None,
+    every: int,
+    headers: Path | None,
     topic: str | None,
     bootstrap: tuple[Address, ...] | None,
     mode: str,
@@ -154,7 +168,7 @@ def export(
     """Publish the findings of the capture in FOLDER as CloudEvents, one event for each finding of `report`.
 
     With --pcapng, write its frames to FILE instead, as a packet dump with what the capture knows as comments
-    (docs/pcap.md).
+    (docs/pcap.md). With --otlp, send its exchanges to a collector instead, as OpenTelemetry spans (docs/tracing.md).
 
     An event's type is kafka-wiretap.finding.RULE. Its subject is what the finding is about, and its data is the finding
     as JSON. The same capture, times and thresholds give the same id each time. The topic must exist: the command does
@@ -169,9 +183,17 @@ def export(
                                      --key-mapper partitionkey
     With a login:                ... --producer-config client.properties
     To Wireshark:                kafka-wiretap export --pcapng capture dump.pcapng
+    To a collector:              kafka-wiretap export capture --otlp http://collector:4318 --every 100
     """
+    if sum((pcapng, collector is not None, topic is not None)) > 1:
+        raise CantExport("--pcapng, --otlp and --cloudevents are three exports: right would be one of them")
+    if collector is None and (headers is not None or every != 1):
+        raise CantExport("--every and --otlp-headers are for spans; right would be --otlp URL as well")
     if pcapng:
         write_dump(folder, file, where_filters, since, until)
+        return
+    if collector is not None:
+        send_spans(folder, collector, headers, every, where_filters, since, until)
         return
     _check_published(file, where_filters, topic, bootstrap)
     assert topic is not None
@@ -201,13 +223,15 @@ def export(
 def _check_published(
     file: Path | None, filters: tuple[str, ...], topic: str | None, bootstrap: tuple[Address, ...] | None
 ) -> None:
-    """Checks what CloudEvents need, and what belongs to --pcapng alone. Errors: CantExport."""
-    if file is not None or filters:
-        given = printable(file) if file is not None else "--where"
-        raise CantExport(f"{given} is for packet dumps; right would be --pcapng as well")
+    """Checks what CloudEvents need, and what belongs to other exports. Errors: CantExport."""
+    if file is not None:
+        raise CantExport(f"{printable(file)} is for packet dumps; right would be --pcapng as well")
+    if filters:
+        raise CantExport("--where is for packet dumps and spans; right would be --pcapng or --otlp URL as well")
     if topic is None and bootstrap is None:
         raise CantExport(
-            "nothing says what to export; right would be --cloudevents TOPIC --bootstrap HOST:PORT, or --pcapng"
+            "nothing says what to export; right would be --cloudevents TOPIC --bootstrap HOST:PORT, --pcapng, or "
+            "--otlp URL"
         )
     if topic is None:
         raise CantExport("no topic; right would be --cloudevents findings as well")

@@ -36,7 +36,7 @@ def write_dump(folder: str, file: Path | None, filters: tuple[str, ...], since: 
     capture = open_capture(folder)
     for note in capture.notes:
         echo(f"note: {note}", err=True)
-    wanted = _filter(capture, filters, since, until)
+    wanted = filter_of_options(capture, filters, since, until)
     try:
         program = f"kafka-wiretap {version('kafka-wiretap')}"
     except PackageNotFoundError:
@@ -63,7 +63,7 @@ def write_dump(folder: str, file: Path | None, filters: tuple[str, ...], since: 
     echo(f"wrote {of} to {printable(file)}: {count(done.packets, 'packet')}")
 
 
-def _filter(capture: Capture, filters: tuple[str, ...], since: Any, until: Any) -> Filter | None:
+def filter_of_options(capture: Capture, filters: tuple[str, ...], since: Any, until: Any) -> Filter | None:
     """The filter of the options; None: everything. Errors: WrongFilter."""
     from recorder.query.language import FilterError
     from recorder.query.shorthand import filter_of

@@ -165,6 +165,7 @@ class Capture:
         columns: Collection[str] = (),
         with_normal: Node | None = None,
         brief: bool = False,
+        bodies: Choice = none,
     ) -> Passed[Pair]:
         """Exchanges in the order in which they end; those without an end come last.
 
@@ -173,10 +174,11 @@ class Capture:
             with_normal: a filter that exchanges pass which only an error that is a normal step keeps from passing.
             brief: nothing is wanted but fields of filters: rows lack the columns that have none, and `allowed_ms`
                 stays unknown, for which requests of long polls are opened.
+            bodies: selects the frames that have their bytes. A request keeps them until its response comes.
         Errors: as of `rows`.
         """
         wanted, found = self.judge(where, columns, with_normal)
-        made = passing.exchanges(self.folder, found, wanted, brief=brief, most=self.budget)
+        made = passing.exchanges(self.folder, found, wanted, brief=brief, bodies=bodies, most=self.budget)
         return Passed(made, found)
 
     def records(

@@ -324,19 +324,32 @@ def bodies_of_exchanges(judge: Judge, *, brief: bool = False) -> Choice:
 
 
 def exchanges(
-    folder: Place, judge: Judge, node: Node, *, brief: bool = False, most: int = DEFAULT_BUDGET
+    folder: Place,
+    judge: Judge,
+    node: Node,
+    *,
+    brief: bool = False,
+    bodies: Choice = none,
+    most: int = DEFAULT_BUDGET,
 ) -> Iterator[Pair]:
     """The exchanges that pass, in the order in which they end; those without an end come last.
 
-    `brief`: nothing is wanted but fields of filters: the rows have OF_FIELDS, and no request is opened for the longest
-    wait that it allows. Errors: OverBudget; the errors of `rows`.
+    Args:
+        brief: nothing is wanted but fields of filters: the rows have OF_FIELDS, and no request is opened for the
+            longest wait that it allows.
+        bodies: selects the rows that keep their bytes.
+    Errors: OverBudget; the errors of `rows`.
     """
     since_ns, until_ns = between(node)
+    of_judge = bodies_of_exchanges(judge, brief=brief)
 
-    heads, needed = OF_FIELDS if brief else HEADS, bodies_of_exchanges(judge, brief=brief)
+    def needed(row: Row) -> bool:
+        return bodies(row) or of_judge(row)
+
+    heads = OF_FIELDS if brief else HEADS
     found = rows(folder, rows_of_exchanges(node), bodies=needed, most=most, by=judge.by_file, heads=heads)
     in_time = (row for row in found if was_asked_within(row, since_ns, until_ns))
-    for pair in pairs(in_time, most=most, read=judge.side):
+    for pair in pairs(in_time, most=most, with_bodies=bodies is not none, read=judge.side):
         if judge.passes(pair):
             yield pair
 

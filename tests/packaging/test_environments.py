@@ -96,6 +96,7 @@ COMMANDS = (
     ("export --pcapng capture dump.pcapng", "pcap"),
     ("import dump.pcapng imported", "pcap"),
     ("mcp capture", "mcp"),
+    ("export capture --otlp http://127.0.0.1:1 --where 'api == Heartbeat'", "otlp"),
     ("export capture --cloudevents findings --bootstrap {target}", "export"),
     ("demo --folder demo", "demo"),
 )
@@ -120,6 +121,7 @@ ENVIRONMENTS = {
     "page": {"page"},
     "pcap": {"pcap"},
     "mcp": {"analysis", "mcp"},
+    "otlp": {"otlp"},
     "demo": {"analysis", "report", "demo"},
 }
 # what those need who test the proxy alone

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.schema.addresses import ADDRESS, BROKERS, HOST, NETWORKS, Address, meant
+from proxy.schema.addresses import ADDRESS, BROKERS, COLLECTOR, HOST, NETWORKS, Address, meant
 from proxy.schema.errors import InvalidValue
 from proxy.schema.kinds import Kind
 from tests.proxy.schema.raw import RAW
@@ -154,3 +154,20 @@ def test_every_ipv6_address_is_meant_with_and_without_brackets_and_port(host, po
     address = f"[{inet_ntop(AF_INET6, host.packed)}]:{port}"
     for text in (str(host), f"[{host}]", host.exploded, f"[{host.exploded}]:{port}", f"{host.exploded}:{port}"):
         assert meant(text).matches(address)
+
+
+@pytest.mark.parametrize("raw", ["http://collector:4318", "https://[::1]:1/base", "http://a"])
+def test_a_url_of_a_collector_is_read_without_the_slash_at_its_end(raw: str) -> None:
+    assert COLLECTOR.read(raw) == COLLECTOR.read(f"{raw}/") == raw
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *("", "collector:4318", "grpc://a:1", "http://", "http://a:0", "http://a:x", "http://a:70000"),
+        *("http://me:pw@a", "http://a?b", "http://a#b", "http://[a", 7),
+    ],
+)
+def test_a_url_with_a_secret_or_without_a_host_is_none_of_a_collector(raw: object) -> None:
+    with pytest.raises(InvalidValue):
+        COLLECTOR.read(raw)

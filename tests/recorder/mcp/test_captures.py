@@ -30,7 +30,7 @@ def test_captures_within_a_capture_and_those_that_are_too_deep_have_no_name(tmp_
     made(made(tmp_path / "given" / "capture") / "inner")
     deepest = tmp_path.joinpath("given", *map(str, range(MAX_DEPTH)))
     made(deepest)
-    made(deepest.parent / "x" / "y" / "z")
+    made(deepest.parent / "x" / "y")
     assert [*captures_in([tmp_path / "given"]).values()] == [deepest, tmp_path / "given" / "capture"]
 
 

@@ -1,0 +1,83 @@
+"""A collector for tests: an HTTP server on loopback that keeps what it gets, errs, hangs, or hangs up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+
+
+class Receiver:
+    """What a collector got.
+
+    Attributes:
+        url: its address.
+        status: of its answers. `hang`: it does not answer until that is set. `hangs_up`: it closes connections.
+        requests: path, headers and body of each request.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url, self.status, self.hangs_up = url, 200, False
+        self.hang = threading.Event()
+        self.hang.set()
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.got = threading.Condition()
+
+    @property
+    def spans(self) -> list[Any]:
+        """All spans, in the order in which they came."""
+        bodies = [ExportTraceServiceRequest.FromString(body) for path, _, body in self.requests if "traces" in path]
+        return [span for body in bodies for of in body.resource_spans for in_ in of.scope_spans for span in in_.spans]
+
+    def wait_for(self, number: int) -> None:
+        """Waits until so many requests have come."""
+        with self.got:
+            assert self.got.wait_for(lambda: len(self.requests) >= number, 60)
+
+
+def attributes(span: Any) -> dict[str, Any]:
+    """A span's attributes as values."""
+    return {each.key: _value(each) for each in span.attributes}
+
+
+def _value(each: KeyValue) -> Any:
+    return getattr(each.value, str(each.value.WhichOneof("value")))
+
+
+@contextmanager
+def receiver() -> Iterator[Receiver]:
+    """Runs a collector within the block."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            with found.got:
+                found.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+                found.got.notify_all()
+            found.hang.wait()
+            if found.hangs_up:
+                self.close_connection = True
+                return
+            self.send_response(found.status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        found = Receiver(f"http://127.0.0.1:{server.server_port}")
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield found
+        finally:
+            found.hang.set()
+            server.shutdown()
+            thread.join()

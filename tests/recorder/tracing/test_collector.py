@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recorder.reading.elements import Told
+from recorder.tracing.collector import Collector, NotTaken, WrongHeaders, headers_in
+from recorder.tracing.spans import Spans
+from tests.recorder.tracing.receiver import receiver
+from tests.recorder.tracing.traffic import metadata, pair_of
+
+
+@pytest.fixture
+def span(tmp_path: Path):
+    return Spans(Told()).span(pair_of(tmp_path, metadata()))
+
+
+def test_a_collector_gets_spans_with_the_headers_of_the_file(tmp_path: Path, span) -> None:
+    path = tmp_path / "headers"
+    path.write_text("# for the collector\nAuthorization: Bearer a:b\n\nX-Tenant:  blue \n")
+    with receiver() as got:
+        collector = Collector(got.url, headers_in(path))
+        collector.send([span, span])
+        collector.close()
+    assert [each.name for each in got.spans] == ["Metadata", "Metadata"]
+    ((where, headers, _),) = got.requests
+    assert where == "/v1/traces"
+    assert (headers["authorization"], headers["x-tenant"]) == ("Bearer a:b", "blue")
+
+
+def test_a_collector_that_errs_hangs_hangs_up_or_is_gone_does_not_take_and_says_why(span) -> None:
+    with receiver() as got:
+        collector = Collector(got.url, {}, patience=0.3)
+        got.status = 400
+        with pytest.raises(NotTaken, match="400"):
+            collector.send([span])
+        got.status = 503
+        with pytest.raises(NotTaken, match="Failed to export"):
+            collector.send([span])
+        got.hangs_up = True
+        with pytest.raises(NotTaken, match="Failed to export"):
+            collector.send([span])
+        got.hang.clear()
+        with pytest.raises(NotTaken, match="Failed to export"):
+            collector.send([span])
+        got.hang.set()
+        got.hangs_up, got.status = False, 200
+        collector.send([span])
+    with pytest.raises(NotTaken, match="Failed to export"):
+        collector.send([span])
+    collector.close()
+
+
+def test_a_wrong_file_of_headers_is_refused_without_its_values(tmp_path: Path) -> None:
+    path = tmp_path / "headers"
+    for content in (
+        b"Authorization Bearer secret",
+        b"A: b\nno header: secret\x01",
+        b"bad name: secret",
+        b"\xff: secret",
+    ):
+        path.write_bytes(content)
+        with pytest.raises(WrongHeaders) as wrong:
+            headers_in(path)
+        assert "secret" not in str(wrong.value)
+    with pytest.raises(WrongHeaders):
+        headers_in(tmp_path / "none")
