@@ -14,12 +14,14 @@ from opentelemetry.semconv._incubating.attributes import (
 from opentelemetry.trace import SpanKind, StatusCode
 
 from proxy.terminal import is_visible
+from proxy.wire.keys import API_VERSIONS
 from proxy.wire.records import Compression
 from recorder.capture import frames as c
 from recorder.reading.elements import Told
 from recorder.tracing.messages import MAX_RECORDS
 from recorder.tracing.spans import MAX_LINKS, MAX_TEXT, NO_RESPONSE, Spans
 from tests.hostile_text import TEXT
+from tests.recorder.small_capture import request, response
 from tests.recorder.tracing.traffic import (
     OTHER,
     PARENT,
@@ -139,6 +141,17 @@ def test_an_error_that_is_no_normal_step_is_the_spans_and_so_is_a_missing_answer
     lost = Spans(Told()).span(pair_of(tmp_path / "lost", produce(batch([[]]))[:1]))
     assert attributes(lost)["error.type"] == NO_RESPONSE
     assert lost.start_time == lost.end_time
+
+
+def test_an_error_that_is_a_normal_step_is_none_of_the_spans(tmp_path: Path) -> None:
+    rows = [
+        request(0, 1, 0, API_VERSIONS, 3),
+        response(1, 1, 1, API_VERSIONS, 0, values={"error_code": 35}, api_version=3),
+    ]
+    pair = pair_of(tmp_path, rows)
+    assert pair.reading is not None
+    assert [*pair.reading.codes] == [35]
+    assert "error.type" not in attributes(Spans(Told()).span(pair))
 
 
 def test_an_exchange_is_the_same_span_each_time_and_another_is_another(tmp_path: Path) -> None:
