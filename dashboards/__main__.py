@@ -21,7 +21,7 @@ BOARDS = {
 
 def text(board: Dashboard) -> str:
     """A dashboard's JSON."""
-    return JSONEncoder(sort_keys=True, indent=2).encode(board) + "\n"
+    return JSONEncoder(sort_keys=False, indent=2).encode(board) + "\n"
 
 
 def main(folder: Path) -> None:

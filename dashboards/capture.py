@@ -7,6 +7,7 @@ from dashboards.panels import (
     ANY_IS_RED,
     GREEN,
     HALF,
+    QUARTER,
     RED,
     Query,
     graph,
@@ -112,10 +113,12 @@ LOST = (
 KEPT = (
     graph(
         "Recorded and lost",
-        "Bytes a second. Look: anything lost at all. Made into Parquet is what can be asked about.",
+        "Look: anything lost at all. Made into Parquet is what can be asked about. Left out is what settings "
+        "leave out: 0 where rules are set means that they match nothing.",
         Query(per_second(table.RECORDED_BYTES), "written to the log"),
         Query(per_second(table.COMPACTED_BYTES), "made into Parquet"),
         Query(per_second(table.DROPPED_BYTES), "LOST"),
+        Query(per_second(table.LEFT_OUT_BYTES), "left out by settings"),
         unit="Bps",
         links=_DROPPING,
     ),
@@ -145,6 +148,7 @@ KEPT = (
         Query(_a_minute(table.GAPS, "instance"), "gaps {{instance}}"),
         Query(_a_minute(table.COMPACTOR_RESTARTS, "instance"), "restarts {{instance}}"),
         unit="cpm",
+        size=HALF,
         links=[*_DROPPING, *_BEHIND],
     ),
     graph(
@@ -153,15 +157,10 @@ KEPT = (
         "rate twice over is a compactor that does not keep up.",
         Query(per_second(table.COMPACTED_FRAMES), "frames made into Parquet"),
         Query(per_second(table.RECORDED_CHUNKS), "chunks logged"),
+        Query(per_second(table.LEFT_OUT_FRAMES), "frames left out by settings"),
         unit="wps",
+        size=HALF,
         links=_BEHIND,
-    ),
-    graph(
-        "Left out by settings",
-        "Frames and bytes a second that `capture.only`, shares and record rules leave out. Look: 0 where rules "
-        "are set means that they don't match.",
-        Query(per_second(table.LEFT_OUT_FRAMES), "frames"),
-        Query(per_second(table.LEFT_OUT_BYTES), "bytes"),
     ),
 )
 
@@ -171,6 +170,7 @@ ROOM = (
         "Bytes that may be recorded until only `capture.keep.free` is left, by proxy. Look: at 0 recording stops.",
         Query(now(table.ROOM, "instance", how="min"), "{{instance}}"),
         unit="bytes",
+        size=QUARTER,
         links=_ROOM,
     ),
     graph(
@@ -178,14 +178,24 @@ ROOM = (
         "The whole folder: frames, events, facts and log. Look: flat at `capture.keep.size` is a retention that works.",
         Query(now(table.FOLDER, "instance", how="max"), "{{instance}}"),
         unit="bytes",
+        size=QUARTER,
         links=_ROOM,
     ),
     graph(
-        "Removed by the retention",
-        "Files a minute, and bytes a second, removed since `capture.keep` keeps no more. Look: 0 with a full "
-        "volume: nothing may be removed, as nothing is shipped, or no bound is set.",
-        Query(_a_minute(table.REMOVED_FILES), "files a minute"),
-        Query(per_second(table.REMOVED_BYTES), "bytes a second"),
+        "Bytes removed by the retention",
+        "Removed because `capture.keep` keeps no more. Look: 0 with a full volume. Then nothing may be removed: "
+        "nothing is shipped, or no bound is set.",
+        Query(per_second(table.REMOVED_BYTES, "instance"), "{{instance}}"),
+        unit="Bps",
+        size=QUARTER,
+        links=_ROOM,
+    ),
+    graph(
+        "Files removed a minute",
+        "Removed because `capture.keep` keeps no more. Look: many at once are hours that have become too old.",
+        Query(_a_minute(table.REMOVED_FILES, "instance"), "{{instance}}"),
+        unit="cpm",
+        size=QUARTER,
         links=_ROOM,
     ),
 )
@@ -211,24 +221,25 @@ SHIPPED = (
         "Shipping that failed, a minute",
         "By cause: 0 while all succeeds. Next: the proxy's standard error (`shipper:`) has the store's own words.",
         Query(or_zero(_a_minute(table.SHIP_FAILURES)), "all"),
-        Query(f"{_a_minute(table.SHIP_FAILURES, 'cause')} > 0", "{{cause}}"),
+        Query(_a_minute(table.SHIP_FAILURES, "cause"), "{{cause}}"),
         Query(_a_minute(table.SHIPPER_RESTARTS, "instance"), "restarts {{instance}}"),
         unit="cpm",
         links=_SHIPPING,
     ),
     graph(
-        "Files not shipped yet",
-        "Published files that the bucket lacks, by proxy. Look: some are there between two rounds; a line that "
-        "only rises is trouble.",
-        Query(now(table.SHIP_LAG_FILES, "instance", how="max"), "{{instance}}"),
+        "Files",
+        "Published files that the bucket lacks, and those that went there, a minute. Look: some wait between two "
+        "rounds; a line that only rises is trouble.",
+        Query(now(table.SHIP_LAG_FILES, "instance", how="max"), "{{instance}} not shipped yet"),
+        Query(_a_minute(table.SHIPPED_FILES, "instance"), "{{instance}} shipped a minute"),
         size=HALF,
         links=_SHIPPING,
     ),
     graph(
         "Shipped",
-        "Bytes a second, and files a minute, copied to the bucket and checked there. Look: 0 with files that wait.",
-        Query(per_second(table.SHIPPED_BYTES), "bytes a second"),
-        Query(_a_minute(table.SHIPPED_FILES), "files a minute"),
+        "Copied to the bucket, and checked there. Look: 0 with files that wait.",
+        Query(per_second(table.SHIPPED_BYTES, "instance"), "{{instance}}"),
+        unit="Bps",
         size=HALF,
         links=_SHIPPING,
     ),

@@ -76,8 +76,8 @@ REACHED = (
         {"cluster": "cluster", "node": "node"},
         Column(f"1 - {_UP}", "state", words={0: _WORDS[1], 1: _WORDS[0]}),
         Column(f"(time() - {now(table.NODE_SINCE, *_NODE, how='min')}) and {_UP} == 0", "down for", "s", ALWAYS_RED),
-        Column(_in_range(table.NODE_DIAL_FAILURES), "failed dials", levels=over(red=1)),
-        Column(_in_range(table.NODE_ERRORS, NODE_FAULTS), "errors", levels=over(orange=1)),
+        Column(f"{_in_range(table.NODE_DIAL_FAILURES)} or 0 * {_UP}", "failed dials", levels=over(red=1)),
+        Column(f"{_in_range(table.NODE_ERRORS, NODE_FAULTS)} or 0 * {_UP}", "errors", levels=over(orange=1)),
         Column(per_second(table.NODE_EXCHANGES, *_NODE), "exchanges", "reqps"),
         Column(quantile(0.95, table.NODE_LATENCY, *_NODE), "latency p95", "s"),
         Column(now(table.NODE_CONNECTIONS, *_NODE), "connections"),
@@ -91,16 +91,18 @@ REACHED = (
         "port: clients find one without only through metadata. Next: `kafka-wiretap check --upstream ADDRESS` "
         "from the proxy's host.",
         {
+            "cluster": "cluster",
             "node": "node",
             "upstream": "broker",
             "listener": "clients connect to",
             "usual_port": "usual port",
         },
         Column(
-            f"max by (node, upstream, listener, usual_port) ({series(table.NODE)})",
-            "there",
+            f"max by (cluster, node, upstream, listener, usual_port) ({series(table.NODE)})",
+            "",
         ),
         sort="usual port",
+        falling=False,
         size=(8, 8),
         links=[runbook("node-listeners", "nodes' listeners")],
     ),
@@ -163,11 +165,16 @@ CONNECTIONS = (
         links=_DOWN,
     ),
     graph(
-        "Node listeners",
-        "How many nodes the proxy stands for, and how many it may. Beyond, responses that name new nodes are "
+        "Node listeners of their limit",
+        "Of the listeners that nodes may have, how many they have. At 100 % responses that name new nodes are "
         "refused. Next: the runbook says what the limit follows from.",
-        Query(now(table.NODE_LISTENERS, "cluster"), "{{cluster}}"),
-        Query(now(table.NODE_LISTENERS_LIMIT, "cluster"), "{{cluster}}: limit"),
+        Query(
+            f"max by (instance, cluster) ({series(table.NODE_LISTENERS)} / {series(table.NODE_LISTENERS_LIMIT)})",
+            "{{instance}} {{cluster}}",
+        ),
+        unit="percentunit",
+        most=1,
+        levels=over(orange=0.8, red=0.95),
         size=HALF,
         links=[runbook("node-listeners", "nodes' listeners")],
     ),
@@ -179,7 +186,7 @@ QUOTAS = (
         "Seconds in a second that brokers have told clients to wait: 0 without quotas. Look: 1 is a client that "
         "stands still all the time. Next: the quotas, or the client that produces too much.",
         Query(f"{per_second(table.NODE_THROTTLE)} or vector(0)", "all"),
-        Query(f"{per_second(table.NODE_THROTTLE, 'node', 'api')} > 0", "{{node}} {{api}}"),
+        Query(per_second(table.NODE_THROTTLE, "node", "api"), "{{node}} {{api}}"),
         unit="s",
         size=HALF,
     ),

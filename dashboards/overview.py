@@ -84,10 +84,10 @@ WRONG = (
         links=[dashboard("nodes", "nodes"), runbook("node-down", "a node can't be reached")],
     ),
     number(
-        "Errors in 100 exchanges",
-        f"Over the last {LAST_MINUTES}, without errors that are a normal step of the protocol. A response may have "
-        'several. Look: "Errors a minute". Next: the APIs\' dashboard; `kafka-wiretap inspect` on the capture '
-        "names the clients.",
+        "Errors per 100",
+        f"In 100 exchanges of the last {LAST_MINUTES}, without errors that are a normal step of the protocol. A "
+        'response may have several. Look: "Errors a minute". Next: the APIs\' dashboard; `kafka-wiretap inspect` '
+        "on the capture names the clients.",
         f"100 * ({or_zero(_errors)}) / ({_exchanges} > 0 or vector(1))",
         decimals=1,
         levels=over(orange=1, red=10),
@@ -158,17 +158,20 @@ WHERE = (
         {
             "alertname": "alert",
             "alertstate": "state",
+            "severity": "severity",
             "cluster": "cluster",
             "node": "node",
             "api": "api",
             "instance": "proxy",
         },
         Column(
-            "max by (alertname, alertstate, cluster, node, api, instance) "
+            "max by (alertname, alertstate, severity, cluster, node, api, instance) "
             f'(ALERTS{{alertname=~"KafkaWiretap.*",{PROXY}}})',
-            "now",
+            "",
         ),
         sort="state",
+        falling=False,
+        size=(16, 6),
         links=[runbook("README", "all alerts")],
     ),
     rows(
@@ -178,6 +181,7 @@ WHERE = (
         {"cluster": "cluster", "node": "node"},
         Column(f"({_since}) and {_down}", "down for", "s", ALWAYS_RED),
         sort="down for",
+        size=(8, 6),
         links=[dashboard("nodes", "nodes"), runbook("node-down", "a node can't be reached")],
     ),
 )
@@ -254,8 +258,8 @@ PROXIES = (
         "What runs where",
         "Each proxy with its version, and that of Python. Look: versions that differ after a roll-out.",
         {"instance": "proxy", "version": "version", "python": "Python"},
-        Column(now(table.BUILD, "instance", "version", "python"), "processes"),
-        sort="proxy",
+        Column(now(table.BUILD, "instance", "version", "python"), ""),
+        sort="version",
         size=QUARTER,
     ),
     rows(
@@ -269,6 +273,7 @@ PROXIES = (
             under(orange=14 * 86400, red=3 * 86400),
         ),
         sort="ends in",
+        falling=False,
         size=QUARTER,
         links=[runbook("certificate-ends", "a certificate is near its end")],
     ),

@@ -210,7 +210,7 @@ def states(
 
 
 class Column(NamedTuple):
-    """A column of numbers: its expression, title, unit, and levels that colour it."""
+    """A column of numbers: its expression, title, unit, levels that colour it. Without a title it only makes rows."""
 
     expression: str
     title: str
@@ -225,6 +225,7 @@ def rows(
     labels: Mapping[str, str],
     *columns: Column,
     sort: str,
+    falling: bool = True,
     size: tuple[int, int] = HALF,
     links: Sequence[builders.DashboardLink] = (),
 ) -> table.Panel:
@@ -232,7 +233,7 @@ def rows(
 
     Args:
         labels: label -> title of its column.
-        sort: the title of the column with the worst on top.
+        sort: the title of the column by which the worst are on top: the greatest, or the least if not `falling`.
     """
     panel = (
         table.Panel()
@@ -242,7 +243,7 @@ def rows(
         .unit("short")
         .no_value(NOTHING)
         .show_header(True)
-        .sort_by([common_builders.TableSortByFieldState().display_name(sort).desc(True)])
+        .sort_by([common_builders.TableSortByFieldState().display_name(sort).desc(falling)])
         .span(size[0])
         .height(size[1])
         .links(list(links))
@@ -251,7 +252,8 @@ def rows(
     )
     for place, column in enumerate(columns):
         panel = panel.with_target(_target(place, Query(column.expression, "")).instant().format(PromQueryFormat.TABLE))
-        panel = panel.override_by_name(column.title, _looks(column))
+        if column.title:
+            panel = panel.override_by_name(column.title, _looks(column))
     return panel
 
 
@@ -259,9 +261,14 @@ def _columns(labels: Mapping[str, str], columns: Sequence[Column]) -> models.Dat
     """Names the columns and puts them in order; those that are not named go."""
     # Grafana names a query's only value "Value", and those of several by their letters
     values = [f"Value #{chr(ord('A') + place)}" if len(columns) > 1 else "Value" for place in range(len(columns))]
-    titles = {**labels, **{value: column.title for value, column in zip(values, columns, strict=True)}}
-    order = {name: place for place, name in enumerate(titles)}
-    options: dict[str, Any] = {"excludeByName": {"Time": True}, "renameByName": titles, "indexByName": order}
+    numbers = {value: column.title for value, column in zip(values, columns, strict=True)}
+    titles = {name: title for name, title in {**labels, **numbers}.items() if title}
+    hidden = ["Time", *(name for name, title in numbers.items() if not title)]
+    options: dict[str, Any] = {
+        "excludeByName": dict.fromkeys(hidden, True),
+        "renameByName": titles,
+        "indexByName": {name: place for place, name in enumerate(titles)},
+    }
     return models.DataTransformerConfig(id_val="organize", options=options)
 
 

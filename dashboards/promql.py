@@ -59,13 +59,13 @@ def events(metric: Metric, *by: str, window: str = WINDOW, where: Matchers | Non
 
 
 def per_minute(metric: Metric, *by: str, where: Matchers | None = None) -> str:
-    """`events` a minute, whatever the graph's step is. Only what has happened."""
-    return f"{events(metric, *by, where=where)} * {MINUTE_MS} / $__rate_interval_ms > 0"
+    """`events` a minute, whatever the graph's step is. What has ever happened has a line, at 0 while it does not."""
+    return f"{events(metric, *by, where=where)} * {MINUTE_MS} / $__rate_interval_ms"
 
 
 def total_per_minute(metric: Metric, where: Matchers | None = None) -> str:
-    """All `events` a minute: 0 while there are none."""
-    return or_zero(f"{events(metric, where=where)} * {MINUTE_MS} / $__rate_interval_ms")
+    """All `events` a minute: 0 if there never were any."""
+    return or_zero(per_minute(metric, where=where))
 
 
 def now(metric: Metric, *by: str, how: str = "sum", where: Matchers | None = None) -> str:
@@ -74,8 +74,9 @@ def now(metric: Metric, *by: str, how: str = "sum", where: Matchers | None = Non
 
 
 def quantile(share: float, metric: Metric, *by: str, window: str = WINDOW, where: Matchers | None = None) -> str:
-    """A histogram's quantile."""
-    return f"histogram_quantile({share}, {per_second(metric, 'le', *by, part='bucket', window=window, where=where)})"
+    """A histogram's quantile; nothing where nothing was measured."""
+    buckets = per_second(metric, "le", *by, part="bucket", window=window, where=where)
+    return f"histogram_quantile({share}, {buckets}) >= 0"
 
 
 def mean(metric: Metric, *by: str, window: str = WINDOW, where: Matchers | None = None) -> str:

@@ -23,7 +23,7 @@ TARGET_LABELS = frozenset(TARGET_VARIABLES)
 # Prometheus' own: whether a target could be scraped; the alerts, each with the labels of its expression
 OWN = {
     "up": frozenset[str](),
-    "ALERTS": frozenset({"alertname", "alertstate", "cluster", "node", "api"}),
+    "ALERTS": frozenset({"alertname", "alertstate", "severity", "cluster", "node", "api"}),
 }
 SERIES = OWN | {name: labels for metric in METRICS for name, labels in sample_names(metric).items()}
 KINDS = {name: metric.kind for metric in METRICS for name in sample_names(metric)}
@@ -183,9 +183,9 @@ def test_the_first_errors_of_a_kind_are_shown_and_later_ones_too(tmp_path: Path,
     (total,) = [of for name, (of, _) in TARGETS.items() if name == "apis: Errors a minute, by API and name: all"]
     errors, labels = concrete(shown), '{api="x", error="e"}'
     expected = [
-        {"expr": expression, "eval_time": at, "exp_samples": [{"labels": of, "value": value}] if value else []}
+        {"expr": expression, "eval_time": at, "exp_samples": [] if value is None else [{"labels": of, "value": value}]}
         for at, expression, of, value in (
-            ("8m", errors, labels, 0),
+            ("8m", errors, labels, None),
             # a minute, of five
             ("12m", errors, labels, 9 / 5),
             ("20m", errors, labels, 0),

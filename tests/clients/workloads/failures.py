@@ -3,8 +3,9 @@
 import asyncio
 import io
 import socket
+import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -24,15 +25,22 @@ from tests.clients.workloads.confluent import consumer, create_topic, produce
 def asks_for_a_topic_that_is_not_there(bootstrap: str) -> None:
     """The request is written by hand: clients let brokers create the topic, or don't request an unknown one."""
     missing = fresh("missing")
-    _ask(bootstrap, METADATA, 12, {"topics": [{"name": missing}], "allow_auto_topic_creation": False})
+    asks(bootstrap, METADATA, 12, {"topics": [{"name": missing}], "allow_auto_topic_creation": False})
     data = [{"name": missing, "partition_data": [{"index": 0}]}]
-    _ask(bootstrap, PRODUCE, 9, {"acks": 1, "topic_data": data})
-    _ask(bootstrap, FETCH, 12, {"topics": [{"topic": missing, "partitions": [{"partition": 0}]}]})
+    asks(bootstrap, PRODUCE, 9, {"acks": 1, "topic_data": data})
+    asks(bootstrap, FETCH, 12, {"topics": [{"topic": missing, "partitions": [{"partition": 0}]}]})
 
 
-def _ask(bootstrap: str, key: int, version: int, values: dict[str, Any]) -> None:
+def asks(bootstrap: str, key: int, version: int, values: dict[str, Any]) -> None:
+    """Sends one request that is written by hand, and waits for its response."""
     with _connected(bootstrap) as client:
         _say(client, catalog.encode_request(key, version, 1, "by hand", values))
+
+
+def asks_in_version(bootstrap: str, key: int, version: int) -> None:
+    """Sends a head alone, for a version that nobody knows; waits for the response, or the connection's end."""
+    with _connected(bootstrap) as client, suppress(OSError):
+        _say(client, struct.pack(">hhih", key, version, 1, -1))
 
 
 @contextmanager
