@@ -517,6 +517,12 @@ CLIENT_REQUEST_BYTES = _counter(
 CLIENT_RESPONSE_BYTES = _counter(
     "client_response_bytes_total", _CLIENT, "Bytes of the responses to them.", "Which client receives most?"
 )
+CLIENT_ERRORS = _counter(
+    "client_errors_total",
+    "cluster client_id api error",
+    "Error codes that answers gave to a client at topics, partitions and committed offsets, without normal steps.",
+    "Which client gets errors, and which?",
+)
 SOFTWARE_REQUESTS = _counter(
     "software_requests_total",
     _SOFTWARE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,11 +31,8 @@ from recorder.facts.topic_partitions import PARTITION_FACTS
 from recorder.live.beside_proxy import AGE_HEADER
 from recorder.live.consumer import Missed
 from recorder.live.lag import Lag, Standing
-from recorder.live.traffic import ClientRow, Clients, Topics
+from recorder.live.traffic import ClientRow, Clients, TopicRow, Topics
 from recorder.reading.elements import Told
-
-if TYPE_CHECKING:
-    pass
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -81,8 +78,12 @@ class Metrics:
         self.topics = None if topics is None else Topics(topics, told, clock)
         self.clients = None if clients is None else Clients(clients, told, clock)
         self.lag = None if groups is None else Lag(groups, told, clock)
-        decoders = [*[_PARTITIONS] * (topics is not None or groups is not None)]
-        decoders += [*[TOPIC_ERROR_FACTS] * (topics is not None), *[_OFFSETS] * (groups is not None)]
+        wanted_by = {
+            _PARTITIONS: (topics, groups, clients),
+            TOPIC_ERROR_FACTS: (topics, clients),
+            _OFFSETS: (groups, clients),
+        }
+        decoders = [decoder for decoder, asked in wanted_by.items() if any(most is not None for most in asked)]
         self._index = DecoderIndex(decoders, for_facts=True)
         self._lock, self._clock = threading.Lock(), clock
         self._missed_frames = self._missed = self._unread = 0
@@ -106,6 +107,8 @@ class Metrics:
             self._unread += len(facts) - facts[UNREAD].null_count
             if self.topics is not None and decoder is not _OFFSETS:
                 self.topics.read(facts)
+            if self.clients is not None:
+                self.clients.read_errors(facts)
             if self.lag is not None and decoder is _PARTITIONS:
                 self.lag.read_partitions(facts)
             if self.lag is not None and decoder is _OFFSETS:
@@ -150,6 +153,7 @@ class Metrics:
                 self.clients.by_software.overflow,
             )
             yield from _of_clients(_CLIENTS, self.clients.by_id.rows.items())
+            yield _of_errors(table.CLIENT_ERRORS, self.clients.by_id.rows)
             yield from _of_clients(_SOFTWARE, self.clients.by_software.rows.items())
         if self.lag is not None:
             overflow["group"], overflow["partition"] = self.lag.committed.overflow, self.lag.ends.overflow
@@ -179,8 +183,12 @@ def _of_topics(topics: Topics) -> Iterator[Family]:
     rows = topics.rows.rows
     for metric, name in _TOPICS:
         yield family(metric, ((labels, getattr(row, name)) for labels, row in rows.items()))
-    errors = (((*labels, *error), count) for labels, row in rows.items() for error, count in row.errors.items())
-    yield family(table.TOPIC_ERRORS, errors)
+    yield _of_errors(table.TOPIC_ERRORS, rows)
+
+
+def _of_errors(metric: table.Metric, rows: Mapping[Any, TopicRow | ClientRow]) -> Family:
+    counts = (((*labels, *error), count) for labels, row in rows.items() for error, count in row.errors.items())
+    return family(metric, counts)
 
 
 def _of_clients(

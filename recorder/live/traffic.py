@@ -43,11 +43,12 @@ class TopicRow:
 
 @dataclass(slots=True)
 class ClientRow:
-    """What passed of a client. Sizes are bytes of frames."""
+    """What passed of a client. Sizes are bytes of frames. `errors`: by API and the error's name."""
 
     requests: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 # cluster, and topic or client id; cluster, software and its version
@@ -79,6 +80,14 @@ class Clients:
                 else:
                     row.response_bytes += size
 
+    def read_errors(self, facts: Any) -> None:
+        """Counts the errors in a batch of facts, of whatever kind, by client id."""
+        now = self._clock()
+        for (cluster, client_id), error, count in _errors(pa.Table.from_batches([facts]), "cluster", "client_id"):
+            row = self.by_id.at((cluster or UNKNOWN, cut(client_id or UNKNOWN)), now)
+            if row is not None:
+                row.errors[error] += count
+
     def _sums(self, frames: Any) -> Iterator[tuple[Any, tuple[str | None, str | None], bool, int, int]]:
         names = (c.CLUSTER, c.CLIENT_ID, c.SESSION, c.CONNECTION, c.KIND)
         sums = frames.select([*names, c.SIZE]).group_by([*names]).aggregate([(c.SIZE, "count"), (c.SIZE, "sum")])
@@ -104,9 +113,9 @@ class Topics:
         table, row_of = pa.Table.from_batches([facts]), partial(self._row, self._clock())
         if "records" in table.column_names:
             self._count_records(table.filter(pc.is_in(table["api"], value_set=pa.array([PRODUCE, FETCH]))), row_of)
-        failed = pc.fill_null(pc.not_equal(table["error_code"], 0), False)
-        if pc.any(failed).as_py():
-            self._count_errors(table.filter(failed), row_of)
+        for of, error, count in _errors(table, "cluster", "topic", "topic_id"):
+            if (row := row_of(*of)) is not None:
+                row.errors[error] += count
 
     def _count_records(self, table: Any, row_of: Callable[[Any, Any, Any], TopicRow | None]) -> None:
         names = ("cluster", "topic", "topic_id", "api", SIDE)
@@ -127,16 +136,21 @@ class Topics:
                 row.fetched_bytes += size
                 row.fetched_records += records
 
-    def _count_errors(self, table: Any, row_of: Callable[[Any, Any, Any], TopicRow | None]) -> None:
-        names = ["cluster", "topic", "topic_id", "api", "error_code"]
-        for one in table.select(names).group_by(names).aggregate([([], "count_all")]).to_pylist():
-            row, code = row_of(one["cluster"], one["topic"], one["topic_id"]), one["error_code"]
-            if row is not None and not is_normal(None, code):
-                error = ERRORS[code].name if code in ERRORS else OTHER
-                row.errors[one["api"] or OTHER, error] += one["count_all"]
-
     def _row(self, now: float, cluster: str | None, topic: str | None, topic_id: str | None) -> TopicRow | None:
         return self.rows.at((cluster or UNKNOWN, topic_name(self._told, topic, topic_id)), now)
+
+
+def _errors(table: Any, *names: str) -> Iterator[tuple[tuple[Any, ...], tuple[str, str], int]]:
+    """The errors in facts that are no normal step: values of the named columns, API and error, and how many."""
+    failed = pc.fill_null(pc.not_equal(table["error_code"], 0), False)
+    if not pc.any(failed).as_py():
+        return
+    columns = [*names, "api", "error_code"]
+    for one in table.filter(failed).select(columns).group_by(columns).aggregate([([], "count_all")]).to_pylist():
+        code = one["error_code"]
+        if not is_normal(None, code):
+            error = ERRORS[code].name if code in ERRORS else OTHER
+            yield tuple(one[name] for name in names), (one["api"] or OTHER, error), one["count_all"]
 
 
 def topic_name(told: Told, topic: str | None, topic_id: str | None) -> str:

@@ -185,6 +185,21 @@ def test_requests_and_bytes_are_counted_by_client_id_and_by_software() -> None:
     assert all(size["a",] == 2 * size["",] > 0 for size in sizes)
 
 
+def test_errors_are_counted_by_client_id() -> None:
+    reading = Reading(clients=10)
+    for client, code in (("a", 3), ("a", 3), ("b", 1234), ("b", 0)):
+        told: Row = {"topics": [{"error_code": code, "name": "t", "topic_id": bytes(16), "partitions": []}]}
+        reading.say(keys.METADATA, 9, {"topics": [{"name": "t"}]}, told, client_id=client)
+    reading.produce("t", 1, -1, code=6)
+    reading.commit("g", "t", 5, code=25)
+    assert reading.shown("client_errors_total") == {
+        ("Metadata", "a", "UNKNOWN_TOPIC_OR_PARTITION"): 2,
+        ("Metadata", "b", "other"): 1,
+        ("Produce", "app", "NOT_LEADER_OR_FOLLOWER"): 1,
+        ("OffsetCommit", "app", "UNKNOWN_MEMBER_ID"): 1,
+    }
+
+
 @pytest.mark.parametrize("client", [NAME, TEXT, 'a"b', "a\nb", "\\", "x" * 10_000])
 def test_a_hostile_name_is_text_in_both_formats_and_cut(client: str) -> None:
     reading = Reading(clients=10, topics=10)
