@@ -6,7 +6,8 @@
     overview.py     is anything wrong, and where
     apis.py         which API is slow, fails, or is large
     nodes.py        which broker is down, slow, or answers with errors
-    groups.py       which consumer group rebalances, or can't commit
+    clients.py      which client and which topic get errors, and which load the cluster
+    groups.py       which consumer group is behind, rebalances, or can't commit
     capture.py      is what passes recorded, compacted and shipped
     __main__.py     writes each dashboard beside this file
 

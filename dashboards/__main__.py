@@ -8,12 +8,13 @@ from pathlib import Path
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards import apis, capture, groups, nodes, overview
+from dashboards import apis, capture, clients, groups, nodes, overview
 
 BOARDS = {
     "overview": overview.BOARD,
     "apis": apis.BOARD,
     "nodes": nodes.BOARD,
+    "clients": clients.BOARD,
     "groups": groups.BOARD,
     "capture": capture.BOARD,
 }

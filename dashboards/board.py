@@ -14,7 +14,16 @@ from grafana_foundation_sdk.models import dashboard as models
 
 from dashboards.panels import SOURCE
 from dashboards.promql import TARGET_VARIABLES, VARIABLES
-from proxy.metrics.table import BUILD, CONNECTIONS, EXCHANGES, NODE_UP, Metric
+from proxy.metrics.table import (
+    BUILD,
+    CLIENT_REQUESTS,
+    COMMITTED,
+    CONNECTIONS,
+    EXCHANGES,
+    NODE_UP,
+    TOPIC_PRODUCED_BYTES,
+    Metric,
+)
 
 TAG = "kafka-wiretap"
 # RFC 2606 keeps the name for examples: whoever has the docs somewhere puts that address here
@@ -27,16 +36,20 @@ _CHOICES: Mapping[str, tuple[str, Metric]] = {
     "cluster": ("Cluster", CONNECTIONS),
     "node": ("Node", NODE_UP),
     "api": ("API", EXCHANGES),
+    "topic": ("Topic", TOPIC_PRODUCED_BYTES),
+    "client_id": ("Client", CLIENT_REQUESTS),
+    "group": ("Group", COMMITTED),
 }
 
 Rows = Mapping[str, Sequence[Builder[models.Panel]]]
 
 
-def board(name: str, title: str, says: str, rows: Rows) -> models.Dashboard:
+def board(name: str, title: str, says: str, rows: Rows, *, also: Sequence[str] = ()) -> models.Dashboard:
     """A dashboard.
 
     Args:
         rows: title -> panels, which flow from left to right; a panel without room on its line begins the next.
+        also: labels that are variables of this dashboard alone.
     """
     made = (
         builders.Dashboard(f"kafka-wiretap: {title}")
@@ -48,7 +61,7 @@ def board(name: str, title: str, says: str, rows: Rows) -> models.Dashboard:
         .timezone("browser")
         .tooltip(models.DashboardCursorSync.CROSSHAIR)
         .links([_others(), _docs()])
-        .variables([_source(), *map(_choice, (*TARGET_VARIABLES, *VARIABLES)), _docs_address()])
+        .variables([_source(), *map(_choice, (*TARGET_VARIABLES, *VARIABLES, *also)), _docs_address()])
     )
     for row, panels in rows.items():
         made = made.with_row(builders.Row(row))
@@ -89,7 +102,7 @@ def _choice(name: str) -> builders.QueryVariable:
     """A variable for a label: what it may be follows from the choices before it."""
     label, metric = _CHOICES[name]
     before = (*TARGET_VARIABLES, *VARIABLES)
-    earlier = before[: before.index(name)]
+    earlier = before[: before.index(name)] if name in before else before
     known = [one for one in earlier if one in TARGET_VARIABLES or one in metric.labels]
     matchers = ",".join(f'{one}=~"${one}"' for one in known)
     query = f"label_values({metric.name}{{{matchers}}}, {name})"

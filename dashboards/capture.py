@@ -16,7 +16,7 @@ from dashboards.panels import (
     runbook,
     states,
 )
-from dashboards.promql import MINUTE_MS, RANGE, now, or_zero, per_second, series
+from dashboards.promql import RANGE, now, or_zero, per_second, series, steadily_per_minute
 from proxy.metrics import table
 
 _BEHIND = [
@@ -31,11 +31,6 @@ _FINE = {0: ("fine", GREEN)}
 
 def _in_range(metric: table.Metric) -> str:
     return or_zero(f"sum(increase({series(metric)}[{RANGE}]))")
-
-
-def _a_minute(metric: table.Metric, *by: str) -> str:
-    """Of a counter that is there from the start."""
-    return f"{per_second(metric, *by)} * {MINUTE_MS // 1000}"
 
 
 LOST = (
@@ -145,8 +140,8 @@ KEPT = (
         "Gaps and restarts, a minute",
         "Gaps that began, and compactors that ended and were restarted: 0 if all is well. Next: the proxy's "
         "standard error says why.",
-        Query(_a_minute(table.GAPS, "instance"), "gaps {{instance}}"),
-        Query(_a_minute(table.COMPACTOR_RESTARTS, "instance"), "restarts {{instance}}"),
+        Query(steadily_per_minute(table.GAPS, "instance"), "gaps {{instance}}"),
+        Query(steadily_per_minute(table.COMPACTOR_RESTARTS, "instance"), "restarts {{instance}}"),
         unit="cpm",
         size=HALF,
         links=[*_DROPPING, *_BEHIND],
@@ -193,7 +188,7 @@ ROOM = (
     graph(
         "Files removed a minute",
         "Removed because `capture.keep` keeps no more. Look: many at once are hours that have become too old.",
-        Query(_a_minute(table.REMOVED_FILES, "instance"), "{{instance}}"),
+        Query(steadily_per_minute(table.REMOVED_FILES, "instance"), "{{instance}}"),
         unit="cpm",
         size=QUARTER,
         links=_ROOM,
@@ -220,9 +215,9 @@ SHIPPED = (
     graph(
         "Shipping that failed, a minute",
         "By cause: 0 while all succeeds. Next: the proxy's standard error (`shipper:`) has the store's own words.",
-        Query(or_zero(_a_minute(table.SHIP_FAILURES)), "all"),
-        Query(_a_minute(table.SHIP_FAILURES, "cause"), "{{cause}}"),
-        Query(_a_minute(table.SHIPPER_RESTARTS, "instance"), "restarts {{instance}}"),
+        Query(or_zero(steadily_per_minute(table.SHIP_FAILURES)), "all"),
+        Query(steadily_per_minute(table.SHIP_FAILURES, "cause"), "{{cause}}"),
+        Query(steadily_per_minute(table.SHIPPER_RESTARTS, "instance"), "restarts {{instance}}"),
         unit="cpm",
         links=_SHIPPING,
     ),
@@ -231,7 +226,7 @@ SHIPPED = (
         "Published files that the bucket lacks, and those that went there, a minute. Look: some wait between two "
         "rounds; a line that only rises is trouble.",
         Query(now(table.SHIP_LAG_FILES, "instance", how="max"), "{{instance}} not shipped yet"),
-        Query(_a_minute(table.SHIPPED_FILES, "instance"), "{{instance}} shipped a minute"),
+        Query(steadily_per_minute(table.SHIPPED_FILES, "instance"), "{{instance}} shipped a minute"),
         size=HALF,
         links=_SHIPPING,
     ),

@@ -1,16 +1,34 @@
-"""Do consumer groups rebalance, lose members, or fail to commit?"""
+"""Which consumer group is behind; do groups rebalance, lose members, or fail to commit: choose some with `group`."""
 
 from __future__ import annotations
 
 from dashboards.board import board
-from dashboards.panels import ANY_IS_RED, HALF, QUARTER, Query, dashboard, graph, number, over, runbook
+from dashboards.panels import (
+    ANY_IS_RED,
+    HALF,
+    QUARTER,
+    WIDE,
+    Column,
+    Query,
+    dashboard,
+    graph,
+    number,
+    over,
+    rows,
+    runbook,
+)
 from dashboards.promql import (
+    CHOSEN,
     NODE_FAULTS,
     events,
+    now,
+    number_of,
     or_zero,
     per_minute,
     per_second,
     quantile,
+    series,
+    top,
     total_per_minute,
 )
 from proxy.metrics import table
@@ -32,7 +50,110 @@ _COMMITS = (keys.OFFSET_COMMIT, keys.TXN_OFFSET_COMMIT)
 _ERRORS = [dashboard("apis", "APIs"), runbook("errors", "many responses have errors")]
 _REBALANCE = {"error": '="REBALANCE_IN_PROGRESS"'}
 
+_OFF = "Nothing unless `live.groups` is set."
+_CHOSEN = {"group": CHOSEN["group"]}
+_BY_GROUP = ("cluster", "group")
+_BY_PARTITION = (*_BY_GROUP, "topic", "partition")
+_STANDS = {"state": '=~"stalled|stopped"', **_CHOSEN}
+_FALLS = {"state": '="warning"', **_CHOSEN}
+_SINCE = f"time() - {now(table.COMMITTED_TIME, *_BY_GROUP, how='max', where=_CHOSEN)}"
+# the lag of each partition, with its state
+_STATE = series(table.GROUP_STATE, where=_CHOSEN)
+_PLACE = ("job", "instance", "cluster", "group", "topic", "partition")
+_LAG = f"{series(table.GROUP_LAG, where=_CHOSEN)} * on ({', '.join(_PLACE)}) group_right () {_STATE}"
+
 BEHIND = (
+    number(
+        "Partitions that stand still",
+        "Stalled: the group commits the same offset again and again, and is behind. Stopped: it is behind, and "
+        "silent. Look: the table names groups. Next: is the member there; what does it say of its last record? "
+        f"{_OFF}",
+        number_of(f"{series(table.GROUP_STATE, where=_STANDS)} == 1"),
+        levels=ANY_IS_RED,
+        size=(6, 4),
+    ),
+    number(
+        "Partitions that fall behind",
+        f"The group goes on, and its lag does not fall. Look: too few members, or a slow one. {_OFF}",
+        number_of(f"{series(table.GROUP_STATE, where=_FALLS)} == 1"),
+        levels=over(orange=1),
+        size=(6, 4),
+    ),
+    number(
+        "Greatest lag",
+        f"Records of one group in all its partitions. Look: the table names the group. {_OFF}",
+        or_zero(f"max({now(table.GROUP_LAG, *_BY_GROUP, where=_CHOSEN)})"),
+        levels=over(orange=1000, red=100_000),
+        size=(6, 4),
+    ),
+    number(
+        "Longest without a commit",
+        f"Of groups that are behind. Look: minutes are a group that hangs or is gone. {_OFF}",
+        or_zero(f"max(({_SINCE}) and {now(table.GROUP_LAG, *_BY_GROUP, where=_CHOSEN)} > 0)"),
+        unit="s",
+        levels=over(orange=120, red=900),
+        size=(6, 4),
+    ),
+    rows(
+        "Groups that are behind",
+        "By topic and state: warning falls behind, stalled commits and gets nowhere, stopped is silent. Look: the "
+        "greatest lag that is not ok. Next: `kafka-wiretap inspect groups FOLDER --group NAME` has members and "
+        f"rebalances. {_OFF}",
+        {"cluster": "cluster", "group": "group", "topic": "topic", "state": "state"},
+        Column(f"sum by (cluster, group, topic, state) ({_LAG}) > 0", "lag", levels=over(orange=1000, red=100_000)),
+        Column(f"count by (cluster, group, topic, state) (({_LAG}) > 0)", "partitions"),
+        sort="lag",
+    ),
+    graph(
+        "Lag by group",
+        "The ten with most. Look: a line that climbs without end is a group that is too slow; a straight one "
+        f"stands still. {_OFF}",
+        Query(top(now(table.GROUP_LAG, *_BY_GROUP, where=_CHOSEN)), "{{cluster}} {{group}}"),
+        size=HALF,
+    ),
+    graph(
+        "Since the last commit",
+        "By group, in any of its partitions. Look: a line that climbs is a group that is gone, or has nothing to "
+        f"do. {_OFF}",
+        Query(top(_SINCE), "{{cluster}} {{group}}"),
+        unit="s",
+        size=HALF,
+    ),
+    graph(
+        "Committed, and where logs end",
+        f"Sums over the partitions of the chosen groups, and of their topics. Look: lines that run apart. {_OFF}",
+        Query(now(table.COMMITTED, "group", "topic", where=_CHOSEN), "{{group}}: {{topic}}"),
+        Query(
+            f"sum by (topic) ({series(table.LOG_END)} and on (job, instance, cluster, topic, partition) "
+            f"{series(table.COMMITTED, where=_CHOSEN)})",
+            "{{topic}}: end",
+        ),
+        size=HALF,
+    ),
+    rows(
+        "Each partition",
+        "Of the chosen groups: the hundred with the greatest lag. Told: when a log's end was last seen in an "
+        f"answer. Look: a lag in one partition alone is one member, or one key. {_OFF}",
+        {"cluster": "cluster", "group": "group", "topic": "topic", "partition": "partition"},
+        Column(top(now(table.GROUP_LAG, *_BY_PARTITION, how="max", where=_CHOSEN), 100), "lag"),
+        Column(now(table.COMMITTED, *_BY_PARTITION, how="max", where=_CHOSEN), "committed"),
+        Column(
+            f"time() - {now(table.COMMITTED_TIME, *_BY_PARTITION, how='max', where=_CHOSEN)}",
+            "committed before",
+            "s",
+        ),
+        Column(
+            f"time() - max by (cluster, group, topic, partition) (0 * {series(table.COMMITTED, where=_CHOSEN)} "
+            f"+ on (job, instance, cluster, topic, partition) group_left () {series(table.LOG_END_TIME)})",
+            "end told before",
+            "s",
+        ),
+        sort="lag",
+        size=(WIDE[0], 8),
+    ),
+)
+
+TROUBLE = (
     number(
         "Commits refused",
         f"Errors of OffsetCommit in the last {LAST_MINUTES}: the members will read the same records again. Look: "
@@ -130,6 +251,12 @@ COMMITS = (
 BOARD = board(
     "groups",
     "groups",
-    "Do consumer groups rebalance, lose members, or fail to commit?",
-    {"Is a group in trouble?": BEHIND, "Do groups settle?": MEMBERS, "Do they commit?": COMMITS},
+    "Which consumer group is behind? Do groups rebalance, lose members, or fail to commit?",
+    {
+        "Which group is behind?": BEHIND,
+        "Is a group in trouble?": TROUBLE,
+        "Do groups settle?": MEMBERS,
+        "Do they commit?": COMMITS,
+    },
+    also=("group",),
 )

@@ -29,6 +29,7 @@ from dashboards.promql import (
     NO_LONG_POLLS,
     RANGE,
     events,
+    most_events,
     now,
     number_of,
     or_zero,
@@ -36,6 +37,7 @@ from dashboards.promql import (
     per_second,
     quantile,
     series,
+    top,
     total_per_minute,
 )
 from proxy.metrics import table
@@ -50,6 +52,9 @@ _errors = events(table.ERRORS, window=LAST_MINUTES, where=FAULTS)
 _exchanges = f"sum(increase({series(table.EXCHANGES)}[{LAST_MINUTES}]))"
 _down = f"{now(table.NODE_UP, 'cluster', 'node', how='min')} == 0"
 _since = f"time() - {now(table.NODE_SINCE, 'cluster', 'node', how='min')}"
+
+_STANDS = {"state": '=~"stalled|stopped"'}
+
 
 WRONG = (
     number(
@@ -183,6 +188,52 @@ WHERE = (
         sort="down for",
         size=(8, 6),
         links=[dashboard("nodes", "nodes"), runbook("node-down", "a node can't be reached")],
+    ),
+)
+
+WHO = (
+    rows(
+        "Clients with errors",
+        f"The ten with most in the last {LAST_MINUTES}. Look: one client alone is wrong itself; all at once is the "
+        "cluster. Empty unless `live.clients` is set. Next: the clients' dashboard.",
+        {"cluster": "cluster", "client_id": "client", "api": "API", "error": "error"},
+        Column(
+            most_events(table.CLIENT_ERRORS, "cluster", "client_id", "api", "error", window=LAST_MINUTES),
+            "errors",
+            levels=over(orange=1, red=100),
+        ),
+        sort="errors",
+        size=(8, 6),
+        links=[dashboard("clients", "clients and topics"), runbook("errors", "many responses have errors")],
+    ),
+    rows(
+        "Topics with errors",
+        f"The ten with most in the last {LAST_MINUTES}. Look: one topic alone was deleted, or may not be used. "
+        "Empty unless `live.topics` is set. Next: the clients' dashboard.",
+        {"cluster": "cluster", "topic": "topic", "api": "API", "error": "error"},
+        Column(
+            most_events(table.TOPIC_ERRORS, "cluster", "topic", "api", "error", window=LAST_MINUTES),
+            "errors",
+            levels=over(orange=1, red=100),
+        ),
+        sort="errors",
+        size=(8, 6),
+        links=[dashboard("clients", "clients and topics"), runbook("errors", "many responses have errors")],
+    ),
+    rows(
+        "Groups that are behind",
+        "The ten with the greatest lag, in records. Look: one that grows. Empty unless `live.groups` is set. "
+        "Next: the groups' dashboard says if it stands still.",
+        {"cluster": "cluster", "group": "group"},
+        Column(top(f"{now(table.GROUP_LAG, 'cluster', 'group')} > 0"), "lag", levels=over(orange=1000, red=100_000)),
+        Column(
+            f"sum by (cluster, group) ({series(table.GROUP_STATE, where=_STANDS)})",
+            "partitions that stand",
+            levels=ANY_IS_RED,
+        ),
+        sort="lag",
+        size=(8, 6),
+        links=[dashboard("groups", "groups")],
     ),
 )
 
@@ -336,6 +387,7 @@ BOARD = board(
     {
         "Is anything wrong?": WRONG,
         "Where?": WHERE,
+        "Who?": WHO,
         "What passes": LOAD,
         "The proxies": PROXIES,
     },

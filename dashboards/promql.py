@@ -18,6 +18,9 @@ from proxy.wire.normal_errors import NORMAL, NORMAL_OF
 TARGET_VARIABLES = ("job", "instance")
 VARIABLES = ("cluster", "node", "api")
 
+# variables of dashboards that are about these labels, and the matchers that follow them
+CHOSEN = {label: f'=~"${label}"' for label in ("topic", "client_id", "group")}
+
 # Grafana's: at least four scrapes, and at least a step of the graph
 WINDOW = "$__rate_interval"
 RANGE = "$__range"
@@ -68,6 +71,11 @@ def total_per_minute(metric: Metric, where: Matchers | None = None) -> str:
     return or_zero(per_minute(metric, where=where))
 
 
+def steadily_per_minute(metric: Metric, *by: str) -> str:
+    """How fast a counter grows, a minute, that is there from the start, as `events` may not be."""
+    return f"{per_second(metric, *by)} * {MINUTE_MS // 1000}"
+
+
 def now(metric: Metric, *by: str, how: str = "sum", where: Matchers | None = None) -> str:
     """A gauge's value."""
     return grouped(how, series(metric, where=where), by)
@@ -88,6 +96,16 @@ def mean(metric: Metric, *by: str, window: str = WINDOW, where: Matchers | None 
 def or_zero(expression: str) -> str:
     """0 where there is nothing, so that no trouble looks like none."""
     return f"({expression}) or vector(0)"
+
+
+def top(expression: str, most: int = 10) -> str:
+    """The greatest, so that thousands of names are no thousands of lines."""
+    return f"topk({most}, {expression})"
+
+
+def most_events(metric: Metric, *by: str, window: str, most: int = 10, where: Matchers | None = None) -> str:
+    """What has happened most often in the window, counted: rows of a table."""
+    return top(f"round({events(metric, *by, window=window, where=where)}) > 0", most)
 
 
 def number_of(expression: str) -> str:

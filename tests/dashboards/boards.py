@@ -17,13 +17,14 @@ class Target(NamedTuple):
 
     board: str
     panel: str
+    letter: str
     expression: str
     legend: str
     is_instant: bool
 
     @property
     def name(self) -> str:
-        return f"{self.board}: {self.panel}: {self.legend or self.expression[:60]}"
+        return f"{self.board}: {self.panel}: {self.letter}"
 
 
 def graphs(board: dict[str, Any]) -> list[dict[str, Any]]:
@@ -36,7 +37,7 @@ def targets() -> Iterator[Target]:
         for panel in graphs(board):
             for target in panel["targets"]:
                 is_instant = bool(target.get("instant"))
-                yield Target(name, panel["title"], target["expr"], target["legendFormat"], is_instant)
+                yield Target(name, panel["title"], target["refId"], target["expr"], target["legendFormat"], is_instant)
 
 
 def variables(board: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -15,6 +15,7 @@ GROUPING = re.compile(r"\bby\s*\(([^)]*)\)")
 CALL = re.compile(r"\b[a-z_]+(?=\s*\()")
 VARIABLE = re.compile(r"\$\w+")
 NAME = re.compile(r"[a-z_][a-z0-9_]*")
+MATCHING = re.compile(r"\b(on|group_left|group_right)\s*\([^)]*\)")
 OPERATORS = frozenset({"by", "or", "and", "unless"})
 
 
@@ -40,5 +41,5 @@ def groupings(expression: str) -> list[frozenset[str]]:
 
 def stray_names(expression: str) -> set[str]:
     """Words that are neither selector with braces, function, label, variable nor operator: series without a matcher."""
-    rest = VARIABLE.sub("", GROUPING.sub("", SELECTOR.sub("", expression)))
+    rest = VARIABLE.sub("", MATCHING.sub("", GROUPING.sub("", SELECTOR.sub("", expression))))
     return set(NAME.findall(CALL.sub("", rest))) - OPERATORS

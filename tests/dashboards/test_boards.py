@@ -12,12 +12,14 @@ from dashboards.panels import SOURCE
 from dashboards.promql import TARGET_VARIABLES
 from dashboards.promql import VARIABLES as LABEL_VARIABLES
 from proxy.metrics.table import METRICS, MetricType
-from tests.dashboards.boards import BOARDS, FOLDER, concrete, graphs, targets, variables
+from tests.dashboards.boards import BOARDS, FOLDER, Target, concrete, graphs, targets, variables
 from tests.dashboards.promql import groupings, selectors, stray_names
 from tests.proxy.metrics.series import sample_names
 from tests.tables import each_row
 
 CHOICES = (*TARGET_VARIABLES, *LABEL_VARIABLES)
+# of dashboards that are about these labels
+OWN_CHOICES = {"clients": ("topic", "client_id"), "groups": ("group",)}
 # Prometheus adds these to each scraped series
 TARGET_LABELS = frozenset(TARGET_VARIABLES)
 # Prometheus' own: whether a target could be scraped; the alerts, each with the labels of its expression
@@ -57,7 +59,9 @@ def test_an_expression_reads_series_that_exist_by_labels_that_they_have(expressi
 
 @each_row(("expression", "legend"), TARGETS.values())
 def test_an_expression_groups_by_labels_that_its_series_have(expression: str, legend: str) -> None:
-    having = frozenset.intersection(*(SERIES[selector.name] for selector in selectors(expression))) | TARGET_LABELS
+    # what is matched `on` some labels keeps those of one side
+    both = frozenset.union if " on (" in expression else frozenset.intersection
+    having = both(*(SERIES[selector.name] for selector in selectors(expression))) | TARGET_LABELS
     assert all(labels <= having for labels in groupings(expression))
 
 
@@ -79,12 +83,14 @@ def test_counters_are_rated_and_gauges_are_not(expression: str, legend: str) -> 
             assert re.search(rf"(rate|increase)\({selector.name}\{{", expression)
 
 
-@each_row(("expression", "legend"), TARGETS.values())
-def test_every_expression_follows_the_variables(expression: str, legend: str) -> None:
-    for selector in selectors(expression):
+@each_row("target", targets())
+def test_every_expression_follows_the_variables(target: Target) -> None:
+    own = OWN_CHOICES.get(target.board, ())
+    for selector in selectors(target.expression):
         assert selector.labels >= TARGET_LABELS
-        assert selector.name in OWN or selector.labels >= SERIES[selector.name] & {*LABEL_VARIABLES}
-    assert set(re.findall(r"\$\{?(\w+)", expression)) <= {*CHOICES, "__rate_interval", "__rate_interval_ms", "__range"}
+        assert selector.name in OWN or selector.labels >= SERIES[selector.name] & {*LABEL_VARIABLES, *own}
+    own_times = ("__rate_interval", "__rate_interval_ms", "__range")
+    assert set(re.findall(r"\$\{?(\w+)", target.expression)) <= {*CHOICES, *own, *own_times}
 
 
 def test_percentiles_keep_the_buckets_bounds() -> None:
@@ -101,17 +107,18 @@ def test_every_metric_is_shown_somewhere() -> None:
 
 @each_row(("name", "board"), EACH)
 def test_a_dashboard_has_every_variable(name: str, board: dict[str, Any]) -> None:
-    assert [*variables(board)] == ["datasource", *CHOICES, "docs"]
+    assert [*variables(board)] == ["datasource", *CHOICES, *OWN_CHOICES.get(name, ()), "docs"]
 
 
 @each_row(("name", "board"), EACH)
 def test_a_variables_choices_come_from_a_series_that_has_them(name: str, board: dict[str, Any]) -> None:
-    for choice in CHOICES:
+    choices = (*CHOICES, *OWN_CHOICES.get(name, ()))
+    for choice in choices:
         found = re.fullmatch(r"label_values\((\w+)\{(.*)\}, (\w+)\)", variables(board)[choice]["query"]["query"])
         assert found
         assert found[3] == choice
         assert choice in SERIES[found[1]] | TARGET_LABELS
-        assert {*re.findall(r"(\w+)=~", found[2])} <= {*CHOICES[: CHOICES.index(choice)]}
+        assert {*re.findall(r"(\w+)=~", found[2])} <= {*choices[: choices.index(choice)]}
 
 
 @each_row(("name", "board"), EACH)
@@ -177,10 +184,8 @@ def test_promtool_accepts_every_expression(tmp_path: Path, promtool: str) -> Non
 
 def test_the_first_errors_of_a_kind_are_shown_and_later_ones_too(tmp_path: Path, promtool: str) -> None:
     """The series begins with nine errors between two scrapes; two more follow 15 minutes later."""
-    (shown,) = [
-        of for name, (of, _) in TARGETS.items() if name == "apis: Errors a minute, by API and name: {{api}} {{error}}"
-    ]
-    (total,) = [of for name, (of, _) in TARGETS.items() if name == "apis: Errors a minute, by API and name: all"]
+    panel = "apis: Errors a minute, by API and name"
+    total, shown = TARGETS[f"{panel}: A"][0], TARGETS[f"{panel}: B"][0]
     errors, labels = concrete(shown), '{api="x", error="e"}'
     expected = [
         {"expr": expression, "eval_time": at, "exp_samples": [] if value is None else [{"labels": of, "value": value}]}
