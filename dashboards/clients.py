@@ -11,6 +11,7 @@ from dashboards.promql import (
     CHOSEN,
     RANGE,
     most_events,
+    named,
     now,
     or_zero,
     per_minute,
@@ -62,7 +63,10 @@ ERRORS = (
         "The ten with most. Look: one client alone is wrong itself; all at once is the cluster. "
         + _OFF.format("clients"),
         Query(total_per_minute(table.CLIENT_ERRORS, where=_CLIENT), "all"),
-        Query(top(per_minute(table.CLIENT_ERRORS, "client_id", "error", where=_CLIENT)), "{{client_id}} {{error}}"),
+        Query(
+            named(top(per_minute(table.CLIENT_ERRORS, "client_id", "error", where=_CLIENT)), "client_id"),
+            "{{client_id}} {{error}}",
+        ),
         unit="cpm",
         size=HALF,
         links=_ERRORS,
@@ -83,19 +87,24 @@ CLIENTS = (
         "Requests by client",
         "The ten that ask most. Look: a client that asks far more than it moves polls too often. "
         + _OFF.format("clients"),
-        Query(top(per_second(table.CLIENT_REQUESTS, "client_id", where=_CLIENT)), "{{client_id}}"),
+        Query(named(top(per_second(table.CLIENT_REQUESTS, "client_id", where=_CLIENT)), "client_id"), "{{client_id}}"),
         unit="reqps",
     ),
     graph(
         "Bytes that clients send",
         "The ten that send most. Look: who has begun to write more. " + _OFF.format("clients"),
-        Query(top(per_second(table.CLIENT_REQUEST_BYTES, "client_id", where=_CLIENT)), "{{client_id}}"),
+        Query(
+            named(top(per_second(table.CLIENT_REQUEST_BYTES, "client_id", where=_CLIENT)), "client_id"), "{{client_id}}"
+        ),
         unit="Bps",
     ),
     graph(
         "Bytes that clients receive",
         "The ten that receive most. Look: a consumer that reads all anew. " + _OFF.format("clients"),
-        Query(top(per_second(table.CLIENT_RESPONSE_BYTES, "client_id", where=_CLIENT)), "{{client_id}}"),
+        Query(
+            named(top(per_second(table.CLIENT_RESPONSE_BYTES, "client_id", where=_CLIENT)), "client_id"),
+            "{{client_id}}",
+        ),
         unit="Bps",
     ),
     rows(

@@ -25,6 +25,8 @@ CHOSEN = {label: f'=~"${label}"' for label in ("topic", "client_id", "group")}
 WINDOW = "$__rate_interval"
 RANGE = "$__range"
 
+# what a client without a client id is called
+NAMELESS = "(none)"
 MINUTE_MS = 60_000
 
 Matchers = dict[str, str]
@@ -101,6 +103,11 @@ def or_zero(expression: str) -> str:
 def top(expression: str, most: int = 10) -> str:
     """The greatest, so that thousands of names are no thousands of lines."""
     return f"topk({most}, {expression})"
+
+
+def named(expression: str, label: str) -> str:
+    """Gives a name to what has an empty one, which Prometheus does not keep."""
+    return f'label_replace({expression}, "{label}", "{NAMELESS}", "{label}", "")'
 
 
 def most_events(metric: Metric, *by: str, window: str, most: int = 10, where: Matchers | None = None) -> str:

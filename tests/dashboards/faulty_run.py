@@ -1,7 +1,8 @@
-"""A run for the dashboards: two proxies before a cluster, clients that work all the time, faults, and a Prometheus.
+"""A run for the dashboards: three proxies before a cluster, clients that work all the time, faults, and a Prometheus.
 
-    main: two workers; records, and ships to a store that is not there
+    main: two workers; records, ships to a store that is not there, and counts by topic, client and group
     edge: TLS and logins; its recorder has stopped, since it is to leave nearly the whole volume free
+    feed: records nothing, and counts clients of a feed in memory
 
 Each fault is a method. `calm` has none of them.
 """
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from proxy.wire.keys import ALTER_CLIENT_QUOTAS, API_VERSIONS, FETCH, METADATA, OFFSET_COMMIT
 from tests.brokers import children
@@ -40,6 +41,8 @@ PORTS = 5
 PARTITIONS = 6
 # seconds between two records of a client
 PACE = 0.02
+# seconds between two commits of the group that gets nowhere
+COMMITS = 0.2
 # the node that goes down, and the one that becomes slow
 LOST, SLOW = 2, 3
 QUOTA = 2000
@@ -74,9 +77,9 @@ class Proxy:
 class Run:
     """What runs, and the faults that it may have. `since`: when the dashboards begin, in seconds since 1970."""
 
-    def __init__(self, cluster: KafkaCluster, tap: Tap, main: Proxy, edge: Proxy, folder: Path) -> None:
-        self.cluster, self.tap, self.main, self.edge, self._folder = cluster, tap, main, edge, folder
-        self.bootstrap = self.edge_bootstrap = self.topic = ""
+    def __init__(self, cluster: KafkaCluster, tap: Tap, main: Proxy, folder: Path) -> None:
+        self.cluster, self.tap, self.main, self._folder = cluster, tap, main, folder
+        self.bootstrap = self.edge_bootstrap = self.feed_bootstrap = self.topic = ""
         self.prometheus: Prometheus
         self.since = time.time()
         self._stop = threading.Event()
@@ -89,6 +92,8 @@ class Run:
         self._threads.append(thread)
 
     def close(self) -> None:
+        # clients say goodbye to the broker, too
+        self.tap.reroute(self.cluster.tap_routes)
         self._stop.set()
         for thread in self._threads:
             thread.join(PATIENCE)
@@ -98,6 +103,10 @@ class Run:
     def shop(self, stop: threading.Event) -> None:
         """Writes to every partition, acknowledged by all replicas."""
         _write(self._producer("shop", acks="all"), self.topic, b"paid" * 50, stop)
+
+    def visitor(self, stop: threading.Event) -> None:
+        """Writes through the proxy that records nothing."""
+        _write(Producer({"bootstrap.servers": self.feed_bootstrap, "log_level": 0}), self.topic, b"seen", stop)
 
     def meter(self, stop: threading.Event) -> None:
         """Writes, and waits for no acknowledgement."""
@@ -110,6 +119,17 @@ class Run:
     def ledger(self, stop: threading.Event) -> None:
         """Reads all, as a group of one."""
         self._read("ledger", stop)
+
+    def stuck(self, stop: threading.Event) -> None:
+        """Commits the same offset again and again: a group that fails at one record."""
+        reader = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "stuck", "client.id": "stuck", "log_level": 0}
+        )
+        same = [TopicPartition(self.topic, partition, 1) for partition in range(PARTITIONS)]
+        while not stop.wait(COMMITS):
+            with suppress(KafkaException):
+                reader.commit(offsets=same, asynchronous=False)
+        reader.close()
 
     def _producer(self, name: str, **settings: str) -> Producer:
         quiet: dict[str, Any] = {"client.id": name, "log_level": 0, "partitioner": "random"}
@@ -175,9 +195,6 @@ class Run:
         self.begins(self.shop)
         self.begins(lambda stop: self._read("late", stop))
 
-    def gets_the_broker_back(self) -> None:
-        self.tap.reroute(self.cluster.tap_routes)
-
 
 def _write(producer: Producer, topic: str, value: bytes, stop: threading.Event) -> None:
     while not stop.wait(PACE):
@@ -199,6 +216,10 @@ listen = "{HOST}:{port}"
 advertise = "{HOST}"
 node_count = {PORTS - 1}
 limits.connections = 200
+[live]
+topics = 100
+clients = 100
+groups = 100
 [capture]
 folder = {json.dumps(str(folder / "capture"))}
 ship = "s3://bucket/folder"
@@ -224,6 +245,20 @@ keep.free = {shutil.disk_usage(folder).total - 1}
 """
 
 
+def _feed_settings(cluster: KafkaCluster, port: int, folder: Path) -> str:
+    return f"""
+metrics = "{HOST}:0"
+[live]
+clients = 100
+[clusters.feed]
+state = {json.dumps(str(folder / "feed-state.json"))}
+upstream = {json.dumps(cluster.tapped_bootstrap.split(","))}
+listen = "{HOST}:{port}"
+advertise = "{HOST}"
+node_count = {PORTS - 1}
+"""
+
+
 def _prepare(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     # near its end: an alert that waits for nothing
@@ -238,18 +273,18 @@ def running(cluster: KafkaCluster, folder: Path) -> Iterator[Run]:
     """Everything, with clients at work and no fault but those of the recorders."""
     _prepare(folder)
     with ExitStack() as stack:
-        port = stack.enter_context(reserved_range((HOST,), PORTS))
-        edge_port = stack.enter_context(reserved_range((HOST,), PORTS))
         tap = stack.enter_context(Tap(cluster.tap_routes, folder / "tap", patience=1))
-        main = stack.enter_context(Proxy("main", folder / "main", _main_settings(cluster, port, folder)))
-        edge = stack.enter_context(Proxy("edge", folder / "edge", _edge_settings(cluster, edge_port, folder)))
-        run = Run(cluster, tap, main, edge, folder)
-        run.bootstrap, run.edge_bootstrap = f"{HOST}:{port}", f"{HOST}:{edge_port}"
+        proxies, ports = {}, {}
+        for name, settings in (("main", _main_settings), ("edge", _edge_settings), ("feed", _feed_settings)):
+            ports[name] = stack.enter_context(reserved_range((HOST,), PORTS))
+            proxies[name] = stack.enter_context(Proxy(name, folder / name, settings(cluster, ports[name], folder)))
+        run = Run(cluster, tap, proxies["main"], folder)
+        run.bootstrap, run.edge_bootstrap, run.feed_bootstrap = (f"{HOST}:{port}" for port in ports.values())
         run.topic = create_topic(run.bootstrap, "payments", PARTITIONS, 3)
-        targets = {"kafka-wiretap-main": main.metrics, "kafka-wiretap-edge": edge.metrics}
+        targets = {f"kafka-wiretap-{name}": proxy.metrics for name, proxy in proxies.items()}
         run.prometheus = stack.enter_context(Prometheus(targets, folder / "prometheus"))
         stack.callback(run.close)
-        for client in (run.shop, run.meter, run.ledger):
+        for client in (run.shop, run.meter, run.visitor, run.ledger, run.stuck):
             run.begins(client)
         run.since = time.time() - EVERY
         yield run

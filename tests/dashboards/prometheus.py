@@ -93,6 +93,12 @@ class Prometheus:
         found = self._ask("query_range", query=expression, start=since, end=until, step=step)
         return [Series(one["metric"], [(float(at), float(of)) for at, of in one["values"]]) for one in found]
 
+    def values(self, query: str) -> set[str]:
+        """The choices of a variable: the values of `label_values(selector, label)`."""
+        found = re.fullmatch(r"label_values\((.+), (\w+)\)", query)
+        assert found, query
+        return {of for one in self.now(f"count by ({found[2]}) ({found[1]})") if (of := one.labels.get(found[2]))}
+
     def number(self, expression: str) -> float:
         """The only value now; 0 without one."""
         return next((one.points[0][1] for one in self.now(expression)), 0.0)

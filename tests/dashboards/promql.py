@@ -13,6 +13,7 @@ SELECTOR = re.compile(
 MATCHER = re.compile(r'\s*([a-z_]+)\s*(?:=~|!~|!=|=)\s*"[^"]*"\s*(?:,|$)')
 GROUPING = re.compile(r"\bby\s*\(([^)]*)\)")
 CALL = re.compile(r"\b[a-z_]+(?=\s*\()")
+TEXT = re.compile(r'"[^"]*"')
 VARIABLE = re.compile(r"\$\w+")
 NAME = re.compile(r"[a-z_][a-z0-9_]*")
 MATCHING = re.compile(r"\b(on|group_left|group_right)\s*\([^)]*\)")
@@ -41,5 +42,6 @@ def groupings(expression: str) -> list[frozenset[str]]:
 
 def stray_names(expression: str) -> set[str]:
     """Words that are neither selector with braces, function, label, variable nor operator: series without a matcher."""
-    rest = VARIABLE.sub("", MATCHING.sub("", GROUPING.sub("", SELECTOR.sub("", expression))))
+    expression = TEXT.sub("", SELECTOR.sub("", expression))
+    rest = VARIABLE.sub("", MATCHING.sub("", GROUPING.sub("", expression)))
     return set(NAME.findall(CALL.sub("", rest))) - OPERATORS
