@@ -16,7 +16,6 @@ from html import escape
 from typing import Any
 
 import altair
-import pandas
 import vl_convert
 
 from tests.dashboards.boards import BOARDS, Target, graphs, targets
@@ -242,7 +241,7 @@ def _lines(panel: Panel, series: list[tuple[str, Series]], size: tuple[int, int]
         scale = altair.Scale(domain=[defaults.get("min", 0), defaults["max"]])
     elif greatest == 0:
         scale = altair.Scale(domain=[0, 1])
-    base = altair.Chart(pandas.DataFrame(points)).encode(
+    base = altair.Chart(altair.Data(values=points)).encode(
         x=_x(shown),
         color=altair.Color("name:N", scale=altair.Scale(domain=[*colors], range=[*colors.values()]), legend=None),
     )
@@ -260,7 +259,7 @@ def _lines(panel: Panel, series: list[tuple[str, Series]], size: tuple[int, int]
     ).encode(y=y)
     for step in values:
         if step["value"] is not None and step["value"] <= 1.2 * max(greatest, defaults.get("max", 0)):
-            rule = altair.Chart(pandas.DataFrame([step])).mark_rule(color=COLORS[step["color"]], strokeDash=[6, 4])
+            rule = altair.Chart(altair.Data(values=[step])).mark_rule(color=COLORS[step["color"]], strokeDash=[6, 4])
             drawn += rule.encode(y=altair.Y("value:Q"))
     return _svg(drawn, (size[0], size[1] - min(88, 19 * (len(series) + 1)))) + legend
 
@@ -314,7 +313,7 @@ def _bands(panel: Panel, series: list[tuple[str, Series]], size: tuple[int, int]
                 bands.append({"name": name, "at": _clock(begun), "to": _clock(last), "text": text, "color": color})
                 begun, state = at, value
             last = at
-    base = altair.Chart(pandas.DataFrame(bands)).encode(
+    base = altair.Chart(altair.Data(values=bands)).encode(
         x=_x(shown),
         x2="to:T",
         y=altair.Y("name:N", axis=altair.Axis(labelLimit=260), scale=altair.Scale(paddingInner=0.2)),

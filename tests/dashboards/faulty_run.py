@@ -184,6 +184,12 @@ class Run:
         finally:
             broker.send_signal(signal.SIGCONT)
 
+    def gets_a_group(self) -> None:
+        """Another group joins, later than the first one: what happens only once is no rate."""
+        asked = 'sum(kafka_wiretap_latency_seconds_count{api="JoinGroup"})'
+        wait_for(lambda: self.prometheus.number(asked), "the first group to join", seconds=PATIENCE)
+        self.begins(lambda stop: self._read("late", stop))
+
     def loses_a_worker(self) -> None:
         workers = [one for one in psutil.Process(self.main.child.pid).children() if "proxy.worker" in one.cmdline()]
         workers[0].kill()
@@ -193,7 +199,6 @@ class Run:
         routes = [node.tap_routes for node in self.cluster.nodes.values() if node.number != LOST]
         self.tap.reroute({listen: target for of in routes for listen, target in of.items()})
         self.begins(self.shop)
-        self.begins(lambda stop: self._read("late", stop))
 
 
 def _write(producer: Producer, topic: str, value: bytes, stop: threading.Event) -> None:

@@ -33,6 +33,7 @@ def main(folder: Path, seconds: float) -> None:
         prometheus, scrapes = run.prometheus, round(seconds)
         prometheus.wait_for_scrapes(scrapes)
         _draw(folder / "calm", lambda board: page(board, prometheus, run.since, time.time()))
+        run.gets_a_group()
         run.logs_in()
         run.is_refused()
         run.is_throttled()
