@@ -20,6 +20,7 @@ from tests.certificates import Authority
 from tests.deploy.manifests import (
     EXAMPLES,
     FOLDER,
+    PROJECT,
     SETTINGS,
     Proxy,
     is_known_to_alerts,
@@ -38,6 +39,8 @@ FOREIGN = {"PodMonitor"}
 ENTRY_POINT = ["kafka-wiretap"]
 SETTINGS_FOLDER, TLS_FOLDER = "/etc/kafka-wiretap", "/etc/kafka-wiretap-tls"
 ADMIN = 9464
+# bytes of annotations, one of which `kubectl apply` makes of the whole resource
+MOST_APPLIED = 256 * 1024
 # stands for the program: tells its arguments and its variables
 PROGRAM = '#!/bin/sh\necho "$@"\nenv\n'
 
@@ -141,6 +144,14 @@ def test_the_alerts_know_the_job_that_scrapes_the_pods(example: str) -> None:
     for endpoint in monitor["spec"]["podMetricsEndpoints"]:
         (job,) = (each["replacement"] for each in endpoint["relabelings"] if each["targetLabel"] == "job")
         assert is_known_to_alerts(job)
+
+
+@pytest.mark.parametrize("example", ["front", "sidecar", "strimzi"])
+def test_each_dashboard_is_a_config_map_that_grafana_looks_for_and_apply_can_send(example: str) -> None:
+    made = [each for each in of_kind(example, "ConfigMap") if "grafana_dashboard" in each["metadata"].get("labels", {})]
+    files = {path.name: path.read_text() for path in (PROJECT / "dashboards").glob("*.json")}
+    assert {name: text for each in made for name, text in each["data"].items()} == files
+    assert all(len(yaml.safe_dump(each)) < MOST_APPLIED for each in made)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
