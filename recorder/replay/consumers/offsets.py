@@ -7,6 +7,8 @@
     ... of a partition without a Produce that both answered             as recorded; DeleteRecords is withheld
     ... where a Produce is in flight, the first Fetch of a reader       not behind offsets of the target that no Produce
                                                                         has told of
+    ... where a Produce is unsettled that was requested before, a       waits for it: its records may be those that are
+        commit                                                          committed
     all of these                                                        limited to the target's log, unless the recorded
                                                                         error is 1 (OFFSET_OUT_OF_RANGE). Commits are
                                                                         not, where the recording writes records
@@ -33,7 +35,7 @@ from recorder.replay.consumers.readers import Consumer, Position, Reader, Reader
 from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
 from recorder.replay.partitions import TopicPartition
-from recorder.replay.plan import NO_OFFSET, Exchange, NotSent, Origin, Reason, Resend, Values, Withheld
+from recorder.replay.plan import NO_OFFSET, Exchange, Hold, NotSent, Origin, Reason, Resend, Values, Withheld
 from recorder.replay.translator import Translator
 from recorder.replay.versions.batches import shifted
 
@@ -64,6 +66,8 @@ class Offsets(Translator):
         first: the first base offset that the recording has of a partition, by recorded place.
         shift_ms: how far timestamps of ListOffsets and of records move.
         before: topic, partition -> the recorded offset below which records are from before the recording.
+        is_writing: place, time -> True while a Produce of that place is unsettled that was requested until that
+            recorded time (ns).
     """
 
     def __init__(
@@ -74,8 +78,9 @@ class Offsets(Translator):
         first: Mapping[TopicPartition, int] | None = None,
         shift_ms: int = 0,
         before: Callable[[str, int], int] = lambda topic, partition: 0,
+        is_writing: Callable[[TopicPartition, int], bool] = lambda place, until_ns: False,
     ) -> None:
-        self._names, self._shift_ms, self._before = names, shift_ms, before
+        self._names, self._shift_ms, self._before, self._is_writing = names, shift_ms, before, is_writing
         self._starts, self._ends = dict(starts), dict(ends)
         self._differences: dict[TopicPartition, Differences] = {}
         for place, offset in (first or {}).items():
@@ -257,8 +262,11 @@ class Offsets(Translator):
         return None
 
     def _commit(self, exchange: Exchange, values: Values) -> NotSent | None:
+        places = self._places(exchange.api_key, values)
+        if any(self._is_writing(place, exchange.first_ns) for place, _ in places):
+            return Hold(Reason.NO_OFFSET)
         moved = self._moved[exchange.origin] = {}
-        for place, each in self._places(exchange.api_key, values):
+        for place, each in places:
             offset = each.values["committed_offset"]
             # the ends of logs that the recording writes to are known too late: records that it will write are committed
             # too

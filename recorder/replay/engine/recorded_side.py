@@ -78,6 +78,7 @@ class RecordedSide:
             play.waiting.answer_read(item)
         route.counts.recorded += 1
         if route.is_noted_when_due:
+            world.was_read(exchange)
             play.timers.at(item.due, lambda _: self._is_due(item))
         if not lane.queue:
             # those behind the head leave after it

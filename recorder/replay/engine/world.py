@@ -154,7 +154,7 @@ class World:
         shift_ms = prepared.shift_ms if options.shift_timestamps else 0
         # in a capture without Produces the target's log is a copy or empty: its offsets are the recorded ones
         first = survey.first_offsets if survey.sent[_PRODUCE] else {}
-        self._offsets = Offsets(names, starts, ends, first, shift_ms, begun.end)
+        self._offsets = Offsets(names, starts, ends, first, shift_ms, begun.end, self._is_producing)
         self._fetches = FetchSessions(self.chosen)
         self._shares = ShareSessions(names, self._offsets.counterpart)
         self.waiting = WaitGraph()
@@ -216,6 +216,10 @@ class World:
             reason = deletes.refusal_of_deletes(exchange.api_key, values, self.options, self.names.topic, self._made)
         return None if reason is None else Withheld(reason)
 
+    def was_read(self, exchange: Exchange) -> None:
+        """A JoinGroup or SyncGroup was read, long before it leaves."""
+        self._groups.was_read(exchange)
+
     def due(self, exchange: Exchange) -> None:
         """A JoinGroup or SyncGroup is due, even if it still waits."""
         self._groups.due(exchange)
@@ -250,8 +254,11 @@ class World:
         took = (exchange.answered_ns - exchange.at_ns) / self.options.speed
         return min(recorded_ms, max(round((took - late) / MILLISECOND), 0))
 
+    def _is_producing(self, place: TopicPartition, until_ns: int) -> bool:
+        return self.waiting.is_open(order.key_of_log(*place), until_ns)
+
     def _is_writing(self, place: TopicPartition, until_ns: int) -> bool:
-        return any(self.waiting.is_open(key, until_ns) for key in order.keys_of_writing(*place))
+        return self._is_producing(place, until_ns) or self.waiting.is_open(order.ENDED, until_ns)
 
     def parts(self, exchange: Exchange, values: Values, route: Route) -> list[routing.Part] | NotSent:
         """The parts of a request, by node."""

@@ -60,7 +60,7 @@ class ClassicGroups:
         # member ids that the target gave with error 79 where the recording did not: the JoinGroup goes again with this
         # id
         self._given: dict[Exchange, str] = {}
-        # JoinGroups that the target answered without members of the recorded answer, whose joins were in flight
+        # JoinGroups that the target answered without members of the recorded answer, whose joins had not been answered
         self._early: set[Exchange] = set()
 
     # -- assignments and members of recorded generations --------------------------------------------------------------
@@ -90,6 +90,15 @@ class ClassicGroups:
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
+    def was_read(self, exchange: Exchange) -> None:
+        """A request was read. Its recorded answer may not be known yet."""
+        if exchange.api_key == JOIN_GROUP:
+            request = exchange.request
+            group = self._state.group(request["group_id"])
+            # those that the recorded cluster refused lead to no generation
+            group.coming = {join: name for join, name in group.coming.items() if not error_of(join.answer)}
+            group.coming[exchange] = request["member_id"] or request.get("group_instance_id")
+
     def request(self, exchange: Exchange, values: Values) -> NotSent | None:
         """Translates `values`, or says why the request is not sent."""
         if exchange.api_key in NOTED_WHEN_DUE:
@@ -118,9 +127,23 @@ class ClassicGroups:
             return Withheld(Reason.NO_MEMBER, values["member_id"])
         if group.memberless:
             return Hold(Reason.NO_MEMBER)
+        if self._overtakes(exchange, group, member):
+            return Hold(Reason.NO_GENERATION)
         values["member_id"] = self._given.get(exchange) or (member.joins_as if member else "")
         self._state.lengthen_timeout(values)
         return None
+
+    @staticmethod
+    def _overtakes(exchange: Exchange, group: Group, member: Member | None) -> bool:
+        """True for a newcomer's JoinGroup while one is in flight that led to an earlier generation in the recording.
+
+        The target may take both into one generation.
+        """
+        answer = exchange.answer
+        if answer is None or error_of(answer) or (member and member.state.present):
+            return False
+        others = (join.answer for join in group.joins if join is not exchange)
+        return any(each and not error_of(each) and each["generation_id"] < answer["generation_id"] for each in others)
 
     def _quote(self, exchange: Exchange, group: Group, values: Values) -> NotSent | None:
         """Translates member id and generation of a Heartbeat or SyncGroup."""
@@ -266,6 +289,7 @@ class ClassicGroups:
         elif exchange.api_key == JOIN_GROUP:
             recorded = recorded or (exchange.answer or {}).get("member_id")
             group.joins[exchange] = recorded
+            group.coming.pop(exchange, None)
         if exchange.api_key == SYNC_GROUP:
             self._lead(exchange, group)
         self._state.request_left(exchange, group, group.members.get(recorded or ""))
@@ -296,6 +320,7 @@ class ClassicGroups:
             member.on(Event.UNASSIGNED)
         self._state.request_ended(exchange)
         group.joins.pop(exchange, None)
+        group.coming.pop(exchange, None)
         group.leaves.discard(exchange)
         self._given.pop(exchange, None)
         self._early.discard(exchange)
@@ -326,6 +351,7 @@ class ClassicGroups:
             self._left(group, values)
             return None
         if exchange.api_key == JOIN_GROUP:
+            group.coming.pop(exchange, None)
             again = self._joined(exchange, group, values, answer)
             if not again or exchange in self._early:
                 group.joins.pop(exchange, None)
@@ -351,13 +377,13 @@ class ClassicGroups:
 
     @staticmethod
     def _lacks_members(exchange: Exchange, group: Group, answer: Values) -> bool:
-        """True for the leader of a generation that the target began without joins in flight.
+        """True for the leader of a generation that the target began without joins that are still to be answered.
 
         The recorded answer to the leader names their members, too. So does the target's when the leader has joined
         again, or if it asks again once a made join has brought it into the next generation.
         """
         recorded = (exchange.answer or {}).get("members", ())
-        return 0 < len(answer["members"]) < len(recorded) and group.is_ahead
+        return 0 < len(answer["members"]) < len(recorded) and group.awaits(exchange)
 
     def _identified(self, exchange: Exchange, group: Group, values: Values, answer: Values) -> None:
         """Learns the target's member id. A member without a recorded id can do nothing more, so it leaves."""

@@ -1,7 +1,9 @@
 """Translates the member that OffsetCommit, OffsetFetch and TxnOffsetCommit quote.
 
-If the target knows the member and its generation, the request quotes both. Otherwise OffsetFetch and TxnOffsetCommit go
-as requests of no member. So does an OffsetCommit to an empty group; Kafka refuses it in any other, so it is withheld.
+If the target knows the member and its generation, the request quotes both. A member of a modern group quotes the epoch
+that it has on the target by now: coordinators take a former one only for partitions that the member has had since, and
+the target assigns on its own. Otherwise OffsetFetch and TxnOffsetCommit go as requests of no member. So does an
+OffsetCommit to an empty group; Kafka refuses it in any other, so it is withheld.
 """
 
 from __future__ import annotations
@@ -50,11 +52,14 @@ class Commits:
         not_sent = self._state.unsettled(exchange, member) if member else None
         if not_sent:
             return not_sent
-        generation = self._state.generation(group, member, part[field]) if member else None
+        generation = self._generation(group, member, part[field]) if member else None
         if member is None or generation is None:
             return self._without(exchange.api_key, group, member, part)
         part |= {"member_id": member.target, field: generation}
         return None
+
+    def _generation(self, group: Group, member: Member, recorded: int) -> int | None:
+        return self._state.generation(group, member, recorded) if member.classic or recorded <= 0 else member.current
 
     @staticmethod
     def _without(api_key: int, group: Group, member: Member | None, part: Values) -> Withheld | None:

@@ -52,11 +52,18 @@ class Groups(Translator):
             key: room for room in rooms for key in room.API_KEYS
         }
 
+    def was_read(self, exchange: Exchange) -> None:
+        """A request was read. Its recorded answer may not be known yet."""
+        self._note(exchange, self._classic.was_read)
+
     def due(self, exchange: Exchange) -> None:
         """A request is due, whatever it waits for. At `max` it is due as soon as it was read."""
+        self._note(exchange, self._classic.due)
+
+    def _note(self, exchange: Exchange, note: Callable[[Exchange], None]) -> None:
         if exchange.api_key in self._classic.API_KEYS and exchange.fault is None:
             with suppress(WireError):
-                self._classic.due(exchange)
+                note(exchange)
 
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room translates."""

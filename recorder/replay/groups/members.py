@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar
 
 from proxy.wire.keys import JOIN_GROUP
@@ -119,8 +120,10 @@ class Group:
 
     Attributes:
         members: all that ever were; `active`: those that are present or may have something to send.
-        joins: JoinGroups in flight, or to be sent again -> the recorded id of their member; `leaves`: LeaveGroups in
-            flight; `memberless`: commits in flight that quote no member, which only an empty group takes.
+        joins: JoinGroups in flight, or to be sent again -> the recorded id of their member; `coming`: those that were
+            read and have not left -> the id that their request quotes, or its instance id; `newcomers`: heartbeats in
+            flight by which members join; `leaves`: LeaveGroups in flight; `memberless`: commits in flight that quote no
+            member, which only an empty group takes.
         generation, leader: the target's last generation, and its leader's id there.
         assigned: the target's last generation that has its assignment.
         left_at: the target's generation when a member last left.
@@ -137,6 +140,8 @@ class Group:
     members: dict[str, Member] = field(default_factory=dict)
     active: dict[str, Member] = field(default_factory=dict)
     joins: dict[Exchange, str | None] = field(default_factory=dict)
+    coming: dict[Exchange, str | None] = field(default_factory=dict)
+    newcomers: set[Exchange] = field(default_factory=set)
     leaves: set[Exchange] = field(default_factory=set)
     memberless: set[Exchange] = field(default_factory=set)
     generation: int = 0
@@ -175,7 +180,7 @@ class Group:
     @property
     def empty(self) -> bool:
         """True while the target's group has no member, as far as is known."""
-        return not self.joins and not any(True for _ in self.present())
+        return not (self.joins or self.newcomers or any(True for _ in self.present()))
 
     @property
     def elected_member(self) -> Member | None:
@@ -201,6 +206,21 @@ class Group:
             for member in self.present()
             if member.recorded >= first
             for generation, recorded in joining
+        )
+
+    def awaits(self, exchange: Exchange) -> bool:
+        """True for the recorded leader's JoinGroup while another member's of the same generation is not answered.
+
+        The recorded cluster answered both at once, so the other one was under way by then. The target may begin a
+        generation without it: an empty group waits for nobody for long.
+        """
+        answer, present = exchange.answer or {}, {member.id for member in self.present()}
+        missing = [member for member in answer.get("members", ()) if member["member_id"] not in present]
+        names = {name for member in missing for name in (member["member_id"], member.get("group_instance_id"))}
+        return any(
+            (name or (join.answer or {}).get("member_id")) in names - {None}
+            for join, name in chain(self.coming.items(), self.joins.items())
+            if not error_of(join.answer) and join.first_ns < (exchange.answered_ns or 0)
         )
 
     def elected(self, member: Member) -> bool:
@@ -336,8 +356,11 @@ class Memberships:
             held.gave_up = True
 
     def unsettled(self, exchange: Exchange, member: Member) -> Hold | Withheld | None:
-        """Holds the request of an unsettled member until the member is mended. None for a settled member."""
-        if member.state.settled:
+        """Holds the request of an unsettled member until the member is mended. None for a settled member.
+
+        The answer to a made heartbeat of a modern group may change the epoch that the request has to quote.
+        """
+        if member.state.settled and (member.classic or not member.made_in_flight):
             return None
         if member.gave_up:
             return Withheld(Reason.NO_GENERATION, member.id)

@@ -26,7 +26,7 @@ from recorder.replay.groups.members import (
     pace,
 )
 from recorder.replay.names import Names
-from recorder.replay.plan import Exchange, NotSent, Reason, Resend, Values, Withheld
+from recorder.replay.plan import Exchange, Hold, NotSent, Reason, Resend, Values, Withheld
 
 # errors of the target alone after which a member joins again
 MENDED = frozenset({UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
@@ -80,19 +80,21 @@ class ModernGroups:
     def _not_sent(self, exchange: Exchange, group: Group, member: Member | None, values: Values) -> NotSent | None:
         epoch = values["member_epoch"]
         if epoch == JOIN:
-            return self._joining(exchange, member)
+            return self._joining(exchange, group, member)
         if member is None:
             given = exchange.version in HEARTBEATS[exchange.api_key].makes_ids or epoch < JOIN
             return Withheld(Reason.NO_MEMBER if given else Reason.NO_GENERATION, values["member_id"])
         if error_of(exchange.answer) == UNKNOWN_MEMBER_ID:
             member.on(Event.EXPELLED)
-            return self._joining(exchange, member)
+            return self._joining(exchange, group, member)
         if epoch > JOIN and self._state.generation(group, member, epoch) is None:
             return Withheld(Reason.NO_GENERATION, f"member epoch {epoch}")
         return self._state.unsettled(exchange, member)
 
-    def _joining(self, exchange: Exchange, member: Member | None) -> NotSent | None:
-        """A join settles any member, so only one that has to leave first holds it."""
+    def _joining(self, exchange: Exchange, group: Group, member: Member | None) -> NotSent | None:
+        """A join settles any member, so only one that has to leave first holds it, or a commit of no member."""
+        if group.memberless:
+            return Hold(Reason.NO_MEMBER)
         return self._state.unsettled(exchange, member) if member and member.state is MemberState.LEAVING else None
 
     def _own(self, api_key: int, member: Member | None, values: Values) -> None:
@@ -110,6 +112,8 @@ class ModernGroups:
         member = group.members.get(exchange.request["member_id"])
         if member:
             member.confirming = member.owned
+        if exchange.request["member_epoch"] == JOIN:
+            group.newcomers.add(exchange)
         self._state.request_left(exchange, group, member)
 
     def lost(self, exchange: Exchange) -> None:
@@ -117,13 +121,19 @@ class ModernGroups:
 
         A member whose heartbeat had left asks for its epoch, and confirms again what it owns.
         """
-        found = self._state.request_ended(exchange)
+        found = self._end(exchange)
         if found and found[1]:
             found[1].on(Event.EPOCH_LOST)
 
+    def _end(self, exchange: Exchange) -> tuple[Group, Member | None] | None:
+        found = self._state.request_ended(exchange)
+        if found:
+            found[0].newcomers.discard(exchange)
+        return found
+
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Learns ids, epochs and assignments. Sends the request again after a refusal that can be mended."""
-        self._state.request_ended(exchange)
+        self._end(exchange)
         group = self._state.group(exchange.request["group_id"])
         error = error_of(answer)
         if error:

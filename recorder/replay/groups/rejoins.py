@@ -8,6 +8,8 @@ rebalance that the recording does not have. The first row that applies decides:
     the target told it to rejoin, or lost it       now
     the recorded rejoin made no new generation,    now
       but another join in flight did (`Group.is_ahead`)
+    likewise, but another member's join of that        when that one is answered, or in flight and its recorded
+      generation is not answered (`Group.awaits`)        answer is read
     the recorded rejoin made no new generation     never, nor does the target's leader start a rebalance; the rejoin is
                                                      answered with the member's present generation
     the recorded cluster did not tell it           now; but see `_forces`
@@ -43,7 +45,9 @@ class Rejoins:
         if member.state.told or member.state.joins_again or not member.state.present:
             return None
         if self._changes_nothing(exchange, member):
-            return None if group.is_ahead else self._present(exchange, group, member)
+            if group.is_ahead:
+                return None
+            return Hold(Reason.NO_GENERATION) if group.awaits(exchange) else self._present(exchange, group, member)
         if not (member.recorded_to_rejoin or self._forces(exchange, group, member)):
             return None
         if group.changed_since(member):

@@ -58,7 +58,7 @@ from recorder.replay.requests.apis import (
 
 Key = tuple[Hashable, ...]
 # an EndTxn doesn't say which groups and partitions its transaction has
-_ENDED: Key = ("end of transactions",)
+ENDED: Key = ("end of transactions",)
 # what the table of APIs says of keys
 _OF_ONE_GROUP = those(Trait.OF_GROUP, Trait.MOVES_STARTS)
 _OF_GROUPS, _OF_PRODUCER = those(Trait.LOOKS_AT_GROUP), those(Trait.OF_PRODUCER)
@@ -146,9 +146,9 @@ def keys(exchange: Exchange, topic: Callable[[str | bytes], str | None]) -> Keys
     if api_key in _OF_PRODUCER:
         _add_producers(found, api_key, values)
     if api_key == END_TXN:
-        found.blocks.append(_ENDED)
+        found.blocks.append(ENDED)
     if api_key == OFFSET_FETCH or (api_key == LIST_OFFSETS and values.get("isolation_level")):
-        found.waits_for.append(_ENDED)
+        found.waits_for.append(ENDED)
     if api_key in _CHANGES_LOG:
         _add_partitions(found, api_key, values, topic)
     if api_key in CHANGES_TOPICS:
@@ -173,9 +173,9 @@ def keys_of_answer(exchange: Exchange) -> list[Key]:
     return [("producer", answer["producer_id"])] if answer and answer["producer_id"] >= 0 else []
 
 
-def keys_of_writing(topic: str, partition: int) -> tuple[Key, ...]:
-    """The keys of the requests that bring records to readers of a partition, by its recorded topic."""
-    return ("partition", topic, partition), _ENDED
+def key_of_log(topic: str | None, partition: int) -> Key:
+    """The key of the requests that change a partition's log, by its recorded topic."""
+    return "partition", topic, partition
 
 
 def _groups(api_key: int, values: Values) -> dict[str, None]:
@@ -215,7 +215,7 @@ def _add_producers(found: Keys, api_key: int, values: Values) -> None:
 def _add_partitions(found: Keys, api_key: int, values: Values, topic: Callable[[str | bytes], str | None]) -> None:
     for each in partitions.in_request(api_key, values):
         name = topic(each.topic)
-        found.add_both(("partition", name, each.partition))
+        found.add_both(key_of_log(name, each.partition))
         _use_topic(found, name)
         if api_key == DELETE_RECORDS:
             found.waits_for.append(("look at partition", name, each.partition))
@@ -236,7 +236,7 @@ def _add_reading(found: Keys, api_key: int, values: Values, topic: Callable[[str
         where = topic(partition.topic), partition.partition
         # where records stand on the target is known once the target has answered what wrote them
         if api_key in _LOOKS or partition.values["acknowledgement_batches"]:
-            found.waits_for.append(("partition", *where))
+            found.waits_for.append(key_of_log(*where))
         if api_key in _LOOKS:
             found.blocks.append(("look at partition", *where))
 

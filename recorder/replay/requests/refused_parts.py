@@ -10,6 +10,8 @@ try is a request like any other. So records stand on the target in the order in 
     7, 20                                               sent: the records may be in the recorded log
     45, 59 of batches with a sequence                   refused: the replay counts sequences of its own, so that the
                                                         target would take these batches before those that they followed
+    113 (stale member epoch)                            refused: the target counts epochs of its own, so that it would
+                                                        take what the recorded cluster took from the client's next try
     55 beside a refused part                            refused: the cluster has not tried this part
     others, or no answer that can be read               sent
 
@@ -32,11 +34,10 @@ from recorder.replay.requests.order import producers
 CORRUPT_MESSAGE, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND = 2, 7, 20
 # errors after which the records of a Produce may be in the log all the same
 MAYBE_WRITTEN = frozenset({REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+_STALE_MEMBER_EPOCH = 113
 # errors of recorded answers whose parts are withheld
-WITHHELD_ERRORS = frozenset(error.code for error in ERRORS.values() if error.retriable) - {
-    CORRUPT_MESSAGE,
-    *MAYBE_WRITTEN,
-}
+_RETRIABLE = frozenset(error.code for error in ERRORS.values() if error.retriable)
+WITHHELD_ERRORS = (_RETRIABLE - {CORRUPT_MESSAGE, *MAYBE_WRITTEN}) | {_STALE_MEMBER_EPOCH}
 # a gap before the batch, and a producer whose batches the broker no longer has
 _OF_SEQUENCES = frozenset({45, 59})
 _OPERATION_NOT_ATTEMPTED = 55

@@ -229,10 +229,11 @@ def committed(code: int) -> Values:
     return {"topics": [{"name": "a", "partitions": [{"partition_index": 0, "error_code": code}]}]}
 
 
-def test_a_refused_commit_leaves_the_targets_offset_where_it_is() -> None:
+@each_row("code", [16, 113])
+def test_a_refused_commit_leaves_the_targets_offset_where_it_is(code: int) -> None:
     recording = Recording()
     recording.exchanges(0, 1, OFFSET_COMMIT, 2, commit(3), committed(0))
-    recording.exchanges(10, 1, OFFSET_COMMIT, 2, commit(5), committed(16))
+    recording.exchanges(10, 1, OFFSET_COMMIT, 2, commit(5), committed(code))
     simulation, result = simulated(recording, lambda got: committed(0) if got.key == OFFSET_COMMIT else answered(got))
     told = [got.values["topics"][0]["partitions"][0]["committed_offset"] for got in simulation.asked(OFFSET_COMMIT)]
     assert told == [3]

@@ -13,7 +13,14 @@ from recorder.replay.outcome import ReachedTarget, Result, Source, Verdict
 from recorder.replay.plan import CLIENT_ID, Hold, Reason, Values
 from recorder.replay.requests.order import Keys
 from recorder.replay.stream import RequestRecorded
-from tests.recorder.replay.engine.group_life import CooperativeClient, Life, SlowFollower, TwoConnectionsClient, lived
+from tests.recorder.replay.engine.group_life import (
+    CommittingClient,
+    CooperativeClient,
+    Life,
+    SlowFollower,
+    TwoConnectionsClient,
+    lived,
+)
 from tests.recorder.replay.group_clients import recorded
 from tests.recorder.replay.group_coordinator import SECOND
 from tests.recorder.replay.group_script import GROUP, JOIN, joined
@@ -116,6 +123,30 @@ def test_an_elected_leader_whose_sync_leaves_as_soon_as_it_is_read_makes_no_othe
     life = Life(lived([(0, "start", 0), (1, "start", 100)]), options=Options(speed=speed), way=200, reads=5000)
     assert CLIENT_ID not in {got.client_id for got in life.simulation.asked(SYNC_GROUP)}
     assert life.result.mismatches == []
+
+
+# the second join is sent before the answer to the first: behind it in the recording, and then along with it
+OVERLAPPING = {
+    "one by one": (
+        [(1, "leave", 320), (0, "start", 103), (1, "start", 352), (1, "start", 103)],
+        88,
+        CommittingClient,
+        0,
+    ),
+    "together": ([(2, "start", 102), (0, "start", 102)], 123, SlowFollower, 3 * SECOND),
+}
+
+
+@each_row("history", OVERLAPPING.values(), ids=OVERLAPPING)
+@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
+@pytest.mark.parametrize("memory", [Options().memory, 1], ids=["all in memory", "read again"])
+def test_joins_that_overlap_lead_to_the_recorded_generations_where_the_target_waits_for_nobody(history, speed, memory):
+    actions, seed, client, recorded_delay = history
+    recorded = lived(actions, seed=seed, client=client, initial_delay=recorded_delay)
+    life = Life(recorded, options=Options(speed=speed, memory=memory), elect=lambda ids: ids[0], initial_delay=0)
+    assert life.simulation.engine.finished
+    assert life.result.mismatches == []
+    assert set(life.result.totals.withheld) <= {Reason.REFUSED}
 
 
 def codes(values):

@@ -19,12 +19,13 @@ from proxy.wire.keys import (
 )
 from recorder.replay.engine.world import refused_anywhere
 from recorder.replay.login.logins import has_login
+from recorder.replay.messages import record_count
 from recorder.replay.options import Deletes, Options
 from recorder.replay.outcome import Unanswered
 from recorder.replay.plan import CLIENT_ID, Exchange, Origin, Peer, Reason, Withheld
 from recorder.replay.prepare import Prepared
 from recorder.replay.stream import RequestRecorded
-from tests.recorder.replay.simple import LIST_VERSION, PRODUCE_VERSION, answered, listed, produce, produced
+from tests.recorder.replay.simple import LIST_VERSION, PRODUCE_VERSION, answered, batch, listed, produce, produced
 from tests.recorder.replay.simulation import Answer, Got, Recording, Simulation, Values, one_node
 
 ALTER_VERSION, CREATE_VERSION, DELETE_VERSION = 1, 7, 5
@@ -313,3 +314,35 @@ def test_offsets_after_a_commit_that_was_withheld_are_no_difference() -> None:
     result = Simulation(recording, Offsets(refuses=False), options, cluster=one_node(("a", 1))).run()
     assert result.totals.withheld == {Reason.READ_ONLY: 1}
     assert result.totals.mismatches.total() == 0
+
+
+@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
+def test_a_commit_waits_for_produces_that_were_sent_before_it_and_may_stand_in_another_order(
+    speed: float | None,
+) -> None:
+    recording = Recording()
+    first = recording.asks(0, 3, PRODUCE, PRODUCE_VERSION, produce(data=batch(b"1", b"2", b"3")))
+    other = recording.asks(1, 4, PRODUCE, PRODUCE_VERSION, produce(data=batch(b"4", b"5")))
+    recording.answers(20, first, produced(base=0))
+    commits(recording, 22, 3)
+    recording.answers(30, other, produced(base=3))
+    # the target takes the other one before, and answers it last
+    target = Offsets(refuses=False)
+    bases = {3: 2, 2: 0}
+    slow = {2: 100.0}
+
+    def answer(got: Got) -> Answer:
+        return produced(base=bases[count_of(got)]) if got.key == PRODUCE else target(got)
+
+    def delay(got: Got) -> float:
+        return slow.get(count_of(got), 1.0) if got.key == PRODUCE else 1.0
+
+    result = Simulation(recording, answer, Options(speed=speed), cluster=one_node(("a", 1)), delay=delay).run()
+    assert result.totals.answered == 3
+    # its group reads on at record 4, which the target has first
+    assert target.offset == 0
+
+
+def count_of(got: Got) -> int:
+    (partition,) = got.values["topic_data"][0]["partition_data"]
+    return record_count(partition["records"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
+from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, OFFSET_COMMIT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
 from recorder.replay.plan import Hold, Reason, Resend, Withheld
 from tests.recorder.replay.group_clients import answer_to, recorded
+from tests.recorder.replay.group_coordinator import SECOND
 from tests.recorder.replay.group_script import GROUP, Script
 
 RECORDED, TARGET = b"r" * 16, b"t" * 16
@@ -131,3 +132,52 @@ def test_a_member_that_the_recording_lost_quotes_its_recorded_epoch_where_the_ta
     refusal, sent = script.asked(unknown)
     assert refusal is None
     assert sent["member_epoch"] == 2
+
+
+COMMIT: dict[str, object] = {"group_id": GROUP, "group_instance_id": None, "topics": []}
+
+
+def test_a_member_commits_with_the_epoch_that_it_has_by_now():
+    script = Script()
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 3), answer("m", 40))
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 3), answer("m", 4), answer("m", 41))
+    commit = recorded(OFFSET_COMMIT, 9, COMMIT | {"member_id": "m", "generation_id_or_member_epoch": 3})
+    refusal, sent = script.asked(commit)
+    assert refusal is None
+    assert sent["generation_id_or_member_epoch"] == 41
+
+
+@pytest.mark.parametrize(
+    ("api_key", "values"),
+    [
+        (CONSUMER_GROUP_HEARTBEAT, beat("m", 3)),
+        (OFFSET_COMMIT, COMMIT | {"member_id": "m", "generation_id_or_member_epoch": 3}),
+    ],
+    ids=["heartbeat", "commit"],
+)
+def test_a_request_waits_for_a_made_heartbeat_whose_answer_may_change_its_epoch(api_key, values):
+    script = Script()
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 3), answer("m", 40))
+    script.now = 6 * SECOND
+    (made,) = script.made()
+    exchange = recorded(api_key, 1 if api_key == CONSUMER_GROUP_HEARTBEAT else 9, values)
+    assert script.asked(exchange)[0] == Hold(Reason.NO_GENERATION)
+    made.done(answer("m", 41))
+    refusal, sent = script.asked(exchange)
+    assert refusal is None
+    assert 41 in sent.values()
+
+
+def test_a_commit_of_no_member_and_a_join_are_never_in_flight_together():
+    script = Script()
+    unknown = recorded(OFFSET_COMMIT, 9, COMMIT | {"member_id": "before", "generation_id_or_member_epoch": 3})
+    refusal, sent = script.asked(unknown)
+    assert refusal is None
+    script.groups.sent(unknown, sent, 0)
+    joins = recorded(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0))
+    assert script.asked(joins)[0] == Hold(Reason.NO_MEMBER)
+    script.answer(unknown, sent, {"topics": []})
+    refusal, sent = script.asked(joins)
+    assert refusal is None
+    script.groups.sent(joins, sent, 0)
+    assert script.asked(unknown)[0] == Withheld(Reason.NO_MEMBER, "before")

@@ -47,8 +47,8 @@ def topics(names: Iterable[str]) -> list[Values]:
 
 
 @each_row("code", sorted(ERRORS))
-def test_records_are_refused_for_a_while_by_retriable_errors_behind_which_none_are_in_the_log(code: int) -> None:
-    is_refused = ERRORS[code].retriable and code not in (2, 7, 20)
+def test_records_are_refused_for_a_while_by_errors_behind_which_none_are_in_the_log(code: int) -> None:
+    is_refused = (ERRORS[code].retriable and code not in (2, 7, 20)) or code == 113
     assert refused_parts(produced(code, 0)) == ({("a", 0)} if is_refused else set())
 
 
