@@ -114,9 +114,11 @@ class ClassicGroups:
         return self._quote(exchange, group, values)
 
     def _join(self, exchange: Exchange, group: Group, values: Values) -> NotSent | None:
-        self._rejoins.part(exchange, group)
         is_early = exchange in self._early
         member = self._state.known(group.name, self._recorded_id(exchange) if is_early else values["member_id"])
+        if is_early and member:
+            return self._rejoins.again(exchange, group, member)
+        self._rejoins.part(exchange, group)
         if member:
             lost = self._lost(exchange)
             not_sent = self._expelled(exchange, member) if lost else self._rejoins.not_sent(exchange, group, member)
@@ -379,8 +381,8 @@ class ClassicGroups:
     def _lacks_members(exchange: Exchange, group: Group, answer: Values) -> bool:
         """True for the leader of a generation that the target began without joins that are still to be answered.
 
-        The recorded answer to the leader names their members, too. So does the target's when the leader has joined
-        again, or if it asks again once a made join has brought it into the next generation.
+        The recorded answer to the leader names their members, too. So does the target's to a made join that brings the
+        leader into the next generation.
         """
         recorded = (exchange.answer or {}).get("members", ())
         return 0 < len(answer["members"]) < len(recorded) and group.awaits(exchange)

@@ -8,8 +8,6 @@ rebalance that the recording does not have. The first row that applies decides:
     the target told it to rejoin, or lost it       now
     the recorded rejoin made no new generation,    now
       but another join in flight did (`Group.is_ahead`)
-    likewise, but another member's join of that        when that one is answered, or in flight and its recorded
-      generation is not answered (`Group.awaits`)        answer is read
     the recorded rejoin made no new generation     never, nor does the target's leader start a rebalance; the rejoin is
                                                      answered with the member's present generation
     the recorded cluster did not tell it           now; but see `_forces`
@@ -45,9 +43,7 @@ class Rejoins:
         if member.state.told or member.state.joins_again or not member.state.present:
             return None
         if self._changes_nothing(exchange, member):
-            if group.is_ahead:
-                return None
-            return Hold(Reason.NO_GENERATION) if group.awaits(exchange) else self._present(exchange, group, member)
+            return None if group.is_ahead else self._present(exchange, group, member)
         if not (member.recorded_to_rejoin or self._forces(exchange, group, member)):
             return None
         if group.changed_since(member):
@@ -58,6 +54,16 @@ class Rejoins:
         waits = self._asking(member) if lost or lost is None else None
         starts_anew = group.elected(member) and group.assigned == member.current
         return waits or (None if starts_anew else self._present(exchange, group, member))
+
+    def again(self, exchange: Exchange, group: Group, member: Member) -> NotSent | None:
+        """What becomes of a leader's JoinGroup that the target answered without others of its recorded generation.
+
+        Once those are on their way, a made join takes their leader along. A second join of its own would begin a
+        generation that the recording does not have.
+        """
+        if group.is_ahead or group.awaits(exchange):
+            return Hold(Reason.NO_GENERATION)
+        return self._present(exchange, group, member)
 
     def _asking(self, member: Member) -> Hold | None:
         """Has made heartbeats ask whether this member should rejoin. None once they have asked for long."""
