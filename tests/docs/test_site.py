@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from tests.recorder.report.browser import Browser, Tab
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
+LEFT_OVER = re.compile(r"\]\(|\|---|```|\\[<>|]|^- |^\d\. ", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,18 @@ def test_every_page_stands_in_the_navigation(site: Path) -> None:
 def test_a_link_out_of_the_folder_of_pages_leads_to_the_files_text(site: Path) -> None:
     (link,) = re.findall(r'href="([^"]+)">an example<', (site / "proxy" / "nodes.html").read_text())
     assert "own_node" in (site / "proxy" / link).read_text()
+
+
+def test_no_markdown_is_left_over_in_a_page(site: Path) -> None:
+    """As it is where Python-Markdown takes a list or a table for a paragraph."""
+    left = {page.name: found for page in site.rglob("*.html") if (found := LEFT_OVER.findall(text_of(page)))}
+    assert left == {}
+
+
+def text_of(page: Path) -> str:
+    """What a page says, without its code."""
+    said = re.sub(r"<(pre|code|svg|script)\b.*?</\1>", "", page.read_text(), flags=re.DOTALL)
+    return html.unescape(re.sub("<[^>]+>", "\0", said))
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
