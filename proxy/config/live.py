@@ -73,8 +73,8 @@ class LiveSettings:
         Key(
             ADDRESS,
             "page",
-            "Serve [the page](page.md) here: exchanges as they pass, in a browser. Needs `token_file`; beyond loopback "
-            "also `page_certificate` and `page_key`.",
+            "Serve the page (docs/page.md) here: exchanges as they pass, in a browser. Needs `token_file`; beyond "
+            "loopback also `page_certificate` and `page_key`.",
             "127.0.0.1:9465",
             unset="not served",
         ),
