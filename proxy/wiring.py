@@ -98,6 +98,8 @@ def live(proxy: ProxySettings, capture: CaptureSettings | None) -> Live | None:
     if settings.page is not None:
         asked |= {"page": settings.page, "token-file": settings.token_file, "name": settings.page_name}
         asked |= {"certificate": settings.page_certificate, "key": settings.page_key}
+    if settings.otlp is not None:
+        asked |= {"otlp": settings.otlp, "otlp-every": settings.otlp_every, "otlp-headers": settings.otlp_headers}
     command = live_command(folder, recording.folder, asked, is_feed=capture is None)
     metrics = LiveMetrics(folder.socket)
     companion = Companion(command, metrics.ended, metrics.counters, metrics=metrics.text)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from proxy.ips import is_loopback
-from proxy.schema.addresses import ADDRESS, HOST, Address
+from proxy.schema.addresses import ADDRESS, COLLECTOR, HOST, Address
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault
 from proxy.schema.keys import Key, wrong_values
@@ -22,7 +22,8 @@ class LiveSettings:
     """What a process beside the proxy reads from the traffic. It runs only if a setting here asks for it.
 
     `topics`, `clients`, `groups`: the most values of the label. `token_file`: holds what `top` and the page must be
-    shown. `page`: where it is served.
+    shown. `page`: where it is served. `otlp`: the collector that gets each `otlp_every`-th exchange as a span;
+    `otlp_headers`: what it wants to be told.
     """
 
     topics: Annotated[
@@ -103,6 +104,27 @@ class LiveSettings:
             unset="none",
         ),
     ] = None
+    otlp: Annotated[
+        str | None,
+        Key(
+            COLLECTOR,
+            "otlp",
+            "Send exchanges to this collector, as OpenTelemetry spans (OTLP over HTTP; `/v1/traces` is added).",
+            "http://collector:4318",
+            unset="nothing is sent",
+        ),
+    ] = None
+    otlp_every: Annotated[int, Key(COUNT, "otlp_every", "Each how-many-th exchange is a span.", 1)] = 100
+    otlp_headers: Annotated[
+        Path | None,
+        Key(
+            FILE,
+            "otlp_headers",
+            "A file with headers for the collector, `NAME: VALUE` a line. Only its owner may read it.",
+            "/etc/wiretap/otlp",
+            unset="none",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if wrong := [*wrong_values(self), *self._wrong_page()]:
@@ -123,4 +145,5 @@ class LiveSettings:
     @property
     def is_asked_for(self) -> bool:
         """True if a setting asks for the process."""
-        return any(value is not None for value in (self.topics, self.clients, self.groups, self.token_file, self.page))
+        asking = (self.topics, self.clients, self.groups, self.token_file, self.page, self.otlp)
+        return any(value is not None for value in asking)

@@ -476,6 +476,14 @@ LIVE_UNREAD = _counter(
     "Is something missing in the metrics below?",
 )
 
+# only where live.otlp sends spans
+LIVE_SPANS = _counter(
+    "live_spans_total",
+    "outcome",
+    "Exchanges as spans for the collector: `sent`; `refused`, also by silence; `dropped`, as too many waited.",
+    "Does the collector get the spans?",
+)
+
 # only where live.topics, live.clients or live.groups ask for it. Names come from peers: LABEL_OVERFLOW counts those
 # that find no place
 LABEL_OVERFLOW = _counter(

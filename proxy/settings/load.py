@@ -149,8 +149,8 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     """Reads all sections. The reader then has an error line for each fault."""
     values = reader.values(ProxySettings)
     log = reader.section(LogSettings, (LOG,)).value
-    live = reader.section(LiveSettings, (LIVE,)).value
-    reader.report(*_wrong_page(live))
+    live = reader.section(LiveSettings, (LIVE,))
+    reader.report(*_wrong_page(live.value), *_wrong_otlp(live.valid))
     tls_sides, clusters = [], []
     for name in source.clusters:
         # cluster by cluster: in `effective`, the keys of a cluster must stand together
@@ -166,7 +166,7 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
             *_wrong_rules(capture.valid),
             *_wrong_ship(capture.valid),
         )
-    return _Sections({**values, "log": log, "live": live}, tls_sides, clusters, capture)
+    return _Sections({**values, "log": log, "live": live.value}, tls_sides, clusters, capture)
 
 
 def _loaded(
@@ -324,6 +324,29 @@ def _wrong_ship(capture: Mapping[str, Any]) -> Iterator[Fault]:
     if credentials is not None and (fault := _fault_of_keys(credentials)):
         named = Setting("capture.ship_credentials", str(credentials), of_cluster=False)
         yield Fault((named, f" {fault}"), f"a file of yours with the mode 0600: chmod 600 {credentials}")
+
+
+def _wrong_otlp(live: Mapping[str, Any]) -> Iterator[Fault]:
+    """A fault for spans that can't be sent: no packages, headers that others may read or that are none."""
+    if live.get("otlp") is None:
+        return
+    from recorder.extras import lacking, pip_install
+    from recorder.tracing.headers import WrongHeaders, headers_in
+
+    if names := lacking("otlp"):
+        key = Setting("live.otlp", of_cluster=False)
+        yield Fault((key, f" needs what is not installed: {', '.join(names)}"), pip_install("otlp"))
+    path = live.get("otlp_headers")
+    if path is None:
+        return
+    named = Setting("live.otlp_headers", str(path), of_cluster=False)
+    if fault := _fault_of_keys(path):
+        yield Fault((named, f" {fault}"), f"a file of yours with the mode 0600: chmod 600 {path}")
+        return
+    try:
+        headers_in(path)
+    except WrongHeaders as error:
+        yield Fault((named, f" {error}"), error.right)
 
 
 def _fault_of_keys(credentials: Path) -> str:

@@ -56,12 +56,13 @@ def send_spans(
 
 
 def _collector(url: str, headers: Path | None) -> Collector:
-    from recorder.tracing.collector import Collector, WrongHeaders, headers_in
+    from recorder.tracing.collector import Collector
+    from recorder.tracing.headers import WrongHeaders, headers_in
 
     try:
         return Collector(url, headers_in(headers) if headers is not None else {})
     except WrongHeaders as error:
-        raise CantExport(f"--otlp-headers {printable(headers)} {error}") from None
+        raise CantExport(f"--otlp-headers {printable(headers)} {error}; right would be {error.right}") from None
 
 
 def _send(collector: Collector, url: str, spans: Iterator[Any]) -> int:

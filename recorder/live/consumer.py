@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -10,6 +10,7 @@ from recorder.reading.exchanges import Pair
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
+    from prometheus_client.metrics_core import Metric as Family
 
 
 class Missed(NamedTuple):
@@ -49,7 +50,9 @@ class Part(NamedTuple):
         consumers: who gets the exchanges.
         pages: what answers requests over the socket, by the first name of their path ("top" for `/live/top/...`).
             Called in the server's threads, with the rest of the path as PATH_INFO.
+        families: makes the metrics of its own. Called in any thread.
     """
 
     consumers: Sequence[Consumer] = ()
     pages: Mapping[str, WSGIApplication] = MappingProxyType({})
+    families: Callable[[], Iterable[Family]] = tuple

@@ -216,6 +216,11 @@ def _labels(one: Standing) -> tuple[str, str, str, str]:
     return cluster, group, topic, str(number)
 
 
+def of_spans(counts: Mapping[str, int]) -> Family:
+    """The family of spans that are sent to a collector. `counts`: by outcome."""
+    return family(table.LIVE_SPANS, (((outcome,), number) for outcome, number in counts.items()))
+
+
 class _Text(NamedTuple):
     """A text, when it was made and how long that took, in seconds."""
 

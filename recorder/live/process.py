@@ -26,10 +26,11 @@ from recorder.capture.frames import DamagedFileError
 from recorder.capture.memory import bound_memory
 from recorder.live import folder
 from recorder.live.consumer import Missed, Part
-from recorder.live.metrics import Metrics, Page
+from recorder.live.metrics import Metrics, Page, of_spans
 from recorder.live.server import Server, pages_app
 from recorder.live.stream import LOOK_SECONDS, Stream
 from recorder.reading.elements import Told
+from recorder.tracing.headers import WrongHeaders, headers_in
 
 # the traffic is more urgent, and so is the compaction
 NICENESS = 15
@@ -52,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", help="by which browsers ask for the page")
     for name in ("token-file", "certificate", "key"):
         parser.add_argument(f"--{name}", type=Path, help="of the page")
+    parser.add_argument("--otlp", help="the collector that gets spans")
+    parser.add_argument("--otlp-every", type=int, help="each n-th exchange is a span")
+    parser.add_argument("--otlp-headers", type=Path, help="a file with the collector's headers")
     options = parser.parse_args(arguments)
     # Ctrl-C and SIGHUP are for the proxy
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -63,8 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = Told()
     try:
         return _run(options, _parts(options, told), told, lambda: os.getppid() != options.proxy)
+    except WrongHeaders as error:
+        _say(f"{options.otlp_headers} {error}; right would be {error.right}")
+        return 1
     except (OSError, DamagedFileError) as error:
-        print(f"live: {harmless(str(error))}", file=sys.stderr)
+        _say(str(error))
         return 1
     finally:
         if not folder.is_held(options.folder):
@@ -72,15 +79,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parts(options: argparse.Namespace, told: Told) -> list[Part]:
-    """What the options ask for, besides metrics. Errors: OSError."""
-    if options.page is None:
-        return []
+    """What the options ask for, besides metrics of frames. Errors: OSError, WrongHeaders."""
+    page = [] if options.page is None else [_page_part(options, told)]
+    return page if options.otlp is None else [*page, _spans_part(options, told)]
+
+
+def _page_part(options: argparse.Namespace, told: Told) -> Part:
     # its packages are an extra's
     from recorder.live.page import page_part
 
     capture = None if options.feed else options.capture
     files = options.token_file, options.certificate, options.key
-    return [page_part(options.page, *files, () if options.name is None else (options.name,), told, capture)]
+    return page_part(options.page, *files, () if options.name is None else (options.name,), told, capture)
+
+
+def _spans_part(options: argparse.Namespace, told: Told) -> Part:
+    # the SDK takes memory, and half a second
+    from recorder.live.spans import SpanConsumer
+
+    headers = {} if options.otlp_headers is None else headers_in(options.otlp_headers)
+    consumer = SpanConsumer(told, options.otlp, headers, options.otlp_every, _say)
+    return Part([consumer], families=lambda: [of_spans(consumer.counts)])
+
+
+def _say(sentence: str) -> None:
+    print(f"live: {harmless(sentence)}", file=sys.stderr, flush=True)
 
 
 def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over: Callable[[], bool]) -> int:
@@ -88,7 +111,8 @@ def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over
     pages = {name: page for part in parts for name, page in part.pages.items()}
     metrics = Metrics(told, topics=options.topics, clients=options.clients, groups=options.groups)
     stream = Stream(options.capture, consumers, [metrics], is_feed=options.feed, told=told)
-    pages["metrics"] = Page(lambda: metrics.families(stream.behind))
+    families = [part.families for part in parts]
+    pages["metrics"] = Page(lambda: [*metrics.families(stream.behind), *(one for each in families for one in each())])
     server = Server(options.folder / folder.SOCKET, pages_app(pages))
     try:
         while not is_over():

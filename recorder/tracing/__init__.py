@@ -1,6 +1,8 @@
-"""Exchanges as OpenTelemetry spans, for a collector that takes OTLP over HTTP.
+"""Exchanges as OpenTelemetry spans, for a collector that takes OTLP over HTTP: of a capture, or as they pass.
 
-    collector  a collector's address and headers; spans -> requests, by the SDK's exporter; why one failed
+    collector  spans -> requests, by the SDK's exporter; why one failed
+    headers    what a collector wants to be told, in a file
+    sender     sends in a thread of its own, with a limited queue before it
     messages   what an exchange says of topics, partitions, records and groups, and its records' trace contexts
     spans      an exchange -> a span, with the attributes of the messaging conventions
 

@@ -53,6 +53,8 @@ topics = 10
 clients = 20
 groups = 30
 page_name = "wiretap.example.com"
+otlp = "http://collector:4318"
+otlp_every = 7
 [clusters.main]
 upstream = ["a:1", "b:2"]
 listen = "127.0.0.1:19092"
@@ -206,7 +208,9 @@ def test_a_file_says_everything(tmp_path):
         workers=3,
         hung_seconds=6,
         busy_polling=False,
-        live=LiveSettings(10, 20, 30, page_name="wiretap.example.com"),
+        live=LiveSettings(
+            10, 20, 30, page_name="wiretap.example.com", otlp="http://collector:4318", otlp_every=7
+        ),
     )
     assert found.capture == CaptureSettings(
         folder=Path("capture"),
@@ -245,7 +249,7 @@ def test_a_file_says_everything(tmp_path):
 def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
     left = [one.place[-1] for one in loaded(tmp_path, ALL).effective if one.source_kind is not SourceKind.FILE]
     # keys of other mappings, files that would have to be there, and a page that needs one
-    files = ["token_file", "page", "page_certificate", "page_key"]
+    files = ["token_file", "page", "page_certificate", "page_key", "otlp_headers"]
     assert left == [*files, "own_node", "bootstrap_name", "ship_credentials"]
 
 
@@ -277,6 +281,37 @@ def test_without_the_packages_nothing_is_shipped(tmp_path: Path, monkeypatch: py
         BadSetting, match=r"capture\.ship needs what is not installed: boto3, botocore; right would be in "
     ):
         loaded(tmp_path, BASIC + "[capture]\nfolder = 'first'\nship = 's3://bucket'\n")
+
+
+WRONG_TRACING = {
+    "otlp = 'collector'": "is no URL of a collector",
+    "otlp = 'http://me:secret@collector'": "is no URL of a collector",
+    "otlp = 'http://collector'\notlp_headers = 'gone'": "can't be read (No such file or directory)",
+    "otlp = 'http://collector'\notlp_headers = '/dev/null'": "may be read by others than its owner",
+}
+
+
+@pytest.mark.parametrize("keys", WRONG_TRACING)
+def test_spans_that_can_not_be_sent_are_refused_in_a_line(keys: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSetting) as refused:
+        loaded(tmp_path, BASIC + f"[live]\n{keys}\n")
+    (line,) = refused.value.lines
+    assert WRONG_TRACING[keys] in line
+    assert "right would be" in line
+
+
+def test_headers_of_a_collector_are_checked_without_being_shown(tmp_path: Path) -> None:
+    (tmp_path / "headers").write_text("Authorization secret")
+    (tmp_path / "headers").chmod(0o600)
+    with pytest.raises(BadSetting, match="has no header in line 1; right would be Authorization: Bearer") as refused:
+        loaded(tmp_path, BASIC + f"[live]\notlp = 'http://collector'\notlp_headers = '{tmp_path / 'headers'}'\n")
+    assert "secret" not in str(refused.value.lines)
+
+
+def test_without_the_packages_no_spans_are_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.extras.find_spec", lambda name: None)
+    with pytest.raises(BadSetting, match=r"live\.otlp needs what is not installed: opentelemetry\.sdk, "):
+        loaded(tmp_path, BASIC + "[live]\notlp = 'http://collector'\n")
 
 
 def one_more(place: KeyPath, field: KeyedField) -> tuple[str, Any]:

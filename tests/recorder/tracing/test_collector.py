@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from recorder.reading.elements import Told
-from recorder.tracing.collector import Collector, NotTaken, WrongHeaders, headers_in
+from recorder.tracing.collector import Collector, NotTaken
+from recorder.tracing.headers import WrongHeaders, headers_in
 from recorder.tracing.spans import Spans
 from tests.recorder.tracing.receiver import receiver
 from tests.recorder.tracing.traffic import metadata, pair_of
