@@ -100,6 +100,8 @@ def live(proxy: ProxySettings, capture: CaptureSettings | None) -> Live | None:
         asked |= {"certificate": settings.page_certificate, "key": settings.page_key}
     if settings.otlp is not None:
         asked |= {"otlp": settings.otlp, "otlp-every": settings.otlp_every, "otlp-headers": settings.otlp_headers}
+        if proxy.metrics is not None and proxy.metrics.port:
+            asked["metrics"] = f"http://{proxy.metrics}/metrics"
     command = live_command(folder, recording.folder, asked, is_feed=capture is None)
     metrics = LiveMetrics(folder.socket)
     companion = Companion(command, metrics.ended, metrics.counters, metrics=metrics.text)

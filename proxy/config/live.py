@@ -109,7 +109,8 @@ class LiveSettings:
         Key(
             COLLECTOR,
             "otlp",
-            "Send exchanges to this collector, as OpenTelemetry spans (OTLP over HTTP; `/v1/traces` is added).",
+            "Send exchanges to this collector, as OpenTelemetry spans, and what `metrics` shows (OTLP over HTTP; "
+            "`/v1/traces` and `/v1/metrics` are added).",
             "http://collector:4318",
             unset="nothing is sent",
         ),

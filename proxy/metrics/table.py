@@ -484,6 +484,13 @@ LIVE_SPANS = _counter(
     "Does the collector get the spans?",
 )
 
+LIVE_PUSHES = _counter(
+    "live_metrics_pushes_total",
+    "outcome",
+    "Times that these metrics went to the collector: `sent`; `refused`; `unread`, as this page did not answer.",
+    "Does the collector get the metrics?",
+)
+
 # only where live.topics, live.clients or live.groups ask for it. Names come from peers: LABEL_OVERFLOW counts those
 # that find no place
 LABEL_OVERFLOW = _counter(

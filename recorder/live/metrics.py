@@ -221,6 +221,11 @@ def of_spans(counts: Mapping[str, int]) -> Family:
     return family(table.LIVE_SPANS, (((outcome,), number) for outcome, number in counts.items()))
 
 
+def of_pushes(counts: Mapping[str, int]) -> Family:
+    """The family of metrics that are sent to a collector. `counts`: how often, by outcome."""
+    return family(table.LIVE_PUSHES, (((outcome,), number) for outcome, number in counts.items()))
+
+
 class _Text(NamedTuple):
     """A text, when it was made and how long that took, in seconds."""
 

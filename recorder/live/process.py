@@ -14,8 +14,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proxy.schema.addresses import Address
 from proxy.standard_error import queue_standard_error
@@ -26,11 +27,14 @@ from recorder.capture.frames import DamagedFileError
 from recorder.capture.memory import bound_memory
 from recorder.live import folder
 from recorder.live.consumer import Missed, Part
-from recorder.live.metrics import Metrics, Page, of_spans
+from recorder.live.metrics import Metrics, Page, of_pushes, of_spans
 from recorder.live.server import Server, pages_app
 from recorder.live.stream import LOOK_SECONDS, Stream
 from recorder.reading.elements import Told
 from recorder.tracing.headers import WrongHeaders, headers_in
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric as Family
 
 # the traffic is more urgent, and so is the compaction
 NICENESS = 15
@@ -56,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--otlp", help="the collector that gets spans")
     parser.add_argument("--otlp-every", type=int, help="each n-th exchange is a span")
     parser.add_argument("--otlp-headers", type=Path, help="a file with the collector's headers")
+    parser.add_argument("--metrics", help="the proxy's page of metrics, which the collector gets, too")
     options = parser.parse_args(arguments)
     # Ctrl-C and SIGHUP are for the proxy
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -95,11 +100,20 @@ def _page_part(options: argparse.Namespace, told: Told) -> Part:
 
 def _spans_part(options: argparse.Namespace, told: Told) -> Part:
     # the SDK takes memory, and half a second
+    from recorder.live.pushing import MetricsPusher
     from recorder.live.spans import SpanConsumer
+    from recorder.tracing.collector import Collector
 
-    headers = {} if options.otlp_headers is None else headers_in(options.otlp_headers)
-    consumer = SpanConsumer(told, options.otlp, headers, options.otlp_every, _say)
-    return Part([consumer], families=lambda: [of_spans(consumer.counts)])
+    collector = Collector(options.otlp, {} if options.otlp_headers is None else headers_in(options.otlp_headers))
+    consumer = SpanConsumer(told, collector, options.otlp_every, _say)
+    pusher = None if options.metrics is None else MetricsPusher(collector, options.metrics)
+
+    def families() -> Iterator[Family]:
+        yield of_spans(consumer.counts)
+        if pusher is not None:
+            yield of_pushes(pusher.counts)
+
+    return Part([consumer], families=families)
 
 
 def _say(sentence: str) -> None:

@@ -17,16 +17,14 @@ class SpanConsumer:
 
     Args:
         told: what other frames tell. every: 1 sends each exchange.
-        url, headers: as of `Collector`. say: as of `SpanSender`.
+        collector, say: as of `SpanSender`.
     """
 
     is_asked = True
 
-    def __init__(
-        self, told: Told, url: str, headers: Mapping[str, str], every: int, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, told: Told, collector: Collector, every: int, say: Callable[[str], None]) -> None:
         self._spans, self._every, self._taken = Spans(told), every, 0
-        self._sender = SpanSender(Collector(url, headers), say)
+        self._sender = SpanSender(collector, say)
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from threading import get_ident
 
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 
@@ -17,7 +20,7 @@ from proxy.terminal import harmless
 
 # how long a batch may take, with all tries
 PATIENCE_SECONDS = 10.0
-TRACES_PATH = "/v1/traces"
+TRACES_PATH, METRICS_PATH = "/v1/traces", "/v1/metrics"
 # letters of the reason why a batch was not taken
 _MAX_WHY = 300
 
@@ -27,7 +30,7 @@ class NotTaken(Exception):
 
 
 class Collector:
-    """Sends spans to a collector. All calls come from one thread, but for `close`.
+    """Sends spans and metrics to a collector. Spans come from one thread, metrics from one; `close` from any.
 
     Args:
         url: its address, to which the signals' paths are added. headers: of each request.
@@ -35,27 +38,48 @@ class Collector:
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], *, patience: float = PATIENCE_SECONDS) -> None:
-        self._said = _FirstWords()
-        # the exporter says there why it failed, and nobody else is to read it
+        # exporters say there why they failed, and nobody else is to read it
         log = logging.getLogger("opentelemetry")
-        log.handlers, log.propagate = [self._said], False
+        log.handlers, log.propagate = [_SAID], False
+        self._metrics = OTLPMetricExporter(url + METRICS_PATH, headers=dict(headers), timeout=patience)
         self._spans = OTLPSpanExporter(url + TRACES_PATH, headers=dict(headers), timeout=patience)
 
     def send(self, spans: Sequence[ReadableSpan]) -> None:
         """Sends spans. Blocks until they are taken, or patience is at its end. Errors: NotTaken."""
-        self._said.line = ""
+        _SAID.forget()
         if self._spans.export(spans) is not SpanExportResult.SUCCESS:
-            raise NotTaken(harmless(self._said.line[:_MAX_WHY]) or "no reason was given")
+            raise _SAID.failure()
+
+    def send_metrics(self, metrics: MetricsData) -> None:
+        """Sends metrics, as `send` does spans. Errors: NotTaken."""
+        _SAID.forget()
+        if self._metrics.export(metrics) is not MetricExportResult.SUCCESS:
+            raise _SAID.failure()
 
     def close(self) -> None:
         """Gives up what is being sent."""
         self._spans.shutdown()  # type: ignore[no-untyped-call]
+        self._metrics.shutdown()
 
 
 class _FirstWords(logging.Handler):
-    """Keeps the first line of a log since it was emptied."""
+    """Keeps the first line that each thread has logged since it forgot its last one."""
 
-    line = ""
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: dict[int | None, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.line = self.line or record.getMessage()
+        self._lines.setdefault(record.thread, record.getMessage())
+
+    def forget(self) -> None:
+        """Forgets the calling thread's line."""
+        self._lines.pop(get_ident(), None)
+
+    def failure(self) -> NotTaken:
+        """The error that the calling thread's line makes."""
+        line = self._lines.get(get_ident(), "no reason was given")
+        return NotTaken(harmless(line[:_MAX_WHY]))
+
+
+_SAID = _FirstWords()

@@ -6,9 +6,10 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.brokers.kafka import KafkaCluster
+from tests.brokers.ports import Reserved
 from tests.brokers.waiting import wait_for
 from tests.clients.harness import proxied
-from tests.clients.test_metrics import WITH_METRICS, scraped
+from tests.clients.test_metrics import scraped
 from tests.clients.workloads import PATIENCE, confluent, values
 from tests.recorder.tracing.receiver import attributes, receiver
 from tests.recorder.tracing.traffic import PARENT, TRACE, TRACEPARENT
@@ -23,7 +24,8 @@ def test_a_traced_producer_is_the_parent_of_what_the_broker_was_asked(
     with receiver() as got:
         monkeypatch.setenv("KAFKA_WIRETAP_LIVE__OTLP", got.url)
         monkeypatch.setenv("KAFKA_WIRETAP_LIVE__OTLP_EVERY", "1")
-        with proxied(kafka_one, tmp_path, options=WITH_METRICS, record=record) as proxy:
+        port = Reserved("127.0.0.1")
+        with proxied(kafka_one, tmp_path, options=["--metrics", str(port)], record=record) as proxy:
             wait_for(lambda: scraped(proxy, "live_runs").get(()), "the stream", seconds=PATIENCE)
             topic = confluent.create_topic(proxy.bootstrap, "traced", partitions=1)
             producer = Producer({"bootstrap.servers": proxy.bootstrap})
@@ -49,7 +51,12 @@ def test_a_traced_producer_is_the_parent_of_what_the_broker_was_asked(
             wait_for(lambda: scraped(proxy, "live_spans_total")[("sent",)] >= 2, "the count", seconds=PATIENCE)
             assert {key[0] for key in scraped(proxy, "live_spans_total")} == {"sent", "refused", "dropped"}
 
+            # once a minute
+            wait_for(lambda: got.metrics, "the metrics", seconds=60 + PATIENCE)
+            assert {"kafka_wiretap_requests_total", "kafka_wiretap_live_spans_total"} <= got.metrics
+
             got.status = 400
             confluent.produce(proxy.bootstrap, topic, values("refused", 1))
             wait_for(lambda: scraped(proxy, "live_spans_total")[("refused",)] >= 1, "a refusal", seconds=PATIENCE)
         assert "the collector takes no spans" in proxy.log
+        port.release()

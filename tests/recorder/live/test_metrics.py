@@ -21,7 +21,7 @@ from recorder.live import labels, lag
 from recorder.live.beside_proxy import AGE_HEADER
 from recorder.live.consumer import Missed
 from recorder.live.lag import Commit, State, judged
-from recorder.live.metrics import LARGEST_FRAME, Metrics, Page, of_spans
+from recorder.live.metrics import LARGEST_FRAME, Metrics, Page, of_pushes, of_spans
 from recorder.reading.elements import Told
 from tests.hostile_text import NAME, TEXT
 from tests.recorder.facts.frames import Row, request, response
@@ -373,6 +373,7 @@ def test_what_is_missed_and_what_cannot_be_read_is_counted() -> None:
 
 def test_all_that_is_declared_is_shown_and_nothing_else() -> None:
     families = [*Metrics(Told(), topics=1, clients=1, groups=1).families(), of_spans({"sent": 1})]
+    families.append(of_pushes({"sent": 1}))
     assert {family.name for family in families} == {metric.name.removesuffix("_total") for metric in LIVE_METRICS}
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
@@ -33,6 +34,13 @@ class Receiver:
         """All spans, in the order in which they came."""
         bodies = [ExportTraceServiceRequest.FromString(body) for path, _, body in self.requests if "traces" in path]
         return [span for body in bodies for of in body.resource_spans for in_ in of.scope_spans for span in in_.spans]
+
+    @property
+    def metrics(self) -> set[str]:
+        """The names of all metrics."""
+        bodies = [ExportMetricsServiceRequest.FromString(body) for path, _, body in self.requests if "metrics" in path]
+        scopes = [scope for body in bodies for of in body.resource_metrics for scope in of.scope_metrics]
+        return {metric.name for scope in scopes for metric in scope.metrics}
 
     def wait_for(self, number: int) -> None:
         """Waits until so many requests have come."""
