@@ -66,34 +66,46 @@ def each_line(line: bytes) -> list[Any]:
     return [json.loads(line)]
 
 
-async def ask(
-    arguments: Sequence[str], limits: Limits, *, rows_of: Rows = each_line, is_document: bool = False
-) -> Told:
-    """Runs `kafka-wiretap` with these arguments; takes its rows until it ends, or until a limit is reached.
+class Commands:
+    """Runs commands. `at_once`: so many at a time; others wait."""
 
-    Args:
-        rows_of: the rows of a line of its output.
-        is_document: its whole output is one line.
-    Errors: Refused.
-    """
-    said = bytearray()
-    taking = _Taking(limits, rows_of)
-    code = None
-    async with _running(arguments, said) as child:
-        with anyio.move_on_after(limits.seconds) as time:
-            async with aclosing(_documents(child) if is_document else _lines(child)) as lines:
-                await taking.take(lines)
-            if taking.cut is None:
-                code = await child.wait()
-    words = harmless_lines(said.decode("utf-8", "replace"))
-    cut = f"it took more than {limits.seconds:g} s" if time.cancelled_caught else taking.cut
-    if time.cancelled_caught and not taking.rows:
-        raise Refused(f"{cut}; right would be a narrower question, or a server with a longer --max-time")
-    if code == _REFUSED or (code and not taking.rows):
-        raise Refused(_USAGE.sub("", words).strip() or f"the command ended with exit code {code}")
-    if cut is None and taking.allowance.was_cut:
-        cut = "long texts in it are shortened"
-    return Told(taking.rows, _NOTE.findall(words), cut)
+    def __init__(self, at_once: int) -> None:
+        self._limiter = anyio.CapacityLimiter(at_once)
+        self._running: set[Process] = set()
+
+    async def ask(
+        self, arguments: Sequence[str], limits: Limits, *, rows_of: Rows = each_line, is_document: bool = False
+    ) -> Told:
+        """Runs `kafka-wiretap` with these arguments; takes its rows until it ends, or until a limit is reached.
+
+        Args:
+            rows_of: the rows of a line of its output.
+            is_document: its whole output is one line.
+        Errors: Refused.
+        """
+        said = bytearray()
+        taking = _Taking(limits, rows_of)
+        code = None
+        async with self._limiter, _running(arguments, said, self._running) as child:
+            with anyio.move_on_after(limits.seconds) as time:
+                async with aclosing(_documents(child) if is_document else _lines(child)) as lines:
+                    await taking.take(lines)
+                if taking.cut is None:
+                    code = await child.wait()
+        words = harmless_lines(said.decode("utf-8", "replace"))
+        cut = f"it took more than {limits.seconds:g} s" if time.cancelled_caught else taking.cut
+        if time.cancelled_caught and not taking.rows:
+            raise Refused(f"{cut}; right would be a narrower question, or a server with a longer --max-time")
+        if code == _REFUSED or (code and not taking.rows):
+            raise Refused(_USAGE.sub("", words).strip() or f"the command ended with exit code {code}")
+        if cut is None and taking.allowance.was_cut:
+            cut = "long texts in it are shortened"
+        return Told(taking.rows, _NOTE.findall(words), cut)
+
+    async def end(self) -> None:
+        """Ends all commands that run."""
+        for child in [*self._running]:
+            await _end(child)
 
 
 class _Taking:
@@ -123,16 +135,18 @@ class _Taking:
 
 
 @asynccontextmanager
-async def _running(arguments: Sequence[str], said: bytearray) -> AsyncIterator[Process]:
-    """Runs the command within the block; adds what it says on standard error to `said`."""
+async def _running(arguments: Sequence[str], said: bytearray, running: set[Process]) -> AsyncIterator[Process]:
+    """Runs the command within the block, in which it is in `running`; adds what it says on standard error to `said`."""
     child = await anyio.open_process([sys.executable, "-P", "-c", _PROGRAM, *arguments], stdin=subprocess.DEVNULL)
     async with child, anyio.create_task_group() as tasks:
         tasks.start_soon(_listen, child, said)
+        running.add(child)
         try:
             yield child
         finally:
             with CancelScope(shield=True):
                 await _end(child)
+            running.discard(child)
 
 
 async def _end(child: Process) -> None:

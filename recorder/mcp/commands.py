@@ -37,9 +37,9 @@ def mcp(folders: tuple[Path, ...], max_rows: int, max_bytes: int, max_time: int)
     extras.check("mcp")
     places = [_place(folder) for folder in folders]
     from recorder.mcp.asking import Limits
-    from recorder.mcp.server import server
+    from recorder.mcp.server import serve
 
-    server(places, Limits(max_rows, max_bytes, max_time / SECOND)).run("stdio")
+    serve(places, Limits(max_rows, max_bytes, max_time / SECOND))
 
 
 def _place(folder: Path) -> Path:

@@ -7,6 +7,7 @@ answers with what the command tells (`answers`). An agent's value follows `=` or
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
+from proxy.command_line import Ended, end_as_other_tools, ending_signals
 from proxy.similar import right_would_be
 from proxy.version import program_version
 from recorder.mcp.answers import Allowance, Answer, sentence
-from recorder.mcp.asking import Limits, Refused, Rows, ask, each_line
+from recorder.mcp.asking import Commands, Limits, Refused, Rows, each_line
 from recorder.mcp.captures import captures_in
 from recorder.query.fields import FIELDS
 
@@ -65,11 +67,11 @@ _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """What tools share: the folders that were given, the limits, how many commands run."""
+    """What tools share: the folders that were given, the limits, what runs commands."""
 
     folders: Sequence[Path]
     limits: Limits
-    running: anyio.CapacityLimiter
+    commands: Commands
 
     def captures(self) -> Mapping[str, Path]:
         return captures_in(self.folders)
@@ -95,11 +97,10 @@ class _Asking:
         """What a command tells of a capture. `most`: rows. Errors: ToolError."""
         rows = self.limits.rows if most is None else min(most, self.limits.rows)
         limits = Limits(rows, self.limits.bytes, self.limits.seconds)
-        async with self.running:
-            try:
-                told = await ask(arguments, limits, rows_of=rows_of, is_document=is_document)
-            except Refused as error:
-                raise ToolError(str(error)) from None
+        try:
+            told = await self.commands.ask(arguments, limits, rows_of=rows_of, is_document=is_document)
+        except Refused as error:
+            raise ToolError(str(error)) from None
         return _reply(Answer(capture=capture, rows=told.rows, notes=told.notes, cut=told.cut))
 
 
@@ -111,12 +112,35 @@ def _reply(answer: Answer) -> CallToolResult:
     )
 
 
-def server(folders: Sequence[Path], limits: Limits) -> MCPServer[Any]:
-    """A server whose tools read the captures in these folders, which are absolute and not followed out of."""
+def serve(folders: Sequence[Path], limits: Limits) -> None:
+    """Serves the captures in these absolute folders over standard input and output, until that input ends.
+
+    A signal that ends commands ends those that run, and then this process: the SDK's reader of standard input can't be
+    interrupted.
+    """
+    commands = Commands(AT_ONCE)
+    made = _server(_Asking(folders, limits, commands))
+
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_end_at_signals, commands)
+            await made.run_stdio_async()
+            tasks.cancel_scope.cancel()
+
+    anyio.run(run)
+
+
+async def _end_at_signals(commands: Commands) -> None:
+    with anyio.open_signal_receiver(*ending_signals()) as signals:
+        async for number in signals:
+            await commands.end()
+            end_as_other_tools(KeyboardInterrupt() if number == signal.SIGINT else Ended(number))
+
+
+def _server(asking: _Asking) -> MCPServer[Any]:
     made: MCPServer[Any] = MCPServer(
         "kafka-wiretap", instructions=INSTRUCTIONS, version=program_version(), log_level="WARNING", subscriptions=False
     )
-    asking = _Asking(folders, limits, anyio.CapacityLimiter(AT_ONCE))
     for tool in (*_about_captures(asking), *_about_exchanges(asking), *_about_tables(asking), *_about_trouble(asking)):
         made.add_tool(tool, annotations=_READS)
     return made

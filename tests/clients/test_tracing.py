@@ -53,7 +53,7 @@ def test_a_traced_producer_is_the_parent_of_what_the_broker_was_asked(
 
             # once a minute
             wait_for(lambda: got.metrics, "the metrics", seconds=60 + PATIENCE)
-            assert {"kafka_wiretap_requests_total", "kafka_wiretap_live_spans_total"} <= got.metrics
+            assert {"kafka_wiretap_latency_seconds", "kafka_wiretap_live_spans_total"} <= got.metrics
 
             got.status = 400
             confluent.produce(proxy.bootstrap, topic, values("refused", 1))

@@ -255,7 +255,7 @@ def wrong(arguments: str, lacking: list[str], done: tuple[int, str, str, str]) -
     code, out, err, trace = done
     if trace or not lacking:
         return "" if not trace and code == 0 else f"{arguments}: exit code {code}\n{err}{trace}{out[-2000:]}"
-    line = rf"Error: not installed: [\w, ]+; in the project's folder, \S+ -m pip install '\.\[{','.join(lacking)}\]'\n"
+    line = rf"Error: not installed: [\w., ]+; in the project's folder, \S+ -m pip install '\.\[{','.join(lacking)}\]'\n"
     refused = code == 2 and re.fullmatch(line, err) and not out
     return "" if refused else f"{arguments}: no refusal that names {lacking}, but exit code {code}\n{err}{out}"
 
