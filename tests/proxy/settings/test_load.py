@@ -208,9 +208,7 @@ def test_a_file_says_everything(tmp_path):
         workers=3,
         hung_seconds=6,
         busy_polling=False,
-        live=LiveSettings(
-            10, 20, 30, page_name="wiretap.example.com", otlp="http://collector:4318", otlp_every=7
-        ),
+        live=LiveSettings(10, 20, 30, page_name="wiretap.example.com", otlp="http://collector:4318", otlp_every=7),
     )
     assert found.capture == CaptureSettings(
         folder=Path("capture"),
