@@ -120,8 +120,10 @@ ENVIRONMENTS = {
     "export": {"analysis", "export"},
     "page": {"page"},
     "pcap": {"pcap"},
-    "mcp": {"analysis", "mcp"},
-    "otlp": {"otlp"},
+    # its SDK brings the packages of the page
+    "mcp": {"analysis", "mcp", "page"},
+    # its messages are those that clients push
+    "otlp": {"otlp", "telemetry"},
     "demo": {"analysis", "report", "demo"},
 }
 # what those need who test the proxy alone
