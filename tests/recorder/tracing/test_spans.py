@@ -176,6 +176,20 @@ def test_attributes_are_named_as_the_conventions_name_them(tmp_path: Path) -> No
         assert own <= CONVENTIONS
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_damage_to_frames_makes_a_span(data: st.DataObject, tmp_path: Path) -> None:
+    rows = data.draw(st.sampled_from([produce(batch(traced(TRACEPARENT))), fetch(batch([[]])), commit("billing", 1)]))
+    for row in rows:
+        frame = bytearray(row["frame"])
+        for _ in range(data.draw(st.integers(0, 3))):
+            frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+        row["frame"] = bytes(frame[: data.draw(st.integers(0, len(frame)))] if data.draw(st.booleans()) else frame)
+    span = Spans(Told()).span(pair_of(tmp_path, rows))
+    assert span.end_time is not None
+    assert attributes(span)["kafka_wiretap.exchange"] == "20261121T120000Z-abc/1/e0"
+
+
 HEADER = st.binary(max_size=80) | st.just(TRACEPARENT.encode())
 
 
