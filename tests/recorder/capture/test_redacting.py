@@ -13,6 +13,7 @@ from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.records import Compression, Record, write_batch, write_message_set
 from recorder.capture import frames as c
 from recorder.capture.compactor import compact
+from recorder.capture.merging import merge
 from recorder.capture.record_rules import RecordRule
 from recorder.capture.redacting import (
     CannotRedact,
@@ -219,15 +220,31 @@ def test_chosen_topics_of_every_version_are_redacted_as_they_would_be_recorded(t
 
 @pytest.mark.parametrize("seed", mostly_long(range(30), 3))
 def test_sessions_over_connections_are_redacted_as_they_would_be_recorded(tmp_path: Path, seed: int) -> None:
+    played = sessions_of_fetches(seed)
+    found = assert_redacted_as_recorded(tmp_path, 2, played, **ONLY)
+    assert len(found) < 2 * len(played) - 40
+
+
+def sessions_of_fetches(seed: int, number: int = 120) -> list[Played]:
+    """Fetches of two connections to one broker, within sessions that go on with either of them."""
     rng = random.Random(seed)
     broker, numbers = BrokerModel(rng), [1, 1]
-    played = [(connection, told_all(0), 50) for connection in range(2)]
-    for _ in range(120):
+    played: list[Played] = [(connection, told_all(0), 50) for connection in range(2)]
+    for _ in range(number):
         connection = rng.randrange(2)
         played.append((connection, broker.fetch(numbers[connection])[0], rng.choice([3, 20, 1 << 20])))
         numbers[connection] += 1
-    found = assert_redacted_as_recorded(tmp_path, 2, played, **ONLY)
-    assert len(found) < 2 * len(played) - 40
+    return played
+
+
+def test_a_merged_capture_is_redacted_as_the_capture_that_it_is_made_of(tmp_path: Path) -> None:
+    recorded(tmp_path / "kept", 2, sessions_of_fetches(7))
+    assert merge(tmp_path / "kept", tmp_path / "merged", now_ns=1 << 62).large_files > 0
+    found = redacted(tmp_path / "kept", tmp_path / "out", **ONLY)
+    assert {place_of(row) for row in redacted(tmp_path / "merged", tmp_path / "again", **ONLY)} == {
+        *map(place_of, found)
+    }
+    assert len(found) < len(frame_rows(tmp_path / "kept"))
 
 
 @pytest.mark.parametrize("seed", mostly_long(range(4), 1))
