@@ -28,6 +28,11 @@ let say = () => {};
 
 export function listenToExchanges(sayState) {
   say = sayState;
+  // a browser has six connections for a server: tabs that nobody sees leave them to others
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) stop();
+    else if (stream === null) listen();
+  });
   more.addEventListener("click", showOlder);
   news.addEventListener("click", () => (isPaused ? pause(false) : begin()));
   body.addEventListener("click", (event) => {
@@ -100,7 +105,8 @@ async function showOlder() {
 }
 
 function listen() {
-  stream = new EventSource(`/api/news?${new URLSearchParams({ filter: state.filter, after: Math.max(last, 0) })}`);
+  if (document.hidden) return;
+  stream = new EventSource(`/api/news?${new URLSearchParams({ filter: state.filter, after: last < 0 ? "" : last })}`);
   stream.addEventListener("open", () => {
     retry = SOONEST;
     if (!isLost) return;

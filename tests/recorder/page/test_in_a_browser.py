@@ -201,6 +201,20 @@ def test_exchanges_appear_as_they_come_and_wait_while_paused(browser: Browser) -
         assert texts(tab)[0] == "third"
 
 
+def test_a_tab_that_nobody_sees_leaves_its_connection_to_others_and_catches_up(browser: Browser) -> None:
+    kept = recent(heartbeat(1))
+    hidden = "Object.defineProperty(document, 'hidden', {{value: {}, configurable: true}})"
+    with served(kept) as server:
+        tabs = [opened(browser, server) for _ in range(3)]
+        for _ in range(8):
+            tabs[0].run(f"{hidden.format('true')}, document.dispatchEvent(new Event('visibilitychange'))")
+            tabs.insert(0, opened(browser, server))
+        kept.take(heartbeat(2, client_id="second"))
+        until(tabs[0], f"{ROWS}.length === 2")
+        tabs[1].run(f"{hidden.format('false')}, document.dispatchEvent(new Event('visibilitychange'))")
+        until(tabs[1], f"{ROWS}.length === 2")
+
+
 def test_hostile_names_are_text_everywhere(browser: Browser) -> None:
     pairs = [produce(at, name, code=3, client_id=name, value=name.encode()) for at, name in enumerate(HOSTILE)]
     pairs += [commit(100 + at, name, name, 5) for at, name in enumerate(HOSTILE)]
