@@ -6,6 +6,8 @@ import { change, state } from "./state.js";
 import { element, shown } from "./text.js";
 
 const PAUSE_MS = 150;
+// as the server takes words apart
+const LAST_WORD = /[^\s()"',=!<>~]*$/;
 const box = document.getElementById("filter");
 const words = document.getElementById("words");
 const error = document.getElementById("filter-error");
@@ -75,8 +77,9 @@ async function check() {
   const begun = isActive ? text.slice(0, box.selectionEnd) : undefined;
   try {
     const told = await ask("filter", { text, begun }, asked.signal);
-    // a filter that only ends too early is still being typed
-    showError(told.error && isActive && told.at >= [...text].length ? null : told, text);
+    // a last word that is still being typed is no error yet
+    const isBegun = isActive && told.at >= [...begun.slice(0, begun.search(LAST_WORD))].length;
+    showError(isBegun ? null : told, text);
     if (isActive) open(told.completions ?? [], begun);
   } catch (failure) {
     if (failure instanceof Refused) showError(failure.told, text);
@@ -84,7 +87,7 @@ async function check() {
 }
 
 function open(texts, begun) {
-  const start = begun.search(/[^\s()"',=!<>~]*$/);
+  const start = begun.search(LAST_WORD);
   found = texts.filter((text) => text !== begun);
   chosen = -1;
   words.replaceChildren(

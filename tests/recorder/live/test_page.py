@@ -34,6 +34,7 @@ HEADERS = {"authorization": f"Bearer {TOKEN}"}
 def token_file(tmp_path: Path) -> Path:
     file = tmp_path / "token"
     file.write_text(TOKEN)
+    file.chmod(0o600)
     return file
 
 
