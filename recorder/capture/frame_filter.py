@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence, Set
-from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -178,11 +177,7 @@ class FrameFilter:
         if step.unanswered or step.opaque_reasons:
             return None
         number = conversation.next_request_number
-        if step.one_way:
-            begun = begun_in(conversation, step, self._next_request_number)
-        else:
-            begun = [*islice(reversed(conversation.in_flight), number - self._next_request_number)]
-            begun.reverse()
+        begun = begun_in(conversation, step, self._next_request_number)
         if self._untouched[0].issuperset(map(_API, begun)):
             self._next_request_number = number
             return ()

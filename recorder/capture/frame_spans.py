@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from proxy.conversation.conversation import Conversation
@@ -121,21 +122,21 @@ def response_spans(conversation: Conversation, step: Step, before: ArrivingFrame
 
 def begun_in(conversation: Conversation, step: Step, first: int) -> list[Exchange]:
     """The exchanges whose requests began in a step, in their order. `first`: the number of the first of them."""
-    begun = []
-    for exchange in reversed(conversation.in_flight):
-        if exchange.number < first:
-            break
-        begun.append(exchange)
+    last = conversation.requests_side.open_exchange
+    if not (step.one_way or step.unanswered or (last is not None and not last.awaits)):
+        # all of them are in flight
+        begun = [*islice(reversed(conversation.in_flight), conversation.next_request_number - first)]
+        begun.reverse()
+        return begun
+    begun = [*takewhile(lambda exchange: exchange.number >= first, reversed(conversation.in_flight))]
     begun.reverse()
     # requests that are not in flight: complete one-way requests, and those whose responses are no longer expected
     not_in_flight = [*step.one_way, *step.unanswered]
     # a one-way request that is still arriving
-    last = conversation.requests_side.open_exchange
     if last is not None and not last.awaits:
         not_in_flight.append(last)
-    if not_in_flight:
-        begun += [exchange for exchange in not_in_flight if exchange.number >= first]
-        begun.sort(key=lambda exchange: exchange.number)
+    begun += [exchange for exchange in not_in_flight if exchange.number >= first]
+    begun.sort(key=lambda exchange: exchange.number)
     return begun
 
 

@@ -96,8 +96,9 @@ class RowMaker:
         if len(run) == 1:
             self._add_part(conn, direction, data, run, mono_ns, _carries_records(run[0]))
             return
-        routes = {frame[1].route for frame in run}  # type: ignore[union-attr]
-        carrying = {route.api in RECORD_APIS for route in routes}
+        # names are hashed once, routes each time
+        apis = {frame[1].route.api for frame in run}  # type: ignore[union-attr]
+        carrying = {api in RECORD_APIS for api in apis}
         if len(carrying) == 1:
             self._add_part(conn, direction, data, run, mono_ns, carrying.pop())
             return
@@ -122,19 +123,20 @@ class RowMaker:
     def _add_requests(
         self, conn: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
     ) -> None:
-        numbers, body, frame_types = group.numbers, group.body, self._frame_types
-        sequence, usual = conn.sequence, conn.usual_client_id_bytes
+        numbers, body, frame_types, connection = group.numbers, group.body, self._frame_types, conn.connection_index
+        sequence, usual, usual_index = conn.sequence, conn.usual_client_id_bytes, conn.usual_client_id_index
         for _, exchange, start, stop in run:
             assert exchange is not None
             frame = data[start + 4 : stop]
             frame_type = frame_types.get(exchange.route.api_and_version)
             if frame.startswith(usual, CLIENT_ID_SIZE_AT):
-                client = conn.usual_client_id_index
+                client = usual_index
             else:
                 client = self._note_client_id(conn, exchange, frame)
+                usual_index = conn.usual_client_id_index
                 usual = conn.usual_client_id_bytes
             numbers += (
-                conn.connection_index,
+                connection,
                 self._frame_type_index(exchange, c.BY_CLIENT) if frame_type is None else frame_type,
                 client,
                 sequence,
@@ -156,16 +158,16 @@ class RowMaker:
     def _add_responses(
         self, conn: ConnectionState, data: bytes, run: list[FrameSpan], mono_ns: int, group: FrameRows
     ) -> None:
-        numbers, body, frame_types = group.numbers, group.body, self._frame_types
-        sequence = conn.sequence
+        numbers, body, frame_types, connection = group.numbers, group.body, self._frame_types, conn.connection_index
+        sequence, usual_index = conn.sequence, conn.usual_client_id_index
         for _, exchange, start, stop in run:
             assert exchange is not None
             frame_type = frame_types.get(exchange.route.api_and_version | _RESPONSE)
             latency, queued, transfer = timings(exchange)
             numbers += (
-                conn.connection_index,
+                connection,
                 self._new_response(conn, exchange, data[start + 4 : stop]) if frame_type is None else frame_type,
-                self._client_id_index(conn, exchange.number) if conn.unusual_client_ids else conn.usual_client_id_index,
+                self._client_id_index(conn, exchange.number) if conn.unusual_client_ids else usual_index,
                 sequence,
                 exchange.number,
                 mono_ns,

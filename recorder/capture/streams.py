@@ -196,11 +196,11 @@ class Streams:
         data = step.data
         end = len(data)
         run: list[FrameSpan] = []
-        special = conn.may_have_special_frames(direction)
+        special, hashes = conn.may_have_special_frames(direction), self._hashing is not None
         for frame in spans:
             _, exchange, start, stop = frame
             is_plain = exchange is not None and exchange.opaque is None and 0 <= start < stop <= end
-            if special or not is_plain or self._may_change(conn, direction, exchange):
+            if special or not is_plain or (hashes and self._may_change(conn, direction, exchange)):
                 if run:
                     self.rows.add_run(conn, direction, data, run, mono_ns)
                     run = []
