@@ -24,6 +24,7 @@ from proxy.wire.records import DEFAULT_LIMIT, Batch, Record, TimestampType
 from proxy.wire.records.batch import MAGIC_AT
 from proxy.wire.records.blank import HEADS
 from proxy.wire.records.kinds import LOG_APPEND_BIT
+from proxy.wire.records.record import Raw, as_records
 from proxy.wire.records.walk import MAX_HEADS
 from recorder.hashing.hasher import HASH_SIZE, Hasher
 
@@ -186,11 +187,14 @@ def _message_set(messages: list[Record], magic: int) -> bytes:
 
 
 def _all_hashed(found: Iterable[Record], hasher: Hasher, allowance: Allowance) -> Iterator[Record]:
-    hashed = hasher.hashed
-    for record in found:
-        allowance.take(_RECORD_COST + 2 * HASH_SIZE)
-        headers = record.headers
+    return as_records([_fields_hashed(found, hasher, allowance)])
+
+
+def _fields_hashed(found: Iterable[Record], hasher: Hasher, allowance: Allowance) -> Iterator[Raw]:
+    hashed, take, price = hasher.hashed, allowance.take, _RECORD_COST + 2 * HASH_SIZE
+    for offset, timestamp, key, value, headers, timestamp_type, control in found:
+        take(price)
         if headers:
-            allowance.take(sum(len(name) for name, _ in headers) * 4 + len(headers) * HASH_SIZE)
-            headers = tuple((name, hashed(value)) for name, value in headers)
-        yield record._replace(key=hashed(record.key), value=hashed(record.value), headers=headers)
+            take(sum(len(name) for name, _ in headers) * 4 + len(headers) * HASH_SIZE)
+            headers = tuple((name, hashed(of_header)) for name, of_header in headers)
+        yield offset, timestamp, hashed(key), hashed(value), headers, timestamp_type, control
