@@ -6,6 +6,8 @@ retriable, 27, 79   0         any            the recorded cluster was busy with 
                                              (but not 27 of a commit, which clients don't repeat)
 0                   46        Produce        the target has these records already
 0                   27        Heartbeat      a member hears of a rebalance when it asks, sooner or later
+0                   121       ShareFetch,    the lock of the records had run out on the target: their acknowledgements go
+                              ShareAck…      again when the group has them again
 25, no member id    0         JoinGroup      the member left while its join waited: the target may have answered before
 
 A transaction that was still ending in the recording may have ended on the target. Its description then may differ. So
@@ -16,10 +18,19 @@ protocol that they have not yet agreed on.
 from __future__ import annotations
 
 from proxy.wire.error_codes import kafka_error
-from proxy.wire.keys import DESCRIBE_GROUPS, DESCRIBE_TRANSACTIONS, HEARTBEAT, JOIN_GROUP, PRODUCE
+from proxy.wire.keys import (
+    DESCRIBE_GROUPS,
+    DESCRIBE_TRANSACTIONS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+)
 from recorder.replay.groups.members import left_meanwhile
 from recorder.replay.plan import Values
 from recorder.replay.requests.apis import COMMITS
+from recorder.replay.sessions.share_sessions import INVALID_RECORD_STATE
 
 NO_ERROR = 0
 REBALANCE_IN_PROGRESS = 27
@@ -28,7 +39,14 @@ DUPLICATE_SEQUENCE_NUMBER = 46
 MEMBER_ID_REQUIRED = 79
 
 # (api key, the target's code) where the recording has no error
-_OF_THE_MOMENT = frozenset({(PRODUCE, DUPLICATE_SEQUENCE_NUMBER), (HEARTBEAT, REBALANCE_IN_PROGRESS)})
+_OF_THE_MOMENT = frozenset(
+    {
+        (PRODUCE, DUPLICATE_SEQUENCE_NUMBER),
+        (HEARTBEAT, REBALANCE_IN_PROGRESS),
+        (SHARE_FETCH, INVALID_RECORD_STATE),
+        (SHARE_ACKNOWLEDGE, INVALID_RECORD_STATE),
+    }
+)
 # a group while members join, and until its leader has assigned
 _IN_REBALANCE = frozenset({"PreparingRebalance", "CompletingRebalance"})
 # the state that a transaction reaches by itself

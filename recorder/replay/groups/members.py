@@ -223,6 +223,13 @@ class Group:
             if not error_of(join.answer) and join.first_ns < (exchange.answered_ns or 0)
         )
 
+    def returns(self, member: Member) -> bool:
+        """True for a static member whose next join began no generation: the recorded cluster still had it then."""
+        return member.instance is not None and any(
+            name == member.instance and (join.answer or {}).get("generation_id") == member.recorded
+            for join, name in self.coming.items()
+        )
+
     def elected(self, member: Member) -> bool:
         """True for the leader that the target elected in its present generation."""
         return bool(member.target) and member.target == self.leader and member.current == self.generation

@@ -15,7 +15,7 @@ mends a member or is ahead of a recorded join (`Group.is_ahead`), because a reba
 members along. Otherwise a member's heartbeat leaves once it has been silent for long.
 
 A member whose recorded connection has ended sends nothing. The target loses it after its session timeout, as the
-recorded cluster did. At the end of the replay all members leave, static ones too.
+recorded cluster did; but a static member that was back in time is kept alive, however slow the replay is. At the end of the replay all members leave, static ones too.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Mending:
         if (
             member.made_in_flight
             or not member.target
-            or not (self._urgent(group, member) or self._may_be_silent(member))
+            or not (self._urgent(group, member) or self._may_be_silent(group, member))
         ):
             return None
         return self._at(group, member)
@@ -163,11 +163,11 @@ class Mending:
         return member.again_at if self._urgent(group, member) else member.last_sent_at + member.longest_silence
 
     @staticmethod
-    def _may_be_silent(member: Member) -> bool:
+    def _may_be_silent(group: Group, member: Member) -> bool:
         return (
             member.state.present
             and member.state.settled
-            and member.connection is not None
+            and (member.connection is not None or group.returns(member))
             and not (member.in_flight or member.about_to_go or not member.longest_silence)
         )
 
@@ -177,7 +177,7 @@ class Mending:
         return not member.state.settled or member.asks_since is not None or taken_along
 
     def _made(self, group: Group, member: Member) -> MadeRequest | None:
-        if member.connection is None and member.state is not MemberState.LEAVING:
+        if member.connection is None and member.state is not MemberState.LEAVING and not group.returns(member):
             # the target loses it after its session timeout; requests of its client on a new connection are mended then
             member.on(Event.SILENT)
             return None
@@ -192,7 +192,7 @@ class Mending:
         if made is Made.SYNC:
             return self._sync(group, member) or self._heartbeat(group, member)
         asks = not member.state.settled or member.asks_since is not None or group.mending
-        return self._heartbeat(group, member) if asks or self._may_be_silent(member) else None
+        return self._heartbeat(group, member) if asks or self._may_be_silent(group, member) else None
 
     # -- the requests -----------------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ rebalance that the recording does not have. The first row that applies decides:
 
     the member's state                             the rejoin leaves
     -------------------------------------------------------------------------------------------------------------------
+    a made join of it is in flight                 when that is answered: of two joins, the second would begin another
+                                                     generation
     the target told it to rejoin, or lost it       now
     the recorded rejoin made no new generation,    now
       but another join in flight did (`Group.is_ahead`)
@@ -40,6 +42,8 @@ class Rejoins:
 
     def not_sent(self, exchange: Exchange, group: Group, member: Member) -> NotSent | None:
         """Why a member's JoinGroup does not leave now; None if it may."""
+        if member.state.joins_again and member.made_in_flight:
+            return Hold(Reason.NO_GENERATION)
         if member.state.told or member.state.joins_again or not member.state.present:
             return None
         if self._changes_nothing(exchange, member):

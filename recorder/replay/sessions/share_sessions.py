@@ -13,6 +13,7 @@ their requests go by the connection that opened it (`carrier`).
     epoch -1: the member leaves                -1 with the last of the recorded sessions; else its partitions are
                                                forgotten
     errors 122, 123                            the session begins anew; a ShareFetch is sent again
+    error 121 of the target alone              its group acquires the records again, and they are acknowledged then
 
 If the capture lacks a session's beginning, the session has the partitions that its requests name or its answers have
 records of.
@@ -21,7 +22,7 @@ records of.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -36,6 +37,7 @@ from recorder.replay.sessions.decisions import Counterpart, Decision, Decisions,
 from recorder.replay.sessions.fetch_sessions import epoch_after
 from recorder.replay.translator import Translator
 
+INVALID_RECORD_STATE = 121
 NEW_SESSION = frozenset({122, 123})
 # Recorded sessions that are remembered, by last use.
 _MOST = 10_000
@@ -242,6 +244,7 @@ class ShareSessions(Translator):
             self._give_back(flight, self._asked(values))
             is_unknown = answer["error_code"] in NEW_SESSION and flight.epochs.get(node, 0) > 0
             flight.begins_anew |= flight.is_fetch and is_unknown
+        self._give_back(flight, self._expired(exchange, answer))
         if exchange.api_key == SHARE_FETCH:
             for each in partitions.in_answer(SHARE_FETCH, answer):
                 topic = self._names.recorded_topic(each.topic)
@@ -249,6 +252,14 @@ class ShareSessions(Translator):
                     place = topic or "", each.partition
                     self._decisions.acquire(flight.member, place, found["first_offset"], found["last_offset"])
         return answer
+
+    def _expired(self, exchange: Exchange, answer: Values) -> set[TopicPartition]:
+        """The partitions of which the target alone had taken records back before they were acknowledged.
+
+        At `max` it gives records ahead of the recording, and on a busy machine their acknowledgements come late.
+        """
+        recorded = _invalid(exchange.api_key, exchange.answer or {}, self._names.topic)
+        return _invalid(exchange.api_key, answer, self._names.recorded_topic) - recorded
 
     def forget_topic(self, topic: str) -> None:
         """Forgets the records of a recorded topic, which the target has deleted."""
@@ -363,6 +374,17 @@ def _changes(values: Values, epoch: int, before: set[Key], wanted: set[Key]) -> 
     return {
         "topics": [{"topic_id": topic, "partitions": found} for topic, found in named.items()],
         "forgotten_topics_data": [{"topic_id": topic, "partitions": found} for topic, found in forgotten.items()],
+    }
+
+
+def _invalid(api_key: int, answer: Values, named: Callable[[Topic], str | None]) -> set[TopicPartition]:
+    """The partitions whose acknowledgements an answer refuses for the state of their records, by recorded topic."""
+    told = [(named(each.topic), each) for each in partitions.in_answer(api_key, answer)]
+    return {
+        (topic, each.partition)
+        for topic, each in told
+        if topic is not None
+        and each.values.get("acknowledge_error_code", each.values["error_code"]) == INVALID_RECORD_STATE
     }
 
 

@@ -17,6 +17,8 @@ from proxy.wire.keys import (
     METADATA,
     OFFSET_COMMIT,
     PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
     TXN_OFFSET_COMMIT,
 )
 from recorder.replay.comparison.compare import verdict
@@ -50,6 +52,12 @@ def test_records_that_the_recorded_cluster_refused_may_be_taken(recorded: int) -
 def test_records_that_the_target_has_already_are_taken() -> None:
     assert are_alike(PRODUCE, 0, 46)
     assert not are_alike(PRODUCE, 0, 45)
+
+
+@each_row("api_key", [SHARE_FETCH, SHARE_ACKNOWLEDGE])
+def test_the_lock_of_acquired_records_may_run_out_on_the_target_alone(api_key: int) -> None:
+    assert are_alike(api_key, 0, 121)
+    assert not are_alike(api_key, 0, 122)
 
 
 @each_row("recorded", [5, 6, 14, 15, 16, 27, 79])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from proxy.wire.embedded import encode_blob
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.plan import ToCoordinator
-from tests.recorder.replay.group_clients import recorded
+from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined
 from tests.recorder.replay.groups.test_modern_groups import answer, beat
 
@@ -28,6 +30,18 @@ def test_a_member_whose_connection_ended_falls_silent():
     script.groups.closed(("s", 1))
     script.now = 60 * SECOND
     assert script.groups.tick(script.now) == ([], None)
+
+
+@pytest.mark.parametrize(("generation", "is_kept"), [(1, True), (2, False)], ids=["in time", "too late"])
+def test_a_static_member_between_its_connections_is_kept_alive_if_it_was_back_in_time(generation, is_kept):
+    script = Script()
+    static = JOIN | {"group_instance_id": "i"}
+    script.pass_by(JOIN_GROUP, 5, static, joined("r", 1, "r"), joined("t", 7, "t"))
+    script.groups.closed(("s", 1))
+    back = answer_to(recorded(JOIN_GROUP, 5, static, connection=2), joined("r2", generation, "r2"))
+    script.groups.was_read(back)
+    script.now = 5 * SECOND
+    assert [made.api_key for made in script.made()] == [HEARTBEAT] * is_kept
 
 
 def test_a_silent_consumer_confirms_what_it_was_assigned_by_the_targets_topic_ids():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
-from recorder.replay.plan import AnsweredBefore, Exchange, Hold
+from recorder.replay.plan import AnsweredBefore, Exchange, Hold, Reason
 from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined, refused
 
@@ -114,3 +114,18 @@ def test_an_error_that_the_recording_had_too_is_not_mended():
     script = Script()
     script.pass_by(JOIN_GROUP, 5, JOIN, refused(24), refused(24))
     assert script.made() == []
+
+
+def test_a_rejoin_does_not_leave_beside_a_made_join_of_its_member():
+    script = Script()
+    script.join("r", "t")
+    beat_again = {"group_id": GROUP, "member_id": "r", "generation_id": 1}
+    exchange, sent = script.send(HEARTBEAT, 3, beat_again, {"error_code": 0})
+    script.answer(exchange, sent, {"error_code": 22})
+    (made,) = script.made()
+    assert made.api_key == JOIN_GROUP
+    again = rejoin(2)
+    assert script.asked(again)[0] == Hold(Reason.NO_GENERATION)
+    made.done(joined("t", 8, "t"))
+    # the target's present generation answers it
+    assert script.asked(again)[0] != Hold(Reason.NO_GENERATION)

@@ -103,7 +103,12 @@ class Target:
         self.sent: list[Values] = []
 
     def play(
-        self, each: Exchange, acquired: dict[Place, list[tuple[int, int]]] | None = None, code: int = 0
+        self,
+        each: Exchange,
+        acquired: dict[Place, list[tuple[int, int]]] | None = None,
+        code: int = 0,
+        *,
+        expired: bool = False,
     ) -> Withheld | Resend | None:
         values = each.decoded()
         refused = self.sessions.request(each, values, 0)
@@ -119,6 +124,8 @@ class Target:
         exchange(0, each.api_key, each.version, part, None).decoded()
         self.sessions.sent(each, values, 0)
         told = answer(acquired or {}, TARGET_IDS, code)
+        for topic in told["responses"] if expired else ():
+            topic["partitions"][0]["acknowledge_error_code"] = 121
         self.sessions.answered_by(each, 4, part, told)
         return self.sessions.answered(each, values, told, 0)
 
@@ -298,6 +305,17 @@ def test_a_prepared_share_fetch_that_was_not_sent_changes_no_session() -> None:
         target.sessions.request(each, values, 0)
         assert target.sessions.for_node(each, 4, values)["share_session_epoch"] == 0
     assert target.sessions.nodes(MEMBER) == []
+
+
+def test_records_whose_lock_ran_out_on_the_target_alone_are_acknowledged_when_they_are_acquired_again() -> None:
+    target = Target()
+    target.play(fetch(0, 0, {A0: []}, {A0: [(100, 100)]}), {A0: [(7, 7)]})
+    each = fetch(1, 1, {A0: [(100, 100, [REJECT])]}, {A0: []})
+    target.play(each, {A0: []}, expired=True)
+    target.play(fetch(2, 2, {}), {A0: [(7, 7)]})
+    target.play(fetch(3, 3, {}))
+    assert [named(sent).get(A0) for sent in target.sent[1:]] == [[(7, 7, [REJECT])], None, [(7, 7, [REJECT])]]
+    assert target.sessions.undecided() == 0
 
 
 def test_a_request_whose_answer_never_came_leaves_no_session_and_its_decisions_are_sent_again() -> None:
