@@ -6,8 +6,8 @@ retriable, 27, 79   0         any            the recorded cluster was busy with 
                                              (but not 27 of a commit, which clients don't repeat)
 0                   46        Produce        the target has these records already
 0                   27        Heartbeat      a member hears of a rebalance when it asks, sooner or later
-0                   121       ShareFetch,    the lock of the records had run out on the target: their acknowledgements go
-                              ShareAck…      again when the group has them again
+0                   121       ShareFetch,    the lock of the records had run out on the target: they are acknowledged
+                              ShareAck…      when the group has them again
 25, no member id    0         JoinGroup      the member left while its join waited: the target may have answered before
 
 A transaction that was still ending in the recording may have ended on the target. Its description then may differ. So

@@ -15,7 +15,8 @@ mends a member or is ahead of a recorded join (`Group.is_ahead`), because a reba
 members along. Otherwise a member's heartbeat leaves once it has been silent for long.
 
 A member whose recorded connection has ended sends nothing. The target loses it after its session timeout, as the
-recorded cluster did; but a static member that was back in time is kept alive, however slow the replay is. At the end of the replay all members leave, static ones too.
+recorded cluster did; but a static member that was back in time is kept alive, however slow the replay is. At the end of
+the replay all members leave, static ones too.
 """
 
 from __future__ import annotations
@@ -318,8 +319,9 @@ class Mending:
     def _told(self, group: Group, member: Member, answer: Values) -> None:
         error = error_of(answer) or 0
         if error == REBALANCE_IN_PROGRESS:
-            # told twice to rejoin, and no recorded rejoin came meanwhile: the recording has no such rebalance
-            group.mending |= member.state.told and member.asks_since is None
+            # told twice to rejoin, and no recorded rejoin came or is to come: the recording has no such rebalance
+            is_late = member.recorded_to_rejoin and member.id in group.coming.values()
+            group.mending |= member.state.told and member.asks_since is None and not is_late
             member.on(Event.TOLD)
         if error in LOST:
             refused(group, member, error)

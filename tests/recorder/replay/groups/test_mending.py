@@ -44,6 +44,21 @@ def test_a_static_member_between_its_connections_is_kept_alive_if_it_was_back_in
     assert [made.api_key for made in script.made()] == [HEARTBEAT] * is_kept
 
 
+@pytest.mark.parametrize("is_coming", [True, False], ids=["its rejoin is late", "it has no rejoin"])
+def test_a_member_that_is_told_twice_to_rejoin_is_mended_unless_its_recorded_rejoin_is_late(is_coming):
+    script = Script()
+    script.join("r", "t")
+    told = {"group_id": GROUP, "member_id": "r", "generation_id": 1}, {"error_code": 27}, {"error_code": 27}
+    script.pass_by(HEARTBEAT, 3, *told)
+    if is_coming:
+        script.groups.was_read(recorded(JOIN_GROUP, 5, JOIN | {"member_id": "r"}))
+    script.now = 5 * SECOND
+    (made,) = script.made()
+    made.done({"error_code": 27})
+    script.now = 10 * SECOND
+    assert [made.api_key for made in script.made()] == [HEARTBEAT if is_coming else JOIN_GROUP]
+
+
 def test_a_silent_consumer_confirms_what_it_was_assigned_by_the_targets_topic_ids():
     script = Script(topics={b"r" * 16: b"t" * 16})
     given = {"topic_partitions": [{"topic_id": b"t" * 16, "partitions": [4]}]}
