@@ -63,6 +63,7 @@ LAZY_COMMANDS = {
     "redact": ("recorder.commands", "Copy a capture without its records, or with hashes in their place."),
     "replay": ("recorder.commands", "Play a capture against another cluster, and compare the answers."),
     "report": ("recorder.commands", "Write a capture's report: what is wrong, and how it went, as one page."),
+    "top": ("recorder.commands", "Watch a running proxy: APIs, topics, clients, groups with lag, nodes, errors."),
     "view": ("recorder.commands", "Show a capture in a browser, finished or while it grows."),
     "wire": ("proxy.tools.commands", "Kafka's protocol: list its messages, show one, decode a frame, name an error."),
 }

@@ -85,6 +85,7 @@ def live(proxy: ProxySettings, capture: CaptureSettings | None) -> Live | None:
         return None
     from proxy.net.children import Companion
     from recorder.live.beside_proxy import LiveMetrics, live_command
+    from recorder.live.door import Door
     from recorder.live.feed import FeedSettings
     from recorder.live.folder import LiveFolder
 
@@ -95,6 +96,8 @@ def live(proxy: ProxySettings, capture: CaptureSettings | None) -> Live | None:
         raise BadSetting(asks) from error
     recording = capture or FeedSettings(folder=folder.feed)
     asked: dict[str, object] = {"topics": settings.topics, "clients": settings.clients, "groups": settings.groups}
+    # whoever has the token may watch, too; without the admin page there is no way to it
+    asked["top"] = settings.token_file is not None and proxy.metrics is not None
     if settings.page is not None:
         asked |= {"page": settings.page, "token-file": settings.token_file, "name": settings.page_name}
         asked |= {"certificate": settings.page_certificate, "key": settings.page_key}
@@ -104,7 +107,8 @@ def live(proxy: ProxySettings, capture: CaptureSettings | None) -> Live | None:
             asked["metrics"] = f"http://{proxy.metrics}/metrics"
     command = live_command(folder, recording.folder, asked, is_feed=capture is None)
     metrics = LiveMetrics(folder.socket)
-    companion = Companion(command, metrics.ended, metrics.counters, metrics=metrics.text)
+    doors = {} if settings.token_file is None else {"live": Door(folder.socket, settings.token_file)}
+    companion = Companion(command, metrics.ended, metrics.counters, metrics=metrics.text, doors=doors)
     return Live(companion, recording, folder.discard)
 
 

@@ -36,6 +36,7 @@ from recorder.shipping.command import ship
 from recorder.stream import stream
 from recorder.submitting import spark_package
 from recorder.terminal import console, count, size
+from recorder.top.command import top
 
 
 @click.command(short_help="Make Parquet of what a proxy that has ended left in its log.")
@@ -157,5 +158,6 @@ COMMANDS: dict[str, click.Command] = {
     "spark-package": spark_package,
     "sql": sql,
     "stream": stream,
+    "top": top,
     "view": view,
 }

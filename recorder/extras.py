@@ -20,6 +20,7 @@ MODULES = {
     "export": (*_ANALYSIS, "cloudevents", "confluent_kafka"),
     "ship": ("boto3", "botocore"),
     "page": ("starlette", "uvicorn"),
+    "top": ("textual",),
     "pcap": ("pcapng",),
     "mcp": (*_ANALYSIS, "mcp", "anyio", "pydantic"),
     "otlp": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),

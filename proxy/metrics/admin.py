@@ -12,10 +12,11 @@ import io
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from logging import ERROR
 from socket import AF_INET, AF_INET6, socket
 from socketserver import TCPServer, ThreadingMixIn
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
@@ -50,7 +51,11 @@ MoreMetrics = Callable[[str], bytes]
 
 
 def admin_app(
-    registry: CollectorRegistry, ready: Probe, alive: Probe, more: Sequence[MoreMetrics] = ()
+    registry: CollectorRegistry,
+    ready: Probe,
+    alive: Probe,
+    more: Sequence[MoreMetrics] = (),
+    doors: Mapping[str, WSGIApplication] = MappingProxyType({}),
 ) -> WSGIApplication:
     """Returns the WSGI application of the admin page. Other paths than its three are a 404.
 
@@ -58,12 +63,16 @@ def admin_app(
         ready: the probe of /readyz: can the proxy serve clients?
         alive: the probe of /livez: does the proxy run at all?
         more: metrics that stand behind those of the registry, unless a scrape asks for some names only.
+        doors: by the first name of a path, an application that gets the rest of it as PATH_INFO.
     """
     metrics = _tolerant(_MetricsPage(registry, more))
 
     pages: dict[str, WSGIApplication] = {"/metrics": metrics, "/livez": _probed(alive), "/readyz": _probed(ready)}
 
     def page(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        name, slash, rest = environ["PATH_INFO"].removeprefix("/").partition("/")
+        if slash and name in doors:
+            return doors[name]({**environ, "SCRIPT_NAME": f"/{name}", "PATH_INFO": f"/{rest}"}, start)
         return pages.get(environ["PATH_INFO"], _not_found)(environ, start)
 
     return page

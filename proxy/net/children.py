@@ -10,14 +10,18 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from logging import WARNING
+from typing import TYPE_CHECKING
 
 import trio
 
 from proxy.log import log
 from proxy.metrics.admin import MoreMetrics
 from proxy.net.blocking import open_process
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
 
 # seconds before the child is started again; each pause doubles
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -34,6 +38,7 @@ class Companion:
         counters: numbers for the metrics; called in any thread.
         given: what each process reads on its standard input.
         metrics: makes a text of further metrics (`proxy.metrics.admin.MoreMetrics`); None: there are none.
+        doors: pages of its own below the admin page (`admin_app`).
     """
 
     command: Sequence[str]
@@ -41,6 +46,7 @@ class Companion:
     counters: Callable[[], Mapping[str, float]]
     given: bytes = b""
     metrics: MoreMetrics | None = None
+    doors: Mapping[str, WSGIApplication] = field(default_factory=dict)
 
 
 async def look_after(command: Sequence[str], on_end: Callable[[], None], given: bytes = b"") -> None:

@@ -349,7 +349,8 @@ class Proxy:
         if address is None:
             return None
         more = [companion.metrics for companion in self._companions if companion.metrics is not None]
-        page = admin_app(self._registry(), self._is_ready, self._liveness_probe(), more)
+        doors = {name: door for companion in self._companions for name, door in companion.doors.items()}
+        page = admin_app(self._registry(), self._is_ready, self._liveness_probe(), more, doors)
         try:
             return serve_admin(page, "" if address.host == "*" else address.host, address.port)
         except OSError as error:

@@ -16,7 +16,7 @@ from proxy.config import ClusterSettings, LiveSettings, LogSettings, ProxySettin
 from proxy.config.places import Demand, demand, wrong_demands
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.config.whole import wrong_names
-from proxy.limited_files import UnusableFile
+from proxy.limited_files import RIGHT_TOKEN, UnusableFile, token_of
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, KeyPath, Setting, line_of
 from proxy.schema.flags import CAPTURE, CLUSTERS
@@ -156,6 +156,7 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
         # cluster by cluster: in `effective`, the keys of a cluster must stand together
         tls_sides.append(_tls_sides(reader, source, name))
         clusters.append(_cluster(reader, *tls_sides[-1]))
+    reader.report(*_wrong_token(live))
     capture = _capture(reader, source)
     tls = [(CLUSTERS, name, TLS) for name in source.clusters]
     reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])
@@ -355,6 +356,20 @@ def _fault_of_keys(credentials: Path) -> str:
     except OSError as error:
         return f"can't be read ({error.strerror})"
     return "may be read by others than its owner" if mode & 0o077 else ""
+
+
+def _wrong_token(live: LiveSettings | None) -> Iterator[Fault]:
+    """A fault for a token that can't be used, or that others may read."""
+    if live is None or live.token_file is None:
+        return
+    named = Setting("live.token_file", str(live.token_file), of_cluster=False)
+    try:
+        token_of(live.token_file)
+    except UnusableFile as error:
+        yield Fault((named, f" {str(error).partition(':')[0]}"), f"a file of yours with {RIGHT_TOKEN}")
+    else:
+        if fault := _fault_of_keys(live.token_file):
+            yield Fault((named, f" {fault}"), f"a file of yours with the mode 0600: chmod 600 {live.token_file}")
 
 
 def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:

@@ -117,8 +117,14 @@ class LiveMetrics:
 def live_command(folder: LiveFolder, capture: Path, asked: Mapping[str, object], *, is_feed: bool) -> list[str]:
     """The command line of the process beside the proxy, which is this process.
 
-    `capture`: whose log it reads. `asked`: options of the process by their names; None: not given.
+    `capture`: whose log it reads. `asked`: options of the process by their names; True: without a
+    value; None or False: not given.
     """
     command = [sys.executable, "-P", "-m", "recorder.live.process", str(capture), "--folder", str(folder.path)]
-    given = [str(word) for option, value in asked.items() if value is not None for word in (f"--{option}", value)]
+    given = [
+        str(word)
+        for option, value in asked.items()
+        if value is not None and value is not False
+        for word in ([f"--{option}"] if value is True else [f"--{option}", value])
+    ]
     return [*command, "--proxy", str(os.getpid()), *given, *["--feed"] * is_feed]

@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, required=True, help="where the socket lies")
     parser.add_argument("--proxy", type=int, required=True, help="the process that started this one")
     parser.add_argument("--feed", action="store_true", help="the log is a feed")
+    parser.add_argument("--top", action="store_true", help="`top` may ask")
     for name in ("topics", "clients", "groups"):
         parser.add_argument(f"--{name}", type=int, help=f"metrics by {name}: the most values of the label")
     parser.add_argument("--page", type=Address.parse, help="where the page is served")
@@ -85,8 +86,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parts(options: argparse.Namespace, told: Told) -> list[Part]:
     """What the options ask for, besides metrics of frames. Errors: OSError, WrongHeaders."""
-    page = [] if options.page is None else [_page_part(options, told)]
-    return page if options.otlp is None else [*page, _spans_part(options, told)]
+    asked = {_top_part: options.top, _page_part: options.page is not None, _spans_part: options.otlp is not None}
+    return [part(options, told) for part, is_asked in asked.items() if is_asked]
+
+
+def _top_part(_: argparse.Namespace, told: Told) -> Part:
+    # what it imports takes time
+    from recorder.live.top import top_part
+
+    return top_part(told)
 
 
 def _page_part(options: argparse.Namespace, told: Told) -> Part:

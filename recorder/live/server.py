@@ -6,6 +6,7 @@ origins are checked by the proxy's admin page, which passes requests on (`record
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -101,7 +102,9 @@ class _UnixServer(ThreadingMixIn, UnixStreamServer):
             self._free_slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that has gone is no error."""
+        """Says what is wrong, unless the peer has gone."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 class Server:

@@ -1,0 +1,90 @@
+"""Lets whoever shows the token ask the live process, through the proxy's admin page. Knows neither frames nor pyarrow.
+
+    from here   the peer is on this machine: the admin page speaks no TLS, so a token would pass in clear elsewhere
+    Host        an IP address or `localhost`: a name of somebody else's that leads here (DNS rebinding) is refused
+    Origin      none: no page of a browser may ask
+    token       `Authorization: Bearer`, compared in constant time with the file, which is read each time
+
+A request that does not pass gets a status, and nothing more. Whoever begins to watch is a line of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from hmac import compare_digest
+from http import HTTPStatus
+from http.client import HTTPException
+from logging import INFO, WARNING
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proxy.ips import ip_of, is_ip
+from proxy.limited_files import UnusableFile, token_of
+from proxy.log import log
+from recorder.live.beside_proxy import Answer, NoAnswer, ask
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+# the page that is asked as long as somebody looks
+_WATCH = "/top/watch"
+
+
+class Door:
+    """A page (WSGI) that passes requests on. `socket`: that of the process; `token_file`: holds the token."""
+
+    def __init__(self, socket: Path, token_file: Path) -> None:
+        self._socket, self._token_file = socket, token_file
+
+    def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        status = self._refusal(environ)
+        if status is not None:
+            return _refused(start, status)
+        path, query = environ["PATH_INFO"], environ.get("QUERY_STRING", "")
+        try:
+            answer = ask(self._socket, f"{path}?{query}" if query else path)
+        except (NoAnswer, ValueError):
+            return _refused(start, HTTPStatus.BAD_GATEWAY)
+        if path == _WATCH and answer.status == HTTPStatus.OK:
+            log(INFO, "somebody watches the traffic", peer=environ.get("REMOTE_ADDR"))
+        kept = [(name, value) for name, value in answer.headers if name.lower() in ("content-type", "cache-control")]
+        start(f"{answer.status} {answer.reason}", kept)
+        return _parts(answer)
+
+    def _refusal(self, environ: WSGIEnvironment) -> HTTPStatus | None:
+        """The status of a request that does not pass; None: it passes."""
+        if not ip_of(environ["REMOTE_ADDR"]).is_loopback:
+            return HTTPStatus.FORBIDDEN
+        if not _is_own_name(environ.get("HTTP_HOST", "")):
+            return HTTPStatus.MISDIRECTED_REQUEST
+        if environ.get("HTTP_ORIGIN") is not None or environ["REQUEST_METHOD"] != "GET":
+            return HTTPStatus.FORBIDDEN
+        scheme, _, shown = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        try:
+            token = token_of(self._token_file)
+        except (UnusableFile, ValueError) as error:
+            log(WARNING, "nobody can watch the traffic", token_file=self._token_file, reason=error)
+            return HTTPStatus.UNAUTHORIZED
+        is_right = scheme.lower() == "bearer" and compare_digest(shown.strip().encode(), token.encode())
+        return None if is_right else HTTPStatus.UNAUTHORIZED
+
+
+def _refused(start: StartResponse, status: HTTPStatus) -> list[bytes]:
+    start(f"{status.value} {status.phrase}", [("Content-Length", "0")])
+    return []
+
+
+def _is_own_name(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.removeprefix("[").removesuffix("]").lower()
+    return name == "localhost" or is_ip(name)
+
+
+def _parts(answer: Answer) -> Iterator[bytes]:
+    with closing(answer):
+        try:
+            yield from answer.parts()
+        except (OSError, HTTPException):
+            # the process has ended: so does the answer
+            return

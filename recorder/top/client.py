@@ -1,0 +1,136 @@
+"""Asks a proxy's admin page for what `top` shows. All calls block; each has a connection of its own."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from proxy.schema.addresses import Address
+
+# the longest that an answer, or the next line of one, may take, in seconds
+PATIENCE_SECONDS = 10.0
+_PREFIX = "kafka_wiretap_"
+Json = dict[str, Any]
+
+
+class NoAnswer(Exception):
+    """The proxy can't be asked. The text is a sentence that says why, and what would be right."""
+
+
+class WrongFilter(Exception):
+    """A filter that can't be read. `at`: the place in its text."""
+
+    def __init__(self, sentence: str, at: int) -> None:
+        super().__init__(sentence)
+        self.at = at
+
+
+class NodeState(NamedTuple):
+    """What the proxy knows of a node. `is_up`: None while nobody has dialled it; `since`: seconds since 1970."""
+
+    is_up: bool | None = None
+    since: float | None = None
+    connections: int = 0
+
+
+_REFUSALS = {
+    401: "it wants another token: right would be the file that the proxy's live.token_file names",
+    403: "it answers only on its own machine: right would be 127.0.0.1 there, or a forwarded port",
+    404: "nobody may watch it: right would be a proxy with live.token_file",
+    421: "it wants to be asked by an IP address or localhost",
+    502: "its live process does not answer now: it may have just begun",
+}
+
+
+class Client:
+    """Asks one proxy. `address`: of its `metrics`; `token`: what its `live.token_file` holds."""
+
+    def __init__(self, address: Address, token: str) -> None:
+        self.address, self._token = address, token
+
+    def watch(self, text: str) -> Iterator[Json]:
+        """The sums of what passes a filter since now, once a second, until the connection ends.
+
+        Errors: NoAnswer, WrongFilter.
+        """
+        connection, answer = self._asked("/live/top/watch", filter=text)
+        try:
+            while line := answer.readline():
+                yield json.loads(line)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NoAnswer(f"{self.address} ended in the middle: {error}") from error
+        finally:
+            connection.close()
+        raise NoAnswer(f"{self.address} has ended")
+
+    def exchanges(self, text: str, limit: int) -> list[Json]:
+        """The newest exchanges that pass a filter. Errors: NoAnswer, WrongFilter."""
+        found: list[Json] = self._told("/live/top/exchanges", filter=text, limit=str(limit))["exchanges"]
+        return found
+
+    def exchange(self, name: str) -> Json:
+        """An exchange, by its id, decoded. Errors: NoAnswer."""
+        return self._told("/live/top/exchange", id=name)
+
+    def nodes(self) -> dict[str, NodeState]:
+        """The nodes that the proxy knows, by their ids. Errors: NoAnswer."""
+        connection, answer = self._asked("/metrics")
+        try:
+            text = answer.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            raise NoAnswer(str(error)) from error
+        finally:
+            connection.close()
+        found: dict[str, NodeState] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                change = _CHANGES.get(sample.name.removeprefix(_PREFIX))
+                if change is not None:
+                    node = sample.labels["node"]
+                    found[node] = found.get(node, NodeState())._replace(**change(sample.value))
+        return found
+
+    def _told(self, path: str, **asked: str) -> Json:
+        connection, answer = self._asked(path, **asked)
+        try:
+            told: Json = json.loads(answer.read())
+            return told
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NoAnswer(f"{self.address} ended in the middle: {error}") from error
+        finally:
+            connection.close()
+
+    def _asked(self, path: str, **asked: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=PATIENCE_SECONDS)
+        try:
+            target = f"{path}?{urlencode(asked)}" if asked else path
+            connection.request("GET", target, headers={"Authorization": f"Bearer {self._token}"})
+            answer = connection.getresponse()
+            if answer.status == 200:
+                return connection, answer
+            body = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise NoAnswer(f"{self.address} does not answer: {error}") from error
+        connection.close()
+        raise self._refused(answer.status, body)
+
+    def _refused(self, status: int, body: bytes) -> Exception:
+        try:
+            told = json.loads(body)
+            sentence, at = str(told["error"]), told.get("at")
+        except (ValueError, KeyError, TypeError):
+            return NoAnswer(f"{self.address}: {_REFUSALS.get(status, f'it answers with status {status}')}")
+        return WrongFilter(sentence, at) if isinstance(at, int) else NoAnswer(sentence)
+
+
+_CHANGES: Mapping[str, Callable[[float], dict[str, Any]]] = {
+    "node_up": lambda value: {"is_up": value == 1},
+    "node_up_since_seconds": lambda value: {"since": value},
+    "node_connections": lambda value: {"connections": int(value)},
+}
