@@ -5,6 +5,7 @@
     query       the filter language
     reading     a capture as Python values: `recorder.open`
     live        the traffic as it passes, for those who look
+    top         a running proxy in the terminal
     inspect     the contents of a capture, without Spark
     analysis    Spark: DataFrame -> DataFrame, one question in each module
     report      reports as one HTML file or as Markdown

@@ -120,6 +120,7 @@ ENVIRONMENTS = {
     "export": {"analysis", "export"},
     "page": {"page"},
     "pcap": {"pcap"},
+    "top": {"top"},
     # its SDK brings the packages of the page
     "mcp": {"analysis", "mcp", "page"},
     # its messages are those that clients push
@@ -346,5 +347,5 @@ def test_the_image_has_what_a_plain_installation_has_unless_it_is_built_with_mor
 def test_every_command_stands_in_the_table() -> None:
     # each environment's own proxy records the capture
     # these run until they are ended
-    endless = {"proxy", "view"}
+    endless = {"proxy", "top", "view"}
     assert {each.split()[0] for each, _ in COMMANDS} - {"--version"} | endless == {*cli.list_commands(Context(cli))}

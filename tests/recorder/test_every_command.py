@@ -75,6 +75,7 @@ NEEDED: dict[str, list[str]] = {
     "spark-package": ["PACKAGE"],
     "sql": ["CAPTURE", "select 1"],
     "stream": ["CAPTURE", "--output", "windows"],
+    "top": ["127.0.0.1:1", "--token-file", "TOKEN"],
     "view": ["CAPTURE"],
     "wire decode": ["--hex", "0003000c0000000700026d650000010000"],
     "wire errors": ["6"],
@@ -127,12 +128,20 @@ def needed(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setattr("recorder.export.publisher.Publisher.publish", lambda self, messages: {})
     monkeypatch.setattr("recorder.shipping.shipper.Shipper.ship_all", lambda *_: True)
     monkeypatch.setattr("recorder.page.view.View.run", lambda self: None)
+    monkeypatch.setattr("recorder.top.screen.TopApp.run", lambda self: None)
     monkeypatch.setattr("recorder.demo.run.run", lambda *_, **__: 0)
     monkeypatch.setattr("recorder.replay.player.run.run", lambda job: 0)
     nothing = outcome.Result(outcome.Source("capture"), outcome.ReachedTarget("b1:9092"))
     (tmp_path / "report.json").write_text(as_json(nothing))
     (tmp_path / "dump.pcap").write_bytes(pcap([]))
-    return {"CAPTURE": "capture", "DUMP": "dump.pcap", "FILE": "wiretap.toml", "REPORT": "report.json"}
+    (tmp_path / "token").write_text("0123456789abcdef")
+    return {
+        "CAPTURE": "capture",
+        "DUMP": "dump.pcap",
+        "FILE": "wiretap.toml",
+        "REPORT": "report.json",
+        "TOKEN": "token",
+    }
 
 
 def tried(command: click.Command, needed: list[str]) -> Iterator[list[str]]:

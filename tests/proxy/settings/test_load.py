@@ -251,6 +251,27 @@ def test_a_file_of_all_keys_leaves_nothing_to_defaults(tmp_path):
     assert left == [*files, "own_node", "bootstrap_name", "ship_credentials"]
 
 
+def test_a_token_that_cannot_be_used_is_refused_in_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    for content, mode, line in (
+        (None, 0, "can't be read"),
+        (
+            "short",
+            0o600,
+            "holds no token; right would be a file of yours with one line of 16 letters and digits or more",
+        ),
+        ("0123456789abcdef", 0o644, "may be read by others than its owner; right would be"),
+    ):
+        if content is not None:
+            file.write_text(content)
+            file.chmod(mode)
+        with pytest.raises(BadSetting) as refused:
+            loaded(tmp_path, f"{BASIC}[live]\ntoken_file = '{file}'\n")
+        (told,) = refused.value.lines
+        assert line in told
+        assert content is None or content not in told
+
+
 WRONG_SHIPPING = {
     'ship = "s3://"': 'capture.ship = "s3://" names no bucket',
     'ship = "bucket/folder"': "names no bucket",
@@ -338,6 +359,10 @@ def without(place: KeyPath) -> str:
 @pytest.mark.parametrize(("place", "field"), KEYS)
 def test_each_key_changes_the_settings_by_a_file_as_by_the_environment(place, field, tmp_path):
     name, raw = one_more(place, field)
+    if place == ("live", "token_file"):
+        raw = str(tmp_path / "token")
+        Path(raw).write_text("0123456789abcdef")
+        Path(raw).chmod(0o600)
     before = loaded(tmp_path, BASIC + ("[capture]\nfolder = 'first'\n" if place[0] == "capture" else ""))
     by_file = loaded(tmp_path, f"{name} = {toml(raw)}\n" + _nested(without(place), place))
     by_environment = loaded(

@@ -29,13 +29,22 @@ class Asking:
         self.top.take(make(self._exchange, *arguments, **head))
 
     def ask(self, path: str, **asked: str) -> tuple[str, Any]:
-        told: list[str] = []
-        body = self.top({"PATH_INFO": path, "QUERY_STRING": urlencode(asked)}, lambda status, *_: told.append(status))
-        return told[0], body
+        heads: list[Any] = []
+        body = self.top({"PATH_INFO": path, "QUERY_STRING": urlencode(asked)}, started(heads))
+        return heads[0][0], body
 
     def told(self, path: str, **asked: str) -> tuple[str, Any]:
         status, body = self.ask(path, **asked)
         return status[:3], json.loads(b"".join(body))
+
+
+def started(heads: list[Any]) -> Any:
+    """A `start_response` that keeps status and headers."""
+
+    def start(*head: Any) -> Any:
+        heads.append(head)
+
+    return start
 
 
 @pytest.fixture
@@ -129,9 +138,9 @@ def test_so_many_may_watch_and_no_more(asking: Asking) -> None:
 
 
 def test_an_answer_has_its_own_head_whatever_a_server_has_added_to_another(asking: Asking) -> None:
-    heads: list[list[Any]] = []
+    heads: list[Any] = []
     for _ in range(2):
-        asking.top({"PATH_INFO": "/watch", "QUERY_STRING": ""}, lambda _, headers, *__: heads.append(headers))
-        heads[-1].append(("Content-Length", "17"))
+        asking.top({"PATH_INFO": "/watch", "QUERY_STRING": ""}, started(heads))
+        heads[-1][1].append(("Content-Length", "17"))
     assert heads[0] == heads[1]
-    assert len(heads[0]) == 3
+    assert len(heads[0][1]) == 3

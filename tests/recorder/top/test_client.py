@@ -1,0 +1,122 @@
+"""Tests of `top`'s questions, by the proxy's admin page and the live process's own server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from click.testing import CliRunner
+from prometheus_client import CollectorRegistry
+
+from proxy.cli import main
+from proxy.metrics.admin import Server as AdminServer
+from proxy.metrics.admin import admin_app, serve_admin
+from proxy.metrics.collector import ClusterNumbers, registry
+from proxy.metrics.nodes import NodeRow
+from proxy.metrics.traffic import Traffic
+from proxy.schema.addresses import Address
+from recorder.live.door import Door
+from recorder.live.server import Server, pages_app
+from recorder.live.top import Top
+from recorder.reading.elements import Told
+from recorder.top.client import Client, NoAnswer, WrongFilter
+from tests.recorder.page.traffic import SESSION, produce
+
+TOKEN = "0123456789abcdef"
+
+
+def counted() -> CollectorRegistry:
+    traffic = Traffic()
+    down = traffic.nodes["2"] = NodeRow()
+    down.reach = down.reach.after(1000.5, success=False)
+    return registry([ClusterNumbers("main", traffic, list)])
+
+
+@pytest.fixture
+def top() -> Top:
+    return Top(Told())
+
+
+@pytest.fixture
+def admin(top: Top, tmp_path: Path) -> Iterator[AdminServer]:
+    (tmp_path / "token").write_text(TOKEN)
+    with TemporaryDirectory() as folder:
+        socket = Path(folder) / "s"
+        server = Server(socket, pages_app({"top": top}))
+        page = admin_app(
+            counted(), lambda: (True, ""), lambda: (True, ""), (), {"live": Door(socket, tmp_path / "token")}
+        )
+        with serve_admin(page, "127.0.0.1", 0) as admin:
+            yield admin
+        server.close()
+
+
+@pytest.fixture
+def client(admin: AdminServer) -> Client:
+    return Client(Address(admin.host, admin.port), TOKEN)
+
+
+def test_what_passes_a_filter_is_told_as_it_comes_and_one_exchange_is_decoded(client: Client, top: Top) -> None:
+    watching = client.watch('topic == "orders"')
+    assert next(watching)["exchanges"] == 0
+    assert top.is_asked
+    for number, topic in enumerate(("orders", "other")):
+        top.take(produce(number, topic))
+    # a line may have been on its way
+    assert 1 in {next(watching)["exchanges"] for _ in range(2)}
+    (line,) = client.exchanges('topic == "orders"', 10)
+    assert line["id"] == f"{SESSION}/1/e0"
+    assert client.exchange(line["id"])["id"] == line["id"]
+
+
+def test_nodes_are_those_of_the_metrics(client: Client) -> None:
+    node = client.nodes()["2"]
+    assert (node.is_up, node.since) == (False, 1000.5)
+
+
+def test_a_wrong_filter_is_told_with_its_place(client: Client) -> None:
+    with pytest.raises(WrongFilter, match="no operator") as error:
+        next(client.watch("topic = x"))
+    assert error.value.at == 6
+
+
+def test_without_the_right_token_there_is_a_sentence_that_says_what_would_be_right(client: Client) -> None:
+    other = Client(client.address, "another-token-0123")
+    with pytest.raises(NoAnswer, match=r"live\.token_file"):
+        other.exchanges("", 1)
+    with pytest.raises(NoAnswer, match="not kept here"):
+        client.exchange("s/1/e1")
+
+
+def test_a_proxy_without_a_token_says_so(tmp_path: Path) -> None:
+    page = admin_app(counted(), lambda: (True, ""), lambda: (True, ""))
+    with serve_admin(page, "127.0.0.1", 0) as admin:
+        client = Client(Address(admin.host, admin.port), TOKEN)
+        with pytest.raises(NoAnswer, match="nobody may watch it"):
+            next(client.watch(""))
+    with pytest.raises(NoAnswer, match="does not answer"):
+        next(client.watch(""))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["127.0.0.1", "--token-file", "token"], "right would be"),
+        (["https://127.0.0.1:1", "--token-file", "token"], "is no URL of a proxy's metrics"),
+        (["127.0.0.1:1"], "--token-file"),
+        (["127.0.0.1:1", "--token-file", "nothing"], "can't be read"),
+        (["127.0.0.1:1", "--token-file", "short"], "holds no token"),
+        (["127.0.0.1:1", "topic =", "--token-file", "token"], "no operator"),
+    ],
+)
+def test_a_wrong_argument_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("token").write_text(TOKEN)
+    Path("short").write_text("x")
+    done = CliRunner().invoke(main, ["top", *arguments])
+    assert done.exit_code == 2
+    assert sentence in " ".join(done.output.split())

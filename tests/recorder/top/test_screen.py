@@ -1,0 +1,175 @@
+"""Tests of `top` on a terminal: what is asked, what is shown, that names which peers choose stay text."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Static, Tabs
+
+from proxy.schema.addresses import Address
+from proxy.terminal import printable
+from recorder.top.client import Json, NoAnswer, NodeState, WrongFilter
+from recorder.top.screen import TopApp
+from tests.hostile_text import FORGED, NAME
+from tests.recorder.top.test_model import told, topic
+
+# each takes a second
+pytestmark = pytest.mark.real
+Scenario = Callable[[TopApp, Pilot[None]], Awaitable[None]]
+
+
+class Proxy:
+    """Answers as a proxy would; each watch says one thing, and then nothing until the test is over."""
+
+    address = Address("127.0.0.1", 9464)
+
+    def __init__(self, *answers: Json | Exception) -> None:
+        self.answers = [*answers]
+        self.filters: list[str] = []
+        self.over = threading.Event()
+        self.lines: list[Json] = []
+
+    def watch(self, text: str) -> Iterator[Json]:
+        self.filters.append(text)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        yield answer
+        self.over.wait()
+
+    def exchanges(self, text: str, limit: int) -> list[Json]:
+        return self.lines
+
+    def exchange(self, name: str) -> Json:
+        frame = {"kind": "request", "at": "now", "size": 5, "notes": [], "lines": [{"depth": 0, "text": "acks: 1"}]}
+        return {"id": name, "head": [["client_id", NAME]], "errors": "", "frames": [frame]}
+
+    def nodes(self) -> dict[str, NodeState]:
+        return {"2": NodeState(False, 0)}
+
+
+def plays(proxy: Any, scenario: Scenario, size: tuple[int, int] = (120, 30), text: str = "") -> None:
+    async def play() -> None:
+        app = TopApp(proxy, text)
+        try:
+            async with app.run_test(size=size) as pilot:
+                await scenario(app, pilot)
+        finally:
+            proxy.over.set()
+
+    asyncio.run(play())
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], Any]) -> None:
+    """Returns once it holds; fails if it does not for long."""
+    for _ in range(2000):
+        if holds():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("it never held")
+
+
+def shown(app: TopApp) -> list[list[str]]:
+    """The table's cells."""
+    table = app.query_one(DataTable)
+    return [[str(cell) for cell in table.get_row_at(number)] for number in range(table.row_count)]
+
+
+def text_of(app: TopApp, name: str) -> str:
+    return str(app.query_one(name, Static).render())
+
+
+@pytest.mark.parametrize("size", [(60, 20), (160, 40)])
+def test_names_that_peers_choose_are_text(size: tuple[int, int]) -> None:
+    async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await until(pilot, lambda: shown(app))
+        assert shown(app)[0][0] == printable(NAME)
+        assert "[red]" in shown(app)[0][0]
+        # no line of the screen begins with what follows a line feed in the name
+        assert FORGED not in [str(row).strip() for row in app.export_screenshot().splitlines()]
+
+    plays(Proxy(told(1, topics=[topic(NAME, 5)])), scenario, size)
+
+
+def test_enter_makes_a_row_the_filter_and_an_exchange_is_opened_and_escape_goes_back() -> None:
+    line = {"at": "2026-11-21T12:00:00Z", "api": "Produce", "client_id": "a", "latency_ms": 1.5, "error_text": ""}
+    names = {"topic": {"names": ["t"], "more": 0}, "group": {"names": [], "more": 0}}
+    proxy = Proxy(told(1, topics=[topic("t", 5), topic("u", 9)]))
+    proxy.lines = [{**line, **names, "id": "s/1/e2", "sent": 5, "received": 6}]
+
+    async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await until(pilot, lambda: len(shown(app)) == 2)
+        await pilot.press("enter")
+        await until(pilot, lambda: proxy.filters[-1] == 'topic == "t"')
+        await until(pilot, lambda: shown(app) and shown(app)[0][1] == "Produce")
+        await pilot.press("enter")
+        await until(pilot, lambda: len(app.screen_stack) == 2)
+        assert "acks: 1" in str(app.screen.query_one(Static).render())
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await pilot.press("escape")
+        await until(pilot, lambda: proxy.filters[-1] == "")
+        assert app.query_one(Tabs).active == "topics"
+
+    plays(proxy, scenario)
+
+
+def test_a_filter_is_written_and_a_wrong_one_is_pointed_at() -> None:
+    proxy = Proxy(told(1), WrongFilter("'=' is no operator: right would be ==", 6), told(1))
+
+    async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("slash", *"topic = x", "enter")
+        await until(pilot, lambda: "no operator" in text_of(app, "#note"))
+        assert text_of(app, "#note").splitlines()[1:] == ["topic = x", "      ^"]
+        await pilot.press("slash", "end", *"1", "enter")
+        await until(pilot, lambda: proxy.filters[-1] == "topic = x1")
+        await until(pilot, lambda: not text_of(app, "#note"))
+
+    plays(proxy, scenario)
+
+
+def test_a_proxy_that_does_not_answer_is_said_and_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.top.screen._PAUSE", 0.0)
+    proxy = Proxy(*[NoAnswer(f"it is gone {NAME}")] * 3, told(1, topics=[topic("t", 5)]))
+
+    async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await until(pilot, lambda: shown(app))
+        assert not text_of(app, "#note")
+
+    plays(proxy, scenario)
+    assert len(proxy.filters) == 4
+
+
+def test_a_paused_table_stays_and_a_node_that_is_down_is_seen() -> None:
+    async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("5")
+        await until(pilot, lambda: [row[:2] for row in shown(app)] == [["2", "DOWN"]])
+        await pilot.press("p")
+        assert "PAUSED" in text_of(app, "#totals")
+        await pilot.press("1")
+        assert [row[:2] for row in shown(app)] == [["2", "DOWN"]]
+        await pilot.press("p")
+        await until(pilot, lambda: not shown(app))
+
+    plays(Proxy(told(1)), scenario)
+
+
+def test_order_goes_from_column_to_column_and_round() -> None:
+    async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await until(pilot, lambda: len(shown(app)) == 2)
+        # by bytes a second, of which there are none yet; then by errors
+        await pilot.press("s")
+        await until(pilot, lambda: shown(app)[0][0] == "u")
+        await pilot.press("r")
+        await until(pilot, lambda: shown(app)[0][0] == "t")
+
+    plays(Proxy(told(1, topics=[topic("t", 5, errors=1), topic("u", 5, errors=2)])), scenario)
