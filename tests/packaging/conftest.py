@@ -21,7 +21,10 @@ PAGES = (
     "mkdocs.yml",
 )
 BUILT_WITH = ("pyproject.toml", "MANIFEST.in")
-FOLDERS = ("docs", "examples", "dashboards", "deploy", "scripts", "proxy", "recorder", "tests", "bench", "fuzz")
+FOLDERS = (
+    *(".github", "docs", "examples", "dashboards", "deploy"),
+    *("scripts", "proxy", "recorder", "tests", "bench", "fuzz"),
+)
 
 
 @pytest.fixture(scope="session")
