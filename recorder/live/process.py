@@ -113,8 +113,8 @@ def _spans_part(options: argparse.Namespace, told: Told) -> Part:
     from recorder.tracing.collector import Collector
 
     collector = Collector(options.otlp, {} if options.otlp_headers is None else headers_in(options.otlp_headers))
-    consumer = SpanConsumer(told, collector, options.otlp_every, _say)
     pusher = None if options.metrics is None else MetricsPusher(collector, options.metrics)
+    consumer = SpanConsumer(told, collector, options.otlp_every, _say, pusher)
 
     def families() -> Iterator[Family]:
         yield of_spans(consumer.counts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from recorder.live.consumer import Missed
+from recorder.live.pushing import MetricsPusher
 from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
 from recorder.tracing.collector import Collector
@@ -18,11 +19,20 @@ class SpanConsumer:
     Args:
         told: what other frames tell. every: 1 sends each exchange.
         collector, say: as of `SpanSender`.
+        pusher: what sends metrics to the same collector; ends with this.
     """
 
     is_asked = True
 
-    def __init__(self, told: Told, collector: Collector, every: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        told: Told,
+        collector: Collector,
+        every: int,
+        say: Callable[[str], None],
+        pusher: MetricsPusher | None = None,
+    ) -> None:
+        self._pusher = pusher
         self._spans, self._every, self._taken = Spans(told), every, 0
         self._sender = SpanSender(collector, say)
 
@@ -42,4 +52,6 @@ class SpanConsumer:
 
     def close(self) -> None:
         """Sends what waits, and no more."""
+        if self._pusher is not None:
+            self._pusher.close()
         self._sender.close()
