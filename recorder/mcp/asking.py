@@ -127,11 +127,11 @@ class _Taking:
 
     def _take(self, row: Any) -> None:
         if len(self.rows) == self._limits.rows:
-            self.cut = f"an answer has {count(self._limits.rows, 'row')} at most"
+            self.cut = f"this answer has {count(self._limits.rows, 'row')} at most"
             return
         self.rows.append(self.allowance.fitted(row))
         if self.allowance.left <= 0:
-            self.cut = f"an answer has {size(self._limits.bytes)} at most"
+            self.cut = f"this answer has {size(self._limits.bytes)} at most"
 
 
 @asynccontextmanager

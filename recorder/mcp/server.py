@@ -173,8 +173,9 @@ def _about_exchanges(asking: _Asking) -> Sequence[Callable[..., Any]]:
         ] = "by_end",
     ) -> Reply:
         """Requests with their responses that pass a filter: id, API, client, latency (ns), sizes (bytes), errors."""
-        first = {"by_end": "limit"}.get(order, order)
-        command = ["inspect", "exchanges", asking.path(capture), "--json", f"--{first}={limit}"]
+        # of the first ones, one more tells that there are more
+        chosen = f"--limit={limit + 1}" if order == "by_end" else f"--{order}={limit}"
+        command = ["inspect", "exchanges", asking.path(capture), "--json", chosen]
         return await asking.answer(capture, *command, *([f"--where={filter}"] if filter else []), most=limit)
 
     async def decode(

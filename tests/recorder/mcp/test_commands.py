@@ -118,11 +118,16 @@ def test_secrets_are_masked_as_inspect_masks_them(folder: Path) -> None:
 
 def test_an_answer_is_cut_at_its_rows_and_bytes_and_says_so(folder: Path) -> None:
     call = ("filter_exchanges", {"capture": folder.name})
-    (few,), (small,) = called([folder, "--max-rows", 2], call), called([folder, "--max-bytes", "1KiB"], call)
-    assert len(rows(few)) == 2
-    assert "It is not whole: an answer has 2 rows at most" in text(few)
+    asked_for = ("filter_exchanges", {"capture": folder.name, "limit": 1})
+    (few, fewer), (small,) = (
+        called([folder, "--max-rows", 2], call, asked_for),
+        called([folder, "--max-bytes", "1KiB"], call),
+    )
+    assert (len(rows(few)), len(rows(fewer))) == (2, 1)
+    assert "It is not whole: this answer has 2 rows at most" in text(few)
+    assert "It is not whole: this answer has 1 row at most" in text(fewer)
     assert 0 < len(rows(small)) < 7
-    assert "It is not whole: an answer has 1.0 kB at most" in text(small)
+    assert "It is not whole: this answer has 1.0 kB at most" in text(small)
 
 
 def test_a_question_that_takes_too_long_is_ended_with_its_process(folder: Path) -> None:
