@@ -23,11 +23,9 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proxy.ips import is_ip
-from proxy.limited_files import UnusableFile, content_of
+from proxy.limited_files import LONGEST_TOKEN
 from proxy.schema.addresses import Address
 
-# bytes of a token: shorter ones could be guessed, longer ones are none
-SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
 # bytes of a form: a token in percent signs
 _LONGEST_FORM = 3 * LONGEST_TOKEN + 100
 # what every answer says: nothing from elsewhere, no script or style in the page's text, in no frame, kept by nobody
@@ -42,22 +40,6 @@ HEADERS = {
 }
 # the files that whoever signs in needs
 OPEN_FILES = frozenset({"/signin.js", "/signin.css", "/icon.svg"})
-
-
-def token_of(file: Path) -> str:
-    """The token in a file, without blanks at its ends. Errors: UnusableFile, with a sentence without the token."""
-    try:
-        found = content_of(file, LONGEST_TOKEN + 100).decode("ascii").strip()
-    except UnicodeDecodeError:
-        raise UnusableFile(
-            "holds no token: right would be letters and digits, such as of openssl rand -hex 32"
-        ) from None
-    if not SHORTEST_TOKEN <= len(found) <= LONGEST_TOKEN or not found.isprintable():
-        right = (
-            f"right would be one line of {SHORTEST_TOKEN} letters and digits or more, such as of openssl rand -hex 32"
-        )
-        raise UnusableFile(f"holds no token: {right}")
-    return found
 
 
 def new_token() -> str:

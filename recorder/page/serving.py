@@ -15,12 +15,12 @@ from typing import NamedTuple, Self
 import uvicorn
 
 from proxy.ips import is_loopback
-from proxy.limited_files import UnusableFile
+from proxy.limited_files import UnusableFile, token_of
 from proxy.schema.addresses import Address
 from proxy.terminal import printable
 from proxy.threads import begin
 from recorder.page.api import FILES, Api, Source
-from recorder.page.guard import Guard, new_token, token_of
+from recorder.page.guard import Guard, new_token
 from recorder.page.recent import Recent
 
 # connections at a time: a browser opens six

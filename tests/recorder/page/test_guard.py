@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import httpx
 import pytest
 
-from proxy.limited_files import UnusableFile
 from recorder.page.api import FILES, Api, Source
-from recorder.page.guard import OPEN_FILES, Guard, new_token, token_of
+from recorder.page.guard import OPEN_FILES, Guard, new_token
 from tests.recorder.page.traffic import heartbeat, recent
-from tests.tables import each_row
 
 TOKEN = "correct-horse-battery-staple"
 BASE = "http://127.0.0.1:8080"
@@ -139,21 +135,6 @@ async def test_every_answer_forbids_what_is_from_elsewhere() -> None:
         answer = await asked.get("/api/sums")
         assert answer.headers["cache-control"] == "no-store"
         assert "default-src 'none'" in answer.headers["content-security-policy"]
-
-
-@each_row("content", ["short", "", "two\nlines of a file that is long enough", "ü" * 40, "x" * 5000])
-def test_a_file_without_a_token_is_refused_without_its_content(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "token"
-    file.write_text(content)
-    with pytest.raises(UnusableFile) as error:
-        token_of(file)
-    assert not content or content not in str(error.value)
-
-
-def test_blanks_around_a_token_are_no_part_of_it(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text(f" {TOKEN}\r\n")
-    assert token_of(file) == TOKEN
 
 
 def test_new_tokens_are_long_and_different() -> None:
