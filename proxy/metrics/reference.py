@@ -8,7 +8,7 @@ HEAD = """# Metrics
 `kafka-wiretap config metrics` writes this page from the table in the code; don't edit it.
 
 `/metrics` has these, in Prometheus' text format or in OpenMetrics, as the scraper asks. A metric without a condition
-is always there. [Dashboards](../dashboards/) show them, [alerts](../dashboards/alerts.yml) watch
+is always there. [Dashboards](dashboards.md) show them, [alerts](../dashboards/alerts.yml) watch
 them, and each alert has a page in [runbooks](runbooks/README.md).
 
 - `node` is a node's id; `bootstrap` for connections to a bootstrap listener; `other` for ids that the cluster has not

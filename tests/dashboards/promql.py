@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SELECTOR = re.compile(
-    r"\b(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*\{(?P<matchers>[^}]*)\}\s*(?P<range>\[[^\]]*\])?\s*(offset\s+[$\w]+)?"
+    r"\b(?P<name>[A-Za-z_][A-Za-z0-9_:]*)\s*\{(?P<matchers>[^}]*)\}\s*(?P<range>\[[^\]]*\])?\s*(offset\s+[$\w]+)?"
 )
 MATCHER = re.compile(r'\s*([a-z_]+)\s*(?:=~|!~|!=|=)\s*"[^"]*"\s*(?:,|$)')
 GROUPING = re.compile(r"\bby\s*\(([^)]*)\)")

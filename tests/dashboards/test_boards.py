@@ -17,13 +17,16 @@ from tests.dashboards.promql import groupings, selectors, stray_names
 from tests.proxy.metrics.series import sample_names
 from tests.tables import each_row
 
+JOINED_LAG = "kafka_wiretap:group_lag"
 CHOICES = (*TARGET_VARIABLES, *LABEL_VARIABLES)
 # of dashboards that are about these labels
 OWN_CHOICES = {"clients": ("topic", "client_id"), "groups": ("group",)}
 # Prometheus adds these to each scraped series
 TARGET_LABELS = frozenset(TARGET_VARIABLES)
-# Prometheus' own: whether a target could be scraped; the alerts, each with the labels of its expression
+# Prometheus' own: whether a target could be scraped; the alerts, each with the labels of its expression; what its rules
+# record, which is of no single target
 OWN = {
+    JOINED_LAG: frozenset({"cluster", "group", "topic", "partition"}),
     "up": frozenset[str](),
     "ALERTS": frozenset({"alertname", "alertstate", "severity", "cluster", "node", "api"}),
 }
@@ -87,7 +90,7 @@ def test_counters_are_rated_and_gauges_are_not(expression: str, legend: str) -> 
 def test_every_expression_follows_the_variables(target: Target) -> None:
     own = OWN_CHOICES.get(target.board, ())
     for selector in selectors(target.expression):
-        assert selector.labels >= TARGET_LABELS
+        assert selector.labels >= TARGET_LABELS or selector.name == JOINED_LAG
         assert selector.name in OWN or selector.labels >= SERIES[selector.name] & {*LABEL_VARIABLES, *own}
     own_times = ("__rate_interval", "__rate_interval_ms", "__range")
     assert set(re.findall(r"\$\{?(\w+)", target.expression)) <= {*CHOICES, *own, *own_times}

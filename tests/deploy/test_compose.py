@@ -82,7 +82,11 @@ def test_prometheus_reads_the_proxys_metrics_and_grafana_asks_prometheus() -> No
 
 def test_grafana_finds_the_dashboards_in_the_folder_that_is_mounted() -> None:
     (provider,) = yaml.safe_load((FOLDER / "grafana" / "dashboards" / "kafka-wiretap.yaml").read_text())["providers"]
-    assert list(mounts("grafana")[provider["options"]["path"]].glob("*.json"))
+    folder = mounts("grafana")[provider["options"]["path"]]
+    assert list(folder.glob("*.json"))
+    home = Path(SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert str(home.parent) == provider["options"]["path"]
+    assert (folder / home.name).is_file()
 
 
 @pytest.mark.real
