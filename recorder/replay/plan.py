@@ -152,7 +152,7 @@ class Exchange:
         fault: why the request can't be sent as it is; None if it can.
         masked, omitted: spans (start, length) of the request as it arrived.
         answered_ns: last byte of the answer, None if there is none (yet).
-        was_cut: its connection ended before the answer, and the recording went on: the client may have asked again.
+        cut_ns: when its connection ended before the answer, and the recording went on: the client may have asked again.
         dropped: partitions that are withheld while the rest is sent.
         connection: the recorded one.
         remembered: of a request that may come again, once it was decoded; else None.
@@ -176,7 +176,7 @@ class Exchange:
     omitted: tuple[tuple[int, int], ...] = ()
     answer_frame: bytes | None = None
     answered_ns: int | None = None
-    was_cut: bool = False
+    cut_ns: int | None = None
     dropped: list[Dropped] = field(default_factory=list)
     place: FramePlace | None = None
     answer_place: FramePlace | None = None

@@ -105,7 +105,7 @@ class Finishing:
     def stop(self, now: int) -> None:
         """Drops what is in play, except requests in flight that leave something open on the target; then finishes."""
         play = self._play
-        for lane in [*play.lanes.values(), *play.awaiting_joins]:
+        for lane in [*play.lanes.values(), *play.awaiting_target]:
             waiting, lane.queue = lane.queue, deque()
             for item in waiting:
                 play.withhold(item, Withheld(Reason.ENDED))
@@ -132,7 +132,7 @@ class Finishing:
         """Ends what may be ended by now. Later calls end what requests in flight have begun."""
         play = self._play
         is_calm = not play.own.opening and not any(
-            lane.in_play for lane in (*play.lanes.values(), *play.awaiting_joins)
+            lane.in_play for lane in (*play.lanes.values(), *play.awaiting_target)
         )
         at_once = now >= self._calm_until
         left = play.world.finish(is_calm=is_calm, at_once=at_once)

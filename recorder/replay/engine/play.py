@@ -184,8 +184,8 @@ class Play:
         ready: lanes to look at.
         held: lanes whose head a room holds back.
         carrying: lanes that are played, whose channels still carry requests of others.
-        awaiting_joins: lanes that are played except for joins without a recorded answer. The target's answers tell
-            which members have to leave.
+        awaiting_target: lanes that are played except for joins and steps of producers without a recorded answer. The
+            target's answers tell which members have to leave, and let the producers' next steps leave.
         is_read: nothing more will be read of the capture.
         farthest_ns: recorded time of the latest request that has left.
         answered_at: when the target last answered a recorded request.
@@ -213,7 +213,7 @@ class Play:
         self.ready: dict[Lane, None] = {}
         self.held = HeldLanes()
         self.carrying: dict[Lane, None] = {}
-        self.awaiting_joins: dict[Lane, None] = {}
+        self.awaiting_target: dict[Lane, None] = {}
         self.members_changed = False
 
     def _gone(self, lane: Lane, node: int) -> None:
@@ -252,9 +252,9 @@ class Play:
 
     def is_over(self, item: Item) -> bool:
         """True if the item's answer matters only for what the item began on the target."""
-        if self.phase is Phase.PLAYING and not self.awaiting_joins:
+        if self.phase is Phase.PLAYING and not self.awaiting_target:
             return False
-        return self.is_ending or item.lane in self.awaiting_joins
+        return self.is_ending or item.lane in self.awaiting_target
 
     # lanes to look at
 

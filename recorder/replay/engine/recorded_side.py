@@ -9,6 +9,7 @@ from proxy.wire.keys import INIT_PRODUCER_ID, PRODUCE
 from recorder.replay.engine.item import Item, ItemState, Lane
 from recorder.replay.engine.play import Play
 from recorder.replay.plan import Exchange, FramePlace, Reason, Withheld
+from recorder.replay.requests.apis import STEPS_OF_PRODUCERS
 from recorder.replay.requests.order import Order, keys_of_answer
 from recorder.replay.stream import AnswerRecorded, ConnectionClosed, Happening, RequestRecorded
 
@@ -132,7 +133,11 @@ class RecordedSide:
         self._play.timers.at(lane.closes_at, lambda _: self._play.ready.__setitem__(lane, None))
         unread, lane.unread = lane.unread, {}
         for item in unread.values():
-            item.exchange.was_cut = not self._play.is_read
+            if not self._play.is_read:
+                item.exchange.cut_ns = ns
+                if item.exchange.api_key in STEPS_OF_PRODUCERS:
+                    # what a client asks on its next connection must not overtake what it asked on this one
+                    self._play.waiting.answer_read(item)
             self._know(item, now)
         self._play.ready[lane] = None
 

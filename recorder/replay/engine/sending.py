@@ -18,7 +18,7 @@ from recorder.replay.messages import SharedValues
 from recorder.replay.outcome import Cause, Ending
 from recorder.replay.plan import AnsweredBefore, AskFirst, Hold, NotSent, Reason, Values, Withheld
 from recorder.replay.requests import refused_parts, retries, routing
-from recorder.replay.requests.apis import GROUP_APIS, JOINING
+from recorder.replay.requests.apis import GROUP_APIS, JOINING, STEPS_OF_PRODUCERS
 from recorder.replay.requests.layout import WantedElements
 
 # Rounds of made requests for one exchange before it is given up: a room may never be content with the answers.
@@ -59,9 +59,9 @@ class Sending:
             return
         for item in [each for each in lane.in_play if each.exchange.awaits and each.exchange.answered_ns is None]:
             # the recorded client hung up before the answer, but had sent the request
-            if item.left_at is not None and not _joins(item):
+            if item.left_at is not None and not _is_awaited(item):
                 self._play.lose(item)
-        if not lane.carries and all(item.left_at is not None and _joins(item) for item in lane.in_play):
+        if not lane.carries and all(item.left_at is not None and _is_awaited(item) for item in lane.in_play):
             self._hang_up(lane)
 
     def release_unread(self, now: int) -> None:
@@ -87,9 +87,9 @@ class Sending:
             play.carrying[lane] = None
             return
         if lane.in_play:
-            play.awaiting_joins[lane] = None
+            play.awaiting_target[lane] = None
         else:
-            play.awaiting_joins.pop(lane, None)
+            play.awaiting_target.pop(lane, None)
             play.links.hang_up(lane)
         if lane.connection in play.lanes:
             del play.lanes[lane.connection]
@@ -323,9 +323,10 @@ class Sending:
             play.end(Ending.TOO_LATE)
 
 
-def _joins(item: Item) -> bool:
-    """True for a join in flight that the recorded client did not see answered."""
-    return item.is_in_flight and item.exchange.answered_ns is None and item.exchange.api_key in JOINING
+def _is_awaited(item: Item) -> bool:
+    """True for a request in flight that the recorded client did not see answered, and that others have to follow."""
+    is_followed = item.exchange.api_key in JOINING or item.exchange.api_key in STEPS_OF_PRODUCERS
+    return is_followed and item.is_in_flight and item.exchange.answered_ns is None
 
 
 def _causes(item: Item, given: int, began: int) -> dict[Cause, int]:

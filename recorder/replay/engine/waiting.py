@@ -154,8 +154,8 @@ def _passes(item: Item, before: Item) -> bool:
 def _precedes(other: Item, item: Item) -> bool:
     """True if `item` waits for `other`, which had ended in the recording before the first byte of `item`.
 
-    An exchange ends with its answer, or once it is sent if it needs none.
+    An exchange ends with its answer, or with its connection, or once it is sent if it needs none.
     """
     exchange = other.exchange
-    over = exchange.answered_ns if exchange.awaits else exchange.at_ns
+    over = (exchange.cut_ns or exchange.answered_ns) if exchange.awaits else exchange.at_ns
     return other.answer_row < item.request_row and over is not None and over <= item.exchange.first_ns

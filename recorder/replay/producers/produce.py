@@ -158,11 +158,11 @@ class ProduceTranslator:
 
         `codes`: of the recorded answer. `places`: the partitions that the target may have them in.
         """
-        if not (exchange.was_cut or MAYBE_WRITTEN & {*codes.values()}):
+        if not (exchange.cut_ns is not None or MAYBE_WRITTEN & {*codes.values()}):
             return
         for each in partitions.in_request(PRODUCE, exchange.request):
             place, data = (self._names.topic(each.topic) or "", each.partition), each.values["records"]
-            is_unknown = exchange.was_cut or codes.get(place) in MAYBE_WRITTEN
+            is_unknown = exchange.cut_ns is not None or codes.get(place) in MAYBE_WRITTEN
             if is_unknown and place in places and data and not producers(data):
                 self.maybe_twice[place[0]] += record_count(data)
 

@@ -224,6 +224,8 @@ GROUP_APIS, MEMBERSHIP = those(Trait.OF_GROUP), those(Trait.OF_MEMBERS)
 CLASSIC, HEARTBEATS = those(Trait.CLASSIC), those(Trait.HEARTBEATS)
 JOINING, OPENING, NOTED_WHEN_DUE = those(Trait.JOINS), those(Trait.OPENS), those(Trait.NOTED_WHEN_DUE)
 REPEATABLE = those(Trait.REPEATABLE)
+# what brings a producer, or a transaction of one, to its next state
+STEPS_OF_PRODUCERS = those(Trait.OF_PRODUCER) - READ_ONLY
 LONG_POLLS, OF_SESSIONS, SHARES = those(Trait.POLLS), those(Trait.OF_SESSIONS), those(Trait.SHARES)
 COMMITS = those(Trait.COMMITS)
 CHANGES_TOPICS = those(Trait.CHANGES_TOPICS)

@@ -1,5 +1,8 @@
 """Which exchanges a request waits for: those that the recording had answered before its first byte.
 
+What a producer had asked on a connection that ended before the answer counts as answered by then: its next step must
+not overtake it.
+
 Each exchange has keys. It *blocks* some: once the recording has answered it, requests that *wait for* such a key wait
 until the target has answered it too, or will never do so. All edges point backwards in time, so the earliest request
 can always go.

@@ -126,7 +126,7 @@ def result_of(recording: Recording, target: Kafka, speed: float | None) -> Resul
                 row.exchange.answered_ns = None
                 row.exchange.drop_answer()
                 row.exchange.dropped.clear()
-                row.exchange.was_cut = False
+                row.exchange.cut_ns = None
 
 
 def check(result: Result) -> None:

@@ -163,3 +163,26 @@ def test_an_unanswered_end_takes_ten_seconds_at_most() -> None:
     found.run()
     assert found.engine.finished
     assert found.now <= 16 * SECOND
+
+
+@pytest.mark.parametrize("speed", [1.0, None], ids=["1x", "max"])
+def test_a_producers_next_step_does_not_overtake_one_whose_connection_ended_before_the_answer(
+    speed: float | None,
+) -> None:
+    recording = Recording()
+    asked = {"transactional_id": "t", "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+    recording.asks(0, 1, INIT_PRODUCER_ID, 4, asked)
+    recording.closes(10, 1)
+    recording.exchanges(20, 2, INIT_PRODUCER_ID, 4, asked, {"error_code": 0, "producer_id": 5, "producer_epoch": 1})
+    epochs = iter((0, 1))
+
+    def answer(got: Got) -> Answer:
+        if got.key == INIT_PRODUCER_ID:
+            return {"error_code": 0, "producer_id": 7, "producer_epoch": next(epochs)}
+        return answered(got)
+
+    found = Simulation(recording, answer, Options(speed=speed), cluster=one_node(TOPICS), delay=lambda _: 50)
+    result = found.run()
+    first, second = found.times(INIT_PRODUCER_ID)
+    assert second >= first + 50
+    assert result.totals.mismatches.total() == 0
