@@ -290,7 +290,9 @@ class Play:
         self.world.withhold(item.exchange, withheld)
         self.progress.withheld += 1
         if withheld.reason is Reason.REFUSED:
-            # nothing came of it in the recording either: the rooms have nothing to note
+            # nothing came of it in the recording either: the rooms have nothing to note, but that it will not come
+            if item.route.is_noted_when_due:
+                self.world.will_not_leave(item.exchange)
             self.settle(item)
         else:
             self.lose(item)

@@ -220,6 +220,10 @@ class World:
         """A JoinGroup or SyncGroup was read, long before it leaves."""
         self._groups.was_read(exchange)
 
+    def will_not_leave(self, exchange: Exchange) -> None:
+        """A JoinGroup or SyncGroup is withheld, because the recorded cluster refused it."""
+        self._groups.will_not_leave(exchange)
+
     def due(self, exchange: Exchange) -> None:
         """A JoinGroup or SyncGroup is due, even if it still waits."""
         self._groups.due(exchange)

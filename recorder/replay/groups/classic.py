@@ -94,10 +94,12 @@ class ClassicGroups:
         """A request was read. Its recorded answer may not be known yet."""
         if exchange.api_key == JOIN_GROUP:
             request = exchange.request
-            group = self._state.group(request["group_id"])
-            # those that the recorded cluster refused lead to no generation
-            group.coming = {join: name for join, name in group.coming.items() if not error_of(join.answer)}
-            group.coming[exchange] = request["member_id"] or request.get("group_instance_id")
+            name = request["member_id"] or request.get("group_instance_id")
+            self._state.group(request["group_id"]).coming[exchange] = name
+
+    def will_not_leave(self, exchange: Exchange) -> None:
+        """A request is withheld, because the recorded cluster refused it."""
+        self._state.group(exchange.request["group_id"]).coming.pop(exchange, None)
 
     def request(self, exchange: Exchange, values: Values) -> NotSent | None:
         """Translates `values`, or says why the request is not sent."""

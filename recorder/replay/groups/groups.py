@@ -56,6 +56,10 @@ class Groups(Translator):
         """A request was read. Its recorded answer may not be known yet."""
         self._note(exchange, self._classic.was_read)
 
+    def will_not_leave(self, exchange: Exchange) -> None:
+        """A request is withheld, because the recorded cluster refused it."""
+        self._note(exchange, self._classic.will_not_leave)
+
     def due(self, exchange: Exchange) -> None:
         """A request is due, whatever it waits for. At `max` it is due as soon as it was read."""
         self._note(exchange, self._classic.due)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
-from recorder.replay.plan import AnsweredBefore, Exchange, Hold, Reason
+from recorder.replay.plan import AnsweredBefore, Exchange, Hold, Reason, Values
 from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined, refused
 
@@ -129,3 +129,18 @@ def test_a_rejoin_does_not_leave_beside_a_made_join_of_its_member():
     made.done(joined("t", 8, "t"))
     # the target's present generation answers it
     assert script.asked(again)[0] != Hold(Reason.NO_GENERATION)
+
+
+def test_a_leader_does_not_wait_for_a_join_that_the_recorded_cluster_refused():
+    script = Script()
+    refused_join = recorded(JOIN_GROUP, 5, JOIN | {"group_instance_id": "i"}, connection=2)
+    script.groups.was_read(refused_join)
+    # its answer is no longer in memory
+    script.groups.will_not_leave(refused_join)
+    exchange, sent = script.send(JOIN_GROUP, 5, JOIN, joined("r", 1, "r", "other") | members_with("i"))
+    assert script.answer(exchange, sent, joined("t", 7, "t")) is None
+
+
+def members_with(instance: str) -> Values:
+    told = {"metadata": b"m", "group_instance_id": None}
+    return {"members": [told | {"member_id": "r"}, told | {"member_id": "other", "group_instance_id": instance}]}
