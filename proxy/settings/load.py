@@ -150,13 +150,12 @@ def _sections(reader: SettingsReader, source: Source) -> _Sections:
     values = reader.values(ProxySettings)
     log = reader.section(LogSettings, (LOG,)).value
     live = reader.section(LiveSettings, (LIVE,))
-    reader.report(*_wrong_page(live.value), *_wrong_otlp(live.valid))
+    reader.report(*_wrong_page(live.value), *_wrong_otlp(live.valid), *_wrong_token(live.value))
     tls_sides, clusters = [], []
     for name in source.clusters:
         # cluster by cluster: in `effective`, the keys of a cluster must stand together
         tls_sides.append(_tls_sides(reader, source, name))
         clusters.append(_cluster(reader, *tls_sides[-1]))
-    reader.report(*_wrong_token(live))
     capture = _capture(reader, source)
     tls = [(CLUSTERS, name, TLS) for name in source.clusters]
     reader.finish([(CAPTURE,), (CLUSTERS,), *tls, *((*side, UPSTREAM) for side in tls)])
