@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
 
 from proxy.threads import start_thread
 from recorder.tracing.collector import Collector, NotTaken
@@ -49,7 +50,7 @@ class MetricsPusher:
         try:
             with _DIRECTLY.open(self._page, timeout=_PATIENCE_SECONDS) as answer:
                 data = metrics_data(answer.read().decode(), time.time_ns())
-        except (OSError, ValueError):
+        except (OSError, ValueError, HTTPException):
             return "unread"
         try:
             self._collector.send_metrics(data)

@@ -15,19 +15,22 @@ from tests.brokers.waiting import wait_for
 from tests.recorder.tracing.receiver import receiver
 
 PAGE = b"# TYPE wiretap_open gauge\nwiretap_open 3\n"
+# an end of a page that is not sent
+CUT = b"(cut)"
 
 
 @contextmanager
 def page() -> Iterator[tuple[str, list[bytes]]]:
-    """A page of metrics: its URL, and its text, which may be changed."""
+    """A page of metrics: its URL, and its text, which may be changed; it may end early."""
     texts = [PAGE]
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            text = texts[0]
             self.send_response(200)
-            self.send_header("Content-Length", str(len(texts[0])))
+            self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(texts[0])
+            self.wfile.write(text.removesuffix(CUT))
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -55,6 +58,9 @@ def test_the_page_is_sent_again_and_again_and_what_fails_is_counted() -> None:
         got.status = 200
         texts[0] = b"<html> {"
         wait_for(partial(has_counted, pusher, "unread"), "a page that is none")
+        texts[0] = PAGE + CUT
+        cut = pusher.counts["unread"]
+        wait_for(partial(has_counted, pusher, "unread", cut + 2), "a page that ends early")
         pusher.close()
     assert {path for path, _, _ in got.requests} == {"/v1/metrics"}
     assert got.metrics == {"wiretap_open"}
