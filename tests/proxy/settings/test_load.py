@@ -357,12 +357,13 @@ def without(place: KeyPath) -> str:
 
 
 @pytest.mark.parametrize(("place", "field"), KEYS)
-def test_each_key_changes_the_settings_by_a_file_as_by_the_environment(place, field, tmp_path):
+def test_each_key_changes_the_settings_by_a_file_as_by_the_environment(place, field, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # a file that must be there
+    Path("token").write_text("0123456789abcdef")
+    Path("token").chmod(0o600)
     name, raw = one_more(place, field)
-    if place == ("live", "token_file"):
-        raw = str(tmp_path / "token")
-        Path(raw).write_text("0123456789abcdef")
-        Path(raw).chmod(0o600)
+    raw = "token" if place == ("live", "token_file") else raw
     before = loaded(tmp_path, BASIC + ("[capture]\nfolder = 'first'\n" if place[0] == "capture" else ""))
     by_file = loaded(tmp_path, f"{name} = {toml(raw)}\n" + _nested(without(place), place))
     by_environment = loaded(
