@@ -18,7 +18,7 @@ from tests.dashboards.prometheus import Series
 pytestmark = pytest.mark.real
 
 # seconds for the last fault to be seen
-PATIENCE = 60
+PATIENCE = 180
 
 Panels = dict[str, list[Series]]
 TARGETS = list(targets())
