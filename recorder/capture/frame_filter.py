@@ -154,28 +154,29 @@ class FrameFilter:
     @property
     def is_of_topics(self) -> bool:
         """True if topics alone decide what is left out from here on, so that `plain_spans` may be asked."""
-        may_pass = self.is_selected and self.selection.selects_by_topics_alone and not self._is_kafka07
-        return may_pass and not self._may_be_opaque and self.undecided == NOWHERE
+        selection = self.selection
+        may_pass = self.is_selected and selection.selects_by_topics_alone and not selection.rules.keeps_everything
+        return may_pass and not (self._is_kafka07 or self._may_be_opaque) and self.undecided == NOWHERE
 
     def plain_spans(self, direction: Direction, step: Step) -> Spans | None:
-        """What rules for records leave out of a step that has plain whole frames alone, all of which become rows.
+        """What rules for records leave out of a step, if nothing else is left out of it.
 
         None: `omissions` must be called, as for any other step; if this tells it, `omissions` must not be called. Most
-        frames hold no records and name no topics, and there may be very many, so this takes little time. Needs a step
-        without marks. Returns (start, length) in offsets of the step's data.
+        frames come whole, hold no records and name no topics, and there may be very many, so they take little time.
+        Needs a step without marks. Returns (start, length) in offsets of the step's data.
         """
         conversation, arriving = self._conversation, self._arriving[direction]
         side = conversation.responses_side if direction else conversation.requests_side
-        if arriving.left or side.bytes_left:
+        if step.unanswered or step.opaque_reasons:
             return None
+        if arriving.left or side.bytes_left:
+            return self._told(step.offset, self._omissions_by_frame(direction, step))
         if direction:
             finished, left_out = step.finished, self._left_out_responses
             is_kept = not left_out or not finished or finished[-1].number < left_out[0]
             if is_kept and self._untouched[1].issuperset(map(_API, finished)):
                 return ()
             return self._decide(direction, step, finished, self._untouched[1] if is_kept else frozenset())
-        if step.unanswered or step.opaque_reasons:
-            return None
         number = conversation.next_request_number
         begun = begun_in(conversation, step, self._next_request_number)
         if self._untouched[0].issuperset(map(_API, begun)):
@@ -223,7 +224,13 @@ class FrameFilter:
         offset = step.offset
         for start, length in spans:
             omissions.append(Omission(offset + start, offset + start, offset + start + length, False, True))
-        self._decided = sorted(omissions, key=_START)
+        return self._told(offset, sorted(omissions, key=_START))
+
+    def _told(self, offset: int, omissions: list[Omission]) -> Spans | None:
+        """The omissions in a step at this stream offset as spans; or None: `omissions` will tell them."""
+        if self.undecided == NOWHERE and all(one.are_records and not one.counted for one in omissions):
+            return tuple((one.start - offset, one.stop - one.start) for one in omissions)
+        self._decided = omissions
         return None
 
     def _kept_head(self, direction: Direction, exchange: Exchange, frame: bytes) -> int:
