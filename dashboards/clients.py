@@ -198,14 +198,30 @@ TRUST = (
         "Where nothing is recorded: bytes in memory that are not read yet. Look: at 64 MiB bytes are dropped.",
         Query(now(table.LIVE_SPOOL, "instance"), "{{instance}}"),
         unit="bytes",
-        size=HALF,
+        size=QUARTER,
     ),
     graph(
         "Dropped of the feed",
         "Bytes that found no room there. Look: above 0, the counts are too small.",
         Query(per_second(table.LIVE_DROPPED, "instance"), "{{instance}}"),
         unit="Bps",
-        size=HALF,
+        size=QUARTER,
+    ),
+    graph(
+        "Spans to the collector, a minute",
+        "Exchanges that `live.otlp` sends as spans, by outcome. Look: refused is a collector that is gone or says "
+        "no; dropped is one that is too slow. Empty unless it is set.",
+        Query(per_minute(table.LIVE_SPANS, "outcome"), "{{outcome}}"),
+        unit="cpm",
+        size=QUARTER,
+    ),
+    graph(
+        "Metrics to the collector, a minute",
+        "Times that `live.otlp` has sent these metrics, by outcome. Look: refused is a collector that is gone or "
+        "says no. Empty unless it is set.",
+        Query(per_minute(table.LIVE_PUSHES, "outcome"), "{{outcome}}"),
+        unit="cpm",
+        size=QUARTER,
     ),
 )
 
