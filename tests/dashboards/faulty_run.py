@@ -225,6 +225,7 @@ limits.connections = 200
 topics = 100
 clients = 100
 groups = 100
+otlp = "http://{HOST}:9"
 [capture]
 folder = {json.dumps(str(folder / "capture"))}
 ship = "s3://bucket/folder"
