@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ PACE = 0.02
 COMMITS = 0.2
 # the node that goes down, and the one that becomes slow
 LOST, SLOW = 2, 3
+# groups that get nowhere. Their hashes follow each other, so two brokers coordinate them, of which one goes down
+STUCK = ("stuck-0", "stuck-1")
 QUOTA = 2000
 
 
@@ -120,11 +123,9 @@ class Run:
         """Reads all, as a group of one."""
         self._read("ledger", stop)
 
-    def stuck(self, stop: threading.Event) -> None:
+    def stuck(self, group: str, stop: threading.Event) -> None:
         """Commits the same offset again and again: a group that fails at one record."""
-        reader = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "stuck", "client.id": "stuck", "log_level": 0}
-        )
+        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "client.id": group, "log_level": 0})
         same = [TopicPartition(self.topic, partition, 1) for partition in range(PARTITIONS)]
         while not stop.wait(COMMITS):
             with suppress(KafkaException):
@@ -210,8 +211,9 @@ def _write(producer: Producer, topic: str, value: bytes, stop: threading.Event) 
 
 
 def _main_settings(cluster: KafkaCluster, port: int, folder: Path) -> str:
+    # a port that is known: its metrics go to the collector
     return f"""
-metrics = "{HOST}:0"
+metrics = "{HOST}:{port + PORTS}"
 workers = 2
 connections = 1000
 [clusters.main]
@@ -282,7 +284,7 @@ def running(cluster: KafkaCluster, folder: Path) -> Iterator[Run]:
         tap = stack.enter_context(Tap(cluster.tap_routes, folder / "tap", patience=1))
         proxies, ports = {}, {}
         for name, settings in (("main", _main_settings), ("edge", _edge_settings), ("feed", _feed_settings)):
-            ports[name] = stack.enter_context(reserved_range((HOST,), PORTS))
+            ports[name] = stack.enter_context(reserved_range((HOST,), PORTS + 1))
             proxies[name] = stack.enter_context(Proxy(name, folder / name, settings(cluster, ports[name], folder)))
         run = Run(cluster, tap, proxies["main"], folder)
         run.bootstrap, run.edge_bootstrap, run.feed_bootstrap = (f"{HOST}:{port}" for port in ports.values())
@@ -290,7 +292,7 @@ def running(cluster: KafkaCluster, folder: Path) -> Iterator[Run]:
         targets = {f"kafka-wiretap-{name}": proxy.metrics for name, proxy in proxies.items()}
         run.prometheus = stack.enter_context(Prometheus(targets, folder / "prometheus"))
         stack.callback(run.close)
-        for client in (run.shop, run.meter, run.visitor, run.ledger, run.stuck):
+        for client in (run.shop, run.meter, run.visitor, run.ledger, *(partial(run.stuck, one) for one in STUCK)):
             run.begins(client)
         run.since = time.time() - EVERY
         yield run
