@@ -292,7 +292,9 @@ def running(cluster: KafkaCluster, folder: Path) -> Iterator[Run]:
         targets = {f"kafka-wiretap-{name}": proxy.metrics for name, proxy in proxies.items()}
         run.prometheus = stack.enter_context(Prometheus(targets, folder / "prometheus"))
         stack.callback(run.close)
-        for client in (run.shop, run.meter, run.visitor, run.ledger, *(partial(run.stuck, one) for one in STUCK)):
+        for client in (run.shop, run.meter, run.visitor, run.ledger):
             run.begins(client)
+        for group in STUCK:
+            run.begins(partial(run.stuck, group))
         run.since = time.time() - EVERY
         yield run
