@@ -1,0 +1,55 @@
+"""`python -m bench.live`: what metrics by topic, client and group cost, in one run.
+
+Four proxies take the same loads in turns: with and without a capture, with and without `[live]`. What reads the traffic
+then is a niced process beside the proxy; asked is that both ways with it are at least 0.95 of recording without it.
+"""
+
+import argparse
+import sys
+import tempfile
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from bench import report
+from bench.__main__ import interleaved, measure, say
+from bench.contenders import LISTENING, PROXY, RECORDING, proxy
+from bench.loads import LOADS, Target
+from bench.processes import build, running
+
+LIVE, RECORDING_LIVE = "proxy, live", "proxy, recording, live"
+TARGETS = (Target(LIVE, RECORDING, 0.95), Target(RECORDING_LIVE, RECORDING, 0.95))
+ASKED = {f"KAFKA_WIRETAP_LIVE__{name}": "1000" for name in ("TOPICS", "CLIENTS", "GROUPS")}
+CHOSEN = ("burst", "produce", "produce-7", "fetch")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.live", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long each load runs in a round (default 1)")
+    parser.add_argument("--only", nargs="*", choices=CHOSEN, default=CHOSEN, help="these loads (default: all)")
+    asked = parser.parse_args(arguments)
+    say("machine: " + report.machine())
+    with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
+        folder = Path(name)
+        programs = build(folder)
+        broker = stack.enter_context(running([programs.broker], folder / "broker.log", LISTENING))
+        upstream = f"{broker.said[1]}:{broker.said[2]}"
+        ways = [
+            stack.enter_context(proxy(upstream, folder, PROXY)),
+            stack.enter_context(proxy(upstream, folder, LIVE, env=ASKED)),
+            stack.enter_context(proxy(upstream, folder, RECORDING, folder / "capture")),
+            stack.enter_context(proxy(upstream, folder, RECORDING_LIVE, folder / "capture-live", env=ASKED)),
+        ]
+        for load in LOADS:
+            if load.name in asked.only:
+                values = interleaved(ways, asked.rounds, partial(measure, programs, load, asked.seconds))
+                say(report.table(load.title, values, targets=TARGETS) + "\n")
+        for way in ways:
+            if missed := way.metrics().get("live_missed_frames_total"):
+                say(f"{way.name}: {missed:,.0f} frames were not counted by topic, client or group")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
