@@ -401,7 +401,7 @@ class FrameFilter:
     def take_counts(self) -> tuple[int, int, int]:
         """What came since the last call: requests that were selected, and the frames and bytes that were left out.
 
-        Of the steps of which `plain_spans` tells, nothing is counted.
+        The bytes of which `plain_spans` tells are not among them.
         """
         counts = self._matched, self._left_out_frames, self._left_out_bytes
         self._matched = self._left_out_frames = self._left_out_bytes = 0

@@ -226,8 +226,7 @@ def _redacted_events(redaction: Redaction, tables: Iterator[Any]) -> Iterator[An
         yield pa.Table.from_pylist([row], schema=table.schema)
 
 
-_EXCHANGE = (c.CLUSTER, c.CONNECTION, c.EXCHANGE, c.DIALECT, c.KIND, c.MADE_BY, c.API_KEY, c.API_VERSION, c.AWAITS)
-_HEADS = (*_EXCHANGE, c.NOTE, c.OMITTED)
+_HEADS = (c.CLUSTER, c.EXCHANGE, c.KIND, c.API_KEY, c.API_VERSION, c.AWAITS, c.NOTE, c.OMITTED)
 
 
 class _Frames:

@@ -113,7 +113,7 @@ class SessionChoices:
         self._choices: dict[int, tuple[RecordFilter, TopicChoice]] = {}
         # connection -> the number of its next frame
         self._next: dict[int, int] = {}
-        # those that were left out and were not answered yet
+        # those that were left out, and whose responses are still to come
         self._awaited = set[Place]()
 
     def left_out(self, files: Sequence[CaptureFile]) -> set[Place]:
@@ -121,16 +121,17 @@ class SessionChoices:
 
         Errors: as of `row_groups`.
         """
-        asked, found = set[Place](), self._awaited
+        asked = set[Place]()
         of_sessions = list[Row]()
         frames = list[tuple[int, int, int]]()
-        answered = set[Place]()
+        # exchanges that have no more rows: they were answered, or are without a response
+        over = set[Place]()
         for file in files:
             for table in tables_of(file, _PLACES):
                 kinds, exchanges = table[c.KIND].to_pylist(), table[c.EXCHANGE].to_pylist()
                 of_table = [*zip(*(table[name].to_pylist() for name in _PLACES[:3]), strict=True)]
                 frames += of_table
-                answered |= {
+                over |= {
                     (frame[0], number)
                     for frame, kind, number in zip(of_table, kinds, exchanges, strict=True)
                     if kind == c.RESPONSE and number is not None
@@ -142,10 +143,14 @@ class SessionChoices:
                     if row[c.API_KEY] in OF_SESSIONS:
                         of_sessions.append(row)
                     elif not self._chooses(row):
-                        asked.add((row[c.CONNECTION], row[c.EXCHANGE]))
+                        place = row[c.CONNECTION], row[c.EXCHANGE]
+                        asked.add(place)
+                        if row[c.AWAITS] is False:
+                            over.add(place)
         asked.update(self._left_out_of_sessions(self._missing(frames), of_sessions))
-        found = found | asked
-        self._awaited = found - answered
+        self._awaited |= asked
+        found = asked | (self._awaited & over)
+        self._awaited -= over
         return found
 
     def forget(self) -> None:

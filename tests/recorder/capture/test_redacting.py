@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from recorder.capture.redacting import (
 from recorder.capture.selection import SelectionSettings
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
+from recorder.capture.unchosen import unpacked
 from recorder.inspect.summary import summarize
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import everything, frame_rows, rows
@@ -245,6 +247,24 @@ def test_a_merged_capture_is_redacted_as_the_capture_that_it_is_made_of(tmp_path
         *map(place_of, found)
     }
     assert len(found) < len(frame_rows(tmp_path / "kept"))
+
+
+@pytest.mark.parametrize("acks", [0, -1], ids=["none awaited", "none came"])
+def test_a_request_without_a_response_is_left_out_of_its_own_segments_alone(tmp_path: Path, acks: int) -> None:
+    played: list[Played] = [(0, unanswered(number, acks), 1 << 20) for number in range(200)]
+    recorded(tmp_path, 1, played)
+    settings = SelectionSettings(**ONLY)
+    found = [unpacked(places) for places in left_out(captured_files(tmp_path), settings, ()).values()]
+    assert len(found) > 2
+    assert sorted(place for places in found for place in places) == [(0, number) for number in range(200)]
+
+
+def unanswered(number: int, acks: int) -> Call:
+    """A Produce to a topic that is not chosen, without a response."""
+    partition = {"index": 0, "records": write_batch(RECORDS)}
+    topic = {"name": "pay", "partition_data": [partition]}
+    asked = call(keys.PRODUCE, 9, {"acks": acks, "timeout_ms": 1, "topic_data": [topic]}, {"responses": []}, number)
+    return replace(asked, answer=None)
 
 
 @pytest.mark.parametrize("seed", mostly_long(range(4), 1))
