@@ -34,6 +34,9 @@ from recorder.reading.told import rows_that_tell
 LARGEST_BODY = MIB
 # the most memory for rows and exchanges that wait
 MOST = 64 * MIB
+# names of topics' ids that are known, and connections whose client's software is: the oldest are forgotten for others.
+# Both together take less than MOST, beyond which nothing more could be learnt
+MOST_TOLD = 50_000
 # frames that arrived so long ago are no news: their exchanges are passed over
 BEHIND_NS = 5 * 10**9
 # from one look at the log to the next
@@ -56,7 +59,7 @@ class Stream:
     Args:
         folder: the capture, or the capture of a `feed`.
         is_feed: what was read is removed.
-        told: learns the names of topics' ids, and clients' software.
+        told: learns the names of topics' ids, and clients' software: the newest MOST_TOLD of each.
 
     Attributes:
         read_ns: when the newest frame arrived that was read, in ns since 1970; 0: none was.
@@ -77,7 +80,8 @@ class Stream:
         self._pairing = Pairing(most=MOST, with_bodies=True)
         self._ended = Ended(self._pairing)
         telling = rows_that_tell(topics=True, software=True)
-        wanted = Wanted(Rows(), _small, telling, told or Told())
+        self._told = told or Told()
+        wanted = Wanted(Rows(), _small, telling, self._told)
         self._following = Following(folder, wanted, with_all=is_feed, most=MOST, watch=_Watching(self))
 
     def close(self) -> None:
@@ -89,6 +93,8 @@ class Stream:
     def look(self) -> None:
         """Reads what has come since the last look. Errors: as of `Following.look`."""
         self._is_reading = True
+        _forget_oldest(self._told.topics)
+        _forget_oldest(self._told.software)
         for item, is_new in self._following.look():
             # what lies in a feed was read by nobody
             if is_new or self._is_feed:
@@ -164,6 +170,11 @@ class _Watching(Watch):
 
 def _small(row: Row) -> bool:
     return bool(row[c.SIZE] <= LARGEST_BODY)
+
+
+def _forget_oldest(told: dict[Any, Any]) -> None:
+    while len(told) > MOST_TOLD:
+        del told[next(iter(told))]
 
 
 def _forget_read(folder: Path, session: str, read_up_to: int) -> None:

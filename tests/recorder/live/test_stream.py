@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from proxy.conversation.exchange import Cause
+from proxy.wire import catalog
+from proxy.wire.keys import API_VERSIONS
 from recorder.capture import frames as c
 from recorder.capture.session import sessions
 from recorder.live.consumer import Missed
 from recorder.live.feed import FeedSettings, open_feed
-from recorder.live.stream import BEHIND_NS, Stream
+from recorder.live.stream import BEHIND_NS, MOST_TOLD, Stream
+from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Player, cut, talk
@@ -127,5 +130,23 @@ def test_what_lies_far_behind_is_missed_and_counted(settings: FeedSettings, monk
     assert not looker.pairs
     # the looker is told twice: as a consumer, and as a reader of tables
     assert sum(missed.frames or 0 for missed in looker.missing) == 2 * looker.frames > 0
+    tap.close()
+    stream.close()
+
+
+def test_clients_beyond_the_most_are_learnt_and_the_oldest_are_forgotten(settings: FeedSettings) -> None:
+    told = Told(software={("old", number): ("old client", None) for number in range(3 * MOST_TOLD)})
+    named = {"client_software_name": "librdkafka", "client_software_version": "2.10.0"}
+    asked = catalog.encode_request(API_VERSIONS, 3, 1, "shop", named)
+    answered = catalog.encode_response(API_VERSIONS, 3, 1, {"error_code": 0})
+    call = traffic.Call(API_VERSIONS, 3, 1, "shop", traffic.framed(asked), traffic.framed(answered))
+    tap, looker = open_feed(settings), Looker()
+    stream = Stream(settings.folder, [looker], is_feed=True, told=told)
+    played(tap, cut(random.Random(1), traffic.Talk(1, [call]), 500, time.monotonic_ns()))
+    stream.look()
+    assert len(looker.pairs) == 1
+    assert len(told.software) == MOST_TOLD + 1
+    assert ("old", 3 * MOST_TOLD - 1) in told.software
+    assert [*told.software.values()][-1] == ("librdkafka", "2.10.0")
     tap.close()
     stream.close()
