@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from logging import ERROR
 from socket import AF_INET, AF_INET6, socket
-from socketserver import TCPServer, ThreadingMixIn
+from socketserver import TCPServer
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
@@ -23,9 +23,10 @@ from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
+from proxy.limited_server import LimitedThreads
 from proxy.log import log
 from proxy.metrics.rendering import END, OPENMETRICS, renderer
-from proxy.threads import begin, no_thread
+from proxy.threads import begin
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 10.0
 # the most bytes of a request; Prometheus sends 300
 MAX_BYTES = 16 * 1024
-# the most connections at a time, each with a thread; further ones are closed at once
-MAX_CONNECTIONS = 64
-# the pause after accept() has failed, because too many files are open: one may be closed meanwhile
-ACCEPT_PAUSE = 0.1
 
 # how often the server checks whether `close` was called, in seconds
 POLL_SECONDS = 0.2
@@ -189,46 +186,12 @@ class _Handler(WSGIRequestHandler):
         """Logs nothing: scrapes come every few seconds."""
 
 
-class _ThreadingServer(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
-        super().__init__(address, handler)
-        self._free_slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
-
+class _ThreadingServer(LimitedThreads, WSGIServer):
     def server_bind(self) -> None:
         # HTTPServer's method looks up the host's name, which may take long
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
-
-    def get_request(self) -> tuple[socket, Any]:
-        """Returns the next connection. Raises OSError, after a pause, if none can be accepted for now."""
-        try:
-            return super().get_request()
-        except OSError:
-            time.sleep(ACCEPT_PAUSE)
-            raise
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Serves a connection in a thread. Closes it if there are too many."""
-        if not self._free_slots.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError as error:
-            # without a thread, `process_request_thread` will not free the slot
-            self._free_slots.release()
-            raise no_thread() from error
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free_slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Logs an error, unless the peer has gone or took too long."""

@@ -120,11 +120,11 @@ def live_command(folder: LiveFolder, capture: Path, asked: Mapping[str, object],
     `capture`: whose log it reads. `asked`: options of the process by their names; True: without a
     value; None or False: not given.
     """
-    command = [sys.executable, "-P", "-m", "recorder.live.process", str(capture), "--folder", str(folder.path)]
+    command = [sys.executable, "-P", "-m", "recorder.live.process", f"--folder={folder.path}"]
+    # behind =, so that no value is taken for an option
     given = [
-        str(word)
+        f"--{option}" if value is True else f"--{option}={value}"
         for option, value in asked.items()
         if value is not None and value is not False
-        for word in ([f"--{option}"] if value is True else [f"--{option}", value])
     ]
-    return [*command, "--proxy", str(os.getpid()), *given, *["--feed"] * is_feed]
+    return [*command, f"--proxy={os.getpid()}", *given, *["--feed"] * is_feed, "--", str(capture)]

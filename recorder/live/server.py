@@ -7,21 +7,19 @@ origins are checked by the proxy's admin page, which passes requests on (`record
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from socketserver import ThreadingMixIn, UnixStreamServer
+from socketserver import UnixStreamServer
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler
 
+from proxy.limited_server import LimitedThreads
 from proxy.threads import start_thread
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-# the most requests at a time, each with a thread
-MAX_REQUESTS = 64
 # the longest that a part of a request or a response may take
 PATIENCE_SECONDS = 30.0
 
@@ -71,11 +69,7 @@ class _Handler(WSGIRequestHandler):
         """Logs nothing."""
 
 
-class _UnixServer(ThreadingMixIn, UnixStreamServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
+class _UnixServer(LimitedThreads, UnixStreamServer):
     def __init__(self, path: str, app: WSGIApplication) -> None:
         self.app = app
         self.base_environ = {
@@ -84,22 +78,12 @@ class _UnixServer(ThreadingMixIn, UnixStreamServer):
             "SCRIPT_NAME": "",
             "GATEWAY_INTERFACE": "CGI/1.1",
         }
-        self._free_slots = threading.BoundedSemaphore(MAX_REQUESTS)
         super().__init__(path, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serves a request in a thread; closes it if there are too many."""
-        if not self._free_slots.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
         # the handler names its peer by the first element
         super().process_request(request, ("local", 0))
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free_slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Says what is wrong, unless the peer has gone."""

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from proxy.limited_server import MAX_CONNECTIONS
 from proxy.metrics import admin
 from proxy.metrics.admin import Server, admin_app, serve_admin
 from proxy.metrics.collector import registry
@@ -215,10 +216,10 @@ def _is_closed_on(sock: socket.socket) -> bool:
 
 def test_connections_above_the_limit_are_closed_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     before = threading.active_count()
-    holders = [socket.create_connection((server.host, server.port), 30) for _ in range(admin.MAX_CONNECTIONS)]
+    holders = [socket.create_connection((server.host, server.port), 30) for _ in range(MAX_CONNECTIONS)]
     with socket.create_connection((server.host, server.port), 30) as above:
         assert above.recv(1) == b""
-    assert threading.active_count() <= before + admin.MAX_CONNECTIONS
+    assert threading.active_count() <= before + MAX_CONNECTIONS
     for sock in holders:
         sock.close()
     # their threads end when they notice it
@@ -229,7 +230,7 @@ def test_a_connection_for_which_there_is_no_thread_takes_no_place(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     with no_threads():
-        for _ in range(admin.MAX_CONNECTIONS + 1):
+        for _ in range(MAX_CONNECTIONS + 1):
             assert not asked(server)
     wait_for(lambda: asked(server), "a place")
     assert not caplog.records

@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
-from recorder.live.beside_proxy import AGE_HEADER, LiveMetrics, NoAnswer, ask
+from proxy.limited_server import MAX_CONNECTIONS
+from recorder.live.beside_proxy import AGE_HEADER, LiveMetrics, NoAnswer, ask, live_command
+from recorder.live.folder import LiveFolder
 from recorder.live.server import Server, pages_app
+from tests.brokers.waiting import wait_for
+from tests.proxy.net.threads import no_threads
 
 
 def echo(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
@@ -64,6 +68,39 @@ def test_a_process_that_is_not_there_or_says_something_else_is_no_answer(path: P
         listening.listen()
         with pytest.raises(NoAnswer):
             ask(path, "/top", timeout=0.01)
+
+
+def test_requests_for_which_there_is_no_thread_take_no_place(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    server = Server(path, pages_app({"top": echo}))
+    try:
+        with no_threads():
+            for _ in range(MAX_CONNECTIONS + 1):
+                with pytest.raises(NoAnswer):
+                    ask(path, "/top")
+        wait_for(lambda: answers(path), "a place")
+    finally:
+        server.close()
+    assert capfd.readouterr().err == ""
+
+
+def answers(path: Path) -> bool:
+    try:
+        answer = ask(path, "/top")
+    except NoAnswer:
+        return False
+    answer.close()
+    return answer.status == 200
+
+
+def test_a_value_that_looks_like_an_option_stays_a_value(path: Path) -> None:
+    asked = {"name": "-x.example", "top": True, "key": None}
+    folder = LiveFolder.make(in_memory=False)
+    try:
+        command = live_command(folder, Path("-capture"), asked, is_feed=False)
+    finally:
+        folder.discard()
+    assert "--name=-x.example" in command
+    assert command[-3:] == ["--top", "--", "-capture"]
 
 
 def test_a_socket_that_a_killed_process_has_left_is_no_hindrance(path: Path) -> None:
