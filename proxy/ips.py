@@ -1,11 +1,13 @@
-"""IP addresses: one spelling for each, and those of this machine.
+"""IP addresses: one spelling for each, and those of this machine; names by which a server may be asked.
 
 Knows the machine, never settings. Linux lists its addresses below /proc/net; elsewhere only loopback is known.
 """
 
 from __future__ import annotations
 
+import re
 import socket
+from collections.abc import Collection
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import pairwise
@@ -15,6 +17,8 @@ Ip = IPv4Address | IPv6Address
 
 # where one of these files says 1, a socket can be bound to another machine's address
 BINDS_ANYTHING = (Path("/proc/sys/net/ipv4/ip_nonlocal_bind"), Path("/proc/sys/net/ipv6/ip_nonlocal_bind"))
+# the header Host: an IPv6 address in brackets, or a name or an IPv4 address; a port
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::[0-9]+)?")
 _IPV4_ROUTES, _IPV6_ADDRESSES = Path("/proc/net/fib_trie"), Path("/proc/net/if_inet6")
 
 
@@ -42,6 +46,18 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host.removesuffix(".").lower() == "localhost"
+
+
+def is_own_name(host: str, names: Collection[str] = ()) -> bool:
+    """True if a request's header Host has an IP address, `localhost`, or one of these names (in small letters).
+
+    Where a name of somebody else's leads here (DNS rebinding), a browser sends that name: their pages are refused.
+    """
+    found = _HOST.fullmatch(host.lower())
+    if found is None:
+        return False
+    bracketed, name = found.groups()
+    return is_ip(bracketed or name) or name == "localhost" or name in names
 
 
 def is_of_this_machine(address: Ip, local: Ip | None = None) -> bool:

@@ -71,7 +71,7 @@ def text_of(path: Path) -> str:
 def token_of(file: Path) -> str:
     """The token in a file, without blanks at its ends. Errors: UnusableFile, with a sentence without the token."""
     try:
-        found = content_of(file, LONGEST_TOKEN + 100).decode("ascii").strip()
+        found = content_of(file, 1 << 20).decode("ascii").strip()
     except UnicodeDecodeError:
         found = ""
     if not SHORTEST_TOKEN <= len(found) <= LONGEST_TOKEN or not found.isprintable():

@@ -18,8 +18,9 @@ from http.client import HTTPException
 from logging import INFO, WARNING
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from proxy.ips import ip_of, is_ip
+from proxy.ips import ip_of, is_own_name
 from proxy.limited_files import UnusableFile, token_of
 from proxy.log import log
 from recorder.live.beside_proxy import Answer, NoAnswer, ask
@@ -43,7 +44,8 @@ class Door:
             return _refused(start, status)
         path, query = environ["PATH_INFO"], environ.get("QUERY_STRING", "")
         try:
-            answer = ask(self._socket, f"{path}?{query}" if query else path)
+            # as one path, whatever is in it: the process reads it once more
+            answer = ask(self._socket, f"{quote(path, encoding='latin-1')}?{query}")
         except (NoAnswer, ValueError):
             return _refused(start, HTTPStatus.BAD_GATEWAY)
         if path == _WATCH and answer.status == HTTPStatus.OK:
@@ -56,7 +58,7 @@ class Door:
         """The status of a request that does not pass; None: it passes."""
         if not ip_of(environ["REMOTE_ADDR"]).is_loopback:
             return HTTPStatus.FORBIDDEN
-        if not _is_own_name(environ.get("HTTP_HOST", "")):
+        if not is_own_name(environ.get("HTTP_HOST", "")):
             return HTTPStatus.MISDIRECTED_REQUEST
         if environ.get("HTTP_ORIGIN") is not None or environ["REQUEST_METHOD"] != "GET":
             return HTTPStatus.FORBIDDEN
@@ -73,12 +75,6 @@ class Door:
 def _refused(start: StartResponse, status: HTTPStatus) -> list[bytes]:
     start(f"{status.value} {status.phrase}", [("Content-Length", "0")])
     return []
-
-
-def _is_own_name(host: str) -> bool:
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    name = name.removeprefix("[").removesuffix("]").lower()
-    return name == "localhost" or is_ip(name)
 
 
 def _parts(answer: Answer) -> Iterator[bytes]:

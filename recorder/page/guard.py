@@ -17,17 +17,20 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from anyio import move_on_after
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from proxy.ips import is_ip
+from proxy.ips import is_own_name
 from proxy.limited_files import LONGEST_TOKEN
 from proxy.schema.addresses import Address
 
 # bytes of a form: a token in percent signs
 _LONGEST_FORM = 3 * LONGEST_TOKEN + 100
+# how long a form may take to arrive, in seconds
+FORM_SECONDS = 10.0
 # what every answer says: nothing from elsewhere, no script or style in the page's text, in no frame, kept by nobody
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -73,7 +76,7 @@ class Guard:
     ) -> None:
         self._say = say
         self._app, self._token, self._files, self._is_secure = app, token, files, is_secure
-        self._names = {"localhost", *(name.lower() for name in names)}
+        self._names = frozenset(name.lower() for name in names)
         self._cookie = f"kafka-wiretap-{port}"
         self._ticket = hmac.new(token.encode(), b"kafka-wiretap page", "sha256").hexdigest()
 
@@ -91,8 +94,9 @@ class Guard:
 
     async def _answer(self, request: Request) -> Response | None:
         """The answer to a request; None: it passes."""
-        path = request.url.path
-        if not self._is_own_name(request.headers.get("host", "")):
+        # not that of `request.url`, which begins with what the header Host says
+        path = request.scope["path"]
+        if not is_own_name(request.headers.get("host", ""), self._names):
             return Response("this server has another name\n", 421, media_type="text/plain")
         if not _is_of_page(request):
             return Response(status_code=403)
@@ -105,11 +109,6 @@ class Guard:
         if path == "/" and request.method == "GET":
             return FileResponse(self._files / "signin.html", 401)
         return Response(status_code=401)
-
-    def _is_own_name(self, host: str) -> bool:
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-        name = name.removeprefix("[").removesuffix("]").lower()
-        return name in self._names or is_ip(name)
 
     def _may(self, request: HTTPConnection) -> bool:
         """True for a request that shows the token, or the cookie."""
@@ -130,13 +129,15 @@ class Guard:
 
 
 async def _form(request: Request) -> dict[str, str] | None:
-    """The form in a request; None if it is too long for one."""
+    """The form in a request; None if it is too long for one, or takes too long."""
     body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _LONGEST_FORM:
-            return None
-    return dict(parse_qsl(body.decode("latin-1")))
+    with move_on_after(FORM_SECONDS):
+        async for piece in request.stream():
+            body += piece
+            if len(body) > _LONGEST_FORM:
+                return None
+        return dict(parse_qsl(body.decode("latin-1")))
+    return None
 
 
 def _is_equal(shown: str, wanted: str) -> bool:

@@ -102,7 +102,8 @@ def _step(begin: int, width: int, seconds: list[Second | None]) -> Step:
     found = [one for one in seconds if one is not None]
     latencies: Counter[int] = Counter()
     for one in found:
-        latencies.update(one.latencies)
+        # a copy, made in one step: the feed may count on meanwhile
+        latencies.update(dict(one.latencies))
     return Step(
         begin * 1000,
         sum(one.exchanges for one in found) / width,

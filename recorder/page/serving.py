@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from proxy.ips import is_loopback
 from proxy.limited_files import UnusableFile, token_of
@@ -25,7 +26,7 @@ from recorder.page.recent import Recent
 
 # connections at a time: a browser opens six
 MAX_CONNECTIONS = 64
-# the longest that an idle connection is kept, and that open streams hold up the end
+# the longest that a connection is kept without a whole head of a request, and that open streams hold up the end
 IDLE_SECONDS, END_SECONDS = 75, 1
 # bytes of a request's head; a filter may be long
 LONGEST_HEAD = 1 << 16
@@ -75,6 +76,25 @@ def serve(recent: Recent, source: Source, access: Access, say: Callable[[str], N
     return Server(Api(recent, source), access, say)
 
 
+class _Protocol(H11Protocol):
+    """A connection. Closed at once if there are too many; whoever sends no head within IDLE_SECONDS holds none."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.abort()
+            return
+        # uvicorn's own clock, which it starts behind the first response only
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def data_received(self, data: bytes) -> None:
+        """Reads on. The clock runs until a head is whole; uvicorn's own method stops it at the first byte."""
+        self.conn.receive_data(data)
+        self.handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._unset_keepalive_if_required()
+
+
 class Server:
     """A running server. `port`: what was bound; `url`: by which a browser asks."""
 
@@ -91,7 +111,7 @@ class Server:
         )
         config = uvicorn.Config(
             guard,
-            http="h11",
+            http=_Protocol,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import httpx
 import pytest
+from anyio import sleep_forever
 
+from recorder.page import guard
 from recorder.page.api import FILES, Api, Source
 from recorder.page.guard import OPEN_FILES, Guard, new_token
 from tests.recorder.page.traffic import heartbeat, recent
@@ -16,8 +20,8 @@ BASE = "http://127.0.0.1:8080"
 def client(base: str = BASE, token: str = TOKEN, **headers: str) -> httpx.AsyncClient:
     app = Api(recent(heartbeat(1)), Source("a capture", lambda: False)).app()
     secure = base.startswith("https")
-    guard = Guard(app, token, names=["Wiretap.example"], files=FILES, port=8080, is_secure=secure, say=print)
-    return httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url=base, headers=headers)
+    guarded = Guard(app, token, names=["Wiretap.example"], files=FILES, port=8080, is_secure=secure, say=print)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url=base, headers=headers)
 
 
 PATHS = ["/api/exchanges", "/api/exchange", "/api/sums", "/api/filter", "/api/news", "/main.js", "/style.css", "/x"]
@@ -78,6 +82,16 @@ async def test_a_wrong_token_signs_nobody_in(token: str) -> None:
         assert "set-cookie" not in answer.headers
 
 
+async def test_a_form_that_does_not_end_signs_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def content() -> AsyncIterator[bytes]:
+        yield f"token={TOKEN}".encode()
+        await sleep_forever()
+
+    monkeypatch.setattr(guard, "FORM_SECONDS", 0.01)
+    async with client() as asked:
+        assert (await asked.post("/signin", content=content())).status_code == 401
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -93,6 +107,10 @@ async def test_a_wrong_token_signs_nobody_in(token: str) -> None:
         ("localhost.evil.example:8080", 421),
         ("127.0.0.1.evil.example", 421),
         ("", 421),
+        # what other programs may send
+        ("127.0.0.1%/signin.js?", 421),
+        ("wiretap.example/signin.js?", 421),
+        ("[127.0.0.1", 421),
     ],
 )
 async def test_only_own_names_are_answered(host: str, status: int) -> None:

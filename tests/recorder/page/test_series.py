@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from itertools import pairwise
 
 import pytest
@@ -63,3 +65,25 @@ def test_only_the_last_hour_is_kept() -> None:
     pairs = [heartbeat(number, second=number * 10) for number in range(KEPT_SECONDS // 5)]
     (step,) = steps(series(*pairs, heartbeat(1, second=3)), KEPT_SECONDS * 3, 1)
     assert step.exchanges * KEPT_SECONDS * 3 == pytest.approx(KEPT_SECONDS / 10)
+
+
+def test_a_chart_is_drawn_while_exchanges_are_counted() -> None:
+    made, interval = Series(), sys.getswitchinterval()
+    pairs = [heartbeat(number, second=number) for number in range(60)]
+    heads = [JUDGE.head(pair) for pair in pairs]
+
+    def feed() -> None:
+        for pair, head in zip(pairs, heads, strict=True):
+            for octave in range(300):
+                made.add(pair, head | {"latency": int(2 ** (octave / 8))})
+
+    feeding = threading.Thread(target=feed)
+    sys.setswitchinterval(1e-6)
+    try:
+        feeding.start()
+        while feeding.is_alive():
+            steps(made, 120, 1)
+    finally:
+        sys.setswitchinterval(interval)
+        feeding.join()
+    assert steps(made, 120, 1)[0].exchanges * 120 == pytest.approx(60 * 300)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import socket
 import ssl
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from proxy.schema.addresses import Address
+from recorder.page import serving
 from recorder.page.api import Source
 from recorder.page.serving import Access, CannotServe, Certificate, serve
+from tests.brokers.waiting import wait_for
 from tests.certificates import Authority
 from tests.recorder.page.traffic import heartbeat, recent
 from tests.tables import each_row
@@ -56,6 +60,37 @@ def test_a_page_is_served_until_it_is_closed() -> None:
         assert "server" not in asked.headers
     with pytest.raises(httpx.ConnectError):
         httpx.get(server.url)
+
+
+def test_connections_above_the_limit_are_closed_and_those_without_a_head_make_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(serving, "IDLE_SECONDS", 0.2)
+    with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
+        place = ("127.0.0.1", server.port)
+        holders = [socket.create_connection(place, 30) for _ in range(3)]
+        for holder in holders:
+            holder.settimeout(0.01)
+        with socket.create_connection(place, 30) as above, suppress(ConnectionResetError):
+            assert above.recv(1) == b""
+        # a head comes byte by byte, each byte in time
+        holders[0].sendall(b"GET / HTTP/1.1\r\nA: ")
+        for holder in holders:
+            assert wait_for(partial(_is_closed_on, holder), "the end of the connection")
+            holder.close()
+        assert httpx.get(server.url).status_code == 401
+
+
+def _is_closed_on(sock: socket.socket) -> bool:
+    """True if the server has closed the connection, one byte later."""
+    try:
+        sock.sendall(b"a")
+        return sock.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
 
 
 @pytest.mark.real
