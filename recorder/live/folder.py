@@ -50,11 +50,12 @@ class LiveFolder:
             raise NoMemoryFolder(errno.ENOENT, f"{SHARED_MEMORY} is no tmpfs that can be written")
         prefix = f"kafka-wiretap-{os.geteuid()}-"
         _remove_left(place, prefix)
-        path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        with Folder.at(path) as folder:
+        # without its lock it would be taken for one that was left, by a proxy that starts at the same moment
+        made = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=place))
+        with Folder.at(made) as folder:
             lock = Lock.take(folder, _LOCK)
         assert lock is not None
-        return cls(path, lock)
+        return cls(made.rename(place / made.name.removeprefix(".")), lock)
 
     def discard(self) -> None:
         """Removes the folder of a proxy that has not begun."""

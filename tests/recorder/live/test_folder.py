@@ -1,6 +1,7 @@
 """Tests of the private folder: nobody else may enter, and what a killed proxy leaves is removed by the next."""
 
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,22 @@ def test_a_folder_that_nobody_holds_is_removed_by_the_next_proxy_and_one_that_is
     assert not left.exists()
     held.discard()
     assert not held.path.exists()
+
+
+def test_two_proxies_that_start_at_the_same_moment_leave_each_other_their_folders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    others: list[LiveFolder] = []
+
+    def and_then_another_starts(**where: str) -> str:
+        with monkeypatch.context() as alone:
+            alone.setattr(tempfile, "mkdtemp", make)
+            made = make(**where)
+            others.append(LiveFolder.make(in_memory=False))
+        return made
+
+    make = tempfile.mkdtemp
+    monkeypatch.setattr(tempfile, "mkdtemp", and_then_another_starts)
+    for one in (LiveFolder.make(in_memory=False), *others):
+        assert folder.is_held(one.path)
+        assert one.path.is_dir()
