@@ -93,8 +93,14 @@ class ProxySettings:
     def __post_init__(self) -> None:
         names = [cluster.name for cluster in self.clusters]
         wrong = [*wrong_values(self), *wrong_names(names), *wrong_demands(map(demand_of, self.clusters))]
+        wrong += self._useless_token()
         if wrong:
             raise BadSetting(*wrong)
+
+    def _useless_token(self) -> Iterator[Fault]:
+        """A fault for a token that nobody can show anywhere."""
+        if self.live.token_file is not None and self.live.page is None and self.metrics is None:
+            yield Fault("live.token_file lets nobody in without metrics or live.page", 'metrics = "127.0.0.1:9464"')
 
 
 def wrong_names(names: Sequence[str]) -> Iterator[Fault]:

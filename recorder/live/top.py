@@ -154,7 +154,7 @@ class Top:
                 self._watchers = tuple(one for one in self._watchers if one is not watcher)
 
     def _exchanges(self, asked: Mapping[str, str]) -> Json:
-        limit = min(int(asked["limit"]) if asked.get("limit", "").isdecimal() else 50, _MOST)
+        limit = min(int(asked["limit"][:9]) if asked.get("limit", "").isdecimal() else 50, _MOST)
         found = self._recent.newest(self._node(asked), max(limit, 1)).found
         recent = self._recent
         return {"exchanges": [shown.line(n, pair, recent.head(pair), recent.elements(pair)) for n, pair in found]}

@@ -81,13 +81,13 @@ class Client:
         """The nodes that the proxy knows, by their ids. Errors: NoAnswer."""
         connection, answer = self._asked("/metrics")
         try:
-            text = answer.read().decode()
-        except (OSError, http.client.HTTPException) as error:
-            raise NoAnswer(str(error)) from error
+            families = [*text_string_to_metric_families(answer.read().decode())]
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NoAnswer(f"{self.address} has no page of metrics: {error}") from error
         finally:
             connection.close()
         found: dict[str, NodeState] = {}
-        for family in text_string_to_metric_families(text):
+        for family in families:
             for sample in family.samples:
                 change = _CHANGES.get(sample.name.removeprefix(_PREFIX))
                 if change is not None:

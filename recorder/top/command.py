@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import click
 
 from proxy.command_line import text
+from proxy.ips import is_loopback
 from proxy.limited_files import UnusableFile, token_of
 from proxy.option_types import FILE, ReadBy
 from proxy.schema.addresses import Address
@@ -19,12 +20,14 @@ from recorder.query.language import FilterError, parse
 
 def _address(written: str) -> Address:
     """The address in a URL, or a bare one. Raises ValueError."""
-    if "://" not in written:
-        return Address.parse(written)
-    parts = urlsplit(written)
-    if parts.scheme != "http":
+    parts = urlsplit(written) if "://" in written else None
+    if parts is not None and parts.scheme != "http":
         raise ValueError("is no URL of a proxy's metrics")
-    return Address.parse(parts.netloc)
+    found = Address.parse(written if parts is None else parts.netloc)
+    if not is_loopback(found.host):
+        # the proxy would refuse a token that has passed in clear
+        raise ValueError("is not of this machine, and the token would pass in clear: forward the port (ssh -L)")
+    return found
 
 
 PROXY = ReadBy("ADDRESS", _address, "127.0.0.1:9464 or http://127.0.0.1:9464, the proxy's `metrics`")

@@ -131,6 +131,7 @@ WITH = {
     "mapping": 'advertise = "broker-{node_id}:9092"\nown_node = 3\n',
     "bootstrap_name": 'advertise = "broker-{node_id}:9092"\nmapping = "sni"\ntls.certificate = "proxy.pem"\n',
     "page": '[live]\ntoken_file = "token"\n',
+    "token_file": '[live]\npage = "127.0.0.1:9465"\n',
     "page_certificate": '[live]\npage_key = "page.key"\n',
     "page_key": '[live]\npage_certificate = "page.pem"\n',
     "own_node": 'advertise = "broker-{node_id}:9092"\nmapping = "template"\n',

@@ -106,6 +106,7 @@ def test_the_newest_exchanges_come_first_and_one_is_decoded(asking: Asking) -> N
     status, told = asking.told("/exchanges", filter='topic == "t"', limit="1")
     (line,) = told["exchanges"]
     assert (status, line["topic"]["names"], line["id"]) == ("200", ["t"], f"{SESSION}/1/e3")
+    assert len(asking.told("/exchanges", limit="9" * 5000)[1]["exchanges"]) == 3
     status, told = asking.told("/exchange", id=line["id"])
     assert any("a value" in each["text"] for each in told["frames"][0]["lines"])
 

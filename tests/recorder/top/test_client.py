@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -100,11 +101,26 @@ def test_a_proxy_without_a_token_says_so(tmp_path: Path) -> None:
         next(client.watch(""))
 
 
+def test_a_server_that_is_no_proxy_is_a_sentence() -> None:
+    def page(environ: dict[str, Any], start: Any) -> list[bytes]:
+        start("200 OK", [("Content-Type", "text/html")])
+        return [b"<html>Welcome</html>\n"]
+
+    with serve_admin(page, "127.0.0.1", 0) as admin:
+        client = Client(Address(admin.host, admin.port), TOKEN)
+        with pytest.raises(NoAnswer, match="no page of metrics"):
+            client.nodes()
+        with pytest.raises(NoAnswer, match="ended in the middle"):
+            next(client.watch(""))
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["127.0.0.1", "--token-file", "token"], "right would be"),
         (["https://127.0.0.1:1", "--token-file", "token"], "is no URL of a proxy's metrics"),
+        (["10.0.0.5:9464", "--token-file", "token"], "the token would pass in clear"),
+        (["http://wiretap.example:9464", "--token-file", "token"], "the token would pass in clear"),
         (["127.0.0.1:1"], "--token-file"),
         (["127.0.0.1:1", "--token-file", "nothing"], "can't be read"),
         (["127.0.0.1:1", "--token-file", "short"], "holds no token"),
