@@ -29,6 +29,8 @@ from recorder.terminal import count, size
 _PROGRAM = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"
 # bytes of what a command says on standard error: notes, an error
 _MAX_SAID = 64 << 10
+# bytes of a line of output, or of a document: an exchange may unfold to gigabytes
+MAX_LINE = 64 << 20
 # seconds that a command has for its end
 _ENDS_WITHIN = 5
 # exit code of a command that refuses its arguments
@@ -88,7 +90,7 @@ class Commands:
         code = None
         async with self._limiter, _running(arguments, said, self._running) as child:
             with anyio.move_on_after(limits.seconds) as time:
-                async with aclosing(_documents(child) if is_document else _lines(child)) as lines:
+                async with aclosing(_texts(child, taking, is_document=is_document)) as lines:
                     await taking.take(lines)
                 if taking.cut is None:
                     code = await child.wait()
@@ -169,17 +171,18 @@ async def _listen(child: Process, said: bytearray) -> None:
         said += chunk[: _MAX_SAID - len(said)]
 
 
-async def _lines(child: Process) -> AsyncGenerator[bytes]:
-    """The lines of a command's output."""
+async def _texts(child: Process, taking: _Taking, *, is_document: bool) -> AsyncGenerator[bytes]:
+    """The lines of a command's output; of a document all of it, once it is there. Ends at one above MAX_LINE."""
     assert child.stdout is not None
-    held = b""
+    held = bytearray()
     async for chunk in child.stdout:
-        *lines, held = (held + chunk).split(b"\n")
-        for line in lines:
-            yield line
-
-
-async def _documents(child: Process) -> AsyncGenerator[bytes]:
-    """The whole output of a command, once it is there."""
-    assert child.stdout is not None
-    yield b"".join([chunk async for chunk in child.stdout])
+        held += chunk
+        if not is_document and b"\n" in chunk:
+            *lines, held = held.split(b"\n")
+            for line in lines:
+                yield bytes(line)
+        if len(held) > MAX_LINE:
+            taking.cut = f"a row of it is longer than {size(MAX_LINE)}"
+            return
+    if is_document:
+        yield bytes(held)
