@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from bench import kroxylicious, loads, real, report, spool, sustained, workers
-from bench.contenders import ALL_KROXYLICIOUS, LISTENING, RECORDING, Contender, all_ways
+from bench.contenders import ALL_KROXYLICIOUS, RECORDING, Contender, all_ways, fake_cluster
 from bench.loads import LOADS, Load, Sample, Target
-from bench.processes import Programs, build, running
+from bench.processes import Programs
 
 Rounds = dict[str, list[Sample]]
 # what is measured of a way in a round
@@ -74,11 +74,9 @@ def _has_kroxylicious() -> bool:
 
 def bench(folder: Path, asked: argparse.Namespace) -> dict[str, Rounds]:
     """Measures and prints what was asked for; returns load -> way -> a sample a round."""
-    programs = build(folder)
     chosen = [load for load in LOADS if load.name in asked.only]
     measured: dict[str, Rounds] = {}
-    with running([programs.broker], folder / "broker.log", LISTENING) as child:
-        upstream = f"{child.said[1]}:{child.said[2]}"
+    with fake_cluster(folder) as (programs, upstream):
         if chosen:
             measured |= fake_broker(programs, upstream, folder, chosen, asked)
         if asked.sustained and not asked.no_record:

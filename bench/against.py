@@ -15,9 +15,8 @@ from statistics import median
 
 from bench import report
 from bench.__main__ import interleaved, measure
-from bench.contenders import LISTENING, PROXY, proxy
+from bench.contenders import PROXY, fake_cluster, proxy
 from bench.loads import LOADS, Load
-from bench.processes import build, running
 
 OTHER = "the other"
 # what a feature may cost: a twentieth of the exchanges a second
@@ -36,9 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     env = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(asked.checkout.resolve())}
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
-        programs = build(folder)
-        broker = stack.enter_context(running([programs.broker], folder / "broker.log", LISTENING))
-        upstream = f"{broker.said[1]}:{broker.said[2]}"
+        programs, upstream = stack.enter_context(fake_cluster(folder))
         ways = [stack.enter_context(proxy(upstream, folder, PROXY))]
         ways.append(stack.enter_context(proxy(upstream, folder, OTHER, env=env)))
         for load in LOADS:

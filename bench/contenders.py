@@ -13,7 +13,7 @@ from types import MappingProxyType
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench import kroxylicious
-from bench.processes import compacted, running
+from bench.processes import Programs, build, compacted, running
 from tests.brokers.waiting import wait_for
 
 DIRECT, RELAY = "direct", "bare relay"
@@ -81,6 +81,14 @@ class Contender:
         """Bytes that wait to be written to the log, or to be read by the compactor."""
         now = self.metrics()
         return now["recorder_queue_bytes"] + now["recorder_lag_bytes"]
+
+
+@contextmanager
+def fake_cluster(folder: Path) -> Iterator[tuple[Programs, str]]:
+    """The programs, built into a folder, and the address of the fake broker, which runs within the block."""
+    programs = build(folder)
+    with running([programs.broker], folder / "broker.log", LISTENING) as child:
+        yield programs, f"{child.said[1]}:{child.said[2]}"
 
 
 @contextmanager

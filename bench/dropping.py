@@ -17,9 +17,8 @@ from pathlib import Path
 
 from bench import report
 from bench.__main__ import interleaved, measure, say
-from bench.contenders import LISTENING, RECORDING, Contender, proxy
+from bench.contenders import RECORDING, Contender, fake_cluster, proxy
 from bench.loads import LOADS, Load, Sample, Target
-from bench.processes import build, running
 
 DROPPING = "proxy, dropping records"
 ENCRYPTING = "proxy, log encrypted"
@@ -51,9 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     say("machine: " + report.machine())
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
-        programs = build(folder)
-        broker = stack.enter_context(running([programs.broker], folder / "broker.log", LISTENING))
-        upstream = f"{broker.said[1]}:{broker.said[2]}"
+        programs, upstream = stack.enter_context(fake_cluster(folder))
         ways = [
             stack.enter_context(proxy(upstream, folder, RECORDING, folder / "whole")),
             stack.enter_context(proxy(upstream, folder, DROPPING, folder / "dropped", "--records", "drop")),

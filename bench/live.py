@@ -13,9 +13,8 @@ from pathlib import Path
 
 from bench import report
 from bench.__main__ import interleaved, measure, say
-from bench.contenders import LISTENING, PROXY, RECORDING, proxy
+from bench.contenders import PROXY, RECORDING, fake_cluster, proxy
 from bench.loads import LOADS, Target
-from bench.processes import build, running
 
 LIVE, RECORDING_LIVE = "proxy, live", "proxy, recording, live"
 TARGETS = (Target(LIVE, RECORDING, 0.95), Target(RECORDING_LIVE, RECORDING, 0.95))
@@ -32,9 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     say("machine: " + report.machine())
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
-        programs = build(folder)
-        broker = stack.enter_context(running([programs.broker], folder / "broker.log", LISTENING))
-        upstream = f"{broker.said[1]}:{broker.said[2]}"
+        programs, upstream = stack.enter_context(fake_cluster(folder))
         ways = [
             stack.enter_context(proxy(upstream, folder, PROXY)),
             stack.enter_context(proxy(upstream, folder, LIVE, env=ASKED)),

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bench.contenders import LISTENING, PROXY, RECORDING, Contender, proxy
+from bench.contenders import PROXY, RECORDING, Contender, fake_cluster, proxy
 from bench.loads import LOADS, Load
-from bench.processes import Programs, build, running
+from bench.processes import Programs
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 
@@ -47,9 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(folder: Path, soak_seconds: float) -> None:
-    programs = build(folder)
-    with running([programs.broker], folder / "broker.log", LISTENING) as child:
-        upstream = f"{child.said[1]}:{child.said[2]}"
+    with fake_cluster(folder) as (programs, upstream):
         for name, record in ((PROXY, None), (RECORDING, folder / "capture")):
             with proxy(upstream, folder, name, record, *(SMALL_QUEUE if record else ())) as way:
                 print(f"{name}: " + connections(programs, way), flush=True)

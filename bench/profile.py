@@ -23,19 +23,19 @@ from statistics import median
 from typing import NamedTuple
 
 from bench import loads, report
-from bench.__main__ import interleaved, warm_up
+from bench.__main__ import interleaved, measure, warm_up
 from bench.contenders import (
     KROXYLICIOUS_UNMEASURED,
-    LISTENING,
     PROXY,
     RECORDING,
     Contender,
     bare_relay,
+    fake_cluster,
     java_proxy,
     proxy,
 )
-from bench.loads import LOADS, Load, Sample
-from bench.processes import Programs, build, running
+from bench.loads import LOADS, Load
+from bench.processes import Programs
 
 # perf's name of an event -> the column's heading
 EVENTS = {
@@ -74,26 +74,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("Linux' perf is not here (Debian's linux-perf), so system calls and the like are not counted")
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
-        programs = build(folder)
-        broker = stack.enter_context(running([programs.broker], folder / "broker.log", LISTENING))
-        upstream = f"{broker.said[1]}:{broker.said[2]}"
+        programs, upstream = stack.enter_context(fake_cluster(folder))
         ways = [stack.enter_context(bare_relay(upstream, folder))]
         if not asked.no_java:
             ways.append(stack.enter_context(java_proxy(upstream, folder, KROXYLICIOUS_UNMEASURED)))
         ways.append(stack.enter_context(proxy(upstream, folder)))
         ways.append(stack.enter_context(proxy(upstream, folder, RECORDING, folder / "capture")))
         for load in (load for load in LOADS if load.name in asked.only):
-            warm_up(ways, partial(_warmed, programs, load, 3 * asked.seconds), load.is_time)
+            warm_up(ways, partial(measure, programs, load, 3 * asked.seconds), load.is_time)
             rounds = interleaved(ways, asked.rounds, partial(costs, programs, load, asked.seconds, folder))
             print(costs_table(load, rounds), flush=True)
             for way in ways:
                 if way.name in (PROXY, RECORDING):
                     print(modules_table(way.name, modules(programs, load, 4 * asked.seconds, folder, way)), flush=True)
     return 0
-
-
-def _warmed(programs: Programs, load: Load, seconds: float, way: Contender) -> Sample:
-    return load.value(loads.run(programs.load, load, way, seconds))
 
 
 def costs(programs: Programs, load: Load, seconds: float, folder: Path, way: Contender) -> Costs:
@@ -106,7 +100,6 @@ def costs(programs: Programs, load: Load, seconds: float, folder: Path, way: Con
     user, kernel = (after - before for after, before in zip(_ticks(way.pid), (user, kernel), strict=True))
     counts = _counted(counted.read_text()) if counted.exists() else {}
     each = {event: None if count is None else count / result.exchanges for event, count in counts.items()}
-    way.settle()
     return Costs(result.processor_ns / result.exchanges / 1e3, kernel / max(user + kernel, 1), each)
 
 

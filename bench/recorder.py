@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench import report
-from bench.contenders import LISTENING, PROXY, RECORDING, RELAY, SETTLE_SECONDS, bare_relay, proxy
+from bench.contenders import PROXY, RECORDING, RELAY, SETTLE_SECONDS, bare_relay, fake_cluster, proxy
 from bench.loads import LOADS, run
-from bench.processes import Programs, build, running
+from bench.processes import Programs
 from proxy.conversation.exchange import Direction
 from proxy.wire import catalog
 from proxy.wire.framing import LENGTH, framed
@@ -82,11 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def sustained(place: Path, rounds: int, seconds: float) -> None:
     """Small exchanges from one connection, for `seconds` through each way, in turns."""
-    programs = build(place)
     plain: dict[str, list[float]] = {RELAY: [], PROXY: []}
     recorded: dict[str, list[Recorded]] = {RECORDING: [], WITH_FACTS: []}
-    with running([programs.broker], place / "broker.log", LISTENING) as child:
-        upstream = f"{child.said[1]}:{child.said[2]}"
+    with fake_cluster(place) as (programs, upstream):
         for number in range(rounds):
             ways = [*plain, *recorded]
             for name in ways[number % len(ways) :] + ways[: number % len(ways)]:

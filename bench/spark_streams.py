@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from bench import loads, timing
-from bench.contenders import LISTENING, RECORDING, proxy
-from bench.processes import build, running
+from bench.contenders import RECORDING, fake_cluster, proxy
 from bench.spark_memory import resident
 from recorder.capture.reader import files, row_count
 
@@ -58,15 +57,15 @@ class Stream(NamedTuple):
 
 def recorded(folder: Path, seconds: float) -> Work:
     """Records for so long into `folder/capture`, until all is compacted."""
-    programs = build(folder)
-    with running([programs.broker], folder / "broker.log", LISTENING) as broker:
-        upstream = f"{broker.said[1]}:{broker.said[2]}"
-        with proxy(upstream, folder, RECORDING, folder / "capture", env=_SEGMENTS) as way:
-            assert way.pid is not None
-            before = processor_seconds(way.pid)
-            loads.run(programs.load, _BURST, way, seconds)
-            way.settle()
-            spent = processor_seconds(way.pid) - before
+    with (
+        fake_cluster(folder) as (programs, upstream),
+        proxy(upstream, folder, RECORDING, folder / "capture", env=_SEGMENTS) as way,
+    ):
+        assert way.pid is not None
+        before = processor_seconds(way.pid)
+        loads.run(programs.load, _BURST, way, seconds)
+        way.settle()
+        spent = processor_seconds(way.pid) - before
     return Work(sum(map(row_count, files(folder / "capture"))), spent)
 
 

@@ -24,15 +24,15 @@ from bench.__main__ import interleaved
 from bench.contenders import (
     KROXYLICIOUS,
     KROXYLICIOUS_UNMEASURED,
-    LISTENING,
     PROXY,
     RECORDING,
     Contender,
+    fake_cluster,
     java_proxy,
     proxy,
 )
 from bench.loads import LOADS, PATIENCE_SECONDS
-from bench.processes import Programs, build, running
+from bench.processes import Programs
 
 IDLE = 1000
 # times that Kroxylicious sees each neighbour before anything is measured
@@ -61,9 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("machine: " + report.machine(), flush=True)
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
-        programs = build(folder)
-        broker = stack.enter_context(running([programs.broker], folder / "broker.log", LISTENING))
-        upstream = f"{broker.said[1]}:{broker.said[2]}"
+        programs, upstream = stack.enter_context(fake_cluster(folder))
         java = [stack.enter_context(java_proxy(upstream, folder, KROXYLICIOUS_UNMEASURED))]
         ways = [*java, stack.enter_context(proxy(upstream, folder))]
         ways.append(stack.enter_context(proxy(upstream, folder, RECORDING, folder / "capture")))

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import psutil
 
 from bench import report
-from bench.contenders import ANY_PORT, KAFKA_WIRETAP, LISTENING
-from bench.processes import build, processor_ns, running
+from bench.contenders import ANY_PORT, KAFKA_WIRETAP, LISTENING, fake_cluster
+from bench.processes import processor_ns, running
 
 PATIENCE_SECONDS = 60
 # of one process, where two workers have processors of their own
@@ -80,9 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("machine: " + report.machine(), flush=True)
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
-        programs = build(folder)
-        broker = stack.enter_context(running([programs.broker], folder / "broker.log", LISTENING))
-        upstream = f"{broker.said[1]}:{broker.said[2]}"
+        programs, upstream = stack.enter_context(fake_cluster(folder))
         ways = [stack.enter_context(proxy(upstream, folder, count)) for count in (1, asked.workers)]
         rounds: list[tuple[Sample, ...]] = []
         for number in range(asked.rounds):
