@@ -20,7 +20,9 @@ from dashboards.panels import (
 )
 from dashboards.promql import (
     CHOSEN,
+    LAST_MINUTES,
     NODE_FAULTS,
+    Matchers,
     events,
     now,
     number_of,
@@ -35,10 +37,6 @@ from dashboards.promql import (
 from proxy.metrics import table
 from proxy.wire import keys
 from proxy.wire.apis import api_name
-
-LAST_MINUTES = "5m"
-
-Matchers = dict[str, str]
 
 
 def _of(*apis: int) -> Matchers:

@@ -26,6 +26,7 @@ from dashboards.panels import (
 )
 from dashboards.promql import (
     FAULTS,
+    LAST_MINUTES,
     NO_LONG_POLLS,
     RANGE,
     events,
@@ -44,7 +45,6 @@ from proxy.metrics import table
 
 # what a client, a drain or an age ends is no trouble; a probe has sent nothing
 UNUSUAL = {"cause": '!~"client_closed|drained|aged|probe|idle"'}
-LAST_MINUTES = "5m"
 PROXY = 'job=~"$job",instance=~"$instance"'
 UP = {1: ("up", GREEN), 0: ("DOWN", RED)}
 

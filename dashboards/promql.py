@@ -24,6 +24,8 @@ CHOSEN = {label: f'=~"${label}"' for label in ("topic", "client_id", "group")}
 # Grafana's: at least four scrapes, and at least a step of the graph
 WINDOW = "$__rate_interval"
 RANGE = "$__range"
+# a window of its own, for what a single number says of now
+LAST_MINUTES = "5m"
 
 # what a client without a client id is called
 NAMELESS = "(none)"
