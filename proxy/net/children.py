@@ -36,7 +36,6 @@ class Companion:
     Attributes:
         ended: called whenever it has ended.
         counters: numbers for the metrics; called in any thread.
-        given: what each process reads on its standard input.
         metrics: makes a text of further metrics (`proxy.metrics.admin.MoreMetrics`); None: there are none.
         doors: pages of its own below the admin page (`admin_app`).
     """
@@ -44,7 +43,6 @@ class Companion:
     command: Sequence[str]
     ended: Callable[[], None]
     counters: Callable[[], Mapping[str, float]]
-    given: bytes = b""
     metrics: MoreMetrics | None = None
     doors: Mapping[str, WSGIApplication] = field(default_factory=dict)
 

@@ -331,7 +331,7 @@ class Proxy:
         await self._start_children(connections)
         for companion in self._companions:
             # in the outer nursery, as the observer's child
-            connections.start_soon(look_after, companion.command, companion.ended, companion.given)
+            connections.start_soon(look_after, companion.command, companion.ended)
         self._ready(listening, Address(admin.host, admin.port) if admin else None)
         self._systemd.ready()
         if self._reload is not None:
