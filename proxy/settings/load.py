@@ -19,7 +19,7 @@ from proxy.config.whole import wrong_names
 from proxy.limited_files import RIGHT_TOKEN, UnusableFile, token_of
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, KeyPath, Setting, line_of
-from proxy.schema.flags import CAPTURE, CLUSTERS
+from proxy.schema.flags import CAPTURE, CLUSTERS, LIVE
 from proxy.schema.kinds import shown
 from proxy.schema.patterns import NOT, Patterns
 from proxy.schema.toml import dotted
@@ -32,7 +32,7 @@ from proxy.wire.dialects import Dialect
 if TYPE_CHECKING:
     from recorder.capture.session import CaptureSettings
 
-LOG, LIVE, TLS, UPSTREAM = "log", "live", "tls", "upstream"
+LOG, TLS, UPSTREAM = "log", "tls", "upstream"
 # the fields of RecordRuleSettings
 _RULES = ("records", "topic_records", "hash_key")
 
@@ -297,78 +297,74 @@ def _unmet_needs(named: Setting, capture: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _wrong_page(live: LiveSettings | None) -> Iterator[Fault]:
     """A fault for a page whose packages are not installed."""
-    if live is None or live.page is None:
-        return
-    from recorder.extras import lacking, pip_install
-
-    if names := lacking("page"):
-        key = Setting("live.page", of_cluster=False)
-        yield Fault((key, f" needs what is not installed: {', '.join(names)}"), pip_install("page"))
+    if live is not None and live.page is not None:
+        yield from _not_installed("live.page", "page")
 
 
 def _wrong_ship(capture: Mapping[str, Any]) -> Iterator[Fault]:
     """A fault for a capture that can't be shipped: no packages, no compactor, keys that others may read."""
     if capture.get("ship") is None:
         return
-    from recorder.extras import lacking, pip_install
-
-    if names := lacking("ship"):
-        key = Setting("capture.ship", of_cluster=False)
-        yield Fault((key, f" needs what is not installed: {', '.join(names)}"), pip_install("ship"))
+    yield from _not_installed("capture.ship", "ship")
     if capture.get("compactor") is False:
         yield Fault(
             (Setting("capture.ship", of_cluster=False), " ships nothing without a compactor"),
             Setting("capture.compactor", True, of_cluster=False),
         )
-    credentials = capture.get("ship_credentials")
-    if credentials is not None and (fault := _fault_of_keys(credentials)):
-        named = Setting("capture.ship_credentials", str(credentials), of_cluster=False)
-        yield Fault((named, f" {fault}"), f"a file of yours with the mode 0600: chmod 600 {credentials}")
+    if (credentials := capture.get("ship_credentials")) is not None:
+        yield from _not_private("capture.ship_credentials", credentials)
 
 
 def _wrong_otlp(live: Mapping[str, Any]) -> Iterator[Fault]:
     """A fault for spans that can't be sent: no packages, headers that others may read or that are none."""
     if live.get("otlp") is None:
         return
-    from recorder.extras import lacking, pip_install
     from recorder.tracing.headers import WrongHeaders, headers_in
 
-    if names := lacking("otlp"):
-        key = Setting("live.otlp", of_cluster=False)
-        yield Fault((key, f" needs what is not installed: {', '.join(names)}"), pip_install("otlp"))
+    yield from _not_installed("live.otlp", "otlp")
     path = live.get("otlp_headers")
     if path is None:
         return
-    named = Setting("live.otlp_headers", str(path), of_cluster=False)
-    if fault := _fault_of_keys(path):
-        yield Fault((named, f" {fault}"), f"a file of yours with the mode 0600: chmod 600 {path}")
+    if faults := [*_not_private("live.otlp_headers", path)]:
+        yield from faults
         return
     try:
         headers_in(path)
     except WrongHeaders as error:
-        yield Fault((named, f" {error}"), error.right)
-
-
-def _fault_of_keys(credentials: Path) -> str:
-    try:
-        mode = credentials.stat().st_mode
-    except OSError as error:
-        return f"can't be read ({error.strerror})"
-    return "may be read by others than its owner" if mode & 0o077 else ""
+        yield Fault((Setting("live.otlp_headers", str(path), of_cluster=False), f" {error}"), error.right)
 
 
 def _wrong_token(live: LiveSettings | None) -> Iterator[Fault]:
     """A fault for a token that can't be used, or that others may read."""
     if live is None or live.token_file is None:
         return
-    named = Setting("live.token_file", str(live.token_file), of_cluster=False)
     try:
         token_of(live.token_file)
     except UnusableFile as error:
+        named = Setting("live.token_file", str(live.token_file), of_cluster=False)
         yield Fault((named, f" {str(error).partition(':')[0]}"), f"a file of yours with {RIGHT_TOKEN}")
     else:
-        if fault := _fault_of_keys(live.token_file):
-            yield Fault((named, f" {fault}"), f"a file of yours with the mode 0600: chmod 600 {live.token_file}")
+        yield from _not_private("live.token_file", live.token_file)
+
+
+def _not_installed(key: str, extra: str) -> Iterator[Fault]:
+    """A fault for a key whose extra's packages are not installed."""
+    from recorder.extras import lacking, pip_install
+
+    if names := lacking(extra):
+        named = Setting(key, of_cluster=False)
+        yield Fault((named, f" needs what is not installed: {', '.join(names)}"), pip_install(extra))
+
+
+def _not_private(key: str, file: Path) -> Iterator[Fault]:
+    """A fault for a file with secrets that can't be read, or that others may read."""
+    try:
+        why = "may be read by others than its owner" if file.stat().st_mode & 0o077 else ""
+    except OSError as error:
+        why = f"can't be read ({error.strerror})"
+    if why:
+        named = Setting(key, str(file), of_cluster=False)
+        yield Fault((named, f" {why}"), f"a file of yours with the mode 0600: chmod 600 {file}")
 
 
 def _demands(names: Sequence[str], clusters: Sequence[Section]) -> Iterator[Demand]:
