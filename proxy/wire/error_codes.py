@@ -156,6 +156,8 @@ TABLE = """
 UNKNOWN_TOPIC_OR_PARTITION = 3
 # the answer to an ApiVersions request of a version that the broker lacks; version 0's body follows (KIP-511)
 UNSUPPORTED_VERSION = 35
+# the answer to a member of a group of KIP-848, or to its commit, that quotes an earlier epoch than the group's
+STALE_MEMBER_EPOCH = 113
 
 
 class KafkaError(NamedTuple):

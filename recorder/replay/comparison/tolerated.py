@@ -27,16 +27,13 @@ from proxy.wire.keys import (
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
 )
-from recorder.replay.groups.members import left_meanwhile
+from recorder.replay.groups.members import MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS, left_meanwhile
 from recorder.replay.plan import Values
 from recorder.replay.requests.apis import COMMITS
 from recorder.replay.sessions.share_sessions import INVALID_RECORD_STATE
 
 NO_ERROR = 0
-REBALANCE_IN_PROGRESS = 27
 DUPLICATE_SEQUENCE_NUMBER = 46
-# "ask again with this id": before JoinGroup version 4 a successful answer gave the id
-MEMBER_ID_REQUIRED = 79
 
 # (api key, the target's code) where the recording has no error
 _OF_THE_MOMENT = frozenset(
@@ -80,4 +77,5 @@ def _passes(api_key: int, code: int) -> bool:
     """True if a client asks again after this error, and may succeed."""
     if code == REBALANCE_IN_PROGRESS:
         return api_key not in COMMITS
+    # "ask again with this id": before JoinGroup version 4 a successful answer gave the id
     return code == MEMBER_ID_REQUIRED or kafka_error(code).retriable

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar
 
+from proxy.wire.error_codes import STALE_MEMBER_EPOCH
 from proxy.wire.keys import JOIN_GROUP
 from recorder.replay.groups.member_states import Event, MemberState
 from recorder.replay.mapping import Pairs, ValueKind
@@ -21,7 +22,7 @@ from recorder.replay.plan import Exchange, Hold, Reason, Resend, Values, Withhel
 
 # Kafka's error codes about members
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 25, 27, 79
-FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH = 110, 113
+FENCED_MEMBER_EPOCH = 110
 # Generations that are kept: a late member may need the one before the last. At `max`, generations that were read ahead
 # are kept too, up to a limit.
 KEPT_GENERATIONS, MOST_GENERATIONS = 2, 10_000

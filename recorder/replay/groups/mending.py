@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from proxy.wire.apis import api_name
-from proxy.wire.error_codes import kafka_error
+from proxy.wire.error_codes import STALE_MEMBER_EPOCH, kafka_error
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.cluster import GROUP
 from recorder.replay.groups.classic import ClassicGroups, gone, joined, needs_assignment, synced
@@ -34,7 +34,6 @@ from recorder.replay.groups.members import (
     ILLEGAL_GENERATION,
     MEMBER_ID_REQUIRED,
     REBALANCE_IN_PROGRESS,
-    STALE_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,
     Group,
     Member,

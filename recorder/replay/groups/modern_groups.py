@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from proxy.wire.error_codes import STALE_MEMBER_EPOCH
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
 from recorder.replay.groups.member_states import Event, MemberState
 from recorder.replay.groups.members import (
     FENCED_MEMBER_EPOCH,
-    STALE_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,
     Group,
     Member,

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from proxy.wire.error_codes import ERRORS
+from proxy.wire.error_codes import ERRORS, STALE_MEMBER_EPOCH
 from proxy.wire.keys import PRODUCE
 from proxy.wire.places import KEYED, ElementKey, body
 from recorder.replay import partitions
@@ -34,10 +34,9 @@ from recorder.replay.requests.order import producers
 CORRUPT_MESSAGE, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND = 2, 7, 20
 # errors after which the records of a Produce may be in the log all the same
 MAYBE_WRITTEN = frozenset({REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-_STALE_MEMBER_EPOCH = 113
 # errors of recorded answers whose parts are withheld
 _RETRIABLE = frozenset(error.code for error in ERRORS.values() if error.retriable)
-WITHHELD_ERRORS = (_RETRIABLE - {CORRUPT_MESSAGE, *MAYBE_WRITTEN}) | {_STALE_MEMBER_EPOCH}
+WITHHELD_ERRORS = (_RETRIABLE - {CORRUPT_MESSAGE, *MAYBE_WRITTEN}) | {STALE_MEMBER_EPOCH}
 # a gap before the batch, and a producer whose batches the broker no longer has
 _OF_SEQUENCES = frozenset({45, 59})
 _OPERATION_NOT_ATTEMPTED = 55
