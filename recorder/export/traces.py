@@ -19,8 +19,6 @@ from recorder.terminal import console, count, measured
 if TYPE_CHECKING:
     from recorder.tracing.collector import Collector
 
-# spans of a request
-BATCH = 500
 # bytes of a frame that is opened for its records' contexts
 LARGEST_BODY = 16 << 20
 
@@ -68,6 +66,7 @@ def _collector(url: str, headers: Path | None) -> Collector:
 def _send(collector: Collector, url: str, spans: Iterator[Any]) -> int:
     """Sends all spans; returns how many. Errors: CantExport, PartlyExported."""
     from recorder.tracing.collector import NotTaken
+    from recorder.tracing.sender import BATCH
 
     sent = 0
     with console(stderr=True).status("sending spans ...") as status, measured(lambda: f"({count(sent, 'span')})"):

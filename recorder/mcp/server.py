@@ -201,8 +201,7 @@ def _about_tables(asking: _Asking) -> Sequence[Callable[..., Any]]:
         capture: Capture, table: Table, since: Moment = None, until: Moment = None, limit: Rowcount = 100
     ) -> Reply:
         """Rows of a table of facts: uses of topics, partitions, groups' lag, rebalances, transactions, and so on."""
-        times = [f"--{name}={value}" for name, value in (("since", since), ("until", until)) if value is not None]
-        command = ("analyze", f"--table={table}", "--format=json", *times, "--", asking.path(capture))
+        command = ("analyze", f"--table={table}", "--format=json", *_times(since, until), "--", asking.path(capture))
         return await asking.answer(capture, *command, most=limit)
 
     return list_tables, read_table
@@ -211,8 +210,7 @@ def _about_tables(asking: _Asking) -> Sequence[Callable[..., Any]]:
 def _about_trouble(asking: _Asking) -> Sequence[Callable[..., Any]]:
     async def findings(capture: Capture, since: Moment = None, until: Moment = None) -> Reply:
         """What is wrong in a capture: each finding's sentence, advice, time, measure, and exchanges that show it."""
-        times = [f"--{name}={value}" for name, value in (("since", since), ("until", until)) if value is not None]
-        command = ("report", "--format=json", *times, "--", asking.path(capture))
+        command = ("report", "--format=json", *_times(since, until), "--", asking.path(capture))
         return await asking.answer(capture, *command, rows_of=_findings, is_document=True)
 
     async def group_lag(
@@ -226,6 +224,10 @@ def _about_trouble(asking: _Asking) -> Sequence[Callable[..., Any]]:
         return await asking.answer(capture, "inspect", "groups", "--json", *of_group, "--", *shown, most=limit)
 
     return findings, group_lag
+
+
+def _times(since: str | None, until: str | None) -> list[str]:
+    return [f"--{name}={value}" for name, value in (("since", since), ("until", until)) if value is not None]
 
 
 def _text_line(line: bytes) -> list[Any]:

@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_exchange_is_sent_once_in_the_order_of_the_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "BATCH", 3)
+    monkeypatch.setattr("recorder.tracing.sender.BATCH", 3)
     with receiver() as got:
         done = run("export", folder, "--otlp", got.url)
     assert (done.exit_code, done.stdout) == (0, f"sent {EXCHANGES} spans to {got.url}\n"), done.output
@@ -46,7 +46,7 @@ def test_a_filter_and_a_share_choose_exchanges(folder: Path) -> None:
 def test_a_collector_that_refuses_is_told_in_a_line_and_by_the_exit_code(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traces, "BATCH", 3)
+    monkeypatch.setattr("recorder.tracing.sender.BATCH", 3)
     with receiver() as got:
         got.status = 400
         done = run("export", folder, "--otlp", got.url)
