@@ -62,7 +62,6 @@ class _Pages(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "dismiss", "back"),
-        Binding("j,down", "scroll(1)", "down", show=False),
     ]
 
     def __init__(self, lines: Iterator[Text]) -> None:
