@@ -278,6 +278,7 @@ def exchanges(
     from recorder.inspect.chosen_columns import EXCHANGE_COLUMNS
     from recorder.inspect.layouts import layout
     from recorder.inspect.picking import picking
+    from recorder.reading.exchanges import exchange_id
     from recorder.reading.heads import of_exchange
 
     capture = _opened(folder, budget, follow=follow)
@@ -295,7 +296,7 @@ def exchanges(
     nothing = partial(_none, "exchange", capture, wanted, limits.limit)
     with _telling_unsure("exchange", wanted, passed):
         if not usual:
-            every = ({"id": lines.exchange_id(pair.head)} | passed.values(pair, _fields(asked)) for pair in found)
+            every = ({"id": exchange_id(pair.head)} | passed.values(pair, _fields(asked)) for pair in found)
             _list_columns(every, asked, nothing, as_json=as_json, as_csv=as_csv)
         elif as_json:
             _list((json.dumps(lines.exchange_json(pair)) for pair in found), nothing)

@@ -18,7 +18,7 @@ from recorder.capture.outcome import Outcome
 from recorder.capture.reader import Row
 from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.inspect.layouts import Cells, Layouts
-from recorder.reading.exchanges import Pair
+from recorder.reading.exchanges import Pair, exchange_id, short_exchange_id
 from recorder.reading.known import answered
 from recorder.terminal import count, milliseconds, size
 
@@ -71,16 +71,6 @@ def frame_id(row: Row) -> str:
 def short_id(row: Row) -> str:
     """A frame within its session: CONNECTION/SEQUENCE."""
     return f"{row[c.CONNECTION]}/{row[c.SEQUENCE]}"
-
-
-def exchange_id(row: Row) -> str:
-    """An exchange's id, as an argument of `inspect show`: SESSION/CONNECTION/eEXCHANGE."""
-    return f"{row[c.SESSION]}/{short_exchange_id(row)}"
-
-
-def short_exchange_id(row: Row) -> str:
-    """An exchange within its session: CONNECTION/eEXCHANGE."""
-    return f"{row[c.CONNECTION]}/e{row[c.EXCHANGE]}"
 
 
 def frame_cells(row: Row, most: int = DEFAULT_BUDGET) -> Cells:

@@ -27,7 +27,6 @@ from recorder.inspect.lines import (
     api_name,
     errors_json,
     errors_text,
-    exchange_id,
     exchange_json,
     frame_id,
     instant,
@@ -36,7 +35,7 @@ from recorder.inspect.lines import (
 )
 from recorder.inspect.options import Shown
 from recorder.query.columns import rows_of_ids
-from recorder.reading.exchanges import Pair, pairs
+from recorder.reading.exchanges import Pair, exchange_id, pairs
 from recorder.reading.rows import all_bodies, request_of, rows
 from recorder.terminal import milliseconds
 

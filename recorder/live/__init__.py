@@ -2,8 +2,7 @@
 
     consumer      what gets each exchange, and each gap: `Consumer`
     stream        follows the log, and feeds the consumers
-    spans         each n-th exchange as a span, to a collector
-    pushing       the proxy's metrics, to the same collector
+    otlp          each n-th exchange as a span, and the proxy's metrics, to a collector
     process       what the proxy starts and keeps running: one for all of its workers
     page          the page (`recorder.page`) over the stream
     server        answers over a Unix socket, to processes of this user alone

@@ -167,11 +167,6 @@ class Lag:
                 lag = max(end.offset - committed.offset, 0) if end and end.is_known else None
                 yield Standing(place, committed, lag, None if lag is None else judged(committed.window, lag, now))
 
-    def forget_idle(self) -> None:
-        """Drops what nobody has spoken of for long."""
-        for rows in (self.committed, self.ends):
-            rows.forget_idle(self._clock())
-
     # partitions: PARTITION_FACTS of Produce, Fetch and ListOffsets
 
     def read_partitions(self, facts: Any) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from proxy.schema.addresses import Address
-from proxy.terminal import harmless, printable
+from proxy.terminal import printable
 from proxy.units import MIB
 from proxy.wire.budget import DEFAULT_BUDGET
 from recorder.live.consumer import Missed, Part
@@ -57,6 +57,7 @@ def page_part(
     names: tuple[str, ...],
     told: Told,
     capture: Path | None,
+    say: Callable[[str], None],
 ) -> Part:
     """Serves the page.
 
@@ -64,16 +65,13 @@ def page_part(
         listen, token_file, certificate, key, names: as of `Access.of`.
         told: what the stream has learnt.
         capture: where older exchanges are looked for; None: nowhere.
+        say: gets a sentence on where the page is, and when somebody signs in.
     Errors: CannotServe; OSError.
     """
     recent = Recent(told, most_bytes=MEMORY)
     source = Source("traffic of the proxy", lambda: True)
     if capture is not None:
         source = Source(printable(capture), lambda: True, find=find(capture, DEFAULT_BUDGET))
-    server = serve(recent, source, Access.of(listen, token_file, certificate, key, names), _say)
-    _say(f"the page is at {server.url}")
+    server = serve(recent, source, Access.of(listen, token_file, certificate, key, names), say)
+    say(f"the page is at {server.url}")
     return Part([PageFeed(recent, server)])
-
-
-def _say(sentence: str) -> None:
-    print(f"live: {harmless(sentence)}", file=sys.stderr, flush=True)

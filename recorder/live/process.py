@@ -14,9 +14,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from proxy.schema.addresses import Address
 from proxy.standard_error import queue_standard_error
@@ -27,14 +26,11 @@ from recorder.capture.frames import DamagedFileError
 from recorder.capture.memory import bound_memory
 from recorder.live import folder
 from recorder.live.consumer import Missed, Part
-from recorder.live.metrics import Metrics, Page, of_pushes, of_spans
+from recorder.live.metrics import Metrics, Page
 from recorder.live.server import Server, pages_app
 from recorder.live.stream import LOOK_SECONDS, Stream
 from recorder.reading.elements import Told
 from recorder.tracing.headers import WrongHeaders, headers_in
-
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric as Family
 
 # the traffic is more urgent, and so is the compaction
 NICENESS = 15
@@ -86,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parts(options: argparse.Namespace, told: Told) -> list[Part]:
     """What the options ask for, besides metrics of frames. Errors: OSError, WrongHeaders."""
-    asked = {_top_part: options.top, _page_part: options.page is not None, _spans_part: options.otlp is not None}
+    asked = {_top_part: options.top, _page_part: options.page is not None, _otlp_part: options.otlp is not None}
     return [part(options, told) for part, is_asked in asked.items() if is_asked]
 
 
@@ -103,25 +99,15 @@ def _page_part(options: argparse.Namespace, told: Told) -> Part:
 
     capture = None if options.feed else options.capture
     files = options.token_file, options.certificate, options.key
-    return page_part(options.page, *files, () if options.name is None else (options.name,), told, capture)
+    return page_part(options.page, *files, () if options.name is None else (options.name,), told, capture, _say)
 
 
-def _spans_part(options: argparse.Namespace, told: Told) -> Part:
+def _otlp_part(options: argparse.Namespace, told: Told) -> Part:
     # the SDK takes memory, and half a second
-    from recorder.live.pushing import MetricsPusher
-    from recorder.live.spans import SpanConsumer
-    from recorder.tracing.collector import Collector
+    from recorder.live.otlp import otlp_part
 
-    collector = Collector(options.otlp, {} if options.otlp_headers is None else headers_in(options.otlp_headers))
-    pusher = None if options.metrics is None else MetricsPusher(collector, options.metrics)
-    consumer = SpanConsumer(told, collector, options.otlp_every, _say, pusher)
-
-    def families() -> Iterator[Family]:
-        yield of_spans(consumer.counts)
-        if pusher is not None:
-            yield of_pushes(pusher.counts)
-
-    return Part([consumer], families=families)
+    headers = {} if options.otlp_headers is None else headers_in(options.otlp_headers)
+    return otlp_part(told, options.otlp, headers, options.otlp_every, options.metrics, _say)
 
 
 def _say(sentence: str) -> None:

@@ -22,13 +22,12 @@ from proxy.units import MIB
 from recorder.live.consumer import Missed, Part
 from recorder.page import shown
 from recorder.page.counts import Counts
-from recorder.page.recent import FIELDS_READ, Recent
+from recorder.page.recent import FIELDS_READ, Recent, opens_batches
 from recorder.page.series import has_fault
-from recorder.query.fields import OF_BATCHES, OF_RECORDS
-from recorder.query.language import FilterError, parse
-from recorder.query.syntax import EVERYTHING, Node, names, resolved
+from recorder.query.language import FilterError
+from recorder.query.syntax import Node, names
 from recorder.reading.elements import Told
-from recorder.reading.exchanges import Pair
+from recorder.reading.exchanges import Pair, id_parts
 from recorder.reading.passing import Judge
 
 if TYPE_CHECKING:
@@ -57,14 +56,13 @@ class _Watcher:
         self.exchanges = self.errors = self.bytes = 0
         self.missed: Counter[str] = Counter()
         self._judge = Judge(node, told, FIELDS_READ)
-        self._needs_batches = not names(node).isdisjoint(OF_BATCHES | OF_RECORDS)
+        self._opens_batches = opens_batches(names(node))
 
     def take(self, pair: Pair) -> None:
         """Counts an exchange that passes."""
         judge = self._judge
-        if self._needs_batches:
-            asked = judge.side(pair.request, None) if pair.request else None
-            pair = pair._replace(asked=asked, told=judge.side(pair.response, pair.reading) if pair.response else None)
+        if self._opens_batches:
+            pair = judge.opened(pair)
         if judge.passes(pair):
             head = judge.head(pair)
             self.counts.add(pair, head, judge.elements(pair))
@@ -133,8 +131,7 @@ class Top:
         return found
 
     def _node(self, asked: Mapping[str, str]) -> Node:
-        text = asked.get("filter", "").strip()
-        return resolved(parse(text), self._recent.newest_ns) if text else EVERYTHING
+        return self._recent.node(asked.get("filter", ""))
 
     def _watch(self, asked: Mapping[str, str]) -> Iterator[bytes]:
         watcher = _Watcher(self._node(asked), self._told)
@@ -160,8 +157,10 @@ class Top:
         return {"exchanges": [shown.line(n, pair, recent.head(pair), recent.elements(pair)) for n, pair in found]}
 
     def _exchange(self, asked: Mapping[str, str]) -> Json:
-        session, connection, exchange = _id(asked.get("id", ""))
-        pair = self._recent.find(session, connection, exchange)
+        try:
+            pair = self._recent.find(*id_parts(asked.get("id", "")))
+        except ValueError as error:
+            raise LookupError(str(error)) from None
         if pair is None:
             raise LookupError("this exchange is not kept here any more")
         return shown.whole(pair, self._recent.head(pair), self._recent.elements(pair))
@@ -188,13 +187,6 @@ def _sums(watcher: _Watcher, now: float) -> Json:
         "tables": {name: shown.table(*counts.lines(name, _LINES)) for name in counts.names},
         "lags": shown.lags(counts.lags()[:_LINES]),
     }
-
-
-def _id(text: str) -> tuple[str, int, int]:
-    session, connection, exchange = [*text.split("/"), "", ""][:3]
-    if connection.isdecimal() and exchange[:1] == "e" and exchange[1:].isdecimal():
-        return session, int(connection[:19]), int(exchange[1:20])
-    raise LookupError("this is no exchange's id; right would be SESSION/CONNECTION/eNUMBER")
 
 
 def _answered(start: StartResponse, status: str, told: Json) -> list[bytes]:

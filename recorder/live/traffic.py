@@ -22,7 +22,6 @@ from proxy.wire.error_codes import ERRORS
 from proxy.wire.normal_errors import is_normal
 from recorder.capture import frames as c
 from recorder.facts.rows import SIDE
-from recorder.live.consumer import Missed
 from recorder.live.labels import OTHER, Labelled, cut
 from recorder.reading.elements import Told
 
@@ -96,9 +95,6 @@ class Clients:
             if kind in (c.REQUEST, c.RESPONSE):
                 software = self._told.software.get((session, connection), (None, None))
                 yield (cluster or UNKNOWN, client_id), software, kind == c.REQUEST, count, size or 0
-
-    def missed(self, missed: Missed) -> None:
-        """What is missing is counted for all readers together."""
 
 
 class Topics:

@@ -35,9 +35,9 @@ from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.page import shown
 from recorder.page.recent import Recent
 from recorder.query.fields import FIELDS
-from recorder.query.language import FilterError, completions, parse
-from recorder.query.syntax import EVERYTHING, Node, resolved
-from recorder.reading.exchanges import Pair
+from recorder.query.language import FilterError, completions
+from recorder.query.syntax import Node
+from recorder.reading.exchanges import Pair, id_parts
 
 FILES = Path(__file__).parent / "static"
 # exchanges that one answer holds, by default and at most; that an event holds, so that a browser can draw them
@@ -123,9 +123,12 @@ class Api:
         return shown.line(number, pair, self._recent.head(pair), self._recent.elements(pair))
 
     def _exchange(self, request: Request) -> Json:
-        session, connection, exchange = _id(request.query_params.get("id", ""))
         try:
-            pair = self._recent.find(session, connection, exchange) or self._source.find(session, connection, exchange)
+            place = id_parts(request.query_params.get("id", ""))
+        except ValueError as error:
+            raise _Wrong({"error": str(error)}) from None
+        try:
+            pair = self._recent.find(*place) or self._source.find(*place)
         except (OSError, OverBudget, DamagedFileError, UnknownFormatError) as error:
             raise _Wrong({"error": f"the capture can't be read: {printable(error)}"}, 404) from error
         if pair is None:
@@ -162,7 +165,7 @@ class Api:
         """The filter of a question. Errors: _Wrong, with the place in its text."""
         text = request.query_params.get(name, "")
         try:
-            return resolved(parse(text), self._recent.newest_ns) if text.strip() else EVERYTHING
+            return self._recent.node(text)
         except FilterError as error:
             raise _Wrong({"error": error.sentence, "at": error.at}) from None
 
@@ -250,11 +253,3 @@ def _number(request: Request, name: str, default: int | None, *, most: int = 1 <
     if not (text.isascii() and text.isdigit() and len(text) < 17):
         raise _Wrong({"error": f"{name} is no number"})
     return min(int(text), most)
-
-
-def _id(text: str) -> tuple[str, int, int]:
-    """The parts of an exchange's id. Errors: _Wrong."""
-    parts = text.split("/")
-    if len(parts) == 3 and parts[1].isdecimal() and parts[2][:1] == "e" and parts[2][1:].isdecimal():
-        return parts[0], int(parts[1][:19]), int(parts[2][1:20])
-    raise _Wrong({"error": "this is no exchange's id; right would be SESSION/CONNECTION/eNUMBER"})

@@ -61,25 +61,30 @@ class Sums:
 
 
 class Table(NamedTuple):
-    """A table. `by`: the fields of filters that make a line's key. `sums`: what its lines tell, in their order."""
+    """A table.
+
+    Attributes:
+        by: the fields of filters that make a line's key. sums: what its lines tell, in their order.
+        keys: the lines that an exchange is counted in, by whether it has a fault, its head and its elements.
+    """
 
     by: tuple[str, ...]
     sums: tuple[str, ...]
-    keys: Callable[[Pair, Head, Sequence[Element]], Iterator[tuple[Key, Mapping[str, int]]]]
+    keys: Callable[[bool, Head, Sequence[Element]], Iterator[tuple[Key, Mapping[str, int]]]]
 
 
-def _of_head(*names: str) -> Callable[[Pair, Head, Sequence[Element]], Iterator[tuple[Key, Mapping[str, int]]]]:
-    def keys(pair: Pair, head: Head, _: Sequence[Element]) -> Iterator[tuple[Key, Mapping[str, int]]]:
+def _of_head(*names: str) -> Callable[[bool, Head, Sequence[Element]], Iterator[tuple[Key, Mapping[str, int]]]]:
+    def keys(fault: bool, head: Head, _: Sequence[Element]) -> Iterator[tuple[Key, Mapping[str, int]]]:
         sums = {"exchanges": 1, "sent": head["sent"] or 0, "received": head["received"] or 0}
-        yield tuple(head.get(name) for name in names), sums | {"errors": int(has_fault(pair, head))}
+        yield tuple(head.get(name) for name in names), sums | {"errors": int(fault)}
 
     return keys
 
 
-def _of_elements(name: str) -> Callable[[Pair, Head, Sequence[Element]], Iterator[tuple[Key, Mapping[str, int]]]]:
+def _of_elements(name: str) -> Callable[[bool, Head, Sequence[Element]], Iterator[tuple[Key, Mapping[str, int]]]]:
     """A line for each value of a field of elements. Errors are those of the elements that have the value."""
 
-    def keys(_: Pair, head: Head, elements: Sequence[Element]) -> Iterator[tuple[Key, Mapping[str, int]]]:
+    def keys(_: bool, head: Head, elements: Sequence[Element]) -> Iterator[tuple[Key, Mapping[str, int]]]:
         taken: set[str] = set()
         for each in elements:
             value = each.get(name)
@@ -100,7 +105,7 @@ def _of_elements(name: str) -> Callable[[Pair, Head, Sequence[Element]], Iterato
     return keys
 
 
-def _of_errors(_: Pair, head: Head, elements: Sequence[Element]) -> Iterator[tuple[Key, Mapping[str, int]]]:
+def _of_errors(_: bool, head: Head, elements: Sequence[Element]) -> Iterator[tuple[Key, Mapping[str, int]]]:
     for each in elements:
         code = each.get("error")
         if isinstance(code, int) and code:
@@ -167,9 +172,10 @@ class Counts:
 
     def add(self, pair: Pair, head: Head, elements: Sequence[Element]) -> None:
         """Counts an exchange. `head`, `elements`: as of `Judge`."""
+        fault = has_fault(pair, head)
         for name, table in TABLES.items():
             lines = self._tables[name]
-            for key, sums in table.keys(pair, head, elements):
+            for key, sums in table.keys(fault, head, elements):
                 line = lines.use(key, Sums)
                 line.last_ns = max(line.last_ns, head["at"])
                 for of, number in sums.items():

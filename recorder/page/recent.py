@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, NamedTuple
 
 from recorder.capture import frames as c
@@ -19,7 +19,8 @@ from recorder.page.counts import Counts
 from recorder.page.series import Series
 from recorder.query.evaluation import Element
 from recorder.query.fields import OF_BATCHES, OF_ELEMENTS, OF_RECORDS
-from recorder.query.syntax import EVERYTHING, Node, names
+from recorder.query.language import parse
+from recorder.query.syntax import EVERYTHING, Node, names, resolved
 from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
 from recorder.reading.passing import Judge, Unsure
@@ -35,6 +36,11 @@ LARGEST_BODY = 1 << 20
 _NAMES = tuple(name for name in ALL if name != c.AT)
 # exchanges between two looks at the clock, while many are searched
 _AT_ONCE = 256
+
+
+def opens_batches(fields: Set[str]) -> bool:
+    """True if a filter with these fields needs batches unfolded, which are not kept so."""
+    return not fields.isdisjoint(OF_BATCHES | OF_RECORDS)
 
 
 class Kept(NamedTuple):
@@ -121,9 +127,7 @@ class Recent:
         request, response = pair.request, pair.response
         if pair.asked is not None or pair.told is not None:
             return pair._replace(request=_bounded(request), response=_bounded(response))
-        asked = self._reader.side(request, None) if request else None
-        told = self._reader.side(response, pair.reading) if response else None
-        return pair._replace(request=_bounded(request), response=_bounded(response), asked=asked, told=told)
+        return self._reader.opened(pair)._replace(request=_bounded(request), response=_bounded(response))
 
     def missed(self, why: str, frames: int | None = None) -> None:
         """Counts frames that are missing. `frames`: None if nobody knows how many."""
@@ -200,22 +204,19 @@ class Recent:
         """What an exchange says of partitions, groups, members and so on."""
         return self._reader.elements(pair)
 
+    def node(self, text: str) -> Node:
+        """A filter as a tree, with its moments resolved. Errors: FilterError."""
+        return resolved(parse(text), self.newest_ns) if text.strip() else EVERYTHING
+
     def newest_ns(self) -> int:
         """The moment that a filter's times count from, in ns since 1970: when the newest exchange ended."""
         return self.series.last_ns or self._clock()
 
     def _filter(self, node: Node) -> tuple[Callable[[Pair], bool], Unsure]:
         judge = Judge(node, self.told)
-        if names(node).isdisjoint(OF_BATCHES | OF_RECORDS):
+        if not opens_batches(names(node)):
             return judge.passes, judge.unsure
-
-        def passes(pair: Pair) -> bool:
-            request, response = pair.request, pair.response
-            asked = judge.side(request, None) if request else None
-            told = judge.side(response, pair.reading) if response else None
-            return judge.passes(pair._replace(asked=asked, told=told))
-
-        return passes, judge.unsure
+        return lambda pair: judge.passes(judge.opened(pair)), judge.unsure
 
 
 _EXCHANGE, _CONNECTION, _SESSION = (_NAMES.index(name) for name in (c.EXCHANGE, c.CONNECTION, c.SESSION))

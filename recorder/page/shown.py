@@ -15,12 +15,12 @@ from proxy.wire.error_codes import kafka_error
 from recorder.capture import frames as c
 from recorder.capture.reader import Row
 from recorder.inspect.body import body
-from recorder.inspect.lines import error_counts, errors_text, exchange_id, frame_id, instant, wait_text
+from recorder.inspect.lines import error_counts, errors_text, frame_id, instant, wait_text
 from recorder.page.counts import Lag
 from recorder.page.series import has_fault
 from recorder.query.evaluation import UNKNOWN, Element
 from recorder.query.fields import FIELDS, Level
-from recorder.reading.exchanges import Pair
+from recorder.reading.exchanges import Pair, exchange_id
 
 # the largest number that JavaScript holds exactly
 _LARGEST = (1 << 53) - 1

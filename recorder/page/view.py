@@ -12,9 +12,8 @@ from proxy.terminal import printable
 from recorder.capture import frames as c
 from recorder.capture.session import is_live, sessions
 from recorder.page.api import Source
-from recorder.page.recent import FIELDS_READ, Recent
+from recorder.page.recent import FIELDS_READ, Recent, opens_batches
 from recorder.query.columns import rows_of_ids
-from recorder.query.fields import OF_BATCHES, OF_RECORDS
 from recorder.query.shorthand import Filter
 from recorder.reading.capture import Capture
 from recorder.reading.exchanges import Pair, pairs
@@ -39,7 +38,7 @@ class View:
         assert isinstance(capture.folder, Path)
         self._capture, self._folder = capture, capture.folder
         self.notes: deque[str] = deque(maxlen=_MOST_NOTES)
-        self._opens_batches = bool(wanted.names & (OF_BATCHES | OF_RECORDS))
+        self._opens_batches = opens_batches(wanted.names)
         follower = Follower(capture, with_all=True, say=self.notes.append)
         self._followed: Followed[Pair] = follower.exchanges(wanted, columns=FIELDS_READ, with_bodies=True)
         self.recent = Recent(self._followed.told, most_bytes=most_bytes)

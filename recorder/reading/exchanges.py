@@ -8,6 +8,7 @@ Bodies are kept only if the caller wants them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ from recorder.reading.known import answered
 
 # Memory of a row without its body as a Python value: two dozen columns, half of them texts.
 ROW_SIZE = 3000
+# numbers are those of int64
+_ID = re.compile(r"([^/]+)/([0-9]{1,19})/e([0-9]{1,19})")
 Read = Callable[[Row, ResponseErrors | None], Side | None]
 
 
@@ -53,6 +56,24 @@ class Pair(NamedTuple):
         if self.response[c.MADE_BY] == c.BY_PROXY:
             return Outcome.BY_PROXY
         return Outcome.ANSWERED if self.request else Outcome.REQUEST_LOST
+
+
+def exchange_id(row: Row) -> str:
+    """An exchange's id, as an argument of `inspect show`: SESSION/CONNECTION/eEXCHANGE. `row`: of either frame."""
+    return f"{row[c.SESSION]}/{short_exchange_id(row)}"
+
+
+def short_exchange_id(row: Row) -> str:
+    """An exchange within its session: CONNECTION/eEXCHANGE."""
+    return f"{row[c.CONNECTION]}/e{row[c.EXCHANGE]}"
+
+
+def id_parts(text: str) -> tuple[str, int, int]:
+    """Session, connection and exchange of an exchange's id. Errors: ValueError, with a sentence for users."""
+    found = _ID.fullmatch(text)
+    if found is None:
+        raise ValueError("this is no exchange's id; right would be SESSION/CONNECTION/eNUMBER")
+    return found[1], int(found[2]), int(found[3])
 
 
 class Pairing:

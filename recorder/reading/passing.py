@@ -120,6 +120,12 @@ class Judge:
             return None
         return self._side(row)
 
+    def opened(self, pair: Pair) -> Pair:
+        """An exchange with what its frames say, as `side` has it."""
+        asked = self.side(pair.request, None) if pair.request else None
+        told = self.side(pair.response, pair.reading) if pair.response else None
+        return pair._replace(asked=asked, told=told)
+
     def _side(self, row: Row) -> Side:
         named = partitions(row)
         return side_of(row, self._names, Budget(self._most)) if named is None else side_of_partitions(named)

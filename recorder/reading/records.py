@@ -34,7 +34,7 @@ from recorder.query.columns import Rows
 from recorder.query.evaluation import UNKNOWN, Element, PartlyKnown, Subject, Truth, predicate
 from recorder.query.syntax import EQUAL, Comparison, Node, names, required, together
 from recorder.reading.elements import Side, Told, hash_shown, shown
-from recorder.reading.exchanges import ROW_SIZE, Pair, pairs
+from recorder.reading.exchanges import ROW_SIZE, Pair, exchange_id, pairs
 from recorder.reading.heads import of_exchange
 from recorder.reading.known import NO_FACTS, Known
 from recorder.reading.passing import Unsure
@@ -432,5 +432,4 @@ def _holder(head: Row) -> Who:
 
 def _client(pair: Pair) -> _Client:
     head = pair.head
-    exchange = f"{head[c.SESSION]}/{head[c.CONNECTION]}/e{head[c.EXCHANGE]}"
-    return exchange, head[c.CLIENT_ID], head[c.CLIENT], head[c.PRINCIPAL], of_exchange(pair)["at"]
+    return exchange_id(head), head[c.CLIENT_ID], head[c.CLIENT], head[c.PRINCIPAL], of_exchange(pair)["at"]

@@ -36,7 +36,7 @@ from proxy.wire.normal_errors import is_normal
 from recorder.capture import frames as c
 from recorder.capture.outcome import Outcome
 from recorder.reading.elements import Told
-from recorder.reading.exchanges import Pair
+from recorder.reading.exchanges import Pair, exchange_id
 from recorder.reading.heads import of_exchange
 from recorder.tracing.messages import Messages, TraceContext, messages
 
@@ -77,7 +77,7 @@ class Spans:
         name, attributes = _described(pair, said)
         contexts = [*_valid(said.contexts)]
         parent = set_span_in_context(NonRecordingSpan(contexts[0]), Context()) if len(contexts) == 1 else Context()
-        self._ids.exchange = exchange_id(pair)
+        self._ids.exchange = exchange_id(pair.head)
         began, ended = _times(pair)
         span = self._tracer.start_span(
             name,
@@ -97,12 +97,6 @@ def resource() -> Resource:
     """What sends spans and metrics; `OTEL_RESOURCE_ATTRIBUTES` may say more of it."""
     name = os.environ.get("OTEL_SERVICE_NAME", "kafka-wiretap")
     return Resource.create({SERVICE_NAME: name, SERVICE_VERSION: program_version()})
-
-
-def exchange_id(pair: Pair) -> str:
-    """The exchange's id, as an argument of `inspect show`."""
-    head = pair.head
-    return f"{head[c.SESSION]}/{head[c.CONNECTION]}/e{head[c.EXCHANGE]}"
 
 
 class _Ids(IdGenerator):
@@ -154,7 +148,7 @@ def _described(pair: Pair, said: Messages) -> tuple[str, dict[str, Attribute]]:
         "server.port": server[1],
         "client.address": client[0],
         "client.port": client[1],
-        "kafka_wiretap.exchange": exchange_id(pair),
+        "kafka_wiretap.exchange": exchange_id(head),
         "kafka_wiretap.api": api,
         "kafka_wiretap.api_version": head[c.API_VERSION],
         "kafka_wiretap.node": head[c.NODE],

@@ -38,12 +38,10 @@ def token_file(tmp_path: Path) -> Path:
     return file
 
 
-def test_exchanges_are_kept_while_somebody_looks_and_losses_are_told(
-    tmp_path: Path, token_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings, told = FeedSettings(folder=tmp_path / "feed"), Told()
-    part = page_part(Address("127.0.0.1", 0), token_file, None, None, (), told, None)
-    (url,) = re.findall(r"the page is at (\S+)", capsys.readouterr().err)
+def test_exchanges_are_kept_while_somebody_looks_and_losses_are_told(tmp_path: Path, token_file: Path) -> None:
+    settings, told, said = FeedSettings(folder=tmp_path / "feed"), Told(), list[str]()
+    part = page_part(Address("127.0.0.1", 0), token_file, None, None, (), told, None, said.append)
+    (url,) = re.findall(r"the page is at (\S+)", said[0])
     tap = open_feed(settings)
     stream = Stream(settings.folder, part.consumers, is_feed=True, told=told)
     try:

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from recorder.live.pushing import MetricsPusher
+from recorder.live.otlp import MetricsPusher
 from recorder.tracing.collector import Collector
 from tests.brokers.waiting import wait_for
 from tests.recorder.tracing.receiver import receiver

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder.live.spans import SpanConsumer
+from recorder.live.otlp import SpanConsumer
 from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
 from recorder.tracing.collector import Collector
