@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import signal
 import sys
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proxy.files import Folder
+from proxy.niceness import yield_to_others
 from proxy.standard_error import queue_standard_error
 from proxy.terminal import harmless
 from recorder.capture import session as sessions
@@ -293,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Ctrl-C and SIGHUP are for the proxy; this process goes on to the end of the log
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    os.nice(NICENESS)
+    yield_to_others(NICENESS)
     try:
         handover = decoded(sys.stdin.buffer.read(MOST_BYTES)) if options.keys else None
     except ValueError as error:

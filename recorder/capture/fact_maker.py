@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from proxy.files import Folder
+from proxy.niceness import yield_to_others
 from proxy.terminal import harmless
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
@@ -350,7 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    os.nice(NICENESS)
+    yield_to_others(NICENESS)
     bound_memory(MEMORY)
 
     def say(what: str, stem: str, more: Any) -> None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from proxy.niceness import yield_to_others
 from proxy.schema.addresses import Address
 from proxy.standard_error import queue_standard_error
 from proxy.terminal import harmless
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Ctrl-C and SIGHUP are for the proxy
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    os.nice(NICENESS)
+    yield_to_others(NICENESS)
     bound_memory(MEMORY)
     # frames and exchanges make many objects and no circles
     gc.set_threshold(50_000, 20, 20)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from proxy.files import Folder
+from proxy.niceness import yield_to_others
 from proxy.standard_error import queue_standard_error
 from proxy.terminal import harmless
 from recorder.capture.lock import Lock
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Ctrl-C and SIGHUP are for the proxy
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    os.nice(NICENESS)
+    yield_to_others(NICENESS)
 
     def is_over() -> bool:
         if os.getppid() == options.proxy:
