@@ -20,8 +20,9 @@ from prometheus_client import CollectorRegistry
 from fuzz import corpus
 from fuzz.findings import must, same
 from proxy.config import ProxyProtocolVersion
+from proxy.limited_server import ThreadingServer
 from proxy.mapping.names import SniMap
-from proxy.metrics import admin
+from proxy.metrics.admin import admin_app
 from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, HeaderParser, Malformed, encode_header
 from proxy.net.sockets.streams import NothingSent, Stream
 from proxy.net.sockets.tls import NoHandshake, TlsStream
@@ -134,9 +135,8 @@ def page(data: bytes) -> None:
 @cache
 def _server() -> Any:
     """The admin page's server, which accepts nobody."""
-    made = admin._ThreadingServer(("127.0.0.1", 0), admin._Handler)
-    made.set_app(admin.admin_app(CollectorRegistry(), lambda: (True, "ready"), lambda: (True, "alive")))
-    return made
+    app = admin_app(CollectorRegistry(), lambda: (True, "ready"), lambda: (True, "alive"))
+    return ThreadingServer(app, ("127.0.0.1", 0), "admin page")
 
 
 @contextmanager

@@ -24,8 +24,9 @@ import trio
 from prometheus_client import CollectorRegistry
 
 from proxy.config import ClusterSettings, ProxySettings
+from proxy.limited_server import Server
 from proxy.log import log
-from proxy.metrics.admin import Probe, Server, admin_app, serve_admin
+from proxy.metrics.admin import Probe, admin_app, serve_admin
 from proxy.metrics.collector import HeldState, ProcessNumbers, registry
 from proxy.metrics.durations import Durations
 from proxy.net.blocking import in_thread_or_inline

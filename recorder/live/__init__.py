@@ -3,9 +3,8 @@
     consumer      what gets each exchange, and each gap: `Consumer`
     stream        follows the log, and feeds the consumers
     otlp          each n-th exchange as a span, and the proxy's metrics, to a collector
-    process       what the proxy starts and keeps running: one for all of its workers
+    process       what the proxy starts and keeps running: one for all of its workers; answers over a Unix socket
     page          the page (`recorder.page`) over the stream
-    server        answers over a Unix socket, to processes of this user alone
     feed          the log of a proxy that records nothing: bounded, in memory, read once
     beside_proxy  what the proxy's process knows: the folder, the command line, how the process is asked
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from proxy.limited_server import by_first_name, serve
 from proxy.niceness import yield_to_others
 from proxy.schema.addresses import Address
 from proxy.standard_error import queue_standard_error
@@ -28,7 +29,6 @@ from recorder.capture.memory import bound_memory
 from recorder.live import folder
 from recorder.live.consumer import Missed, Part
 from recorder.live.metrics import Metrics, Page
-from recorder.live.server import Server, pages_app
 from recorder.live.stream import LOOK_SECONDS, Stream
 from recorder.reading.elements import Told
 from recorder.tracing.headers import WrongHeaders, headers_in
@@ -122,7 +122,7 @@ def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over
     stream = Stream(options.capture, consumers, [metrics], is_feed=options.feed, told=told)
     families = [part.families for part in parts]
     pages["metrics"] = Page(lambda: [*metrics.families(stream.behind), *(one for each in families for one in each())])
-    server = Server(options.folder / folder.SOCKET, pages_app(pages))
+    server = serve(by_first_name(pages), options.folder / folder.SOCKET, "live server")
     try:
         while not is_over():
             _look(stream)

@@ -9,8 +9,8 @@ from fuzz import doors
 from fuzz.checks import run
 from fuzz.findings import Finding
 from fuzz.scripts import EDGES
+from proxy.limited_server import Handler
 from proxy.mapping.names import SniMap
-from proxy.metrics import admin
 from proxy.net.sockets import proxy_protocol
 from proxy.tls import contexts
 from tests.tables import each_row
@@ -62,6 +62,6 @@ def test_an_exception_that_python_could_not_raise_is_found(monkeypatch: pytest.M
 
 
 def test_a_line_printed_to_standard_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin._Handler, "log_message", lambda self, *given: print("a line", file=sys.stderr))
+    monkeypatch.setattr(Handler, "log_message", lambda self, *given: print("a line", file=sys.stderr))
     with pytest.raises(Finding, match="a line"):
         run("page", b"GET /livez HTTP/1.1\r\n\r\n")

@@ -16,9 +16,9 @@ from typing import Any
 import trio
 
 from proxy.config import ClusterSettings
+from proxy.limited_server import Server
 from proxy.log import log, log_to_stderr
 from proxy.metrics import sums
-from proxy.metrics.admin import Server
 from proxy.net.blocking import in_thread
 from proxy.net.change import Change, commit, do_nothing, drop
 from proxy.net.cluster import Cluster, ClusterParts, ProxyContext

@@ -11,9 +11,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.limited_server import MAX_CONNECTIONS
-from proxy.metrics import admin
-from proxy.metrics.admin import Server, admin_app, serve_admin
+from proxy import limited_server
+from proxy.limited_server import MAX_CONNECTIONS, Server
+from proxy.metrics.admin import admin_app, serve_admin
 from proxy.metrics.collector import registry
 from proxy.metrics.traffic import Traffic
 from tests.brokers.waiting import wait_for
@@ -197,7 +197,7 @@ def test_a_request_that_takes_too_long_is_abandoned(
     server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """This includes a request that comes byte by byte, each byte in time."""
-    monkeypatch.setattr(admin, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(limited_server, "PATIENCE_SECONDS", 0.2)
     with socket.create_connection((server.host, server.port), 0.01) as sock:
         assert wait_for(lambda: _is_closed_on(sock), "the end of the connection")
     assert capfd.readouterr() == ("", "")

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from proxy.limited_server import MAX_CONNECTIONS
+from proxy.limited_server import MAX_CONNECTIONS, by_first_name, serve
 from recorder.live.beside_proxy import AGE_HEADER, LiveMetrics, NoAnswer, ask, live_command
 from recorder.live.folder import LiveFolder
-from recorder.live.server import Server, pages_app
 from tests.brokers.waiting import wait_for
 from tests.proxy.net.threads import no_threads
 
@@ -32,7 +31,7 @@ def path() -> Iterator[Path]:
 
 
 def test_a_page_is_found_by_the_first_name_of_the_path_and_sees_the_rest(path: Path) -> None:
-    server = Server(path, pages_app({"top": echo}))
+    server = serve(by_first_name({"top": echo}), path, "live server")
     try:
         assert path.stat().st_mode & 0o777 == 0o600
         answer = ask(path, "/top/a/b?c=d", accept="x/y")
@@ -50,7 +49,7 @@ def test_the_last_metrics_are_shown_while_the_process_does_not_answer(path: Path
     metrics = LiveMetrics(path)
     assert metrics.text("") == b""
     assert metrics.counters() == {"live_restarts": 0, "live_runs": 0}
-    server = Server(path, pages_app({"metrics": echo}))
+    server = serve(by_first_name({"metrics": echo}), path, "live server")
     text = metrics.text("x")
     assert metrics.counters()["live_runs"] == 1
     assert 3.5 <= metrics.counters()["live_age"] < 60
@@ -71,7 +70,7 @@ def test_a_process_that_is_not_there_or_says_something_else_is_no_answer(path: P
 
 
 def test_requests_for_which_there_is_no_thread_take_no_place(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    server = Server(path, pages_app({"top": echo}))
+    server = serve(by_first_name({"top": echo}), path, "live server")
     try:
         with no_threads():
             for _ in range(MAX_CONNECTIONS + 1):
@@ -106,4 +105,4 @@ def test_a_value_that_looks_like_an_option_stays_a_value(path: Path) -> None:
 def test_a_socket_that_a_killed_process_has_left_is_no_hindrance(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
-    Server(path, pages_app({})).close()
+    serve(by_first_name({}), path, "live server").close()

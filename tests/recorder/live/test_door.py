@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from proxy.limited_files import UnusableFile, token_of
+from proxy.limited_server import by_first_name, serve
 from recorder.live.door import Door
-from recorder.live.server import Server, pages_app
 
 TOKEN = "0123456789abcdef"
 HOST = "127.0.0.1:9464"
@@ -29,7 +29,7 @@ def door(tmp_path: Path) -> Iterator[Door]:
     file.write_text(f"{TOKEN}\n")
     with TemporaryDirectory() as folder:
         socket = Path(folder) / "s"
-        server = Server(socket, pages_app({"top": page}))
+        server = serve(by_first_name({"top": page}), socket, "live server")
         yield Door(socket, file)
         server.close()
 

@@ -12,14 +12,13 @@ from click.testing import CliRunner
 from prometheus_client import CollectorRegistry
 
 from proxy.cli import main
-from proxy.metrics.admin import Server as AdminServer
+from proxy.limited_server import Server, by_first_name, serve
 from proxy.metrics.admin import admin_app, serve_admin
 from proxy.metrics.collector import ClusterNumbers, registry
 from proxy.metrics.nodes import NodeRow
 from proxy.metrics.traffic import Traffic
 from proxy.schema.addresses import Address
 from recorder.live.door import Door
-from recorder.live.server import Server, pages_app
 from recorder.live.top import Top
 from recorder.reading.elements import Told
 from recorder.top.client import Client, NoAnswer, WrongFilter
@@ -41,11 +40,11 @@ def top() -> Top:
 
 
 @pytest.fixture
-def admin(top: Top, tmp_path: Path) -> Iterator[AdminServer]:
+def admin(top: Top, tmp_path: Path) -> Iterator[Server]:
     (tmp_path / "token").write_text(TOKEN)
     with TemporaryDirectory() as folder:
         socket = Path(folder) / "s"
-        server = Server(socket, pages_app({"top": top}))
+        server = serve(by_first_name({"top": top}), socket, "live server")
         page = admin_app(
             counted(), lambda: (True, ""), lambda: (True, ""), (), {"live": Door(socket, tmp_path / "token")}
         )
@@ -55,7 +54,7 @@ def admin(top: Top, tmp_path: Path) -> Iterator[AdminServer]:
 
 
 @pytest.fixture
-def client(admin: AdminServer) -> Client:
+def client(admin: Server) -> Client:
     return Client(Address(admin.host, admin.port), TOKEN)
 
 
