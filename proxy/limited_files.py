@@ -17,9 +17,6 @@ from typing import Any
 MAX_BYTES = 16 * 1024 * 1024
 # The most names in a dotted key; settings have five. The parser keeps all names before each, so many take long
 MAX_NAMES = 32
-# bytes of a token: shorter ones could be guessed, longer ones are none
-SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
-RIGHT_TOKEN = f"one line of {SHORTEST_TOKEN} letters and digits or more, such as of openssl rand -hex 32"
 _NAME = rb"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 # matches only from the first name of a key, so that each name is looked at once
 _TOO_MANY_NAMES = re.compile(
@@ -66,17 +63,6 @@ def text_of(path: Path) -> str:
         return content_of(path).decode()
     except UnicodeDecodeError:
         raise UnusableFile("is no UTF-8 text") from None
-
-
-def token_of(file: Path) -> str:
-    """The token in a file, without blanks at its ends. Errors: UnusableFile, with a sentence without the token."""
-    try:
-        found = content_of(file, 1 << 20).decode("ascii").strip()
-    except UnicodeDecodeError:
-        found = ""
-    if not SHORTEST_TOKEN <= len(found) <= LONGEST_TOKEN or not found.isprintable():
-        raise UnusableFile(f"holds no token: right would be {RIGHT_TOKEN}")
-    return found
 
 
 def tables(content: bytes) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from proxy.config import ClusterSettings, LiveSettings, LogSettings, ProxySettin
 from proxy.config.places import Demand, demand, wrong_demands
 from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.config.whole import wrong_names
-from proxy.limited_files import RIGHT_TOKEN, UnusableFile, token_of
+from proxy.limited_files import UnusableFile
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault, KeyPath, Setting, line_of
 from proxy.schema.flags import CAPTURE, CLUSTERS, LIVE
@@ -26,6 +26,7 @@ from proxy.schema.toml import dotted
 from proxy.settings.reader import EffectiveValue, Section, SettingsReader
 from proxy.settings.show import in_force
 from proxy.settings.sources import Source, environment_source, file_source, flag_source
+from proxy.tokens import RIGHT_TOKEN, token_of
 from proxy.units import rounded_size
 from proxy.wire.dialects import Dialect
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from hmac import compare_digest
 from http import HTTPStatus
 from http.client import HTTPException
 from logging import INFO, WARNING
@@ -21,8 +20,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from proxy.ips import ip_of, is_own_name
-from proxy.limited_files import UnusableFile, token_of
+from proxy.limited_files import UnusableFile
 from proxy.log import log
+from proxy.tokens import bearer_of, is_equal, token_of
 from recorder.live.beside_proxy import Answer, NoAnswer, ask
 
 if TYPE_CHECKING:
@@ -62,14 +62,13 @@ class Door:
             return HTTPStatus.MISDIRECTED_REQUEST
         if environ.get("HTTP_ORIGIN") is not None or environ["REQUEST_METHOD"] != "GET":
             return HTTPStatus.FORBIDDEN
-        scheme, _, shown = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
         try:
             token = token_of(self._token_file)
         except (UnusableFile, ValueError) as error:
             log(WARNING, "nobody can watch the traffic", token_file=self._token_file, reason=error)
             return HTTPStatus.UNAUTHORIZED
-        is_right = scheme.lower() == "bearer" and compare_digest(shown.strip().encode(), token.encode())
-        return None if is_right else HTTPStatus.UNAUTHORIZED
+        shown = bearer_of(environ.get("HTTP_AUTHORIZATION", ""))
+        return None if shown is not None and is_equal(shown, token) else HTTPStatus.UNAUTHORIZED
 
 
 def _refused(start: StartResponse, status: HTTPStatus) -> list[bytes]:

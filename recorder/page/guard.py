@@ -12,7 +12,6 @@ A request that does not pass gets a status and nothing more. Only what it takes 
 from __future__ import annotations
 
 import hmac
-import secrets
 from collections.abc import Callable, Collection
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -24,8 +23,8 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proxy.ips import is_own_name
-from proxy.limited_files import LONGEST_TOKEN
 from proxy.schema.addresses import Address
+from proxy.tokens import LONGEST_TOKEN, bearer_of, is_equal
 
 # bytes of a form: a token in percent signs
 _LONGEST_FORM = 3 * LONGEST_TOKEN + 100
@@ -43,11 +42,6 @@ HEADERS = {
 }
 # the files that whoever signs in needs
 OPEN_FILES = frozenset({"/signin.js", "/signin.css", "/icon.svg"})
-
-
-def new_token() -> str:
-    """A token that nobody can guess."""
-    return secrets.token_urlsafe(32)
 
 
 class Guard:
@@ -112,14 +106,14 @@ class Guard:
 
     def _may(self, request: HTTPConnection) -> bool:
         """True for a request that shows the token, or the cookie."""
-        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return _is_equal(shown.strip(), self._token)
-        return _is_equal(request.cookies.get(self._cookie, ""), self._ticket)
+        shown = bearer_of(request.headers.get("authorization", ""))
+        if shown is not None:
+            return is_equal(shown, self._token)
+        return is_equal(request.cookies.get(self._cookie, ""), self._ticket)
 
     async def _sign_in(self, request: Request) -> Response:
         form = await _form(request)
-        if form is None or not _is_equal(form.get("token", "").strip(), self._token):
+        if form is None or not is_equal(form.get("token", ""), self._token):
             return FileResponse(self._files / "signin.html", 401)
         host, port = request.client or ("somebody", 0)
         self._say(f"{Address(host, port)} has signed in to the page")
@@ -138,10 +132,6 @@ async def _form(request: Request) -> dict[str, str] | None:
                 return None
         return dict(parse_qsl(body.decode("latin-1")))
     return None
-
-
-def _is_equal(shown: str, wanted: str) -> bool:
-    return hmac.compare_digest(shown.encode(), wanted.encode())
 
 
 def _is_of_page(request: Request) -> bool:

@@ -16,12 +16,13 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from proxy.ips import is_loopback
-from proxy.limited_files import UnusableFile, token_of
+from proxy.limited_files import UnusableFile
 from proxy.schema.addresses import Address
 from proxy.terminal import printable
 from proxy.threads import begin
+from proxy.tokens import new_token, token_of
 from recorder.page.api import FILES, Api, Source
-from recorder.page.guard import Guard, new_token
+from recorder.page.guard import Guard
 from recorder.page.recent import Recent
 
 # connections at a time: a browser opens six

@@ -9,10 +9,11 @@ import click
 
 from proxy.command_line import text
 from proxy.ips import is_loopback
-from proxy.limited_files import UnusableFile, token_of
+from proxy.limited_files import UnusableFile
 from proxy.option_types import FILE, ReadBy
 from proxy.schema.addresses import Address
 from proxy.terminal import printable
+from proxy.tokens import token_of
 from recorder import extras
 from recorder.inspect.options import complete_where
 from recorder.query.language import FilterError, parse

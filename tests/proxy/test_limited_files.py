@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy import limited_files
-from proxy.limited_files import UnusableFile, content_of, tables, text_of, token_of
+from proxy.limited_files import UnusableFile, content_of, tables, text_of
 
 
 def reason(read: Callable[..., object], *given: object) -> str:
@@ -58,16 +58,3 @@ def test_a_missing_file_or_one_without_text_is_reported(tmp_path: Path) -> None:
 def test_a_key_that_the_parser_would_take_hours_for_is_refused() -> None:
     assert tables(b"a.b = 1") == {"a": {"b": 1}}
     assert reason(tables, b"\n" + b"a." * 100_000 + b"a = 1").startswith("is no TOML (a key of more than 32 names, at")
-
-
-@pytest.mark.parametrize("content", ["short", "two\nlines of a file that is long enough", "\xfc" * 40, "x" * 5000])
-def test_a_file_without_a_token_is_refused_without_its_content(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "token"
-    file.write_text(content)
-    assert content not in reason(token_of, file)
-
-
-def test_blanks_around_a_token_are_no_part_of_it(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text(" correct-horse-battery-staple\r\n")
-    assert token_of(file) == "correct-horse-battery-staple"

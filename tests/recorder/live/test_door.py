@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from proxy.limited_files import UnusableFile, token_of
 from proxy.limited_server import by_first_name, serve
 from recorder.live.door import Door
 
@@ -107,12 +106,3 @@ def test_nobody_gets_in_while_the_token_cannot_be_read(door: Door, tmp_path: Pat
 def test_a_process_that_does_not_answer_is_said_in_a_status(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)
     assert asked(Door(tmp_path / "nothing", tmp_path / "token"))[0] == "502 Bad Gateway"
-
-
-@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 20, b"a" * 5000, b"0123456789 abcdef\n\x00123456"])
-def test_a_file_without_a_token_is_refused_in_a_sentence_without_its_text(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "token").write_bytes(content)
-    with pytest.raises(UnusableFile) as error:
-        token_of(tmp_path / "token")
-    assert "holds no token" in str(error.value)
-    assert "short" not in str(error.value)
