@@ -4,6 +4,7 @@
     events     findings -> events -> Kafka messages, by the cloudevents SDK: no sockets
     publisher  writes messages to the topic, by confluent-kafka: no events
     message    the Kafka message that both of them know
+    choosing   of packets and spans: the capture, and the filter of the options
     dumping    `--pcapng`: the checks, the file, and the output
     pcapng     frames and events -> packets, with comments
     packets    synthetic TCP in a pcapng file, by python-pcapng: no capture

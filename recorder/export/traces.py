@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxy.terminal import echo, printable
-from proxy.wire.errors import OverBudget
 from recorder import extras
-from recorder.capture import frames as c
-from recorder.capture.reader import Row
-from recorder.export.dumping import filter_of_options
+from recorder.export.choosing import chosen
 from recorder.export.refused import CantExport, PartlyExported
 from recorder.terminal import console, count, measured
 
@@ -31,23 +28,16 @@ def send_spans(
     Errors: CantExport if nothing was sent, PartlyExported; NoCapture, WrongFilter.
     """
     extras.check("otlp")
-    from recorder.reading.capture import open as open_capture
+    from recorder.reading.rows import bodies_up_to
     from recorder.reading.told import told
     from recorder.tracing.spans import Spans
 
     collector = _collector(url, headers)
-    capture = open_capture(folder)
-    for note in capture.notes:
-        echo(f"note: {note}", err=True)
-    wanted = filter_of_options(capture, filters, since, until)
     try:
-        spans = Spans(told(capture.folder, topics=True, software=False, most=capture.budget))
-        pairs = islice(capture.exchanges(wanted or "", bodies=_is_opened), None, None, every)
-        sent = _send(collector, url, map(spans.span, pairs))
-    except OverBudget as error:
-        raise CantExport(f"the filter can't be answered: {error}") from None
-    except (c.DamagedFileError, c.UnknownFormatError) as error:
-        raise CantExport(str(error)) from None
+        with chosen(folder, filters, since, until) as (capture, wanted):
+            spans = Spans(told(capture.folder, topics=True, software=False, most=capture.budget))
+            pairs = islice(capture.exchanges(wanted or "", bodies=bodies_up_to(LARGEST_BODY)), None, None, every)
+            sent = _send(collector, url, map(spans.span, pairs))
     finally:
         collector.close()
     echo(f"sent {count(sent, 'span')} to {printable(url)}" if sent else "nothing sent: no exchange passes")
@@ -82,7 +72,3 @@ def _send(collector: Collector, url: str, spans: Iterator[Any]) -> int:
             sent += len(batch)
             status.update(f"sending spans: {count(sent)} ...")
     return sent
-
-
-def _is_opened(row: Row) -> bool:
-    return bool(row[c.SIZE] <= LARGEST_BODY)

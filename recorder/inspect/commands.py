@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -159,17 +160,35 @@ def _telling_unsure(what: str, wanted: Filter, passed: Judged) -> Iterator[None]
 
 
 def filter_given(capture: Capture, given: dict[str, Any]) -> Filter:
-    """The filter of a command line. Takes its flags out of `given`. Errors: click.UsageError."""
+    """The filter of a command line. Takes its flags out of `given`. Errors: WrongFilter."""
+    first, where = given.pop("filter_text"), given.pop("where")
+    flags = {name: given.pop(name) for name in [*given] if name in FIELDS}
+    others = {name: given.pop(name) for name in ("since", "until", "errors")}
+    return filter_of_options(capture, [*([] if first is None else [first]), *where], flags, **others)
+
+
+def filter_of_options(
+    capture: Capture,
+    texts: Sequence[str],
+    flags: Mapping[str, Sequence[Any]] = MappingProxyType({}),
+    *,
+    since: Any,
+    until: Any,
+    errors: str | None = None,
+) -> Filter:
+    """The filter of a command's options, over this capture. Errors: WrongFilter.
+
+    `texts`: in the filter language. `since`, `until`: as of `recorder.filters.SINCE`. Others: as of `filter_of`.
+    """
     from recorder.query.language import FilterError
     from recorder.query.shorthand import filter_of
 
-    first, where = given.pop("filter_text"), given.pop("where")
-    times = {f"{name}_ns": given.pop(name) for name in ("since", "until")}
-    times = {name: time and time.resolved(capture.last_ns) for name, time in times.items()}
-    flags = {name: given.pop(name) for name in [*given] if name in FIELDS}
-    texts = [*([] if first is None else [first]), *where]
+    times = {
+        "since_ns": since and since.resolved(capture.last_ns),
+        "until_ns": until and until.resolved(capture.last_ns),
+    }
     try:
-        return capture.filter(filter_of(flags, where=texts, errors=given.pop("errors"), **times))
+        return capture.filter(filter_of(flags, where=texts, errors=errors, **times))
     except FilterError as error:
         raise WrongFilter(error) from None
 

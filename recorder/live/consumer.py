@@ -33,7 +33,7 @@ class Consumer(Protocol):
     def take(self, pair: Pair) -> None:
         """Takes an exchange, in the order in which exchanges end.
 
-        Its rows have their bytes (`recorder.capture.frames.FRAME`), unless they are larger than `stream.LARGEST_BODY`.
+        Its rows have their bytes, unless these are more than `recorder.reading.exchanges.LARGEST_KEPT`.
         """
 
     def missed(self, missed: Missed) -> None:

@@ -20,18 +20,17 @@ from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from recorder.capture.lock import is_live
 from recorder.capture.log_tail import MAX_OPEN, Loss
-from recorder.capture.reader import CaptureFile, Row, row_groups
+from recorder.capture.reader import CaptureFile, row_groups
 from recorder.capture.segments import segment_name, segments
 from recorder.capture.storage import ignore_step
 from recorder.live.consumer import Consumer, Missed
 from recorder.query.columns import Rows
 from recorder.reading.elements import Told
-from recorder.reading.exchanges import Pairing
+from recorder.reading.exchanges import LARGEST_KEPT, Pairing
 from recorder.reading.following import Closed, Ended, Following, Wanted, Watch
+from recorder.reading.rows import bodies_up_to
 from recorder.reading.told import rows_that_tell
 
-# larger bodies are not kept in the rows of an exchange
-LARGEST_BODY = MIB
 # the most memory for rows and exchanges that wait
 MOST = 64 * MIB
 # names of topics' ids that are known, and connections whose client's software is: the oldest are forgotten for others.
@@ -81,7 +80,7 @@ class Stream:
         self._ended = Ended(self._pairing)
         telling = rows_that_tell(topics=True, software=True)
         self._told = told or Told()
-        wanted = Wanted(Rows(), _small, telling, self._told)
+        wanted = Wanted(Rows(), bodies_up_to(LARGEST_KEPT), telling, self._told)
         self._following = Following(folder, wanted, with_all=is_feed, most=MOST, watch=_Watching(self))
 
     def close(self) -> None:
@@ -166,10 +165,6 @@ class _Watching(Watch):
 
     def lost(self, session: str, loss: Loss) -> None:
         self._stream.miss(Missed(loss.frames, f"session {session}: {loss.sentence}"))
-
-
-def _small(row: Row) -> bool:
-    return bool(row[c.SIZE] <= LARGEST_BODY)
 
 
 def _forget_oldest(told: dict[Any, Any]) -> None:

@@ -18,7 +18,7 @@ from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.remote import Place
 from recorder.capture.session import is_live, sessions
 from recorder.filters import SINCE, UNTIL
-from recorder.inspect.commands import filter_given
+from recorder.inspect.commands import filter_of_options
 from recorder.inspect.options import complete_where
 from recorder.reading.capture import Capture, GrowingCapture
 from recorder.ready import CaptureType, NoCapture, check_encodes, check_is_capture, ready
@@ -51,7 +51,8 @@ def view(
     key: Path | None,
     names: tuple[str, ...],
     memory: int,
-    **given: Any,
+    since: Any,
+    until: Any,
 ) -> None:
     """Read the capture in FOLDER, and serve a page that shows it until Ctrl-C. What is recorded meanwhile appears.
 
@@ -67,7 +68,7 @@ def view(
     from recorder.page.view import View
 
     capture = _opened(folder)
-    wanted = filter_given(capture, {"filter_text": filter_text, "where": (), "errors": None, **given})
+    wanted = filter_of_options(capture, [] if filter_text is None else [filter_text], since=since, until=until)
     try:
         access = Access.of(listen, token_file, certificate, key, names)
         viewed = View(capture, wanted, most_bytes=memory)

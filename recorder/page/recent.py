@@ -22,7 +22,7 @@ from recorder.query.fields import OF_BATCHES, OF_ELEMENTS, OF_RECORDS
 from recorder.query.language import parse
 from recorder.query.syntax import EVERYTHING, Node, names, resolved
 from recorder.reading.elements import Told
-from recorder.reading.exchanges import Pair
+from recorder.reading.exchanges import LARGEST_KEPT, Pair
 from recorder.reading.passing import Judge, Unsure
 
 # fields of elements that are read of each exchange once, when it comes; others need its batches unfolded
@@ -31,8 +31,6 @@ KEPT_FIELDS = OF_ELEMENTS - OF_BATCHES - OF_RECORDS
 FIELDS_READ = KEPT_FIELDS | {"software", "software_version"}
 # bytes of memory, measured: of a row without its body, and of an element of a side
 _ROW_SIZE, _ELEMENT_SIZE = 900, 400
-# a larger body is not kept: a few of them would push out all other exchanges
-LARGEST_BODY = 1 << 20
 _NAMES = tuple(name for name in ALL if name != c.AT)
 # exchanges between two looks at the clock, while many are searched
 _AT_ONCE = 256
@@ -223,7 +221,7 @@ _EXCHANGE, _CONNECTION, _SESSION = (_NAMES.index(name) for name in (c.EXCHANGE, 
 
 
 def _bounded(row: Row | None) -> Row | None:
-    if row is None or len(row[c.FRAME] or b"") <= LARGEST_BODY:
+    if row is None or len(row[c.FRAME] or b"") <= LARGEST_KEPT:
         return row
     return row | {c.FRAME: None}
 

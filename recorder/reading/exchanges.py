@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from proxy.units import MIB
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget, in_bytes
 from proxy.wire.long_polls import LONG_POLLS, allowed_ms, only_renews
@@ -24,6 +25,8 @@ from recorder.reading.known import answered
 
 # Memory of a row without its body as a Python value: two dozen columns, half of them texts.
 ROW_SIZE = 3000
+# bytes of a frame: those who keep exchanges in memory keep no larger body, or a few would push out all other exchanges
+LARGEST_KEPT = MIB
 # numbers are those of int64
 _ID = re.compile(r"([^/]+)/([0-9]{1,19})/e([0-9]{1,19})")
 Read = Callable[[Row, ResponseErrors | None], Side | None]

@@ -48,6 +48,11 @@ def all_bodies(row: Row) -> bool:
     return True
 
 
+def bodies_up_to(size: int) -> Choice:
+    """Selects the bodies of frames that had so many bytes at most."""
+    return lambda row: bool(row[c.SIZE] <= size)
+
+
 def of_responses(row: Row) -> bool:
     """Selects the bodies of responses, which hold errors, unless facts tell these."""
     return bool(row[c.KIND] == c.RESPONSE) and answered(row) is None

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from recorder.capture import frames as c
-from recorder.page.recent import LARGEST_BODY, Recent
+from recorder.page.recent import Recent
 from recorder.query.language import parse
 from recorder.query.syntax import EVERYTHING
+from recorder.reading.exchanges import LARGEST_KEPT
 from tests.recorder.page.traffic import SESSION, heartbeat, produce, recent
 from tests.tables import each_row
 
@@ -67,7 +68,7 @@ def test_the_counted_memory_is_about_what_python_takes() -> None:
 
 
 def test_a_body_that_is_too_large_is_not_kept_but_what_it_says_is() -> None:
-    kept = recent(produce(0, "large", value=bytes(LARGEST_BODY)), produce(1, "small"))
+    kept = recent(produce(0, "large", value=bytes(LARGEST_KEPT)), produce(1, "small"))
     assert kept.held[1] < 20_000
     assert numbers(kept, "topic == large") == [0]
 
