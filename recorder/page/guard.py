@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from anyio import move_on_after
 from starlette.datastructures import MutableHeaders
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -123,9 +124,9 @@ class Guard:
 
 
 async def _form(request: Request) -> dict[str, str] | None:
-    """The form in a request; None if it is too long for one, or takes too long."""
+    """The form in a request; None if it is too long for one, takes too long, or never comes to its end."""
     body = b""
-    with move_on_after(FORM_SECONDS):
+    with move_on_after(FORM_SECONDS), suppress(ClientDisconnect):
         async for piece in request.stream():
             body += piece
             if len(body) > _LONGEST_FORM:

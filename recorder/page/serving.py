@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from proxy.ips import is_loopback
@@ -29,6 +31,8 @@ from recorder.page.recent import Recent
 MAX_CONNECTIONS = 64
 # the longest that a connection is kept without a whole head of a request, and that open streams hold up the end
 IDLE_SECONDS, END_SECONDS = 75, 1
+# host and port of a connection's ends: the peer's, and this server's
+_Ends = tuple[tuple[Any, ...], tuple[Any, ...]]
 # bytes of a request's head; a filter may be long
 LONGEST_HEAD = 1 << 16
 
@@ -77,23 +81,85 @@ def serve(recent: Recent, source: Source, access: Access, say: Callable[[str], N
     return Server(Api(recent, source), access, say)
 
 
-class _Protocol(H11Protocol):
-    """A connection. Closed at once if there are too many; whoever sends no head within IDLE_SECONDS holds none."""
+class _Connections:
+    """Open connections: MAX_CONNECTIONS at most, and none to whoever sends no whole head within IDLE_SECONDS. ASGI.
+
+    uvicorn's own clock stops at the first byte of a head. The application, however, is called once a head is whole.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.open: dict[_Ends, _Connection] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # None: it was closed meanwhile
+        connection = self.open.get((tuple(scope["client"]), tuple(scope["server"])))
+        with nullcontext() if connection is None else connection.answering():
+            await self._app(scope, receive, send)
+
+    def protocol(self, **given: Any) -> asyncio.Protocol:
+        """The protocol of a new connection. `given`: what uvicorn gives to its own."""
+        return _Connection(H11Protocol(**given), self.open)
+
+
+class _Connection(asyncio.Protocol):
+    """A connection, which another protocol serves. It closes itself once it has waited too long for a head."""
+
+    def __init__(self, served: asyncio.Protocol, connections: dict[_Ends, _Connection]) -> None:
+        self._served, self._connections = served, connections
+        self._transport: asyncio.Transport | None = None
+        self._clock: asyncio.TimerHandle | None = None
+        self._ends: _Ends = ((), ())
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
+        """Takes part in the limit; above that, closes the connection."""
+        if len(self._connections) >= MAX_CONNECTIONS:
             transport.abort()
             return
-        # uvicorn's own clock, which it starts behind the first response only
-        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        self._transport = transport
+        self._ends = transport.get_extra_info("peername")[:2], transport.get_extra_info("sockname")[:2]
+        self._connections[self._ends] = self
+        self._wait()
+        self._served.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Makes room."""
+        if self._transport is not None:
+            self._stop_waiting()
+            self._transport = None
+            self._connections.pop(self._ends, None)
+            self._served.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Reads on. The clock runs until a head is whole; uvicorn's own method stops it at the first byte."""
-        self.conn.receive_data(data)
-        self.handle_events()
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._unset_keepalive_if_required()
+        """Passes bytes on, and so do the methods below with what else happens."""
+        self._served.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._served.eof_received()
+
+    def pause_writing(self) -> None:
+        self._served.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._served.resume_writing()
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """The clock stands still within the block."""
+        self._stop_waiting()
+        try:
+            yield
+        finally:
+            if self._transport is not None:
+                self._wait()
+
+    def _wait(self) -> None:
+        assert self._transport is not None
+        self._clock = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
 
 
 class Server:
@@ -110,12 +176,15 @@ class Server:
         guard = Guard(
             api.app(), access.token, names=access.names, files=FILES, port=self.port, is_secure=secure, say=say
         )
+        connections = _Connections(guard)
         config = uvicorn.Config(
-            guard,
-            http=_Protocol,
+            connections,
+            http=connections.protocol,  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             log_config=None,
+            # what peers do wrong is no line of a log
+            log_level="error",
             access_log=False,
             server_header=False,
             proxy_headers=False,

@@ -93,6 +93,28 @@ def _is_closed_on(sock: socket.socket) -> bool:
         return True
 
 
+@each_row(
+    "sent",
+    [
+        b"\x16\x03\x01\0\0" * 100,
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        b"POST /signin HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\ntoken=",
+        b"POST /signin HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffffffff\r\n",
+    ],
+)
+def test_what_peers_do_wrong_is_no_line_of_a_log(caplog: pytest.LogCaptureFixture, sent: bytes) -> None:
+    with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
+        with socket.create_connection(("127.0.0.1", server.port), 30) as peer:
+            peer.sendall(sent)
+            peer.shutdown(socket.SHUT_WR)
+            with suppress(ConnectionResetError):
+                while peer.recv(1 << 16):
+                    pass
+        assert httpx.get(server.url).status_code == 401
+    assert not caplog.records
+
+
 @pytest.mark.real
 def test_a_page_is_served_by_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
