@@ -1,15 +1,19 @@
 """A collector, which the SDK's exporter sends OTLP over HTTP.
 
 The exporter retries for a while (`PATIENCE_SECONDS` in all), and then gives up. It says why only to its log, whose
-first line on a batch names the cause.
+first line on a batch names the cause. To it, a redirect is a success, and an answer is read whole, however long it is:
+`_Asking` stands between.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import get_ident
+from typing import Any
 
+import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
@@ -21,6 +25,8 @@ from proxy.terminal import harmless
 # how long a batch may take, with all tries
 PATIENCE_SECONDS = 10.0
 TRACES_PATH, METRICS_PATH = "/v1/traces", "/v1/metrics"
+# bytes of an answer's body that are read
+_SMALL = 4096
 # letters of the reason why a batch was not taken
 _MAX_WHY = 300
 
@@ -41,8 +47,10 @@ class Collector:
         # exporters say there why they failed, and nobody else is to read it
         log = logging.getLogger("opentelemetry")
         log.handlers, log.propagate = [_SAID], False
-        self._metrics = OTLPMetricExporter(url + METRICS_PATH, headers=dict(headers), timeout=patience)
-        self._spans = OTLPSpanExporter(url + TRACES_PATH, headers=dict(headers), timeout=patience)
+        self._metrics = OTLPMetricExporter(
+            url + METRICS_PATH, headers=dict(headers), timeout=patience, session=_Asking()
+        )
+        self._spans = OTLPSpanExporter(url + TRACES_PATH, headers=dict(headers), timeout=patience, session=_Asking())
 
     def send(self, spans: Sequence[ReadableSpan]) -> None:
         """Sends spans. Blocks until they are taken, or patience is at its end. Errors: NotTaken."""
@@ -60,6 +68,25 @@ class Collector:
         """Gives up what is being sent."""
         self._spans.shutdown()  # type: ignore[no-untyped-call]
         self._metrics.shutdown()
+
+
+class _Redirected(requests.RequestException):
+    """The collector sends elsewhere, to where no headers go, since they may hold a secret."""
+
+
+class _Asking(requests.Session):
+    """Asks the collector alone, and reads little more than the head of an answer: its body tells nothing new."""
+
+    def request(self, *given: Any, **named: Any) -> requests.Response:
+        """Makes a request. Errors: RequestException."""
+        answer = super().request(*given, **named | {"allow_redirects": False, "stream": True})
+        # small bodies come with the head; a connection on which there is more is not used again
+        with suppress(requests.RequestException):
+            next(answer.iter_content(_SMALL), b"")
+        answer.close()
+        if answer.is_redirect:
+            raise _Redirected(f"it redirects with status {answer.status_code}: right would be the address there")
+        return answer
 
 
 class _FirstWords(logging.Handler):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -18,12 +18,15 @@ class Receiver:
 
     Attributes:
         url: its address.
-        status: of its answers. `hang`: it does not answer until that is set. `hangs_up`: it closes connections.
+        status, headers, body: of its answers; a body comes part by part, until nobody reads it.
+        hang: it does not answer until that is set. hangs_up: it closes connections.
         requests: path, headers and body of each request.
     """
 
     def __init__(self, url: str) -> None:
         self.url, self.status, self.hangs_up = url, 200, False
+        self.headers = {"Content-Length": "0"}
+        self.body: Iterable[bytes] = ()
         self.hang = threading.Event()
         self.hang.set()
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
@@ -72,8 +75,11 @@ def receiver() -> Iterator[Receiver]:
                 self.close_connection = True
                 return
             self.send_response(found.status)
-            self.send_header("Content-Length", "0")
+            for name, value in found.headers.items():
+                self.send_header(name, value)
             self.end_headers()
+            with suppress(ConnectionError):
+                self.wfile.writelines(found.body)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

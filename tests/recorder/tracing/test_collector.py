@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,35 @@ def test_a_collector_that_errs_hangs_hangs_up_or_is_gone_does_not_take_and_says_
     with pytest.raises(NotTaken, match="Failed to export"):
         collector.send([span])
     collector.close()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_and_takes_nothing(span, status: int) -> None:
+    with receiver() as got, receiver() as elsewhere:
+        got.status, got.headers = status, {"Location": f"{elsewhere.url}/v1/traces", "Content-Length": "0"}
+        collector = Collector(got.url, {"X-Api-Key": "secret"})
+        with pytest.raises(NotTaken, match=f"redirects with status {status}"):
+            collector.send([span])
+        collector.close()
+        assert not elsewhere.requests
+
+
+def test_an_answer_without_an_end_is_not_read(span) -> None:
+    with receiver() as got:
+        written = 0
+
+        def parts() -> Iterator[bytes]:
+            nonlocal written
+            while written < 1 << 26:
+                yield bytes(1 << 16)
+                written += 1 << 16
+
+        got.headers, got.body = {"Content-Length": str(1 << 30)}, parts()
+        collector = Collector(got.url, {})
+        collector.send([span])
+        collector.close()
+    # the rest of what the system holds for a socket
+    assert written < 1 << 24
 
 
 def test_a_wrong_file_of_headers_is_refused_without_its_values(tmp_path: Path) -> None:
