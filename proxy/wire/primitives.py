@@ -59,6 +59,9 @@ def uvarint(value: int, width: int = 0) -> bytes:
 
     Errors: Malformed for a value or a width out of range.
     """
+    # As in `read_uvarint`: records and arrays of that length are common; the loop takes 1.6 times the time.
+    if 0x80 <= value < 0x4000 and not width:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     if not 0 <= value <= UVARINT_MAX:
         raise Malformed(f"{value} is no unsigned varint of 32 bits")
     if width > UVARINT_BYTES:

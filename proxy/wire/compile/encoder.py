@@ -2,11 +2,16 @@
 
 A missing field is written with its default; a field that only other versions have is left out; an unknown name is an
 error. Tagged fields that hold their default are left out, as Kafka does.
+
+Two functions are written of a message. The one that is called first takes complete values, which have each field of
+the version and nothing else, as decoded ones mostly do. It takes items, which is faster than `get`, and a struct's
+number of items tells that it has no unknown name, because each known one was found. Where that fails, `encode_any`
+begins again: it is compiled when it is first needed, fills in defaults, and says what is wrong.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from proxy.wire.compile import varints
@@ -20,24 +25,47 @@ from proxy.wire.language import Message
 
 def encoder(message: Message, version: int, *, pieces: bool = False) -> Callable[..., Any]:
     """`encode(values) -> bytes`. `pieces`: the function returns `Pieces`, and does not copy the records."""
-    source, struct = Source(f"encode {message.name} v{version}", "def encode(values):"), layout(message, version)
+    struct = layout(message, version)
+    source = Source(f"encode {message.name} v{version}", "def encode(values):")
+    with _encoding(source, struct, pieces=pieces, complete=True):
+        source.line("return encode_any(values)")
+
+    @cache
+    def general() -> Callable[..., Any]:
+        return _general_encoder(message, version, struct, pieces=pieces)
+
+    source.constant("encode_any", lambda values: general()(values))
+    return source.function()
+
+
+def _general_encoder(message: Message, version: int, struct: Struct, *, pieces: bool) -> Callable[..., Any]:
+    source = Source(f"encode any {message.name} v{version}", "def encode(values):")
     source.constant("misfit", partial(misfit, struct))
+    with _encoding(source, struct, pieces=pieces, complete=False):
+        source.line(f"raise unfit(fault, {message.api!r}, {version}, misfit(values)) from fault")
+    return source.function()
+
+
+@contextmanager
+def _encoding(source: Source, struct: Struct, *, pieces: bool, complete: bool) -> Iterator[None]:
+    """Writes the encoding of the struct `values`. The lines written within run where values don't fit, as `fault`."""
     with source.block("try:"):
-        writer = Encoder(source, pieces=pieces)
+        writer = Encoder(source, pieces=pieces, complete=complete)
         with writer.part("parts"):
             writer.struct(struct, "values")
             source.line("return Pieces(parts)" if pieces else "return b''.join(parts)")
     with source.block("except WRITE_FAULTS as fault:"):
-        source.line(f"raise unfit(fault, {message.api!r}, {version}, misfit(values)) from fault")
-    return source.function()
+        yield
 
 
 class Encoder:
     """Writes the lines that encode values; adjacent fixed fields are packed together."""
 
-    def __init__(self, source: Source, *, pieces: bool = False):
-        """`pieces`: records may be `Pieces`, which are not joined."""
-        self.source, self._pieces = source, pieces
+    def __init__(self, source: Source, *, pieces: bool, complete: bool):
+        """`pieces`: records may be `Pieces`, which are not joined. `complete`: values lack no field of the version and
+        have no others; the written lines raise KeyError where that is not so.
+        """
+        self.source, self._pieces, self._complete = source, pieces, complete
         self._put = ""
         self._codes: list[str] = []
         self._values: list[str] = []
@@ -67,6 +95,8 @@ class Encoder:
 
     def _packed(self, code: str = "", *values: str) -> str:
         """The expression that packs the pending fields and `values`."""
+        if not self._values and not values:  # "x" alone: zeros
+            return repr(bytes(len(self._codes)))
         return f"{self.source.pack(''.join(self._codes) + code)}({', '.join([*self._values, *values])})"
 
     def _put_short(self, usual: str, code: str, value: str, long: str) -> None:
@@ -80,16 +110,27 @@ class Encoder:
 
     def struct(self, struct: Struct, values: str) -> None:
         """Writes the struct whose values the variable `values` holds; nothing is left pending."""
-        known = self.source.constant(self.source.fresh("KNOWN"), (struct.names | {"_tags"}).issuperset)
-        # `misfit` finds their names again
-        self.source.line(f"if not {known}({values}): raise KeyError")
+        if self._complete:
+            self.source.line(f"if len({values}) != {len(struct.slots) + len(struct.tagged)}: raise KeyError")
+        else:
+            known = self.source.constant(self.source.fresh("KNOWN"), (struct.names | {"_tags"}).issuperset)
+            # `misfit` finds their names again
+            self.source.line(f"if not {known}({values}): raise KeyError")
         for slot in struct.slots:
-            self._slot(slot, f"{values}.get({slot.name!r}, {default_source(self.source, slot)})")
+            self._slot(slot, self._get(values, slot))
         if struct.tagged:
             self._tagged(struct, values)
+        elif struct.flexible and self._complete:
+            self._codes.append("x")
         elif struct.flexible:
             self._put_short(f"'_tags' not in {values}", "B", "0", f"write_tags([], {values}['_tags'])")
         self._flush()
+
+    def _get(self, values: str, slot: Slot) -> str:
+        """The expression for a field's value in the mapping `values`."""
+        if self._complete:
+            return f"{values}[{slot.name!r}]"
+        return f"{values}.get({slot.name!r}, {default_source(self.source, slot)})"
 
     def _slot(self, slot: Slot, expression: str) -> None:
         if slot.code:
@@ -159,17 +200,24 @@ class Encoder:
 
     def _tagged(self, struct: Struct, values: str) -> None:
         self._flush()
-        known = self.source.fresh("tags")
-        self.source.line(f"{known} = []")
+        written = []
         for slot in struct.tagged:
             value = self.source.fresh(slot.name)
-            default = default_source(self.source, slot)
-            self.source.line(f"{value} = {values}.get({slot.name!r}, {default})")
-            with self.source.block(_holds_more(slot, value, default)), self.part(self.source.fresh(f"{value}_parts")):
-                parts = self._put.removeprefix("put_")
-                self._tag_value(slot, value)
-                self.source.line(f"{known}.append(({slot.tag}, b''.join({parts})))")
-        self.put(f"write_tags({known}, {values}.get('_tags')) if {known} or '_tags' in {values} else b'\\0'")
+            self.source.line(f"{value} = {self._get(values, slot)}")
+            written.append((slot, value, _holds_more(slot, value, default_source(self.source, slot))))
+        conditions = [f"({holds_more})" for _, _, holds_more in written]
+        if not self._complete:
+            conditions.append(f"'_tags' in {values}")
+        with self.source.block(f"if {' or '.join(conditions)}:"):
+            known = self.source.fresh("tags")
+            self.source.line(f"{known} = []")
+            for slot, value, holds_more in written:
+                with self.source.block(f"if {holds_more}:"), self.part(self.source.fresh(f"{value}_parts")):
+                    parts = self._put.removeprefix("put_")
+                    self._tag_value(slot, value)
+                    self.source.line(f"{known}.append(({slot.tag}, b''.join({parts})))")
+            self.put(f"write_tags({known}, {values}.get('_tags'))")
+        self.source.line(rf"else: {self._put}(b'\0')")
 
     def _tag_value(self, slot: Slot, value: str) -> None:
         if slot.code:
@@ -188,9 +236,9 @@ def _null(slot: Slot) -> str:
 
 
 def _holds_more(slot: Slot, value: str, default: str) -> str:
-    """The `if` line that is true for a tagged field whose value is not its default."""
+    """The condition that is true for a tagged field whose value is not its default."""
     if default == "None":
-        return f"if {value} is not None:"
+        return f"{value} is not None"
     if slot.struct and default.isidentifier():  # shared by all decoded messages
-        return f"if {value} is not {default} and {value} != {default}:"
-    return f"if {value}:" if default == "[]" and not slot.nullable else f"if {value} != {default}:"
+        return f"{value} is not {default} and {value} != {default}"
+    return value if default == "[]" and not slot.nullable else f"{value} != {default}"

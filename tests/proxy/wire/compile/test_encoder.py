@@ -1,5 +1,10 @@
 from array import array
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -30,6 +35,56 @@ def test_an_unknown_name_is_an_error_wherever_it_stands() -> None:
         codec(text).encode({"rows": [{"a": 1, "c": 2, "b": 3}]})
     with pytest.raises(Malformed, match="unknown fields: row"):
         codec(text).encode({"row": []})
+
+
+NESTED = """
+  rows: []
+    a: int8
+    inner: {}
+      b: string
+      c: []int16
+  d: bytes
+  e: []  v1+  tag 0
+    f: int32
+    g: uuid
+"""
+
+
+def test_an_unknown_name_in_the_place_of_a_known_one_is_an_error_at_any_depth() -> None:
+    """As many items as the struct has fields are not enough."""
+    found = codec(NESTED, 1)
+    complete = {"rows": [{"a": 1, "inner": {"b": "", "c": []}}], "d": b"", "e": [{"f": 0, "g": bytes(16)}]}
+    for path in every_dict(complete):
+        for name in at(complete, path):
+            values = deepcopy(complete)
+            changed = at(values, path)
+            changed["other"] = changed.pop(name)
+            with pytest.raises(Malformed, match="unknown fields: other"):
+                found.encode(values)
+
+
+def test_a_struct_without_some_of_its_fields_is_written_as_one_with_their_defaults() -> None:
+    found = codec(NESTED, 1)
+    complete = {"rows": [{"a": 0, "inner": {"b": "", "c": []}}], "d": b"", "e": [{"f": 0, "g": bytes(16)}]}
+    expected = found.encode(complete)
+    for path in every_dict(complete):
+        for name in at(complete, path).keys() - {"rows", "e"}:
+            values = deepcopy(complete)
+            del at(values, path)[name]
+            assert found.encode(values) == expected
+
+
+def every_dict(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all dicts in a value."""
+    if isinstance(value, dict):
+        yield path
+    places = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in places:
+        yield from every_dict(one, (*path, key))
+
+
+def at(value: Any, path: tuple[Any, ...]) -> Any:
+    return reduce(getitem, path, value)
 
 
 def test_a_tagged_field_that_holds_its_default_is_not_written() -> None:
