@@ -26,7 +26,9 @@ ALL_KROXYLICIOUS = (KROXYLICIOUS, KROXYLICIOUS_UNMEASURED)
 ANY_PORT = "127.0.0.1:0"
 LISTENING = r"listening on (\S+):(\d+)"
 METRICS_ON = r"metrics on (http://\S+)/metrics"
-KAFKA_WIRETAP = (sys.executable, "-c", "from proxy.cli import main; main()")
+# arguments of a Python that run the command line, and all of it by the bench's own Python
+COMMAND_LINE = ("-c", "from proxy.cli import main; main()")
+KAFKA_WIRETAP = (sys.executable, *COMMAND_LINE)
 
 # seconds within which the compactor catches up after a load
 SETTLE_SECONDS = 120.0
@@ -106,16 +108,18 @@ def proxy(
     record: Path | None = None,
     *more: str,
     env: Mapping[str, str] = MappingProxyType({}),
+    python: str = sys.executable,
 ) -> Iterator[Contender]:
     """A proxy with metrics. `more`: arguments for it. `env`: for it, too.
 
     Args:
         record: where it records. The block ends when all is compacted.
+        python: the interpreter that runs it.
     """
     log = folder / f"{name}.log"
     where = ("--upstream", upstream, "--listen", ANY_PORT, "--metrics", ANY_PORT, "--state", folder / f"{name}.state")
     recorded = ("--record", record) if record else ()
-    command = (*KAFKA_WIRETAP, "proxy", *where, *recorded, *more)
+    command = (python, *COMMAND_LINE, "proxy", *where, *recorded, *more)
     with compacted(record) if record else nullcontext(), running(command, log, METRICS_ON, env) as child:
         [*_, listening] = [line for line in log.read_text().splitlines() if line.startswith("listening on ")]
         host, _, port = listening.removeprefix("listening on ").rpartition(":")
