@@ -14,6 +14,8 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 
+from proxy.memory_files import memory_file
+
 _LIBC = ctypes.CDLL(None)
 
 # a multiple of every disk's block size
@@ -46,7 +48,7 @@ class DirectFile:
         try:
             # the buffer is a memory file: its pages are aligned, as O_DIRECT requires, and `pwritev` gathers the pieces
             # in it without the interpreter's lock
-            self._buffer_file = os.memfd_create("blocks", os.MFD_CLOEXEC)
+            self._buffer_file = memory_file("blocks")
             os.ftruncate(self._buffer_file, BUFFER + BLOCK)
             self._buffer = memoryview(mmap.mmap(self._buffer_file, BUFFER + BLOCK))
         except OSError:

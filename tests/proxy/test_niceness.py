@@ -14,7 +14,8 @@ from pathlib import Path
 from proxy.niceness import yield_to_others
 before = os.nice(0)
 yield_to_others(3)
-print(os.nice(0) - before)
+# 19 is the most: the tests may be nice themselves
+print(os.nice(0) - min(before, 16))
 print(Path("/proc/self/autogroup").read_text().split()[-1])
 """
 

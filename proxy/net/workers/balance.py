@@ -17,6 +17,8 @@ import os
 
 import trio
 
+from proxy.memory_files import memory_file
+
 # seconds: long enough for an idle process to wake up, and a small part of the time that opening a connection takes
 HESITATION = 0.001
 # the most hesitations before one accept: on a busy machine another process may wait long for a processor
@@ -39,7 +41,7 @@ class ConnectionCounts:
     @classmethod
     def create(cls, count: int) -> ConnectionCounts:
         """Returns new counts: no slot has a worker."""
-        descriptor = os.memfd_create("connections")
+        descriptor = memory_file("connections")
         os.truncate(descriptor, 8 * count)
         counts = cls(descriptor, count)
         for slot in range(count):

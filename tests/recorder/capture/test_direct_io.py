@@ -138,7 +138,7 @@ def test_a_file_system_without_direct_io_raises_and_leaves_no_descriptor(monkeyp
     def no_memory(*_: object) -> int:
         raise OSError(errno.ENOMEM, "no memory")
 
-    monkeypatch.setattr("recorder.capture.direct_io.os.memfd_create", no_memory)
+    monkeypatch.setattr("recorder.capture.direct_io.memory_file", no_memory)
     with pytest.raises(OSError, match="no memory"):
         DirectFile(os.open(path, os.O_RDONLY | os.O_DIRECT))
     assert len(os.listdir("/proc/self/fd")) == before
