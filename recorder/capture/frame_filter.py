@@ -9,7 +9,7 @@ In place of bytes that are left out, the log holds their number, with which the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -110,12 +110,15 @@ class FrameFilter:
         self._without_records = set[int]()
         # what `plain_spans` has decided of a step but can't tell: `omissions` tells it next
         self._decided: list[Omission] | None = None
+        # True if a choice of topics may leave frames out
+        self._chooses = not selection.rules.only.matches_all
         # True once there may be exchanges that nobody can read
         self._may_be_opaque = any(exchange.opaque is not None for exchange in conversation.in_flight)
 
     def select(self, selection: Selection, *, is_selected: bool) -> None:
         """Uses another selection for all frames that begin from here on."""
         self.selection, self.is_selected = selection, is_selected
+        self._chooses = not selection.rules.only.matches_all
         self._records.use(selection.rules)
         for known in (*self._untouched, self._without_records):
             known.clear()
@@ -163,7 +166,7 @@ class FrameFilter:
 
         None: `omissions` must be called, as for any other step; if this tells it, `omissions` must not be called. Most
         frames come whole, hold no records and name no topics, and there may be very many, so they take little time.
-        Needs a step without marks. Returns (start, length) in offsets of the step's data.
+        Needs a step whose marks mask nothing. Returns (start, length) in offsets of the step's data.
         """
         conversation, arriving = self._conversation, self._arriving[direction]
         side = conversation.responses_side if direction else conversation.requests_side
@@ -171,20 +174,31 @@ class FrameFilter:
             return None
         if arriving.left or side.bytes_left:
             return self._told(step.offset, self._omissions_by_frame(direction, step))
-        if direction:
-            finished, left_out = step.finished, self._left_out_responses
-            is_kept = not left_out or not finished or finished[-1].number < left_out[0]
-            if is_kept and self._untouched[1].issuperset(map(_API, finished)):
-                return ()
-            return self._decide(direction, step, finished, self._untouched[1] if is_kept else frozenset())
-        number = conversation.next_request_number
-        begun = begun_in(conversation, step, self._next_request_number)
-        if self._untouched[0].issuperset(map(_API, begun)):
-            self._next_request_number = number
-            return ()
-        return self._decide(direction, step, begun, self._untouched[0])
+        exchanges = step.finished if direction else begun_in(conversation, step, self._next_request_number)
+        left_out, untouched = self._left_out_responses, self._untouched[direction]
+        if left_out and direction and exchanges and exchanges[-1].number >= left_out[0]:
+            untouched = set()
+        if len(exchanges) == 1 and not left_out:
+            spans = self._known_spans(direction, exchanges[0], step.data)
+        else:
+            spans = () if untouched.issuperset(map(_API, exchanges)) else None
+        if spans is None:
+            return self._decide(direction, step, exchanges, untouched)
+        if not direction:
+            self._next_request_number = conversation.next_request_number
+        return spans
 
-    def _decide(self, direction: Direction, step: Step, exchanges: list[Exchange], untouched: Set[int]) -> Spans | None:
+    def _known_spans(self, direction: Direction, exchange: Exchange, frame: bytes) -> Spans | None:
+        """`plain_spans` of a whole frame that no rule looks into, or that is like an earlier one; None: of another."""
+        api_and_version = exchange.route.api_and_version
+        if api_and_version in self._untouched[direction]:
+            return ()
+        known = self._records.known(direction, api_and_version, frame)
+        if known is None or (self._chooses and not self._takes_whole(direction, exchange, frame)):
+            return None
+        return known.left_out
+
+    def _decide(self, direction: Direction, step: Step, exchanges: list[Exchange], untouched: set[int]) -> Spans | None:
         """`plain_spans` of the frames of these exchanges, which are all that the step has.
 
         `untouched`: APIs and versions whose frames are kept whole.
@@ -202,7 +216,7 @@ class FrameFilter:
         if at != len(data):
             return None
         without_records = self._untouched[1] if direction else self._without_records
-        may_leave_out = bool(self._left_out_responses) or not self.selection.rules.only.matches_all
+        may_leave_out = bool(self._left_out_responses) or self._chooses
         of_plain, kind = self._records.of_plain, FrameKind.RESPONSE if direction else FrameKind.REQUEST
         spans: list[Span] = []
         omissions: list[Omission] = []
@@ -235,16 +249,24 @@ class FrameFilter:
 
     def _kept_head(self, direction: Direction, exchange: Exchange, frame: bytes) -> int:
         """How many bytes of a whole frame are kept, if it is left out; 0 if it is not."""
+        is_taken = self._takes_whole(direction, exchange, frame)
         if direction:
-            self._topics.answered(exchange, frame[:SESSION_WITHIN], is_first=True)
             return RESPONSE_HEAD if take_number(self._left_out_responses, exchange.number) else 0
-        # of a whole request, it is known
-        if self._topics.takes(exchange, frame, len(frame)) is not False:
-            self._matched += 1
+        if is_taken:
             return 0
         if exchange.awaits:
             self._left_out_responses.append(exchange.number)
         return max(FRAMED_SIZE_AT, _end_of_acks(exchange, frame))
+
+    def _takes_whole(self, direction: Direction, exchange: Exchange, frame: bytes) -> bool:
+        """False if a choice of topics leaves out the exchange of a whole request; True for a response."""
+        if direction:
+            self._topics.answered(exchange, frame[:SESSION_WITHIN], is_first=True)
+            return True
+        # of a whole request, it is known
+        is_taken = self._topics.takes(exchange, frame, len(frame)) is not False
+        self._matched += is_taken
+        return is_taken
 
     def omissions(self, direction: Direction, step: Step) -> list[Omission]:
         """The omissions in the bytes of a step. Call it once for each step of the connection, in order."""

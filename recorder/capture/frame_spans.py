@@ -125,7 +125,10 @@ def begun_in(conversation: Conversation, step: Step, first: int) -> list[Exchang
     last = conversation.requests_side.open_exchange
     if not (step.one_way or step.unanswered or (last is not None and not last.awaits)):
         # all of them are in flight
-        begun = [*islice(reversed(conversation.in_flight), conversation.next_request_number - first)]
+        count = conversation.next_request_number - first
+        if count == 1:
+            return [conversation.in_flight[-1]]
+        begun = [*islice(reversed(conversation.in_flight), count)]
         begun.reverse()
         return begun
     begun = [*takewhile(lambda exchange: exchange.number >= first, reversed(conversation.in_flight))]

@@ -23,6 +23,7 @@ from proxy.wire.primitives import uuid_text
 from proxy.wire.records.walk import Alike, Find, RecordWalk, Span, alike, found_in_whole, nothing_known
 from recorder.capture.frame_spans import FrameSpan
 from recorder.capture.record_rules import RecordRule, RecordRules
+from recorder.capture.spool import Spans
 from recorder.capture.topic_ids import TopicIds
 
 # bytes at a frame's beginning that hold no record data: from its length to its correlation id, both included
@@ -63,14 +64,24 @@ class NamedTopics:
     is_all: bool = False
 
 
+class Known(NamedTuple):
+    """Whole frames that are alike, and what is known of them.
+
+    `named`: the topics that they name; `left_out`: what the rules leave out, as (start, length).
+    """
+
+    alike: Alike
+    named: NamedTopics
+    left_out: Spans
+
+
 class _Remembered:
     """The frames of one direction that others may be like: by `Route.api_and_version` and size, the last one."""
 
     __slots__ = ("_last", "_left", "alike")
 
     def __init__(self) -> None:
-        # each with the topics that it names, if a choice of topics looks at them
-        self.alike: dict[tuple[int, int], tuple[Alike, NamedTopics]] = {}
+        self.alike: dict[tuple[int, int], Known] = {}
         self._last: tuple[int, int] | None = None
         self._left = _MOST_REMEMBERED
 
@@ -161,14 +172,10 @@ class RecordFilter:
         """What the rules leave out of a whole frame with records, its length included; None: ask `left_out`."""
         if exchange.opaque is not None or self.is_kafka07 or self._walks[direction] is not None:
             return None
-        if self._topic_changes != self._topic_ids.changes:
-            self._forget_alike()
+        known = self.known(direction, exchange.route.api_and_version, frame)
+        if known is not None:
+            return known.alike.spans
         remembered, place = self._remembered[direction], (exchange.route.api_and_version, len(frame))
-        found = remembered.alike.get(place)
-        if found is not None and found[0].judged(frame) == found[0].values:
-            if not direction:
-                self.named = found[1]
-            return found[0].spans
         codec = _codec_of_whole(direction, exchange.api_key, version_of(exchange))
         if codec is None:
             return None
@@ -178,10 +185,21 @@ class RecordFilter:
         spans = found_in_whole(codec.find_whole_records, frame, of_topic, by_broker=by_broker)
         if spans is not None and remembered.is_due(place):
             named = self.named
-            known = alike(codec.find_judged_records, frame, of_topic, by_broker=by_broker)
-            if known is not None:
-                remembered.alike[place] = known, named
+            found = alike(codec.find_judged_records, frame, of_topic, by_broker=by_broker)
+            if found is not None:
+                remembered.alike[place] = Known(found, named, tuple((start, stop - start) for start, stop in spans))
         return spans
+
+    def known(self, direction: Direction, api_and_version: int, frame: bytes) -> Known | None:
+        """What the rules leave out of a whole frame that is like an earlier one; None: it is like none."""
+        if self._topic_changes != self._topic_ids.changes:
+            self._forget_alike()
+        known = self._remembered[direction].alike.get((api_and_version, len(frame)))
+        if known is None or known.alike.judged(frame) != known.alike.values:
+            return None
+        if not direction:
+            self.named = known.named
+        return known
 
     def _begun(self, direction: Direction, frame: FrameSpan) -> RecordWalk | None:
         kind, exchange = frame.kind, frame.exchange

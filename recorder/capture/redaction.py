@@ -12,6 +12,7 @@ Source: Kafka's own `toString` masking, docs/proxy/secrets.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from proxy.conversation.exchange import Exchange, FrameKind
@@ -22,6 +23,7 @@ from proxy.wire.catalog import Codec, Search
 from proxy.wire.dialects import Dialect
 from proxy.wire.errors import WireError
 from proxy.wire.headers import request_head, response_head
+from proxy.wire.keys import SASL_HANDSHAKE
 
 # bytes at a frame's beginning that never hold a secret: from its length field to its correlation id, both included
 REQUEST_HEAD = 12
@@ -68,6 +70,18 @@ def rule(mark: Mark) -> Rule | None:
         return _WHOLE[mark.kind] if may_hold_secret else None
     assert version is not None, "the dialect of 0.7 has no marks"
     return _SEARCHED[mark.kind] if catalog.secrets(kind, key, version) else None
+
+
+def mask_nothing(marks: Iterable[Mark]) -> bool:
+    """True if the recorder has nothing to do for these marks: none of the frames is masked or names a mechanism.
+
+    Most marks are for the relay alone, which rewrites the addresses in such frames.
+    """
+    for mark in marks:
+        exchange = mark.exchange
+        if exchange is None or exchange.api_key == SASL_HANDSHAKE or rule(mark) is not None:
+            return False
+    return True
 
 
 def search(kind: FrameKind, exchange: Exchange) -> Search:

@@ -1,7 +1,7 @@
 """The proxy's observer: takes each chunk when it arrives, before it is sent on, and queues it for the writer's thread.
 
 An ordinary chunk costs one tuple: a reference to its bytes, with the place and the time of their arrival. Chunks with
-marked frames, logins or unclassified bytes go through `ConnectionRecorder`. If the queue is full, chunks are not
+frames to mask, logins or unclassified bytes go through `ConnectionRecorder`. If the queue is full, chunks are not
 recorded (a *gap*), and the log accounts for them as soon as there is room again; or, by a setting, the traffic waits.
 The queue's size is the memory that it takes: the entries' bytes, and ENTRY_COST for each entry.
 """
@@ -33,6 +33,7 @@ from proxy.schema.flags import CLUSTERS
 from proxy.schema.toml import dotted
 from proxy.version import program_version
 from recorder.capture import frames as c
+from recorder.capture import redaction
 from recorder.capture import session as sessions
 from recorder.capture.cipher import LogCipher
 from recorder.capture.connection_recorder import ConnectionRecorder
@@ -144,38 +145,35 @@ class Tap:
         """Records a chunk; `step` is the conversation's result for it."""
         writer = self._writer
         data = step.data
-        left_out: Spans | None = ()
         if (
-            step.marks
+            (step.marks and not redaction.mask_nothing(step.marks))
             or step.verdicts
             or step.stop != len(data)
             or self._queued - writer.written > self._limit
             or writer.segment != self._seen_segment
-            # the last of all: what is plain is not looked at again
-            or (connection in self._special and (left_out := self._plain_spans(connection, direction, step)) is None)
         ):
             self._handle_special(connection, direction, chunk, at_ns, step)
             return
+        left_out: Spans | None = ()
+        if connection in self._special:
+            watch = self._watched.get(connection)
+            left_out = None if watch is None else watch.plain_spans(direction, step)
+            if left_out is None:
+                self._handle_special(connection, direction, chunk, at_ns, step)
+                return
+            # all frames of the chunk are recorded
+            self._match_watch.matched += 1
         size = len(chunk)
         if left_out:
             kept = without(data, left_out)
             self._left_out["bytes"] += size - len(kept)
-            self._put((_CUT, direction, connection, step.offset, at_ns, kept, left_out))
-            return
-        self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
+            size = len(kept)
+            self._append((_CUT, direction, connection, step.offset, at_ns, kept, left_out))
+        else:
+            self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
         self._queued += size + ENTRY_COST
         if writer.idle:
             self._wake()
-
-    def _plain_spans(self, connection: int, direction: Direction, step: Step) -> Spans | None:
-        watch = self._watched.get(connection)
-        if watch is None:
-            return None
-        spans = watch.plain_spans(direction, step)
-        if spans is not None:
-            # all frames of the chunk are recorded
-            self._match_watch.matched += 1
-        return spans
 
     def opened(self, facts: OpenedConnection, conversation: Conversation) -> None:
         """Records the opening of a connection."""

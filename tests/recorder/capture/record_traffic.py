@@ -85,6 +85,13 @@ def produce(planted: Planted, version: int, correlation_id: int) -> Call:
     return _call(keys.PRODUCE, version, correlation_id, asked, {"responses": results} if acks else None)
 
 
+def produced(name: str, version: int, correlation_id: int, batch: bytes, *, acks: int) -> Call:
+    """A Produce of one batch that names its topic."""
+    topics = [{"name": name, "partition_data": [{"index": 0, "records": batch}]}]
+    asked = {"acks": acks, "timeout_ms": 1, "topic_data": topics}
+    return _call(keys.PRODUCE, version, correlation_id, asked, {"responses": []} if acks else None)
+
+
 def produced_by_id(name: str, correlation_id: int, value: bytes) -> Call:
     """A Produce that names its topic by the id alone."""
     batches = records.write_batch([records.Record(0, value=value)])

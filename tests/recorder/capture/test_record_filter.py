@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from proxy.conversation.exchange import Direction
+from proxy.wire import records
 from proxy.wire.budget import Budget
 from proxy.wire.keys import PRODUCE
 from recorder.capture import frames as c
@@ -26,17 +27,21 @@ from tests.recorder.capture.looks import frame_rows, kill, log_bytes, raw_entrie
 from tests.recorder.capture.record_traffic import (
     FREE,
     IDS,
+    RULED,
     RULES,
     UNKNOWN,
     Planted,
     old_talk,
+    produced,
     produced_by_id,
     ruled_talk,
     told_topics,
 )
-from tests.recorder.capture.traffic import Chunk, Player, Talk
+from tests.recorder.capture.traffic import Call, Chunk, Player, Talk
 from tests.sweeps import mostly_long
 
+# bytes of a batch before its records
+BATCH_HEAD = 61
 # columns of facts that the records' bytes decide
 _OF_BYTES = ("is_intact", "sampled_bytes", "folded_bytes")
 
@@ -279,3 +284,34 @@ def test_frames_that_are_alike_follow_new_rules_and_what_their_topic_turns_out_t
     compact(tmp_path)
     rules = [row[c.RECORDS] for row in frame_rows(tmp_path) if row[c.API_KEY] == PRODUCE]
     assert rules == [c.DROP] * 4 + [None] * 4 + [c.DROP] * 4
+
+
+@pytest.mark.parametrize("version", [9, 11, 12])
+def test_produces_in_flight_each_in_a_chunk_are_cut_by_the_rules_of_their_own_topics(version, tmp_path):
+    rng = random.Random(version)
+    wanted, calls = dict[tuple[int, str], tuple[str | None, bytes]](), list[Call]()
+    for number in range(60):
+        # topics and values of few sizes, so that many frames are of one size, but not alike
+        topic, value = rng.choice((RULED, "purchase-7")), b"%08d" % number * rng.choice((1, 9))
+        batch = records.write_batch([records.Record(0, value=value)])
+        call = produced(topic, version, number, batch, acks=rng.choice((0, 1, -1)))
+        calls.append(call)
+        cut = batch[:BATCH_HEAD] + bytes(len(batch) - BATCH_HEAD)
+        without = (c.DROP, call.request[4:].replace(batch, cut))
+        wanted[number, "request"] = without if topic == RULED else (None, call.request[4:])
+        if call.answer is not None:
+            wanted[number, "response"] = None, call.answer[4:]
+    tap = open_tap(tmp_path, RecordSettings(**RULES), "s")
+    player = Player(tap)
+    player.open(Talk(1, calls))
+    for at in range(0, len(calls), 5):
+        together = calls[at : at + 5]
+        for call in together:
+            player.play(1, Chunk(Direction.REQUEST, call.request, 5))
+        for answer in filter(None, (call.answer for call in together)):
+            player.play(1, Chunk(Direction.RESPONSE, answer, 6))
+    player.close(1)
+    tap.close()
+    compact(tmp_path)
+    found = {(row[c.EXCHANGE], row[c.KIND]): (row[c.RECORDS], row[c.FRAME]) for row in frame_rows(tmp_path)}
+    assert found == wanted

@@ -7,7 +7,7 @@ from proxy.conversation.exchange import FrameKind
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Mark
 from proxy.wire import apis, catalog
-from proxy.wire.keys import CREATE_DELEGATION_TOKEN, DESCRIBE_CONFIGS, SASL_AUTHENTICATE
+from proxy.wire.keys import CREATE_DELEGATION_TOKEN, DESCRIBE_CONFIGS, METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from proxy.wire.language import Field
 from recorder.capture import redaction
 from recorder.capture.redaction import Rule
@@ -70,6 +70,20 @@ def test_a_null_value_hides_nothing() -> None:
 
 def test_a_frame_without_secrets_is_kept_as_it_is() -> None:
     assert redaction.rule(request_mark(3, 9)[0]) is None
+
+
+def test_marks_of_a_frame_that_the_relay_rewrites_need_nothing_of_the_recorder() -> None:
+    metadata, token = response_mark(METADATA, 9, {})[0], Mark(FrameKind.TOKEN, None, 0, 20, 0, 20, False)
+    assert redaction.mask_nothing([metadata])
+    assert redaction.mask_nothing([metadata, opaque_mark(may_hold_secret=False)])
+    for other in (
+        token,
+        opaque_mark(may_hold_secret=True),
+        request_mark(SASL_AUTHENTICATE, 2)[0],
+        # its mechanism tells how to read the tokens behind it
+        request_mark(SASL_HANDSHAKE, 1)[0],
+    ):
+        assert not redaction.mask_nothing([metadata, other])
 
 
 def test_a_token_is_hidden_behind_its_length() -> None:
