@@ -115,7 +115,8 @@ _READERS: Mapping[tuple[str, int], Callable[[Frame, Values], Rows]] = {
     (REQUEST, keys.END_TXN): _ends,
     (RESPONSE, keys.END_TXN): _ended,
 }
-_KEYS = (*CLASSIC_STEPS, *dict.fromkeys(key for _, key in _READERS))
+OFFSET_APIS = tuple(dict.fromkeys(key for _, key in _READERS))
+_KEYS = (*CLASSIC_STEPS, *OFFSET_APIS)
 
 
 def read(frame: Frame, budget: Budget) -> Iterator[Group]:

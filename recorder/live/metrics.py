@@ -24,13 +24,14 @@ from proxy.wire import keys
 from recorder.capture import frames as c
 from recorder.capture.fact_maker import BATCH_ROWS, without_parts
 from recorder.facts.frame import REQUEST, RESPONSE
-from recorder.facts.group_offsets import GROUP_STEPS
+from recorder.facts.group_offsets import GROUP_STEPS, OFFSET_APIS
 from recorder.facts.rows import UNREAD, Decoder, DecoderIndex, FrameSelector, decoded_together
 from recorder.facts.topic_errors import TOPIC_ERROR_FACTS
 from recorder.facts.topic_partitions import PARTITION_FACTS
+from recorder.group_lag import Standing
 from recorder.live.beside_proxy import AGE_HEADER
 from recorder.live.consumer import Missed
-from recorder.live.lag import Lag, Standing
+from recorder.live.lag import LagReader
 from recorder.live.traffic import ClientRow, Clients, TopicRow, Topics
 from recorder.reading.elements import Told
 
@@ -53,11 +54,7 @@ def _only(decoder: Decoder, *api_keys: int) -> Decoder:
 
 
 _PARTITIONS = _only(PARTITION_FACTS, keys.PRODUCE, keys.FETCH, keys.LIST_OFFSETS)
-_OFFSETS = _only(
-    GROUP_STEPS,
-    *(keys.OFFSET_COMMIT, keys.TXN_OFFSET_COMMIT, keys.OFFSET_FETCH),
-    *(keys.OFFSET_DELETE, keys.DELETE_GROUPS, keys.END_TXN),
-)
+_OFFSETS = _only(GROUP_STEPS, *OFFSET_APIS)
 
 
 class Metrics:
@@ -77,7 +74,7 @@ class Metrics:
     ) -> None:
         self.topics = None if topics is None else Topics(topics, told, clock)
         self.clients = None if clients is None else Clients(clients, told, clock)
-        self.lag = None if groups is None else Lag(groups, told, clock)
+        self.groups = None if groups is None else LagReader(groups, told, clock)
         wanted_by = {
             _PARTITIONS: (topics, groups, clients),
             TOPIC_ERROR_FACTS: (topics, clients),
@@ -109,10 +106,10 @@ class Metrics:
                 self.topics.read(facts)
             if self.clients is not None:
                 self.clients.read_errors(facts)
-            if self.lag is not None and decoder is _PARTITIONS:
-                self.lag.read_partitions(facts)
-            if self.lag is not None and decoder is _OFFSETS:
-                self.lag.read_groups(facts)
+            if self.groups is not None and decoder is _PARTITIONS:
+                self.groups.read_partitions(facts)
+            if self.groups is not None and decoder is _OFFSETS:
+                self.groups.read_groups(facts)
 
     def _forget_idle(self) -> None:
         now = self._forgot_at = self._clock()
@@ -124,8 +121,8 @@ class Metrics:
             yield self.topics.rows
         if self.clients is not None:
             yield from (self.clients.by_id, self.clients.by_software)
-        if self.lag is not None:
-            yield from (self.lag.committed, self.lag.ends)
+        if self.groups is not None:
+            yield from (self.groups.lag.committed, self.groups.lag.ends)
 
     def missed(self, missed: Missed) -> None:
         """Counts what the stream has missed."""
@@ -155,9 +152,9 @@ class Metrics:
             yield from _of_clients(_CLIENTS, self.clients.by_id.rows.items())
             yield _of_errors(table.CLIENT_ERRORS, self.clients.by_id.rows)
             yield from _of_clients(_SOFTWARE, self.clients.by_software.rows.items())
-        if self.lag is not None:
-            overflow["group"], overflow["partition"] = self.lag.committed.overflow, self.lag.ends.overflow
-            yield from _of_groups(self.lag)
+        if self.groups is not None:
+            overflow["group"], overflow["partition"] = self.groups.lag.committed.overflow, self.groups.lag.ends.overflow
+            yield from _of_groups(self.groups)
         yield family(table.LABEL_OVERFLOW, (((label,), count) for label, count in overflow.items()))
 
 
@@ -199,11 +196,12 @@ def _of_clients(
         yield family(metric, ((labels, getattr(row, name)) for labels, row in kept))
 
 
-def _of_groups(lag: Lag) -> Iterator[Family]:
-    ends = [((one.cluster, one.topic, str(one.number)), seen) for one, seen in lag.ends.rows.items() if seen.is_known]
+def _of_groups(reader: LagReader) -> Iterator[Family]:
+    seen_ends = ((place, seen) for place, seen in reader.lag.ends.rows.items() if seen.is_known)
+    ends = [((one.cluster, one.topic, str(one.number)), seen) for one, seen in seen_ends]
     yield family(table.LOG_END, ((labels, seen.offset) for labels, seen in ends))
     yield family(table.LOG_END_TIME, ((labels, seen.at) for labels, seen in ends))
-    standings = [(_labels(one), one) for one in lag.standings()]
+    standings = [(_labels(one), one) for one in reader.standings()]
     yield family(table.COMMITTED, ((labels, one.committed.offset) for labels, one in standings))
     yield family(table.COMMITTED_TIME, ((labels, one.committed.at) for labels, one in standings))
     yield family(table.GROUP_LAG, ((labels, one.lag) for labels, one in standings if one.lag is not None))

@@ -52,7 +52,7 @@ class _Watcher:
     """What passes a filter, summed up since it was asked for. One thread adds; another one reads."""
 
     def __init__(self, node: Node, told: Told) -> None:
-        self.counts = Counts()
+        self.counts = Counts(told)
         self.exchanges = self.errors = self.bytes = 0
         self.missed: Counter[str] = Counter()
         self._judge = Judge(node, told, FIELDS_READ)
@@ -185,7 +185,7 @@ def _sums(watcher: _Watcher, now: float) -> Json:
         "bytes": watcher.bytes,
         "missed": dict(watcher.missed),
         "tables": {name: shown.table(*counts.lines(name, _LINES)) for name in counts.names},
-        "lags": shown.lags(counts.lags()[:_LINES]),
+        "lags": shown.lags(counts.lags(time.time_ns())[:_LINES]),
     }
 
 

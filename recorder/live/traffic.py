@@ -22,10 +22,9 @@ from proxy.wire.error_codes import ERRORS
 from proxy.wire.normal_errors import is_normal
 from recorder.capture import frames as c
 from recorder.facts.rows import SIDE
-from recorder.live.labels import OTHER, Labelled, cut
+from recorder.labels import OTHER, UNKNOWN, Labelled, cut, topic_name
 from recorder.reading.elements import Told
 
-UNKNOWN = ""
 PRODUCE, FETCH = (name_or_key(key) for key in (keys.PRODUCE, keys.FETCH))
 
 
@@ -147,8 +146,3 @@ def _errors(table: Any, *names: str) -> Iterator[tuple[tuple[Any, ...], tuple[st
         if not is_normal(None, code):
             error = ERRORS[code].name if code in ERRORS else OTHER
             yield tuple(one[name] for name in names), (one["api"] or OTHER, error), one["count_all"]
-
-
-def topic_name(told: Told, topic: str | None, topic_id: str | None) -> str:
-    """The topic's label: its name; its id where nobody has told the name."""
-    return cut(topic or told.topics.get(topic_id or "") or topic_id or UNKNOWN)

@@ -149,7 +149,7 @@ class Api:
             "missed": recent.losses,
             "steps": [step._asdict() for step in recent.series.steps(seconds, _STEPS, until_ns)],
             "tables": {name: shown.table(*recent.counts.lines(name, _LINES)) for name in recent.counts.names},
-            "lags": shown.lags(recent.counts.lags()[:_LINES]),
+            "lags": shown.lags(recent.counts.lags(until_ns)[:_LINES]),
         }
 
     def _filter(self, request: Request) -> Json:

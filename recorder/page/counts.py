@@ -10,10 +10,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from proxy.units import MIB
+from proxy.wire.budget import Budget
 from proxy.wire.error_codes import kafka_error
+from proxy.wire.errors import WireError
 from proxy.wire.normal_errors import is_normal
+from recorder.capture import frames as c
+from recorder.capture.reader import Row
+from recorder.facts.frame import Unreadable
+from recorder.facts.group_offsets import GROUP_STEPS, OFFSET_APIS
+from recorder.facts.group_rows import GroupRow
+from recorder.facts.rows import frame_of
+from recorder.group_lag import GroupFacts, GroupLag, Partition, Standing
+from recorder.labels import UNKNOWN, cut
 from recorder.page.series import has_fault
 from recorder.query.evaluation import Element
+from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
 
 Head = Mapping[str, Any]
@@ -21,6 +33,10 @@ Key = tuple[Any, ...]
 Value = TypeVar("Value")
 # lines of a table: more than anybody reads; partitions whose offsets are known
 MOST_LINES, MOST_PARTITIONS = 2000, 20_000
+# partitions that nobody speaks of are looked for so often, in seconds
+_FORGET_SECONDS = 60.0
+# bytes of memory to decode a frame with
+_BUDGET = 16 * MIB
 
 
 class Bounded(OrderedDict[Key, Value], Generic[Value]):
@@ -139,36 +155,13 @@ TABLES: Mapping[str, Table] = {
 }
 
 
-class Offset(NamedTuple):
-    """An offset, and when it was seen in ns since 1970."""
-
-    offset: int
-    at_ns: int
-
-
-class Lag(NamedTuple):
-    """How far a group is behind in a partition, as seen on the wire: both offsets, each with its time."""
-
-    group: str
-    topic: str
-    partition: int
-    committed: Offset
-    end: Offset | None
-
-    @property
-    def lag(self) -> int | None:
-        """Offsets from the commit to the log's end; None while no end was seen."""
-        return None if self.end is None else max(self.end.offset - self.committed.offset, 0)
-
-
 class Counts:
     """The sums of all tables, and groups' lag. One thread adds; others read copies."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Told) -> None:
         self._tables: dict[str, Bounded[Sums]] = {name: Bounded(MOST_LINES) for name in TABLES}
-        # by topic and partition; by group, topic and partition
-        self._ends: Bounded[Offset] = Bounded(MOST_PARTITIONS)
-        self._committed: Bounded[Offset] = Bounded(MOST_PARTITIONS)
+        self._lag = GroupLag(MOST_PARTITIONS, told)
+        self._forgot_at = 0.0
 
     def add(self, pair: Pair, head: Head, elements: Sequence[Element]) -> None:
         """Counts an exchange. `head`, `elements`: as of `Judge`."""
@@ -180,21 +173,26 @@ class Counts:
                 line.last_ns = max(line.last_ns, head["at"])
                 for of, number in sums.items():
                     setattr(line, of, getattr(line, of) + number)
-        self._add_offsets(elements, head["at"])
+        self._add_lag(pair, elements, head["at"] / 1e9)
 
-    def _add_offsets(self, elements: Iterable[Element], at_ns: int) -> None:
+    def _add_lag(self, pair: Pair, elements: Iterable[Element], at: float) -> None:
+        """Learns where logs end, and what groups commit. `at`: in seconds since 1970."""
+        if at - self._forgot_at > _FORGET_SECONDS:
+            self._forgot_at = at
+            for rows in (self._lag.committed, self._lag.ends):
+                rows.forget_idle(at)
         for each in elements:
-            topic, partition, group = each.get("topic"), each.get("partition"), each.get("group")
-            if not isinstance(topic, str) or not isinstance(partition, int) or each.get("error"):
-                continue
-            committed, end = each.get("committed_offset"), each.get("high_watermark")
-            if isinstance(group, str) and isinstance(committed, int):
-                self._committed.put((group, topic, partition), Offset(committed, at_ns))
+            topic, partition, end = each.get("topic"), each.get("partition"), each.get("high_watermark")
             base, records = each.get("base_offset"), each.get("records")
             if isinstance(base, int) and isinstance(records, int):
                 end = base + records
-            if isinstance(end, int):
-                self._ends.put((topic, partition), Offset(end, at_ns))
+            if isinstance(topic, str) and isinstance(partition, int) and isinstance(end, int) and not each.get("error"):
+                place = Partition(pair.head[c.CLUSTER] or UNKNOWN, cut(topic), partition)
+                self._lag.note_end(place, end, at)
+        if pair.request and pair.response and pair.head[c.API_KEY] in OFFSET_APIS:
+            asked, told = _offset_facts(pair.request), _offset_facts(pair.response)
+            if asked and told:
+                self._lag.read(pair.head[c.CLUSTER], asked, told, at)
 
     @property
     def names(self) -> Iterable[str]:
@@ -216,10 +214,20 @@ class Counts:
         ]
         return made, len(found) + found.forgotten
 
-    def lags(self) -> list[Lag]:
-        """The lag of all groups' partitions, the farthest behind first; those without a known end come last."""
-        found = [
-            Lag(group, topic, partition, committed, self._ends.get((topic, partition)))
-            for (group, topic, partition), committed in self._committed.copy_of_items()
-        ]
-        return sorted(found, key=lambda one: (one.lag is None, -(one.lag or 0)))
+    def lags(self, now_ns: int) -> list[Standing]:
+        """How groups do at partitions, the farthest behind first; those without a known end come last.
+
+        `now_ns`: the moment at which they are judged, in ns since 1970.
+        """
+        return sorted(self._lag.standings(now_ns / 1e9), key=lambda one: (one.lag is None, -(one.lag or 0)))
+
+
+def _offset_facts(row: Row) -> list[GroupFacts]:
+    """What a frame says of groups' offsets; nothing if it can't be read."""
+    if row[c.FRAME] is None or row[c.OMITTED]:
+        return []
+    try:
+        found = [*GROUP_STEPS.read(frame_of(row), Budget(_BUDGET))]
+    except (Unreadable, WireError):
+        return []
+    return [dict(zip(GroupRow._fields, one, strict=True)) for group in found for one in group.rows]

@@ -97,7 +97,7 @@ class Recent:
         most_exchanges: int = 100_000,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.told, self.counts, self.series = told, Counts(), Series()
+        self.told, self.counts, self.series = told, Counts(told), Series()
         self._most_bytes, self._most_exchanges, self._clock = most_bytes, most_exchanges, clock
         # by its number; the oldest first
         self._kept: dict[int, Kept] = {}

@@ -14,9 +14,9 @@ from proxy.wire.budget import Budget
 from proxy.wire.error_codes import kafka_error
 from recorder.capture import frames as c
 from recorder.capture.reader import Row
+from recorder.group_lag import Seen, Standing
 from recorder.inspect.body import body
 from recorder.inspect.lines import error_counts, errors_text, frame_id, instant, wait_text
-from recorder.page.counts import Lag
 from recorder.page.series import has_fault
 from recorder.query.evaluation import UNKNOWN, Element
 from recorder.query.fields import FIELDS, Level
@@ -124,21 +124,26 @@ def table(lines: Sequence[Json], total: int) -> Json:
     return {"lines": shown_lines, "total": total}
 
 
-def lags(found: Iterable[Lag]) -> list[Json]:
-    """Groups' lag, with both offsets and their times."""
+def lags(found: Iterable[Standing]) -> list[Json]:
+    """Groups' lag and state, with both offsets and their times."""
     return [
         {
-            "group": each.group,
-            "topic": each.topic,
-            "partition": each.partition,
+            "group": each.place.group,
+            "topic": each.place.partition.topic,
+            "partition": each.place.partition.number,
+            "state": each.state,
             "lag": each.lag,
             "committed": each.committed.offset,
-            "committed_at": instant(each.committed.at_ns),
-            "end": each.end.offset if each.end else None,
-            "end_at": instant(each.end.at_ns) if each.end else None,
+            "committed_at": _instant(each.committed),
+            "end": each.end and each.end.offset,
+            "end_at": each.end and _instant(each.end),
         }
         for each in found
     ]
+
+
+def _instant(seen: Seen) -> str:
+    return instant(round(seen.at * 1e9))
 
 
 _OF_RULES = {

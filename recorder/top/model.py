@@ -126,6 +126,7 @@ VIEWS: Mapping[str, View] = {
             _text("group", "group", 14),
             _text("topic", "topic", 14),
             Column("partition", "part", _count, 4),
+            _text("state", "state", 7, 4),
             Column("lag", "lag", _count, 11),
             Column("committed", "committed", _count, 11, rank=3),
             Column("end", "log end", _count, 11, rank=3),

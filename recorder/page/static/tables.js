@@ -20,6 +20,8 @@ const NOTHING = {
   lags: "No group has committed offsets while this was watched.",
   errors: "No response held an error.",
 };
+// column -> whether a value of it is bad
+const BAD = { errors: (number) => number > 0, lag: (number) => number > 0, state: (state) => ["stalled", "stopped"].includes(state) };
 // table -> the column that it is sorted by, and whether upwards
 const orders = new Map();
 
@@ -70,6 +72,6 @@ function ordered(name, lines) {
 function cell(name, column, value) {
   if (isKey(name, column)) return element("td", { class: "cut" }, valueButton(column, value));
   const format = FORMATS[column] ?? ((number) => (typeof number === "number" ? count(number) : shown(String(number))));
-  const isBad = (column === "errors" || column === "lag") && value > 0;
+  const isBad = BAD[column]?.(value);
   return element("td", { class: `number${isBad ? " bad" : ""}` }, value === null || value === undefined ? "–" : format(value));
 }

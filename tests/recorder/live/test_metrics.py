@@ -16,11 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from proxy.metrics.rendering import END, renderer
 from proxy.metrics.table import LIVE_METRICS
 from proxy.wire import keys, records
+from recorder import group_lag, labels
 from recorder.capture.frames import frames_schema
-from recorder.live import labels, lag
 from recorder.live.beside_proxy import AGE_HEADER
 from recorder.live.consumer import Missed
-from recorder.live.lag import Commit, State, judged
 from recorder.live.metrics import LARGEST_FRAME, Metrics, Page
 from recorder.live.otlp import otlp_part
 from recorder.reading.elements import Told
@@ -316,7 +315,7 @@ def test_partitions_of_groups_beyond_the_limit_are_left_out_and_counted() -> Non
 def test_the_state_of_a_group_is_shown_as_one_of_four() -> None:
     reading = Reading(groups=10)
     reading.fetch("t", 100)
-    for _ in range(lag.WINDOW):
+    for _ in range(group_lag.WINDOW):
         reading.now += 5
         reading.commit("g", "t", 50)
     assert reading.shown("group_state") == {("g", "0", "stalled", "t"): 1}
@@ -324,36 +323,6 @@ def test_the_state_of_a_group_is_shown_as_one_of_four() -> None:
     assert reading.shown("group_state") == {("g", "0", "stopped", "t"): 1}
     reading.commit("g", "t", 100)
     assert reading.shown("group_state") == {("g", "0", "ok", "t"): 1}
-
-
-def _window(*commits: tuple[int, int | None]) -> list[Commit]:
-    """Commits, five seconds apart: (offset, lag)."""
-    return [Commit(offset, NOW + 5.0 * number, lag) for number, (offset, lag) in enumerate(commits)]
-
-
-# by Burrow's rules (Consumer-Lag-Evaluation-Rules)
-JUDGED: list[tuple[str, list[Commit], int, float, State]] = [
-    ("nothing is behind", _window(*[(5, 0)] * 10), 0, 9e9, State.OK),
-    ("nobody has committed", [], 7, 9e9, State.OK),
-    ("it goes on as fast", _window(*[(n, 9 - n % 2) for n in range(10)]), 8, 50, State.OK),
-    ("it falls behind", _window(*[(n, 9 + n) for n in range(10)]), 20, 50, State.WARNING),
-    ("its lag stays", _window(*[(n, 9) for n in range(10)]), 9, 50, State.WARNING),
-    ("it gets nowhere", _window(*[(5, 9 + n) for n in range(10)]), 20, 50, State.STALLED),
-    ("it had caught up within the window", _window(*[(5, n) for n in range(10)]), 10, 50, State.OK),
-    ("the window is not full", _window(*[(5, 9)] * 9), 9, 50, State.OK),
-    ("the end was not known before", _window((5, None), *[(5, 9)] * 9), 9, 50, State.OK),
-    ("it is silent for longer than the window", _window(*[(n, 9 - n % 2) for n in range(10)]), 8, 91, State.STOPPED),
-    ("it is silent for as long as the window", _window(*[(n, 9 - n % 2) for n in range(10)]), 8, 90, State.OK),
-    ("a single commit, just now", _window((5, 9)), 9, 30, State.OK),
-    ("a single commit, long ago", _window((5, 9)), 9, 31, State.STOPPED),
-]
-
-
-@pytest.mark.parametrize(
-    ("window", "behind", "later", "state"), [one[1:] for one in JUDGED], ids=[one[0] for one in JUDGED]
-)
-def test_groups_are_judged_as_burrow_does(window: list[Commit], behind: int, later: float, state: State) -> None:
-    assert judged(window, behind, NOW + later) is state
 
 
 # what is missing

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from recorder.capture import frames as c
 from recorder.page.counts import MOST_LINES, Counts
+from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
-from tests.recorder.page.traffic import commit, fetch, heartbeat, produce, recent
+from tests.recorder.page.traffic import commit, end, fetch, heartbeat, produce, recent
 
 
 def counts(*pairs: Pair) -> Counts:
     return recent(*pairs).counts
+
+
+def lags(made: Counts) -> list[tuple[Any, ...]]:
+    return [(*(one.place.group, *one.place.partition[1:]), one.lag) for one in made.lags(0)]
 
 
 def lines(made: Counts, name: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -48,17 +54,42 @@ def test_lag_is_from_the_commit_to_the_end_that_a_fetch_or_a_produce_has_told() 
         commit(1, "billing", "orders", 40), fetch(2, "orders", 100), commit(3, "audit", "payments", 5),
         produce(4, "payments", base=7),
     )  # fmt: skip
-    found = [(lag.group, lag.topic, lag.partition, lag.lag) for lag in made.lags()]
-    assert found == [("billing", "orders", 0, 60), ("audit", "payments", 0, 3)]
+    assert lags(made) == [("billing", "orders", 0, 60), ("audit", "payments", 0, 3)]
 
 
 def test_without_an_end_the_lag_is_unknown_and_comes_last() -> None:
     made = counts(commit(1, "billing", "orders", 40), commit(2, "billing", "paid", 5), fetch(3, "paid", 5))
-    assert [(lag.topic, lag.lag) for lag in made.lags()] == [("paid", 0), ("orders", None)]
+    assert lags(made) == [("billing", "paid", 0, 0), ("billing", "orders", 0, None)]
+
+
+def test_offsets_in_a_transaction_count_once_it_is_committed() -> None:
+    made = counts(
+        fetch(1, "orders", 100),
+        commit(2, "billing", "orders", 40, transaction="t"),
+        end(3, "t", committed=True),
+        commit(4, "billing", "orders", 60, transaction="t"),
+        end(5, "t", committed=False),
+    )
+    assert lags(made) == [("billing", "orders", 0, 60)]
+
+
+def test_a_group_that_commits_no_more_is_stopped_and_one_that_gets_nowhere_is_stalled() -> None:
+    made = counts(
+        fetch(1, "orders", 100),
+        commit(2, "stopped", "orders", 40),
+        *(commit(n, "stalled", "orders", 50) for n in range(50, 60)),
+        commit(59, "well", "orders", 100),
+    )
+    at = commit(60, "well", "orders", 100).head[c.AT_NS]
+    assert {one.place.group: one.state for one in made.lags(at)} == {
+        "stopped": "stopped",
+        "stalled": "stalled",
+        "well": "ok",
+    }
 
 
 def test_a_table_forgets_the_line_that_was_seen_longest_ago_and_counts_that() -> None:
-    made = Counts()
+    made = Counts(Told())
     head = {"at": 1, "api": "Heartbeat", "api_key": 12, "version": 4, "sent": 1, "received": 1}
     for number in range(MOST_LINES + 5):
         # the first client comes again and again

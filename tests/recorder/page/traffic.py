@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.wire import records
-from proxy.wire.keys import FETCH, HEARTBEAT, OFFSET_COMMIT, PRODUCE
+from proxy.wire.keys import END_TXN, FETCH, HEARTBEAT, OFFSET_COMMIT, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.capture import frames as c
 from recorder.capture.reader import ALL, Row
 from recorder.page.recent import Recent
@@ -14,7 +14,7 @@ from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair, pairs
 from tests.recorder.small_capture import request, response
 
-VERSIONS = {FETCH: 11, HEARTBEAT: 4, OFFSET_COMMIT: 8, PRODUCE: 9}
+VERSIONS = {FETCH: 11, HEARTBEAT: 4, OFFSET_COMMIT: 8, PRODUCE: 9, TXN_OFFSET_COMMIT: 3, END_TXN: 3}
 SESSION = "20261121T120000Z-abc"
 Values = Mapping[str, Any]
 
@@ -68,11 +68,18 @@ def produce(
     )
 
 
-def commit(number: int, group: str, topic: str, offset: int, **head: Any) -> Pair:
+def commit(number: int, group: str, topic: str, offset: int, *, transaction: str | None = None, **head: Any) -> Pair:
+    """A commit of partition 0; `transaction`: the transactional id that it is made with."""
     partition = {"partition_index": 0, "committed_offset": offset}
     asked = {"group_id": group, "topics": [{"name": topic, "partitions": [partition]}]}
     told = {"topics": [{"name": topic, "partitions": [{"partition_index": 0}]}]}
-    return exchange(number, OFFSET_COMMIT, asked, told, **head)
+    if transaction is None:
+        return exchange(number, OFFSET_COMMIT, asked, told, **head)
+    return exchange(number, TXN_OFFSET_COMMIT, asked | {"transactional_id": transaction}, told, **head)
+
+
+def end(number: int, transaction: str, *, committed: bool) -> Pair:
+    return exchange(number, END_TXN, {"transactional_id": transaction, "committed": committed}, {})
 
 
 def fetch(number: int, topic: str, high_watermark: int, **head: Any) -> Pair:

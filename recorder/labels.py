@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from recorder.reading.elements import Told
+
 # what further values count as: `proxy.metrics.table.OTHER`
 OTHER = "other"
+# what stands for a value that nobody has told
+UNKNOWN = ""
 # a topic's name is no longer; client ids may have 32 KiB
 LONGEST = 249
 # seconds without a word of a value until it makes room
@@ -19,6 +23,11 @@ Row = TypeVar("Row")
 def cut(text: str) -> str:
     """A label's text: no longer than LONGEST characters."""
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def topic_name(told: Told, topic: str | None, topic_id: str | None) -> str:
+    """The topic's label: its name; its id where nobody has told the name."""
+    return cut(topic or told.topics.get(topic_id or "") or topic_id or UNKNOWN)
 
 
 class Labelled(Generic[Name, Row]):
