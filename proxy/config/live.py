@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from proxy.ips import is_loopback
 from proxy.schema.addresses import ADDRESS, COLLECTOR, HOST, Address
+from proxy.schema.certificates import wrong_certificate
 from proxy.schema.errors import BadSetting
 from proxy.schema.faults import Fault
 from proxy.schema.keys import Key, wrong_values
 from proxy.schema.kinds import COUNT, FILE
 
 _OFF = "not counted"
+_OF_PAGE = "live.page", "live.page_certificate", "live.page_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +134,9 @@ class LiveSettings:
 
     def _wrong_page(self) -> Iterator[Fault]:
         """A fault for a page that would have no token, or whose token would pass in clear."""
-        if (self.page_certificate is None) != (self.page_key is None):
-            yield Fault("live.page_certificate and live.page_key belong together", "both, or none")
-        if self.page is None:
-            return
-        if self.token_file is None:
+        if self.page is not None and self.token_file is None:
             yield Fault("live.page needs a token", 'live.token_file = "/etc/wiretap/token"')
-        if self.page_certificate is None and not is_loopback(self.page.host):
-            right = f'live.page_certificate and live.page_key, or live.page = "127.0.0.1:{self.page.port}"'
-            yield Fault(f"live.page {self.page} is beyond loopback, where it needs TLS", right)
+        yield from wrong_certificate(self.page, self.page_certificate, self.page_key, named=_OF_PAGE)
 
     @property
     def is_asked_for(self) -> bool:

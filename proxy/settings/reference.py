@@ -60,7 +60,8 @@ SECTIONS: tuple[tuple[str, KeyPath, type], ...] = (
 )
 # heading -> the line above the section's table
 INTRODUCTIONS = {
-    "[live]": "Each key starts a process beside the proxy that reads the traffic ([what it costs](live.md)).\n",
+    "[live]": "A process beside the proxy reads the traffic ([what it costs](live.md)). `topics`, `clients`, `groups`, "
+    "`token_file`, `page` and `otlp` start it; the other keys say how.\n",
     "[clusters.NAME.tls]": "Without it clients speak plaintext.\n",
     "[clusters.NAME.tls.upstream]": "Without it the proxy speaks plaintext to brokers.\n",
     "[capture]": "Without it nothing is recorded.\n",

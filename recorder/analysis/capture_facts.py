@@ -13,9 +13,9 @@ from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.change.facts import (
     ApiFacts,
+    CaptureFacts,
     ClientFacts,
     ErrorFacts,
-    Facts,
     ManyClients,
     TopicFacts,
     VersionFacts,
@@ -53,7 +53,7 @@ def facts(
     *,
     own: Mapping[str, float] | None = None,
     say: Callable[[str], None] = lambda step: None,
-) -> Facts:
+) -> CaptureFacts:
     """Returns the capture's side. `folder`: its shown name; `own`: thresholds by rule; `say`: called at each step."""
     keeping = replace(captured, cache=TableCache(), together=OF_FINDINGS)
     kept_events = Deferred(lambda: keeping.once("events", lambda: captured.events))
@@ -81,13 +81,13 @@ def facts(
     return replace(held, findings=judge(tables, own=own or {}), **found)
 
 
-def _held(captured: Captured, folder: str) -> Facts:
+def _held(captured: Captured, folder: str) -> CaptureFacts:
     """Returns the side with the capture's size and its recording time alone."""
     of_session = captured.chosen.groupBy(c.SESSION).agg(
         F.min(ns(c.AT)).alias("first"), F.max(ns(c.AT)).alias("last"), F.count("*").alias("n"), F.sum(c.SIZE).alias("b")
     )
     rows = of_session.collect()
-    return Facts(
+    return CaptureFacts(
         capture=folder,
         first_at_ns=min((row["first"] for row in rows), default=None),
         recorded_ns=together_ns((row["first"], row["last"]) for row in rows),

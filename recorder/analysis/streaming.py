@@ -52,16 +52,16 @@ SETTINGS: Mapping[str, str] = {
 }
 
 
-class Question(NamedTuple):
+class StreamQuestion(NamedTuple):
     """A question of a stream. `needs`: its columns of EXCHANGES besides those to group by."""
 
     answer: Callable[..., DataFrame]
     needs: tuple[str, ...]
 
 
-QUESTIONS: Mapping[str, Question] = {
-    "latency_by_api": Question(latency_in_windows, LATENCY_NEEDS),
-    "errors_by_api": Question(errors_in_windows, ERRORS_NEED),
+QUESTIONS: Mapping[str, StreamQuestion] = {
+    "latency_by_api": StreamQuestion(latency_in_windows, LATENCY_NEEDS),
+    "errors_by_api": StreamQuestion(errors_in_windows, ERRORS_NEED),
 }
 
 

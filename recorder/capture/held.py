@@ -59,7 +59,7 @@ Held = Mapping[tuple[str, str], list[HeldFile]]
 _Listed = dict[tuple[str, str, str], tuple[int, list[HeldFile]]]
 
 
-class Listing:
+class Lister:
     """Lists a capture again and again."""
 
     def __init__(self) -> None:

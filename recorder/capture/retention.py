@@ -37,7 +37,7 @@ from proxy.files import Folder
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
 from recorder.capture.entry_json import Count, InvalidEntryError, Total, decode_checked
-from recorder.capture.held import ROW_TABLES, Held, HeldFile, Listing, opened_folder
+from recorder.capture.held import ROW_TABLES, Held, HeldFile, Lister, opened_folder
 from recorder.capture.keep import (
     KEEP_FOLDER,
     MARGIN,
@@ -304,7 +304,7 @@ class Remover:
         self._delayed_since: float | None = None
         # bytes free on the volume below which something is to go, as of the last round
         self._enough = 0
-        self._listing = Listing()
+        self._listing = Lister()
         self._shipped, self._to_ship = ShippedFiles(), ShippingList()
 
     def is_low(self) -> bool:

@@ -20,7 +20,7 @@ from proxy.files import Folder
 from recorder.capture import frames as c
 from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.fact_files import MAX_MARKER, marker_in
-from recorder.capture.held import ROW_TABLES, SETTLED_NS, Held, HeldFile, Listing, opened_folder
+from recorder.capture.held import ROW_TABLES, SETTLED_NS, Held, HeldFile, Lister, opened_folder
 from recorder.capture.keep import KEEP_FOLDER, declarations
 from recorder.capture.partitions import DONE_FOLDER, FACTS_FOLDER
 from recorder.capture.segments import segments
@@ -153,4 +153,4 @@ def waiting(folder: Path) -> list[Unshipped]:
             return []
         shipped = ShippedFiles()
         shipped.look(capture)
-        return ShippingList().files(capture, Listing().files(capture), shipped.has)
+        return ShippingList().files(capture, Lister().files(capture), shipped.has)

@@ -41,7 +41,7 @@ _SIZE_AT, _CORRELATION_ID = 8, 4
 _LEAST = MAGIC_AT + 1 - LOG_OVERHEAD
 
 
-class Batches(NamedTuple):
+class BatchArrays(NamedTuple):
     """The batches of many partitions. `of`: the number of its partition; `start`, `end`: where it is in the bytes."""
 
     of: Numbers
@@ -49,9 +49,9 @@ class Batches(NamedTuple):
     end: Numbers
     head: NDArray[Any]
 
-    def taken(self, at: NDArray[Any]) -> Batches:
+    def taken(self, at: NDArray[Any]) -> BatchArrays:
         """Those at these numbers, or where the mask is true."""
-        return Batches(*(column[at] for column in self))
+        return BatchArrays(*(column[at] for column in self))
 
 
 class _Route(NamedTuple):
@@ -103,13 +103,13 @@ class PlainMessages:
         if (codes := self._parts.values.get("error_code")) is not None:
             is_plain[message[codes != 0]] = False
 
-    def _read_batches(self, read: Vectors, message: Numbers) -> Batches | None:
+    def _read_batches(self, read: Vectors, message: Numbers) -> BatchArrays | None:
         """The headers of all batches; messages with odd ones are no longer plain. None: the kind holds no records."""
         held = self._parts.values.get("records")
         if held is None:
             return None
         data, at, end = self._frames.bytes, held.start.copy(), held.start + np.maximum(held.size, 0)
-        turns: list[Batches] = []
+        turns: list[BatchArrays] = []
         here = np.arange(len(end))
         while (here := here[end[here] - at[here] >= LOG_OVERHEAD]).size:
             start, behind = at[here], end[here]
@@ -119,11 +119,11 @@ class PlainMessages:
             is_whole = stop <= behind
             is_odd = (size < _LEAST) | (is_whole & _is_odd(head, stop - start)) | (len(turns) == MAX_ELEMENTS)
             read.is_plain[message[here[is_odd]]] = False
-            found = Batches(here, start, stop, head).taken(is_whole & ~is_odd)
+            found = BatchArrays(here, start, stop, head).taken(is_whole & ~is_odd)
             turns.append(found)
             here = found.of
             at[here] = found.end
-        every = Batches(*map(np.concatenate, zip(*turns, strict=True))) if turns else _NO_BATCHES
+        every = BatchArrays(*map(np.concatenate, zip(*turns, strict=True))) if turns else _NO_BATCHES
         every = every._replace(head=every.head.astype(_HEADER.newbyteorder("=")))
         return every.taken(np.argsort(every.of, kind="stable"))
 
@@ -267,7 +267,7 @@ class PlainMessages:
         return [pa.array(column).take(pa.array(of)) for column in zip(*told, strict=True)]
 
     @property
-    def _found(self) -> Batches:
+    def _found(self) -> BatchArrays:
         return _NO_BATCHES if self.batches is None else self.batches
 
 
@@ -279,7 +279,7 @@ def _is_odd(head: NDArray[Any], size: Numbers) -> Mask:
     return is_odd
 
 
-def _renumbered(batches: Batches, kept: Numbers, is_kept: Mask) -> Batches:
+def _renumbered(batches: BatchArrays, kept: Numbers, is_kept: Mask) -> BatchArrays:
     """The batches of the partitions that are kept, whose numbers among these they get."""
     found = batches.taken(is_kept[batches.of])
     return found._replace(of=np.searchsorted(kept, found.of))
@@ -291,7 +291,7 @@ def _ids(found: NDArray[Any]) -> pa.Array:
     return pa.array([id_text(one.tobytes()) for one in distinct], pa.string()).take(pa.array(of))
 
 
-_NO_BATCHES = Batches(*(np.empty(0, np.int64),) * 3, np.empty(0, _HEADER))
+_NO_BATCHES = BatchArrays(*(np.empty(0, np.int64),) * 3, np.empty(0, _HEADER))
 
 
 @lru_cache

@@ -17,9 +17,9 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from proxy.ips import is_loopback
 from proxy.limited_files import UnusableFile
 from proxy.schema.addresses import Address
+from proxy.schema.certificates import wrong_certificate
 from proxy.terminal import printable
 from proxy.threads import begin
 from proxy.tokens import new_token, token_of
@@ -35,6 +35,8 @@ IDLE_SECONDS, END_SECONDS = 75, 1
 _Ends = tuple[tuple[Any, ...], tuple[Any, ...]]
 # bytes of a request's head; a filter may be long
 LONGEST_HEAD = 1 << 16
+# of `view`; the proxy's settings are checked before they come here
+_OPTIONS = "--listen", "--certificate", "--key"
 
 
 class Certificate(NamedTuple):
@@ -61,12 +63,9 @@ class Access(NamedTuple):
         cls, listen: Address, token_file: Path | None, chain: Path | None, key: Path | None, names: tuple[str, ...] = ()
     ) -> Self:
         """What options say; without a file of the token, a new token. Errors: CannotServe."""
-        if (chain is None) != (key is None):
-            raise CannotServe("a certificate needs its key: right would be both")
+        for fault in wrong_certificate(listen, chain, key, named=_OPTIONS):
+            raise CannotServe(str(fault))
         certificate = Certificate(chain, key) if chain and key else None
-        if certificate is None and not is_loopback(listen.host):
-            right = "right would be a certificate and its key, or 127.0.0.1"
-            raise CannotServe(f"{listen} is beyond loopback, where the page needs TLS: {right}")
         try:
             return cls(listen, token_of(token_file) if token_file else new_token(), certificate, names)
         except UnusableFile as error:

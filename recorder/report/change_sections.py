@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from recorder.analysis.change.facts import Facts
+from recorder.analysis.change.facts import CaptureFacts
 from recorder.analysis.change.judged import ENOUGH, LEAST_MS, Cases, Change
 from recorder.analysis.change.pairs import shares
 from recorder.analysis.change.rows import FindingChange, LatencyChange
@@ -139,7 +139,7 @@ def _rate(number: float, seconds: float, words: Callable[[float], str]) -> str:
     return f", {words(number / seconds)} a second" if seconds else ""
 
 
-_OF_SIDES: dict[str, Callable[[Facts], str]] = {
+_OF_SIDES: dict[str, Callable[[CaptureFacts], str]] = {
     "capture": lambda side: side.capture,
     "recorded from": lambda side: moment(side.first_at_ns) if side.first_at_ns is not None else "",
     "for": lambda side: duration(side.recorded_ns),
@@ -327,7 +327,7 @@ def _bytes(found: Changes) -> str:
     return f"An exchange has {sides[0]} before and {sides[1]} after, on average." if all(sides) else ""
 
 
-def _of_exchange(side: Facts) -> str:
+def _of_exchange(side: CaptureFacts) -> str:
     return size(side.bytes / side.exchanges) if side.exchanges else ""
 
 

@@ -28,7 +28,7 @@ from typing import IO
 
 from proxy.files import Folder
 from proxy.threads import NoThread, start_thread
-from recorder.capture.held import Listing, opened_folder
+from recorder.capture.held import Lister, opened_folder
 from recorder.capture.shipped import Records, Shipped, ShipStatus, read_status, write_status
 from recorder.capture.storage import BeforeStep, ignore_step
 from recorder.capture.unshipped import ShippingList, Unshipped, stems_in_the_log
@@ -87,7 +87,7 @@ class Shipper:
         self._folder, self._ship, self._store, self._say = folder, ship, store, say
         self._before_step, self._sleep = before_step, sleep
         self._records = Records(ship, url)
-        self._listing, self._list = Listing(), ShippingList()
+        self._listing, self._list = Lister(), ShippingList()
         self._waiting: dict[str, Unshipped] = {}
         # files that the bucket may have, though no record says so
         self._in_doubt: set[str] | None = None

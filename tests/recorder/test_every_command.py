@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy import cli
-from recorder.analysis.change.facts import Facts
+from recorder.analysis.change.facts import CaptureFacts
 from recorder.analysis.report import Report
 from recorder.analysis.summary.sections.findings import Findings
 from recorder.analysis.summary.whole import Summary
@@ -120,7 +120,7 @@ def needed(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setattr("recorder.redacting._done", lambda *_: [])
     monkeypatch.setattr("recorder.analyze._analyzed", lambda *_: Report(Missing(), [], [], []))
     monkeypatch.setattr("recorder.reporting._summary", lambda *_: Summary())
-    monkeypatch.setattr("recorder.comparing._sides", lambda *_: [Facts(), Facts()])
+    monkeypatch.setattr("recorder.comparing._sides", lambda *_: [CaptureFacts(), CaptureFacts()])
     monkeypatch.setattr("recorder.stream._run", lambda *_: None)
     monkeypatch.setattr("recorder.encodings.commands._study", lambda *_: study([], {}, ()))
     monkeypatch.setattr("recorder.export.commands._findings", lambda *_: Findings())

@@ -19,19 +19,19 @@ CHECKS_PER_AGE = 40
 EARLIEST, LATEST = 0.9, 1.1 - 2 / CHECKS_PER_AGE
 
 
-class Connection(Protocol):
+class AgingConnection(Protocol):
     """The part of `Relay` that `end_aged` needs."""
 
     def end_as_aged(self) -> None:
         """Ends the connection, with the cause `aged`. Called until the connection is gone."""
 
 
-async def end_aged(connections: Collection[Connection], seconds: float) -> None:
+async def end_aged(connections: Collection[AgingConnection], seconds: float) -> None:
     """Ends connections that are `seconds` old, give or take a tenth, until cancelled. `connections` may change.
 
     Connections that are open at the call count as new: a limit that is set later ends no crowd at once.
     """
-    deadlines: dict[Connection, float] = {}
+    deadlines: dict[AgingConnection, float] = {}
     while True:
         now = trio.current_time()
         deadlines = {

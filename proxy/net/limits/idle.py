@@ -15,7 +15,7 @@ import trio
 CHECKS_PER_PERIOD = 8
 
 
-class Connection(Protocol):
+class IdleConnection(Protocol):
     """The part of `Relay` that `end_idle` needs."""
 
     @property
@@ -30,9 +30,9 @@ class Connection(Protocol):
         """Ends the connection, with the cause `idle`."""
 
 
-async def end_idle(connections: Collection[Connection], seconds: float) -> None:
+async def end_idle(connections: Collection[IdleConnection], seconds: float) -> None:
     """Ends connections on which nothing has moved for `seconds`, until cancelled. `connections` may change."""
-    quiet: dict[Connection, tuple[int | None, float]] = {}
+    quiet: dict[IdleConnection, tuple[int | None, float]] = {}
     while True:
         now = trio.current_time()
         quiet = dict(_still_quiet(connections, quiet, now))
@@ -43,8 +43,8 @@ async def end_idle(connections: Collection[Connection], seconds: float) -> None:
 
 
 def _still_quiet(
-    connections: Collection[Connection], known: dict[Connection, tuple[int | None, float]], now: float
-) -> Iterator[tuple[Connection, tuple[int | None, float]]]:
+    connections: Collection[IdleConnection], known: dict[IdleConnection, tuple[int | None, float]], now: float
+) -> Iterator[tuple[IdleConnection, tuple[int | None, float]]]:
     """Each quiet connection, with its progress and the time of the check that first saw that progress."""
     for connection in connections:
         progress = connection.progress

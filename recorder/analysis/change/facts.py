@@ -91,7 +91,7 @@ class TopicFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CaptureFacts:
     """One capture. `read`: by API, how many answers have known errors. `deliveries`, `groups` and `nodes` are those of
     a report.
     """

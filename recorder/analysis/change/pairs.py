@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from recorder.analysis.change.facts import ApiFacts, ErrorFacts, Facts, TopicFacts
+from recorder.analysis.change.facts import ApiFacts, CaptureFacts, ErrorFacts, TopicFacts
 from recorder.analysis.change.judged import (
     ENOUGH,
     LEAST_MS,
@@ -48,7 +48,7 @@ def _beside(before: Mapping[Key, Side], after: Mapping[Key, Side]) -> Iterator[t
         yield key, before.get(key), after.get(key)
 
 
-def latency(before: Facts, after: Facts, tolerance: float) -> list[LatencyChange]:
+def latency(before: CaptureFacts, after: CaptureFacts, tolerance: float) -> list[LatencyChange]:
     """Compares latency by API, work and waits apart; a longer wait is not worse."""
     sides = [{(one.api, one.wait): one for one in side.apis if one.responses} for side in (before, after)]
     rows = [_latency(*key, old, new, tolerance) for key, old, new in _beside(*sides)]
@@ -77,13 +77,13 @@ def _percentiles(
     return found
 
 
-def traffic(before: Facts, after: Facts, tolerance: float) -> list[TrafficChange]:
+def traffic(before: CaptureFacts, after: CaptureFacts, tolerance: float) -> list[TrafficChange]:
     """Requests and bytes by API."""
     rows = [_traffic(*both, tolerance) for both in _beside(_loads(before), _loads(after))]
     return _ordered(rows, lambda row: _most(row.before, row.after, lambda side: side.bytes))
 
 
-def _loads(side: Facts) -> dict[str, Load]:
+def _loads(side: CaptureFacts) -> dict[str, Load]:
     requests, sizes = Counter[str](), Counter[str]()
     for one in side.apis:
         requests[one.api] += one.requests
@@ -111,7 +111,7 @@ def _rate(before: float | None, after: float | None, tolerance: float) -> Change
     return Change.UNKNOWN if before is None or after is None else neutral(before, after, tolerance)
 
 
-def errors(before: Facts, after: Facts, tolerance: float) -> list[ErrorChange]:
+def errors(before: CaptureFacts, after: CaptureFacts, tolerance: float) -> list[ErrorChange]:
     """Compares errors by API and code, and unanswered requests. Codes of the normal flow are neither good nor bad."""
     sides = [{(one.api, one.error, one.is_flow): one for one in side.errors} for side in (before, after)]
     rows = []
@@ -133,7 +133,7 @@ def _error(is_flow: bool, before: Cases, after: Cases, tolerance: float) -> Chan
     return {Change.WORSE: Change.MORE, Change.BETTER: Change.LESS}.get(change, change)
 
 
-def _unanswered(before: Facts, after: Facts, tolerance: float) -> list[ErrorChange]:
+def _unanswered(before: CaptureFacts, after: CaptureFacts, tolerance: float) -> list[ErrorChange]:
     rows = []
     for api, old, new in _beside(_answered(before), _answered(after)):
         cases = old or Cases(), new or Cases()
@@ -142,7 +142,7 @@ def _unanswered(before: Facts, after: Facts, tolerance: float) -> list[ErrorChan
     return rows
 
 
-def _answered(side: Facts) -> dict[str, Cases]:
+def _answered(side: CaptureFacts) -> dict[str, Cases]:
     """Returns the unanswered requests among all requests, by API."""
     cases, of = Counter[str](), Counter[str]()
     for one in side.apis:
@@ -151,7 +151,7 @@ def _answered(side: Facts) -> dict[str, Cases]:
     return {api: Cases(cases[api], number) for api, number in of.items()}
 
 
-def versions(before: Facts, after: Facts, tolerance: float) -> list[VersionChange]:
+def versions(before: CaptureFacts, after: CaptureFacts, tolerance: float) -> list[VersionChange]:
     """Compares the versions of each API's requests."""
     rows = []
     for api, old, new in _beside(_shares(before), _shares(after)):
@@ -159,7 +159,7 @@ def versions(before: Facts, after: Facts, tolerance: float) -> list[VersionChang
     return _ordered(rows, lambda row: 0, lambda row: row.api)
 
 
-def _shares(side: Facts) -> dict[str, dict[int, float]]:
+def _shares(side: CaptureFacts) -> dict[str, dict[int, float]]:
     found: dict[str, Counter[int]] = defaultdict(Counter)
     for one in side.versions:
         found[one.api][one.version] += one.requests
@@ -182,7 +182,7 @@ def _moved(before: Mapping[Key, float], after: Mapping[Key, float], tolerance: f
     return Change.UNCHANGED if is_same else Change.CHANGED
 
 
-def clients(before: Facts, after: Facts) -> list[ClientChange]:
+def clients(before: CaptureFacts, after: CaptureFacts) -> list[ClientChange]:
     """Compares client ids and their software. If a side's list is cut off, a client that it lacks is UNKNOWN."""
     is_cut = [side.clients.total > len(side.clients) for side in (before, after)]
     rows = []
@@ -193,7 +193,7 @@ def clients(before: Facts, after: Facts) -> list[ClientChange]:
     return _ordered(rows, lambda row: max(row.requests_before, row.requests_after), lambda row: row.client_id or "")
 
 
-def _software(side: Facts) -> dict[str | None, Counter[str | None]]:
+def _software(side: CaptureFacts) -> dict[str | None, Counter[str | None]]:
     found: dict[str | None, Counter[str | None]] = defaultdict(Counter)
     for one in side.clients:
         found[one.client_id][one.software] += one.requests
@@ -213,7 +213,7 @@ def _client(old: Counter[str | None], new: Counter[str | None], is_cut: list[boo
     return Change.UNCHANGED if old.keys() == new.keys() else Change.CHANGED
 
 
-def topics(before: Facts, after: Facts, tolerance: float) -> list[TopicChange]:
+def topics(before: CaptureFacts, after: CaptureFacts, tolerance: float) -> list[TopicChange]:
     """Compares how each topic is written: acks, idempotence, codec, records a batch. None of them is good or bad."""
     rows = []
     for topic, old, new in _beside(*({one.topic: one for one in side.topics} for side in (before, after))):
@@ -247,7 +247,7 @@ def _part(cases: int, of: int) -> float:
     return cases / of if of else 0.0
 
 
-def deliveries(before: Facts, after: Facts, tolerance: float) -> list[DeliveryChange]:
+def deliveries(before: CaptureFacts, after: CaptureFacts, tolerance: float) -> list[DeliveryChange]:
     """Compares how long each topic's batches took from their producer to their first consumer."""
     rows = []
     for topic, old, new in _beside(*({one.topic: one for one in side.deliveries} for side in (before, after))):
@@ -256,7 +256,7 @@ def deliveries(before: Facts, after: Facts, tolerance: float) -> list[DeliveryCh
     return _ordered(rows, lambda row: _most(row.before, row.after, lambda side: side.batches), lambda row: row.topic)
 
 
-def groups(before: Facts, after: Facts, tolerance: float) -> list[GroupChange]:
+def groups(before: CaptureFacts, after: CaptureFacts, tolerance: float) -> list[GroupChange]:
     """Compares groups: members, rebalances by the second, the largest lag. Whether that is bad, findings say."""
     rows = []
     for group, old, new in _beside(*({one.group: one for one in side.groups} for side in (before, after))):
@@ -278,11 +278,11 @@ def _number(before: int | None, after: int | None, tolerance: float) -> Change:
     return _rate(None if before is None else float(before), None if after is None else float(after), tolerance)
 
 
-def _by(number: int, side: Facts) -> float | None:
+def _by(number: int, side: CaptureFacts) -> float | None:
     return number / side.seconds if side.seconds else None
 
 
-def nodes(before: Facts, after: Facts, tolerance: float) -> list[NodeChange]:
+def nodes(before: CaptureFacts, after: CaptureFacts, tolerance: float) -> list[NodeChange]:
     """Compares the load of nodes: the partitions that each leads, and its share of all bytes."""
     rows = []
     sides = [{one.node: (one, part) for one, part in _loads_of(side)} for side in (before, after)]
@@ -297,7 +297,7 @@ def nodes(before: Facts, after: Facts, tolerance: float) -> list[NodeChange]:
     return _ordered(rows, lambda row: 0, lambda row: row.node)
 
 
-def _loads_of(side: Facts) -> Iterator[tuple[LoadOfNode, float | None]]:
+def _loads_of(side: CaptureFacts) -> Iterator[tuple[LoadOfNode, float | None]]:
     total = sum(one.written_bytes + one.read_bytes for one in side.nodes)
     for one in side.nodes:
         yield one, (one.written_bytes + one.read_bytes) / total if total else None
@@ -309,7 +309,7 @@ def _one_sided(old: Any, new: Any, before: Bounded[Any], after: Bounded[Any]) ->
     return Change.UNKNOWN if lacking.total > len(lacking) else change
 
 
-def findings(before: Facts, after: Facts, tolerance: float) -> list[FindingChange]:
+def findings(before: CaptureFacts, after: CaptureFacts, tolerance: float) -> list[FindingChange]:
     """Compares findings by rule and subject: those that appeared, disappeared, or stayed."""
     sides = [{(one.rule, one.subject): one for one in side.findings.every} for side in (before, after)]
     rows = []

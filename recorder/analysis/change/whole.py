@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from recorder.analysis.change import pairs
-from recorder.analysis.change.facts import Facts
+from recorder.analysis.change.facts import CaptureFacts
 from recorder.analysis.change.judged import ENOUGH, TOLERANCE, Change
 from recorder.analysis.change.rows import (
     ClientChange,
@@ -55,8 +55,8 @@ class Verdict(StrEnum):
 class Changes:
     """Two captures compared. `before` and `after`: the sides; `latency`: that of work; `waits`: that of long polls."""
 
-    before: Facts
-    after: Facts
+    before: CaptureFacts
+    after: CaptureFacts
     tolerance: float = TOLERANCE
     findings: Table[FindingChange] = field(default_factory=Table)
     latency: Table[LatencyChange] = field(default_factory=Table)
@@ -99,12 +99,12 @@ class Changes:
         return as_document(head | tree)
 
 
-def _side(side: Facts, tree: dict[str, Any]) -> dict[str, Any]:
+def _side(side: CaptureFacts, tree: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in tree.items() if name not in _PAIRED}
     return kept | {"seconds": side.seconds, "exchanges": side.exchanges}
 
 
-def changes(before: Facts, after: Facts, tolerance: float = TOLERANCE) -> Changes:
+def changes(before: CaptureFacts, after: CaptureFacts, tolerance: float = TOLERANCE) -> Changes:
     """Returns the changes from one capture to another. `tolerance`: the share up to which a difference is ignored."""
     latency = pairs.latency(before, after, tolerance)
     return Changes(

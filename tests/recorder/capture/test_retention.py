@@ -24,7 +24,7 @@ from recorder.capture.compactor import compact_session, idle_for
 from recorder.capture.fact_files import State, state_of, stems
 from recorder.capture.fact_maker import make_missing
 from recorder.capture.frames import HOUR_NS
-from recorder.capture.held import HeldFile, Listing
+from recorder.capture.held import HeldFile, Lister
 from recorder.capture.keep import (
     KEEP_FOLDER,
     Declared,
@@ -651,7 +651,7 @@ def ship(folder: Path, *sessions: str) -> None:
         capture.make_folder(SHIP_FOLDER) as ships,
         closing(Records(ships, "s3://bucket")) as to,
     ):
-        for files in Listing().files(capture).values():
+        for files in Lister().files(capture).values():
             for file in files:
                 if file.session in sessions:
                     to.add(file.path, f"{file.date}T{file.hour}", Shipped(file.size, file.at_ns))

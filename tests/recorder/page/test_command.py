@@ -28,8 +28,8 @@ def capture(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--listen", "0.0.0.0:0"], "beyond loopback, where the page needs TLS"),
-        (["--certificate", "page.pem"], "a certificate needs its key"),
+        (["--listen", "0.0.0.0:0"], "--listen 0.0.0.0:0 is beyond loopback, where it needs TLS"),
+        (["--certificate", "page.pem"], "--certificate and --key belong together"),
         (["--token-file", "none"], "none can't be read"),
         (["topc == x"], "did you mean topic?"),
         (["--listen", "127.0.0.1"], "has no port"),

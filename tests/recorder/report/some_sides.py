@@ -6,9 +6,9 @@ from typing import Any
 
 from recorder.analysis.change.facts import (
     ApiFacts,
+    CaptureFacts,
     ClientFacts,
     ErrorFacts,
-    Facts,
     ManyClients,
     TopicFacts,
     VersionFacts,
@@ -39,9 +39,9 @@ def work(api: str, answers: int, p50: float, p95: float, p99: float, **facts: An
     return ApiFacts(api, p50_ms=p50, p95_ms=p95, p99_ms=p99, **{**made, **facts})
 
 
-def monday() -> Facts:
+def monday() -> CaptureFacts:
     """A side of a minute."""
-    return Facts(
+    return CaptureFacts(
         "captures/monday",
         _AT,
         60 * _SECOND,
@@ -72,9 +72,9 @@ def monday() -> Facts:
     )
 
 
-def tuesday() -> Facts:
+def tuesday() -> CaptureFacts:
     """A side of two minutes: Produce is slower, Fetch faster, clients are newer, and some frames are missing."""
-    return Facts(
+    return CaptureFacts(
         "captures/tuesday",
         _AT + 86_400 * _SECOND,
         120 * _SECOND,
@@ -104,9 +104,9 @@ def tuesday() -> Facts:
     )
 
 
-def hostile() -> Facts:
+def hostile() -> CaptureFacts:
     """A side with hostile names wherever there are names."""
-    return Facts(
+    return CaptureFacts(
         f"captures/{TEXT}",
         _AT,
         60 * _SECOND,
@@ -125,6 +125,6 @@ def hostile() -> Facts:
     )
 
 
-def nothing() -> Facts:
+def nothing() -> CaptureFacts:
     """The side of a capture without a frame."""
-    return Facts("captures/empty", findings=Findings(not_judged="the capture holds no frames"))
+    return CaptureFacts("captures/empty", findings=Findings(not_judged="the capture holds no frames"))

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from recorder.analysis.change.facts import Facts
+from recorder.analysis.change.facts import CaptureFacts
 from recorder.analysis.change.whole import Changes, changes
 from recorder.report.change_plots import latency_plots
 from recorder.report.change_sections import lead, sections, verdict
@@ -82,7 +82,7 @@ def test_a_capture_beside_itself_says_that_nothing_differs() -> None:
 
 
 def test_the_first_section_says_which_differences_count_as_none_and_why() -> None:
-    captures = sections(changes(Facts(), Facts(), 0.5))[0]
+    captures = sections(changes(CaptureFacts(), CaptureFacts(), 0.5))[0]
     assert captures.lead == (
         "Differences of up to 50 % are ignored (--tolerance). So are latencies that differ by up to 0.1 ms (threads "
         "wake up that late), and shares of errors that differ by chance.",
@@ -95,7 +95,7 @@ def test_client_ids_are_counted_by_that_name() -> None:
 
 
 def test_captures_of_few_exchanges_are_too_little_to_tell() -> None:
-    few = Facts(frames=2, apis=(sides.work("Fetch", 1, 1, 1, 1),))
+    few = CaptureFacts(frames=2, apis=(sides.work("Fetch", 1, 1, 1, 1),))
     found = changes(few, few)
     assert verdict(found) == "Too little to tell"
     assert "enough exchanges" in lead(found)
@@ -110,5 +110,5 @@ def test_markdown_leaves_out_what_is_unchanged() -> None:
 
 
 def test_every_section_says_something_of_captures_of_nothing() -> None:
-    empty = Facts()
+    empty = CaptureFacts()
     assert all(one.nothing or one.listings for one in sections(changes(empty, empty)))

@@ -10,9 +10,9 @@ import pytest
 from recorder.analysis.change import pairs
 from recorder.analysis.change.facts import (
     ApiFacts,
+    CaptureFacts,
     ClientFacts,
     ErrorFacts,
-    Facts,
     ManyClients,
     TopicFacts,
     VersionFacts,
@@ -30,13 +30,13 @@ from tests.recorder.report.some_sides import finding, work
 SECOND = 10**9
 
 
-def side(*apis: ApiFacts, **facts: Any) -> Facts:
+def side(*apis: ApiFacts, **facts: Any) -> CaptureFacts:
     """A capture of ten seconds."""
     own: dict[str, Any] = {"recorded_ns": 10 * SECOND, "frames": 1, "apis": apis}
-    return Facts(**own | facts)
+    return CaptureFacts(**own | facts)
 
 
-def fires(*found: Finding, **facts: Any) -> Facts:
+def fires(*found: Finding, **facts: Any) -> CaptureFacts:
     """A capture in which rules found something."""
     return side(findings=Findings(found=Table(found), **facts))
 
@@ -123,7 +123,7 @@ def test_requests_without_an_answer_stand_among_the_errors() -> None:
 
 
 def test_versions_change_if_one_comes_goes_or_takes_over() -> None:
-    def spoke(**versions: dict[int, int]) -> Facts:
+    def spoke(**versions: dict[int, int]) -> CaptureFacts:
         return side(versions=tuple(VersionFacts(api, *one) for api, told in versions.items() for one in told.items()))
 
     before = spoke(Same={1: 10, 2: 10}, Newer={9: 10}, Shift={1: 90, 2: 10}, Old={1: 1})
@@ -183,7 +183,7 @@ def test_counts_grow_with_a_captures_length_and_are_not_compared() -> None:
     ],
     ids=["rule", "capture", "cut"],
 )
-def test_a_finding_is_not_gone_where_its_rule_could_not_be_judged(other: Facts, why: str) -> None:
+def test_a_finding_is_not_gone_where_its_rule_could_not_be_judged(other: CaptureFacts, why: str) -> None:
     before = fires(finding("slow", "Fetch", 100))
     for both in ((before, other), (other, before)):
         (row,) = (row for row in pairs.findings(*both, 0.2) if row.subject == "Fetch")

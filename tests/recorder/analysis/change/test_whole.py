@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.analysis.change.facts import ApiFacts, ClientFacts, ErrorFacts, Facts, ManyClients, VersionFacts
+from recorder.analysis.change.facts import ApiFacts, CaptureFacts, ClientFacts, ErrorFacts, ManyClients, VersionFacts
 from recorder.analysis.change.judged import Change
 from recorder.analysis.change.whole import Changes, Verdict, changes
 from recorder.analysis.summary.bounds import Table
@@ -23,7 +23,7 @@ NAME = st.sampled_from(["Produce", "Fetch", "orders", ""])
 APIS = st.builds(ApiFacts, NAME, st.sampled_from([None, "wait"]), COUNT, COUNT, COUNT, COUNT, COUNT, MS, MS, MS)
 FOUND = st.builds(finding, NAME, NAME, MS, st.sampled_from(Unit))
 FACTS = st.builds(
-    Facts,
+    CaptureFacts,
     recorded_ns=st.integers(0, 10**11),
     frames=COUNT,
     apis=st.lists(APIS, max_size=4).map(tuple),
@@ -42,14 +42,14 @@ SAME = {Change.UNCHANGED, Change.UNKNOWN}
 
 
 @given(FACTS)
-def test_a_capture_does_not_differ_from_itself(one: Facts) -> None:
+def test_a_capture_does_not_differ_from_itself(one: CaptureFacts) -> None:
     found = changes(one, one)
     assert {row.change for name in TABLES for row in getattr(found, name)} <= SAME
     assert found.verdict in (Verdict.NO_DIFFERENCE, Verdict.TOO_LITTLE, Verdict.NOT_COMPARED)
 
 
 @given(FACTS, FACTS)
-def test_the_other_way_round_everything_is_the_opposite(before: Facts, after: Facts) -> None:
+def test_the_other_way_round_everything_is_the_opposite(before: CaptureFacts, after: CaptureFacts) -> None:
     there, back = changes(before, after), changes(after, before)
     for name in TABLES:
         assert told(there, name) == {key: opposite(change) for key, change in told(back, name).items()}
@@ -67,13 +67,15 @@ def told(found: Changes, table: str) -> dict[tuple[object, ...], Change]:
         (sides.monday(), sides.tuesday(), Verdict.MIXED),
         (sides.monday(), sides.monday(), Verdict.NO_DIFFERENCE),
         (sides.monday(), sides.nothing(), Verdict.NOT_COMPARED),
-        (Facts(frames=2), Facts(frames=2), Verdict.TOO_LITTLE),
+        (CaptureFacts(frames=2), CaptureFacts(frames=2), Verdict.TOO_LITTLE),
         (sides.monday(), replace(sides.monday(), findings=Findings()), Verdict.BETTER),
         (replace(sides.monday(), findings=Findings()), sides.monday(), Verdict.WORSE),
     ],
     ids=["mixed", "same", "nothing", "little", "better", "worse"],
 )
-def test_the_verdict_is_of_findings_latency_and_errors(before: Facts, after: Facts, verdict: Verdict) -> None:
+def test_the_verdict_is_of_findings_latency_and_errors(
+    before: CaptureFacts, after: CaptureFacts, verdict: Verdict
+) -> None:
     assert changes(before, after).verdict is verdict
 
 
