@@ -11,9 +11,13 @@ from urllib.parse import urlencode
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.schema.addresses import Address
+from proxy.units import MIB
+from proxy.wire.errors import in_bytes
 
 # the longest that an answer, or the next line of one, may take, in seconds
 PATIENCE_SECONDS = 10.0
+# bytes of an answer, or of a line of one: what the tables' bounds allow, were all names long
+MOST = 64 * MIB
 _PREFIX = "kafka_wiretap_"
 Json = dict[str, Any]
 
@@ -38,6 +42,10 @@ class NodeState(NamedTuple):
     connections: int = 0
 
 
+# what an answer breaks with; deep JSON is beyond Python's recursion, and infinity is no number of connections
+_BROKEN = (OSError, http.client.HTTPException, ValueError, RecursionError, OverflowError)
+# bytes of an answer that refuses: a sentence
+_MOST_OF_REFUSAL = 1 << 16
 _REFUSALS = {
     401: "it wants another token: right would be the file that the proxy's live.token_file names",
     403: "it answers only on its own machine: right would be 127.0.0.1 there, or a forwarded port",
@@ -60,9 +68,9 @@ class Client:
         """
         connection, answer = self._asked("/live/top/watch", filter=text)
         try:
-            while line := answer.readline():
+            while line := _bounded(answer.readline(MOST + 1)):
                 yield json.loads(line)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except _BROKEN as error:
             raise NoAnswer(f"{self.address} ended in the middle: {error}") from error
         finally:
             connection.close()
@@ -81,26 +89,18 @@ class Client:
         """The nodes that the proxy knows, by their ids. Errors: NoAnswer."""
         connection, answer = self._asked("/metrics")
         try:
-            families = [*text_string_to_metric_families(answer.read().decode())]
-        except (OSError, http.client.HTTPException, ValueError) as error:
+            return _nodes(_bounded(answer.read(MOST + 1)).decode())
+        except (*_BROKEN, LookupError) as error:
             raise NoAnswer(f"{self.address} has no page of metrics: {error}") from error
         finally:
             connection.close()
-        found: dict[str, NodeState] = {}
-        for family in families:
-            for sample in family.samples:
-                change = _CHANGES.get(sample.name.removeprefix(_PREFIX))
-                if change is not None:
-                    node = sample.labels["node"]
-                    found[node] = found.get(node, NodeState())._replace(**change(sample.value))
-        return found
 
     def _told(self, path: str, **asked: str) -> Json:
         connection, answer = self._asked(path, **asked)
         try:
-            told: Json = json.loads(answer.read())
+            told: Json = json.loads(_bounded(answer.read(MOST + 1)))
             return told
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except _BROKEN as error:
             raise NoAnswer(f"{self.address} ended in the middle: {error}") from error
         finally:
             connection.close()
@@ -113,7 +113,7 @@ class Client:
             answer = connection.getresponse()
             if answer.status == 200:
                 return connection, answer
-            body = answer.read()
+            body = answer.read(_MOST_OF_REFUSAL)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise NoAnswer(f"{self.address} does not answer: {error}") from error
@@ -124,9 +124,28 @@ class Client:
         try:
             told = json.loads(body)
             sentence, at = str(told["error"]), told.get("at")
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return NoAnswer(f"{self.address}: {_REFUSALS.get(status, f'it answers with status {status}')}")
         return WrongFilter(sentence, at) if isinstance(at, int) else NoAnswer(sentence)
+
+
+def _bounded(text: bytes) -> bytes:
+    """The text. Errors: ValueError if it is too long."""
+    if len(text) > MOST:
+        raise ValueError(f"it tells more than {in_bytes(MOST)} at a time")
+    return text
+
+
+def _nodes(text: str) -> dict[str, NodeState]:
+    """What metrics tell of nodes. Errors: ValueError, LookupError."""
+    found: dict[str, NodeState] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            change = _CHANGES.get(sample.name.removeprefix(_PREFIX))
+            if change is not None:
+                node = sample.labels["node"]
+                found[node] = found.get(node, NodeState())._replace(**change(sample.value))
+    return found
 
 
 _CHANGES: Mapping[str, Callable[[float], dict[str, Any]]] = {

@@ -42,6 +42,9 @@ _SECOND = 1.0
 _WIDE = 80
 # exchanges that the list shows
 _LISTED = 100
+# what comes of an answer of another shape: each view reads what it shows
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+_UNREADABLE = "the proxy tells what can't be read: right would be a proxy of this version"
 _HELP = """\
 1 … 8, Tab     another view
 ↑ ↓            choose a row
@@ -175,14 +178,19 @@ class TopApp(App[None]):
         if text != self._filter:
             return
         self._model.tell(told)
-        self._say("")
-        self._refresh()
+        if self._refresh():
+            self._say("")
 
     def _take_more(self, nodes: Any, exchanges: list[Json] | None) -> None:
         self._model.nodes = nodes
         if exchanges is not None and not self._is_paused:
-            self._exchanges = [of_exchange(line) for line in exchanges]
-            self._refresh()
+            self._exchanges = []
+            try:
+                self._exchanges = [of_exchange(line) for line in exchanges]
+            except _MISFITS:
+                self._say(_UNREADABLE)
+            else:
+                self._refresh()
 
     def _say(self, problem: str) -> None:
         self._problem = problem
@@ -190,9 +198,19 @@ class TopApp(App[None]):
 
     # what is shown
 
-    def _refresh(self) -> None:
-        if self._is_paused:
-            return
+    def _refresh(self) -> bool:
+        """Shows what was told; False if it can't be read, and is forgotten."""
+        try:
+            if not self._is_paused:
+                self._show_table()
+        except _MISFITS:
+            self._model.forget()
+            self._exchanges = []
+            self._say(_UNREADABLE)
+            return False
+        return True
+
+    def _show_table(self) -> None:
         self.query_one("#totals", Static).update(self._totals())
         columns = fitting(OF_EXCHANGES if self._view == EXCHANGES else VIEWS[self._view].columns, self.size.width - 2)
         rows = self._exchanges if self._view == EXCHANGES else self._rows()
@@ -333,7 +351,12 @@ class TopApp(App[None]):
         self.call_from_thread(self._show, found)
 
     def _show(self, found: Json) -> None:
-        self.push_screen(_Pages(_exchange(found)))
+        try:
+            page = _Pages(_exchange(found))
+        except _MISFITS:
+            self._say(_UNREADABLE)
+        else:
+            self.push_screen(page)
 
 
 def _cell(column: Column, row: Row) -> Text:
@@ -377,4 +400,4 @@ def _exchange(found: Json) -> Iterator[Text]:
         for note in frame["notes"]:
             yield Text(f"  {printable(note)}", "yellow")
         for line in frame["lines"]:
-            yield Text("  " * (line["depth"] + 1) + line["text"])
+            yield Text("  " * (line["depth"] + 1) + printable(line["text"]))

@@ -21,6 +21,7 @@ from proxy.schema.addresses import Address
 from recorder.live.door import Door
 from recorder.live.top import Top
 from recorder.reading.elements import Told
+from recorder.top import client as client_module
 from recorder.top.client import Client, NoAnswer, WrongFilter
 from tests.recorder.page.traffic import SESSION, produce
 
@@ -111,6 +112,31 @@ def test_a_server_that_is_no_proxy_is_a_sentence() -> None:
             client.nodes()
         with pytest.raises(NoAnswer, match="ended in the middle"):
             next(client.watch(""))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b"x" * 5000,
+        b"[" * 3000,
+        b'kafka_wiretap_node_up{other="1"} 1\n',
+        b'kafka_wiretap_node_connections{node="1"} +Inf\n',
+        b'kafka_wiretap_node_connections{node="1"} NaN\n',
+        b"\xff\n",
+    ],
+)
+def test_a_server_that_tells_too_much_or_garbage_is_a_sentence(monkeypatch: pytest.MonkeyPatch, told: bytes) -> None:
+    monkeypatch.setattr(client_module, "MOST", 4000)
+
+    def page(environ: dict[str, Any], start: Any) -> list[bytes]:
+        start("200 OK", [("Content-Type", "application/json")])
+        return [told]
+
+    with serve_admin(page, "127.0.0.1", 0) as admin:
+        client = Client(Address(admin.host, admin.port), TOKEN)
+        for ask in (client.nodes, lambda: next(client.watch("")), lambda: client.exchange("s/1/e1")):
+            with pytest.raises(NoAnswer):
+                ask()
 
 
 @pytest.mark.parametrize(

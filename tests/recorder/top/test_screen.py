@@ -148,6 +148,28 @@ def test_a_proxy_that_does_not_answer_is_said_and_asked_again(monkeypatch: pytes
     assert len(proxy.filters) == 4
 
 
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        {},
+        ["no object"],
+        told(1) | {"at": "now"},
+        told(1) | {"tables": {}},
+        told(1, topics=[topic("orders", 1) | {"errors": "many"}]),
+    ],
+)
+def test_what_another_version_tells_is_a_sentence_and_top_goes_on(unreadable: Any) -> None:
+    proxy = Proxy(unreadable)
+
+    async def look(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await until(pilot, lambda: "can't be read" in str(app.query_one("#note", Static).render()))
+        await pilot.press("3", "s", "8")
+        assert app.is_running
+
+    plays(proxy, look)
+
+
 def test_a_paused_table_stays_and_a_node_that_is_down_is_seen() -> None:
     async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("5")
