@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from proxy.wire.compile import costs
 from proxy.wire.compile.cursor import Cursor
-from proxy.wire.compile.decoder import Decoder, default_source, reading
+from proxy.wire.compile.decoder import Decoder, Template, default_source, reading
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.compile.source import Source
 from proxy.wire.language import Message
@@ -34,7 +34,7 @@ def counted_decoder(message: Message, version: int, *, views: bool = False) -> C
 class CountedDecoder(Decoder):
     """Writes lines that read each value straight into its place in a dict or list that exists already."""
 
-    def struct(self, struct: Struct, target: str, items: str | None = None) -> str:
+    def struct(self, struct: Struct, target: str, template: Template | None = None) -> str:
         """Reads a struct into the empty dict `target`."""
         for slot in struct.slots:
             self._read(slot, _item(slot, target))

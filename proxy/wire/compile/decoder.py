@@ -7,14 +7,17 @@ may stay a view of the buffer.
 The written functions are fast because:
 
 - adjacent fixed fields are one `unpack_from`, with the first byte of the length behind them
-- a dict of many fields begins as a copy of a dict with all names, defaults and nulls, and values are read into it; in
-  arrays the dict is the `__dict__` of an object, and values are set as attributes: the interpreter caches their places
-- structs of fixed size in an array are one `iter_unpack`, if all their tag counts are 0
+- a dict of many fields begins as a copy of a dict with all names, defaults and nulls, and values are read into it
+- in arrays values are read into the attributes of one object, whose places the interpreter caches; each element is a
+  copy of its `__dict__`
+- structs of fixed size in an array are one `iter_unpack`, if all their tag counts are 0; so are those whose texts and
+  arrays are all empty, or all null
 - the value of an absent struct is shared: a partition of Fetch has three structs that are nearly always absent
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any
 
@@ -23,11 +26,14 @@ from proxy.wire.compile.cursor import Cursor
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.compile.runtime import READY, READY_BY_CODE, Absent
 from proxy.wire.compile.source import Source
-from proxy.wire.language import Message
+from proxy.wire.language import NAMING, Message
 
-# From this number of fields on, copying a dict and setting its values is faster than a dict display; in arrays the
-# number is lower, because the elements share the object that sets the values.
-COPIED, COPIED_IN_ARRAY = 8, 5
+# From this number of fields on, setting values and copying a dict is faster than a dict display; in arrays the number
+# is lower, because setting an attribute is faster than setting an item.
+COPIED, COPIED_IN_ARRAY = 8, 4
+
+# Whether texts and arrays are empty in all elements is asked of more elements than these; `n` is their number plus one.
+FEW = 4
 
 # A nullable value is often empty: metadata of offsets, records of a partition without new ones.
 EMPTY = {"string": "''", "bytes": "b''", "records": "b''"}
@@ -79,6 +85,18 @@ def dict_source(values: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{name!r}: {value}" for name, value in values.items()) + "}"
 
 
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The variables of an array's `Items` and of its `__dict__`, into which each element is read, and then copied."""
+
+    items: str
+    values: str
+
+    def place(self, slot: Slot) -> str:
+        """The source of the field's place: an attribute, or an item if the name is a word of Python."""
+        return f"{self.values}[{slot.name!r}]" if iskeyword(slot.name) else f"{self.items}.{slot.name}"
+
+
 class Decoder:
     """Writes the reading of values.
 
@@ -93,10 +111,14 @@ class Decoder:
         self._bytes = "bytes(buf[{}:{}])" if view else "buf[{}:{}]"
         self._records = "whole[{}:{}]" if views else self._bytes
 
-    def struct(self, struct: Struct, target: str, items: str | None = None) -> str:
-        """Reads a struct into the variable `target`; nothing is left pending. `items`: the variable of an `Items`."""
-        if items or _width(struct) >= COPIED:
-            self._copied(struct, target, items)
+    def struct(self, struct: Struct, target: str, template: Template | None = None) -> str:
+        """Reads a struct into the variable `target`; nothing is left pending. `template`: an array's, if its structs
+        are wide.
+        """
+        if template:
+            self._filled_template(struct, target, template)
+        elif _width(struct) >= COPIED:
+            self._copied(struct, target)
         else:
             self._named(struct, target)
         if struct.tagged:
@@ -111,21 +133,38 @@ class Decoder:
         self._end(struct)
         self.source.line(f"{target} = {dict_source(values | self._defaults(struct))}")
 
-    def _copied(self, struct: Struct, target: str, items: str | None) -> None:
+    def _copied(self, struct: Struct, target: str) -> None:
         """Copies a dict, then reads the values into it."""
-        self._copy(struct, target, items)
+        self.source.line(f"{target} = {self._first(struct, target)}.copy()")
+        self._changeable_defaults(struct, target)
         for slot in struct.slots:
-            self._item(slot, _item_of(slot, target, items))
+            self._item(slot, f"{target}[{slot.name!r}]")
         self._end(struct)
 
-    def _copy(self, struct: Struct, target: str, items: str | None) -> None:
-        """Copies a dict with all names, nulls and defaults to `target`."""
+    def _filled_template(self, struct: Struct, target: str, template: Template) -> None:
+        """Reads the values into the template, then copies it."""
+        for slot in struct.slots:
+            place = template.place(slot)
+            if _is_usually_null(slot):  # or it would be that of the element before
+                self.source.line(f"{place} = None")
+            self._item(slot, place)
+        self._end(struct)
+        self._copy(struct, target, template)
+
+    def _copy(self, struct: Struct, target: str, template: Template) -> None:
+        self.source.line(f"{target} = {template.values}.copy()")
+        self._changeable_defaults(struct, target)
+
+    def _first(self, struct: Struct, target: str) -> str:
+        """The constant dict with all names, defaults, and nulls for what is read."""
         first = dict.fromkeys(slot.name for slot in struct) | {slot.name: default_of(slot) for slot in struct.tagged}
-        new = self.source.constant(self.source.fresh(f"new_{target}"), first)
-        self.source.line(f"{f'{items}.__dict__ = ' if items else ''}{target} = {new}.copy()")
+        return self.source.constant(self.source.fresh(f"new_{target}"), first)
+
+    def _changeable_defaults(self, struct: Struct, target: str) -> None:
         for slot in struct.tagged:
-            if type(first[slot.name]) in (dict, list):
-                self.source.line(f"{_item_of(slot, target, items)} = {first[slot.name]!r}")
+            default = default_of(slot)
+            if type(default) in (dict, list):
+                self.source.line(f"{target}[{slot.name!r}] = {default!r}")
 
     def _item(self, slot: Slot, item: str) -> None:
         """Reads the value into an item of a dict: directly, if no other line uses the value meanwhile."""
@@ -190,7 +229,7 @@ class Decoder:
     def _unless_null(self, slot: Slot, target: str) -> Iterator[None]:
         """As `filled`, for a length that has been read already, a compact one up to its first byte."""
         if slot.compact:
-            with self.source.block("if n > 127:" if slot.nullable else "if not 0 < n < 128:"):
+            with self.source.block("if n > 127:" if slot.nullable else "if n > 127 or not n:"):
                 self._rest_of_length(slot)
         elif not slot.nullable:
             self.source.line("if n < 0: raise not_null(n, at)")
@@ -246,50 +285,81 @@ class Decoder:
             self.source.line(f"at += ({count}) * {slot.size}")
 
     def _rows(self, slot: Slot, struct: Struct, target: str, count: str) -> None:
-        """Reads an array of structs of fixed size; a flexible struct has a fixed size if it has no tags."""
-        width = sum(one.size for one in struct.slots) + struct.flexible
+        """Reads an array of structs of fixed size.
+
+        A flexible struct has a fixed size if it has no tags, and if what varies in size is empty or null.
+        """
+        width = sum(_row_size(one) for one in struct.slots) + struct.flexible
+        element = self.source.fresh(slot.name)
+        template = self._template(struct, element)
         if not struct.flexible:
             self.source.line(f"rows = {self._bytes.format('at', f'(at := at + ({count}) * {width})')}")
-            self._each_row(slot, struct, target)
+            self._each_row(struct, target, element, template, {})
             return
-        self.source.line(f"rows = {self._bytes.format('at', f'at + ({count}) * {width}')}")
-        with self.source.block(f"if rows[{width - 1}::{width}].count(0) == {count}:"):
-            self._each_row(slot, struct, target)
+        conditions, empties, offset = [f"rows[{width - 1}::{width}].count(0) == {count}"], {}, 0
+        for one in struct.slots:
+            if not one.code:
+                first, empty = f"rows[{offset}]", "[]" if one.array else "''"
+                conditions.append(f"rows[{offset}::{width}].count(rows[{offset}:{offset + 1}]) == {count}")
+                conditions.append(f"{first} < 2" if one.nullable else f"{first} == 1")
+                empties[one.name] = f"{empty} if {first} else None" if one.nullable else empty
+            offset += _row_size(one)
+        few = f" if n > {FEW} else b''" if empties else ""
+        self.source.line(f"rows = {self._bytes.format('at', f'at + ({count}) * {width}')}{few}")
+        with self.source.block(f"if {' and '.join(conditions)}:"):
+            self._each_row(struct, target, element, template, empties)
             self.source.line("at += len(rows)")
         with self.source.block("else:"):
-            self._elements(slot, target, count)
+            self._one_by_one(slot, target, count, element, template)
 
-    def _each_row(self, slot: Slot, struct: Struct, target: str) -> None:
-        """Makes the dicts of all `rows`."""
-        rows = self.source.rows("".join(slot.code or "" for slot in struct.slots) + "x" * struct.flexible)
-        if _width(struct) < COPIED_IN_ARRAY:
-            values = {slot.name: self.source.fresh(slot.name) for slot in struct.slots}
-            row = dict_source(values | self._defaults(struct))
+    def _each_row(
+        self, struct: Struct, target: str, element: str, template: Template | None, empties: Mapping[str, str]
+    ) -> None:
+        """Makes the dicts of all `rows`. `empties`: the expressions for what stands in none of them, by name."""
+        read = [slot for slot in struct.slots if slot.code]
+        rows = self.source.rows("".join(slot.code or "x" for slot in struct.slots) + "x" * struct.flexible)
+        if template is None:
+            values = {slot.name: self.source.fresh(slot.name) for slot in read}
+            row = dict_source(
+                {slot.name: values.get(slot.name) or empties[slot.name] for slot in struct.slots}
+                | self._defaults(struct)
+            )
             self.source.line(f"{target} = [{row} for {_targets(values.values())} in {rows}(rows)]")
             return
-        with self._each(slot, target, f"for row in {rows}(rows):") as (element, items):
-            self._copy(struct, element, items)
-            self.source.line(f"{_targets(_item_of(one, element, items) for one in struct.slots)} = row")
+        self.source.line(f"{target} = []")
+        for slot in struct.slots:
+            if not slot.code and not slot.array:
+                self.source.line(f"{template.place(slot)} = {empties[slot.name]}")
+        with self.source.block(f"for {_targets(map(template.place, read))} in {rows}(rows):"):
+            self._copy(struct, element, template)
+            for slot in struct.slots:
+                if not slot.code and slot.array:
+                    self.source.line(f"{element}[{slot.name!r}] = {empties[slot.name]}")
+            self.source.line(f"{target}.append({element})")
 
     def _elements(self, slot: Slot, target: str, count: str) -> None:
-        with self._each(slot, target, f"for _ in range({count}):") as (element, items):
+        element = self.source.fresh(slot.name)
+        template = self._template(slot.struct, element) if slot.struct else None
+        self._one_by_one(slot, target, count, element, template)
+
+    def _one_by_one(self, slot: Slot, target: str, count: str, element: str, template: Template | None) -> None:
+        self.source.line(f"{target} = []")
+        with self.source.block(f"for _ in range({count}):"):
             if slot.struct:
-                self.struct(slot.struct, element, items)
+                self.struct(slot.struct, element, template)
             else:
                 self._read(slot.element, element)
                 self.cursor.flush()
-
-    @contextmanager
-    def _each(self, slot: Slot, target: str, loop: str) -> Iterator[tuple[str, str | None]]:
-        """A context for lines that read one element. Gives its variable, and that of the `Items` of a wide struct."""
-        self.source.line(f"{target} = []")
-        element, items = self.source.fresh(slot.name), None
-        if slot.struct and _width(slot.struct) >= COPIED_IN_ARRAY:
-            items = self.source.fresh(f"{element}_items")
-            self.source.first(f"{items} = Items()")
-        with self.source.block(loop):
-            yield element, items
             self.source.line(f"{target}.append({element})")
+
+    def _template(self, struct: Struct, element: str) -> Template | None:
+        """Writes the making of a wide struct's template, once for a call of the written function."""
+        if _width(struct) < COPIED_IN_ARRAY:
+            return None
+        template = Template(self.source.fresh(f"{element}_items"), self.source.fresh(f"{element}_values"))
+        self.source.first(f"{template.items}.__dict__ = {template.values} = {self._first(struct, element)}.copy()")
+        self.source.first(f"{template.items} = Items()")
+        return template
 
     def _one_struct(self, slot: Slot, struct: Struct, target: str) -> None:
         with self.cursor.present(slot):
@@ -342,11 +412,6 @@ def _width(struct: Struct) -> int:
     return len(struct.slots) + len(struct.tagged)
 
 
-def _item_of(slot: Slot, target: str, items: str | None) -> str:
-    """The source of the field's place in the dict `target`: an item, or an attribute of an `Items`."""
-    return f"{items}.{slot.name}" if items and not iskeyword(slot.name) else f"{target}[{slot.name!r}]"
-
-
 def _targets(names: Iterable[str]) -> str:
     """The left side of an assignment from a tuple."""
     first, *others = names
@@ -354,5 +419,25 @@ def _targets(names: Iterable[str]) -> str:
 
 
 def _is_row(struct: Struct) -> bool:
-    """True if the struct's size is fixed apart from tags."""
-    return bool(struct.slots) and all(slot.code for slot in struct.slots)
+    """True if the struct's size is fixed or often is: it may have tags, and what varies in size is often empty."""
+    if all(slot.code for slot in struct.slots):
+        return bool(struct.slots)
+    varied = [slot for slot in struct.slots if not slot.code]
+    texts = [slot for slot in varied if not slot.array]
+    return (
+        struct.flexible
+        and len(varied) < len(struct.slots)
+        and bool(texts)
+        and all(map(_is_often_empty, texts))
+        and all(slot.struct for slot in varied if slot.array)
+    )
+
+
+def _is_often_empty(slot: Slot) -> bool:
+    """True for texts that may be null and are no names, such as error messages and a commit's metadata."""
+    return slot.type == "string" and slot.nullable and slot.field.marks.isdisjoint(NAMING)
+
+
+def _row_size(slot: Slot) -> int:
+    """Bytes of the slot in a row: of its value, or of the length of an empty one."""
+    return slot.size if slot.code else 1

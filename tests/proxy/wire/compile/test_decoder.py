@@ -1,6 +1,8 @@
 """Tests of decoders beyond the sweeps over all messages: values of small cases, and the generated source."""
 
 import inspect
+import itertools
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -112,6 +114,56 @@ def test_wide_structs_in_arrays_are_dicts_of_their_own() -> None:
                 assert found.decode(data)[0]["wide"][0]["d"] == []
             rows[7]["_tags"] = {9: b"nine"}
             assert found.decode(found.encode({"wide": rows}))[0]["wide"][7]["_tags"] == {9: b"nine"}
+
+
+def test_structs_whose_texts_and_arrays_mostly_are_empty_are_read_where_these_are_not() -> None:
+    """The first, the last or one between may differ from the others, whose texts are null or empty."""
+    narrow = "  rows: []\n    a: int8\n    text: string?\n"
+    wide = narrow + "    b: int16\n    c: int32\n    list: []\n      x: int8\n    list_or_null: []?\n      y: string\n"
+    changes: list[dict[str, Any]] = [{"text": "t"}, {"text": ""}, {"text": None}, {"_tags": {3: b"tag"}}]
+    lists: list[dict[str, Any]] = [{"list": [{"x": 1}]}, {"list_or_null": [{"y": ""}]}, {"list_or_null": []}]
+    for text, more in ((narrow, []), (wide, lists)):
+        found = codec(text, 1)
+        assert "rows[" in inspect.getsource(found._decode)
+        for empty in (None, ""):
+            rest = {"b": 2, "c": 3, "list": [], "list_or_null": None} if more else {}
+            for count in (0, 1, 4, 5, 40):
+                rows: list[dict[str, Any]] = [{"a": n, "text": empty} | deepcopy(rest) for n in range(count)]
+                for changed in (None, *itertools.product({0, count // 2, count - 1} if count else (), changes + more)):
+                    values = deepcopy(rows)
+                    if changed:
+                        values[changed[0]] |= changed[1]
+                    data = found.encode({"rows": values})
+                    assert found.decode(data) == ({"rows": values}, len(data))
+                    assert found.project(("rows",))(memoryview(data), 0)["rows"] == [(values, 0, len(data) - 1)]
+                    for size in (len(data) // 2, len(data) - 2, len(data) - 1):
+                        with pytest.raises(Truncated):
+                            found.decode(data[:size])
+
+
+def test_texts_that_look_like_structs_with_empty_ones_are_texts() -> None:
+    """A text of three bytes (length 4) takes the place of two structs with a text of that length."""
+    found = codec("  rows: []\n    a: int8\n    text: string?\n", 1)
+    rows = [{"a": 1, "text": "\0x\4"}] * 40
+    assert found.decode(found.encode({"rows": rows}))[0] == {"rows": rows}
+
+
+def test_the_empty_arrays_of_structs_are_lists_of_their_own() -> None:
+    found = codec("  rows: []\n    a: int32\n    text: string?\n    b: int8\n    list: []\n      x: int8\n", 1)
+    data = found.encode({"rows": [{"a": n} for n in range(9)]})
+    rows = found.decode(data)[0]["rows"]
+    rows[0]["list"].append({"x": 1})
+    assert [row["list"] for row in rows[1:]] == [[]] * 8
+    assert found.decode(data)[0]["rows"][0]["list"] == []
+
+
+def test_an_element_keeps_nothing_of_the_one_before() -> None:
+    text = "".join(f"    f{n}: int8\n" for n in range(6)) + "    rare: []?\n      x: int8\n    last: int8\n"
+    for version in (0, 1):
+        found = codec("  rows: []\n" + text, version)
+        plain = {f"f{n}": n for n in range(6)} | {"last": 7}
+        rows = [plain | {"rare": rare} for rare in ([{"x": 1}], None, [], None, [{"x": 2}], None)]
+        assert found.decode(found.encode({"rows": rows}))[0] == {"rows": rows}
 
 
 def test_structs_of_fixed_size_that_are_cut_short_are_truncated() -> None:
