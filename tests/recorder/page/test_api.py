@@ -96,7 +96,9 @@ async def test_sums_have_charts_tables_lag_and_losses() -> None:
     assert {name for name, table in told["tables"].items() if table["lines"]} == {
         *("apis", "topics", "groups", "clients", "nodes", "connections", "errors")
     }
-    assert [(one["group"], one["lag"]) for one in told["lags"]] == [("billing", 60)]
+    (lag,) = told["lags"]
+    assert (lag["group"], lag["topic"], lag["partition"], lag["lag"]) == ("billing", "orders", 0, 60)
+    assert (lag["committed"], lag["end"], lag["state"]) == (40, 100, "ok")
     assert told["missed"] == {"the log was full": 7}
     assert told["kept"]["exchanges"] == 3
 
