@@ -55,7 +55,7 @@ class Kept(NamedTuple):
         return self.pair._replace(request=_row(self.request), response=_row(self.response))
 
 
-class Page(NamedTuple):
+class Matches(NamedTuple):
     """Exchanges that pass a filter, the newest first.
 
     Attributes:
@@ -69,7 +69,7 @@ class Page(NamedTuple):
     unsure: Unsure
 
 
-class News(NamedTuple):
+class Arrivals(NamedTuple):
     """What has come since a number. `passed_over`: exchanges that are gone already, or too many for one look."""
 
     found: list[tuple[int, Pair]]
@@ -146,7 +146,7 @@ class Recent:
         """How many exchanges are kept, and their bytes of memory."""
         return len(self._kept), self._size
 
-    def newest(self, node: Node, limit: int, *, before: int | None = None, seconds: float = 0.5) -> Page:
+    def newest(self, node: Node, limit: int, *, before: int | None = None, seconds: float = 0.5) -> Matches:
         """The newest exchanges that pass a filter, within a time.
 
         Args:
@@ -167,9 +167,9 @@ class Recent:
                 found.append((number, pair))
             if len(found) == limit or (not number % _AT_ONCE and time.monotonic() > end):
                 break
-        return Page(found, number if number > self._first else None, unsure)
+        return Matches(found, number if number > self._first else None, unsure)
 
-    def after(self, node: Node, last: int, *, limit: int, looked_at: int = 2000) -> News:
+    def after(self, node: Node, last: int, *, limit: int, looked_at: int = 2000) -> Arrivals:
         """What has come behind a number and passes a filter, the oldest first.
 
         `limit`: so many at most, the newest of them. `looked_at`: of how many at most the filter is asked.
@@ -181,7 +181,7 @@ class Recent:
         pairs = ((one.number, one.whole()) for one in kept if one is not None)
         found = [(number, pair) for number, pair in pairs if passes(pair)]
         passed_over = begin - min(last + 1, end) + max(len(found) - limit, 0)
-        return News(found[-limit:], end - 1, passed_over)
+        return Arrivals(found[-limit:], end - 1, passed_over)
 
     def find(self, session: str, connection: int, exchange: int) -> Pair | None:
         """An exchange by its id; None if it is not kept."""
