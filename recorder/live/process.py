@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import os
 import signal
 import sys
@@ -29,7 +30,7 @@ from recorder.capture.memory import bound_memory
 from recorder.live import folder
 from recorder.live.consumer import Missed, Part
 from recorder.live.metrics import Metrics, Page
-from recorder.live.stream import LOOK_SECONDS, Stream
+from recorder.live.stream import LOOK_SECONDS, Due, Stream
 from recorder.reading.elements import Told
 from recorder.tracing.headers import WrongHeaders, headers_in
 
@@ -115,21 +116,41 @@ def _say(sentence: str) -> None:
     print(f"live: {harmless(sentence)}", file=sys.stderr, flush=True)
 
 
+class _Rest:
+    """How long the process goes on after its proxy: REST_SECONDS. `is_over`: the proxy has gone."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
+        self._end = math.inf
+
+    @property
+    def has_begun(self) -> bool:
+        """True once the proxy has gone."""
+        if self._end == math.inf and self._is_over():
+            self._end = time.monotonic() + REST_SECONDS
+        return self._end < math.inf
+
+    def is_due(self) -> bool:
+        """True once the process has to end."""
+        return self.has_begun and time.monotonic() > self._end
+
+
 def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over: Callable[[], bool]) -> int:
     consumers = [consumer for part in parts for consumer in part.consumers]
     pages = {name: page for part in parts for name, page in part.pages.items()}
-    metrics = Metrics(told, topics=options.topics, clients=options.clients, groups=options.groups)
-    stream = Stream(options.capture, consumers, [metrics], is_feed=options.feed, told=told)
+    metrics, rest = Metrics(told, topics=options.topics, clients=options.clients, groups=options.groups), _Rest(is_over)
+    stream = Stream(options.capture, consumers, [metrics], is_feed=options.feed, told=told, is_due=rest.is_due)
     families = [part.families for part in parts]
     pages["metrics"] = Page(lambda: [*metrics.families(stream.behind), *(one for each in families for one in each())])
     server = serve(by_first_name(pages), options.folder / folder.SOCKET, "live server")
     try:
-        while not is_over():
+        while not rest.is_due() and not (rest.has_begun and stream.is_at_end):
             _look(stream)
-            time.sleep(LOOK_SECONDS)
-        end = time.monotonic() + REST_SECONDS
-        while time.monotonic() < end and not stream.is_at_end:
-            _look(stream)
+            if not rest.has_begun:
+                time.sleep(LOOK_SECONDS)
+    except Due:
+        # what is left is in the log
+        pass
     finally:
         server.close()
         stream.close()

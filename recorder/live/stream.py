@@ -8,7 +8,7 @@ it is no news any more. Frames that are passed over are missed, and counted.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,6 +42,10 @@ BEHIND_NS = 5 * 10**9
 LOOK_SECONDS = 0.05
 
 
+class Due(Exception):
+    """The stream is to be read no more."""
+
+
 class TableReader(Protocol):
     """Reads all frames, as Arrow tables with the columns of `frames`. Called in the stream's thread."""
 
@@ -59,6 +63,7 @@ class Stream:
         folder: the capture, or the capture of a `feed`.
         is_feed: what was read is removed.
         told: learns the names of topics' ids, and clients' software: the newest MOST_TOLD of each.
+        is_due: asked before each table: one look at a long backlog may take minutes.
 
     Attributes:
         read_ns: when the newest frame arrived that was read, in ns since 1970; 0: none was.
@@ -72,7 +77,9 @@ class Stream:
         *,
         is_feed: bool = False,
         told: Told | None = None,
+        is_due: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._is_due = is_due
         self._folder, self._consumers, self._readers, self._is_feed = folder, consumers, readers, is_feed
         self.read_ns = 0
         self._is_reading = False
@@ -90,7 +97,7 @@ class Stream:
             consumer.close()
 
     def look(self) -> None:
-        """Reads what has come since the last look. Errors: as of `Following.look`."""
+        """Reads what has come since the last look. Errors: Due; as of `Following.look`."""
         self._is_reading = True
         _forget_oldest(self._told.topics)
         _forget_oldest(self._told.software)
@@ -129,6 +136,8 @@ class Stream:
     def sees(self, tables: Sequence[Any]) -> bool:
         """Has tables of new frames read; True if exchanges are to be made of them."""
         for table in tables:
+            if self._is_due():
+                raise Due
             self.read_ns = max(self.read_ns, pc.max(table[c.AT_NS]).as_py() or 0)
             for reader in self._readers:
                 reader.read(table)

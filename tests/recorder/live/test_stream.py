@@ -17,7 +17,7 @@ from recorder.capture import frames as c
 from recorder.capture.session import sessions
 from recorder.live.consumer import Missed
 from recorder.live.feed import FeedSettings, open_feed
-from recorder.live.stream import BEHIND_NS, MOST_TOLD, Stream
+from recorder.live.stream import BEHIND_NS, MOST_TOLD, Due, Stream
 from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
 from tests.recorder.capture import traffic
@@ -130,6 +130,19 @@ def test_what_lies_far_behind_is_missed_and_counted(settings: FeedSettings, monk
     assert not looker.pairs
     # the looker is told twice: as a consumer, and as a reader of tables
     assert sum(missed.frames or 0 for missed in looker.missing) == 2 * looker.frames > 0
+    tap.close()
+    stream.close()
+
+
+def test_a_look_at_much_ends_at_the_next_table_once_it_is_due(settings: FeedSettings) -> None:
+    tap, looker = open_feed(replace(settings, segment=1)), Looker()
+    stream = Stream(settings.folder, [], [looker], is_feed=True, is_due=lambda: looker.frames > 0)
+    spoken = [some(connection=number) for number in range(4)]
+    for one in spoken:
+        played(tap, one)
+    with pytest.raises(Due):
+        stream.look()
+    assert 0 < looker.frames < sum(1 + (call.answer is not None) for one in spoken for call in one.calls)
     tap.close()
     stream.close()
 
