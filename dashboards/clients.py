@@ -175,10 +175,12 @@ TRUST = (
     graph(
         "Missed a minute",
         "Frames that it could not read in time, and those that it could not open: 0 if the counts are whole. "
-        "Gaps: how often. Look: above 0, the counts are too small.",
+        "Gaps: how often. Look: above 0, the counts are too small; but what came too late for top, the page and spans "
+        "is in them.",
         Query(steadily_per_minute(table.LIVE_MISSED_FRAMES), "frames missed"),
         Query(steadily_per_minute(table.LIVE_GAPS_SEEN), "times"),
         Query(steadily_per_minute(table.LIVE_UNREAD), "frames not opened"),
+        Query(steadily_per_minute(table.LIVE_PASSED_OVER), "frames too late for top, page and spans"),
         Query(steadily_per_minute(table.LIVE_GAPS), "gaps in the feed"),
         Query(steadily_per_minute(table.LIVE_RESTARTS), "restarts: counts begin anew"),
         unit="cpm",

@@ -476,6 +476,13 @@ LIVE_UNREAD = _counter(
     "Is something missing in the metrics below?",
 )
 
+LIVE_PASSED_OVER = _counter(
+    "live_passed_over_frames_total",
+    "",
+    "Frames that were read too late for `top`, the page and spans: these lack them, and the metrics below do not.",
+    "Is something missing in `top`, on the page, among the spans?",
+)
+
 # only where live.otlp sends spans
 LIVE_SPANS = _counter(
     "live_spans_total",

@@ -130,13 +130,19 @@ class Metrics:
             self._missed += 1
             self._missed_frames += missed.frames or 0
 
-    def families(self, behind: float = 0.0) -> list[Family]:
-        """All families, with copies of the counts. `behind`: how far the stream is behind, in seconds."""
-        with self._lock:
-            return [*self._families(behind)]
+    def families(self, behind: float = 0.0, passed_over: int = 0) -> list[Family]:
+        """All families, with copies of the counts.
 
-    def _families(self, behind: float) -> Iterator[Family]:
-        yield family(table.LIVE_BEHIND, [((), behind)])
+        `behind`: how far the stream is behind, in seconds. `passed_over`: frames of which it made no exchanges.
+        """
+        with self._lock:
+            return [
+                family(table.LIVE_BEHIND, [((), behind)]),
+                family(table.LIVE_PASSED_OVER, [((), passed_over)]),
+                *self._families(),
+            ]
+
+    def _families(self) -> Iterator[Family]:
         yield family(table.LIVE_MISSED_FRAMES, [((), self._missed_frames)])
         yield family(table.LIVE_GAPS_SEEN, [((), self._missed)])
         yield family(table.LIVE_UNREAD, [((), self._unread)])

@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from prometheus_client.metrics_core import Metric as Family
+
 from proxy.limited_server import by_first_name, serve
 from proxy.niceness import yield_to_others
 from proxy.schema.addresses import Address
@@ -141,7 +143,12 @@ def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over
     metrics, rest = Metrics(told, topics=options.topics, clients=options.clients, groups=options.groups), _Rest(is_over)
     stream = Stream(options.capture, consumers, [metrics], is_feed=options.feed, told=told, is_due=rest.is_due)
     families = [part.families for part in parts]
-    pages["metrics"] = Page(lambda: [*metrics.families(stream.behind), *(one for each in families for one in each())])
+
+    def all_families() -> list[Family]:
+        shown = metrics.families(stream.behind, stream.passed_over)
+        return [*shown, *(one for each in families for one in each())]
+
+    pages["metrics"] = Page(all_families)
     server = serve(by_first_name(pages), options.folder / folder.SOCKET, "live server")
     try:
         while not rest.is_due() and not (rest.has_begun and stream.is_at_end):

@@ -67,6 +67,7 @@ class Stream:
 
     Attributes:
         read_ns: when the newest frame arrived that was read, in ns since 1970; 0: none was.
+        passed_over: frames that readers of tables got, and of which no exchanges were made, as they lay too far behind.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Stream:
     ) -> None:
         self._is_due = is_due
         self._folder, self._consumers, self._readers, self._is_feed = folder, consumers, readers, is_feed
-        self.read_ns = 0
+        self.read_ns = self.passed_over = 0
         self._is_reading = False
         self._pairing = Pairing(most=MOST, with_bodies=True)
         self._ended = Ended(self._pairing)
@@ -145,10 +146,15 @@ class Stream:
             self.forget()
             return False
         if time.time_ns() - self.read_ns > BEHIND_NS:
-            self.miss(Missed(sum(map(len, tables)), "the stream is behind"))
+            self._pass_over(sum(map(len, tables)))
             self.forget()
             return False
         return True
+
+    def _pass_over(self, frames: int) -> None:
+        self.passed_over += frames
+        for consumer in self._consumers:
+            consumer.missed(Missed(frames, "the stream is behind"))
 
     def miss(self, missed: Missed) -> None:
         """Tells everybody that something is missing."""
