@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import IO, Any
 
-from proxy.config import ProxySettings
+from proxy.config import LiveSettings, ProxySettings
 
 # worker N numbers its connections upwards from N times this, so no number is given twice
 NUMBERS_PER_WORKER = 10**12
@@ -45,7 +45,7 @@ class Job:
 
     @property
     def worker_settings(self) -> ProxySettings:
-        """This worker's settings: its part of the limits, one process, and no admin page (the parent serves it)."""
+        """This worker's: its part of the limits, and one process. Admin page and live process are the parent's."""
         settings = self.settings
         return replace(
             settings,
@@ -55,6 +55,7 @@ class Job:
             connection_limit=self._part(settings.connection_limit),
             held_in_all=self._part(settings.held_in_all),
             metrics=None,
+            live=LiveSettings(),
             workers=1,
         )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.config import Format, Level, LogSettings, ProxySettings
+from proxy.config import Format, Level, LiveSettings, LogSettings, ProxySettings
 from proxy.net.workers.job import Job, read_job
 from proxy.schema.addresses import Address
 from recorder.capture.session import CaptureSettings
@@ -32,6 +32,8 @@ SETTINGS = ProxySettings(
     LogSettings(Level.DEBUG, Format.JSON),
     connection_limit=100,
     workers=3,
+    # without the admin page nobody could show this token
+    live=LiveSettings(token_file=Path("token")),
 )
 
 
@@ -65,10 +67,11 @@ def test_connections_of_different_workers_have_different_numbers():
     assert (first.first_connection, second.first_connection) == (1_000_000_000_001, 2_000_000_000_001)
 
 
-def test_a_worker_has_its_share_of_held_bytes_and_no_admin_page():
+def test_a_worker_has_its_share_of_held_bytes_and_neither_admin_page_nor_live_process():
     worker_settings = Job(1, 0, SETTINGS).worker_settings
     assert worker_settings.held_in_all == 334
     assert worker_settings.metrics is None
+    assert not worker_settings.live.is_asked_for
     assert worker_settings.connection_limit == 34
     assert [cluster.connection_limit for cluster in worker_settings.clusters] == [3, None]
     assert worker_settings.clusters[1] == SETTINGS.clusters[1]
