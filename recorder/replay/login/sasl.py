@@ -73,7 +73,10 @@ class Login:
     """A login, from the first frame to the target's last answer.
 
     Call `next(None)`, send what it returns, and call it with each frame that arrives (without its length) until
-    `is_done`. A session with a lifetime is not renewed.
+    `is_done`.
+
+    Attributes:
+        lifetime_ms: how long the target takes requests after this login (KIP-368); 0: as long as it is connected.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Login:
         self._authenticate = choose(SASL_AUTHENTICATE, NEWEST_AUTHENTICATE, offered.get(SASL_AUTHENTICATE))
         self._answered: Callable[[bytes], bytes] = self._shaken
         self.is_done = False
+        self.lifetime_ms = 0
 
     def next(self, frame: bytes | None) -> bytes:
         """The bytes to send next, with their length; b"" at the end. `frame`: the target's last answer; None to begin.
@@ -132,7 +136,8 @@ class Login:
     def _told(self, frame: bytes) -> bytes:
         """Takes the server's token from a frame, bare or in an answer."""
         if self._authenticate is not None:
-            frame = self._answer(frame, SASL_AUTHENTICATE, self._authenticate)["auth_bytes"]
+            answer = self._answer(frame, SASL_AUTHENTICATE, self._authenticate)
+            frame, self.lifetime_ms = answer["auth_bytes"], answer.get("session_lifetime_ms", 0)
         try:
             return self._say(self._tokens.send(frame))
         except StopIteration:

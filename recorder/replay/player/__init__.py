@@ -2,7 +2,7 @@
 
 run          a replay from the survey to the exit code
 target       the target as the settings file describes it
-dial         one connection to the target: TCP, TLS, its versions, the login
+dial         one connection to the target: TCP, TLS, its versions, the login; `renewal` logs in again
 guard        keeps connections from leading to where the capture was recorded
 sockets      plain connections, all watched by one task; `frames` cuts a stream into frames
 asking       asks the target the questions of `prepare`

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
+from proxy.schema.errors import BadSetting
 from proxy.wire import decode_response, encode_request
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FIND_COORDINATOR
@@ -104,7 +105,7 @@ class Asker:
                 return None
             self._target.guard.check_answer(*connection.address, api_key, decoded[1])
             return decoded[1]
-        except (NotReached, WireError, trio.BrokenResourceError, trio.TooSlowError):
+        except (NotReached, WireError, BadSetting, trio.BrokenResourceError, trio.TooSlowError):
             broken = self._connections.pop(node, None)
             if broken is not None:
                 await broken.aclose()
@@ -125,7 +126,7 @@ class Asker:
         raise NotReached("; ".join(refusals))
 
     async def _dial(self, node: int | None, host: str, port: int) -> Connection:
-        connection, said, _ = await dial(self._target, host, port, None, node)
+        connection, said = await dial(self._target, host, port, None, node)
         self._connections[node] = connection
         self._cluster.offered[_UNKNOWN if node is None else node] = said.offered
         self._cluster.features.update(said.features)

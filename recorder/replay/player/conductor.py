@@ -8,7 +8,7 @@ that the sockets never wait.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 import trio
@@ -22,6 +22,7 @@ from recorder.replay.outcome import Ending
 from recorder.replay.plan import OfferedVersions, Values
 from recorder.replay.player.dial import Connection, NotReached, Target, dial
 from recorder.replay.player.guard import Forbidden
+from recorder.replay.player.renewal import RenewingWire
 from recorder.replay.player.reread import RereadFrames
 from recorder.replay.player.sockets import PlainWire, Sockets, Wire
 from recorder.replay.stream import DiskRead, Happening
@@ -202,7 +203,7 @@ class Conductor:
     async def _serve(self, action: Open) -> None:
         channel = action.channel
         try:
-            connection, said, _ = await dial(self._target, action.host, action.port, action.principal, action.node)
+            connection, said = await dial(self._target, action.host, action.port, action.principal, action.node)
         except (NotReached, Forbidden) as error:
             self._connections.pop(channel, None)
             self.engine.closed(channel, time.monotonic_ns())
@@ -234,19 +235,31 @@ class Conductor:
             except Forbidden as error:
                 self._cut(str(error))
 
-        def told(frames: list[bytes]) -> None:
-            received(frames)
-            self._notice()
-
-        begun = partial(self._has_begun, channel)
-        if connection.plain is None:
-            self._connections[channel], running = connection, connection.run(told, begun)
+        begun, session = partial(self._has_begun, channel), connection.session
+        if session is None or not session.has_end:
+            self._connections[channel], running = self._wire(connection, received, begun)
         else:
-            wire = PlainWire(self._sockets, connection.plain, connection.frames, received, begun)
-            self._connections[channel], running = wire, wire.run()
+            renewing = RenewingWire(session, channel, received, begun)
+            renewing.wire, below = self._wire(connection, renewing.received, renewing.begun)
+            self._connections[channel], running = renewing, renewing.run(below)
         self.engine.opened(channel, offered, time.monotonic_ns())
-        told(connection.early())
+        received(connection.early())
+        self._notice()
         await running
         self._connections.pop(channel, None)
         self.engine.closed(channel, time.monotonic_ns())
         self._notice()
+
+    def _wire(
+        self, connection: Connection, received: Callable[[list[bytes]], None], begun: Callable[[int], None]
+    ) -> tuple[Wire, Awaitable[None]]:
+        """A connection as it is written to, and what runs it. `Sockets` notices what plain ones have received."""
+
+        def told(frames: list[bytes]) -> None:
+            received(frames)
+            self._notice()
+
+        if connection.plain is None:
+            return connection, connection.run(told, begun)
+        wire = PlainWire(self._sockets, connection.plain, connection.frames, received, begun)
+        return wire, wire.run()

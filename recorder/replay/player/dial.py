@@ -27,11 +27,11 @@ from proxy.wire.keys import API_VERSIONS, METADATA
 from recorder.replay.cluster import about_topics, newest
 from recorder.replay.engine.channels import Send
 from recorder.replay.login.logins import Logins
-from recorder.replay.login.sasl import Login
 from recorder.replay.plan import CLIENT_ID, OfferedVersions
 from recorder.replay.player.frames import READ, Frames
 from recorder.replay.player.guard import Guard
 from recorder.replay.player.recording import Recording, Tape
+from recorder.replay.player.renewal import Session
 from recorder.replay.player.sockets import LINGER_SECONDS, discard_on_close, end_sending
 
 _VERSIONS_NEWEST, _VERSIONS_OLDEST = 3, 0
@@ -82,6 +82,7 @@ class Connection:
     Attributes:
         address: as it was dialled.
         frames: bytes received that are no whole frame yet.
+        session: its login, if it has one; `ask` makes it again in time.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Connection:
     ) -> None:
         self._stream, self.address, self.plain, self._tape = stream, address, plain, tape
         self.frames = Frames()
+        self.session: Session | None = None
         self._early: list[bytes] = []
         self._out: list[bytes] = []
         self._more = trio.Event()
@@ -174,7 +176,12 @@ class Connection:
             await self._stream.aclose()
 
     async def ask(self, frame: bytes) -> bytes:
-        """Sends a frame and returns the next one, before `run`. Errors: NotReached."""
+        """Sends a frame and returns the next one, before `run`.
+
+        Errors: NotReached; WireError and BadSetting if a login that is due fails.
+        """
+        if self.session is not None and self.session.is_due:
+            await self.session.log_in(self.ask_raw)
         return await self.ask_raw(framed(frame))
 
     async def ask_raw(self, data: bytes) -> bytes:
@@ -217,7 +224,7 @@ class Connection:
 
 async def dial(
     target: Target, host: str, port: int, principal: str | None, node: int | None = None
-) -> tuple[Connection, NodeVersions, Login | None]:
+) -> tuple[Connection, NodeVersions]:
     """A connection that is ready for requests. `node`: the id of the dialled node, if known.
 
     Errors: NotReached; Forbidden if the guard refuses it, which nothing but that is to handle.
@@ -229,12 +236,13 @@ async def dial(
             raise NotReached(f"{host}:{port}: {_why(error)}") from error
         try:
             said = await _versions(connection)
-            login = await _log_in(connection, target.logins, principal, said)
+            if target.logins is not None:
+                await _log_in(connection, target.logins, principal, said)
             cluster_id = await _cluster_id(connection, said)
             target.guard.check_id(host, port, cluster_id)
             if target.recording is not None:
                 target.recording.identified(cluster_id)
-            return connection, said, login
+            return connection, said
         except (WireError, BadSetting, NotReached, trio.BrokenResourceError, OSError) as error:
             await connection.aclose()
             raise NotReached(f"{host}:{port}: {_why(error)}") from error
@@ -320,18 +328,9 @@ async def _cluster_id(connection: Connection, said: NodeVersions) -> str | None:
     return decoded[1].get("cluster_id") or None
 
 
-async def _log_in(
-    connection: Connection, logins: Logins | None, principal: str | None, said: NodeVersions
-) -> Login | None:
-    if logins is None:
-        return None
+async def _log_in(connection: Connection, logins: Logins, principal: str | None, said: NodeVersions) -> None:
     entry = logins.of(principal)
     if entry is None:
         raise NotReached(f"the settings file has no login for {principal or 'connections without a principal'}")
-    # in a thread: the secret's file may be on a disk that hangs
-    credentials = await trio.to_thread.run_sync(entry.credentials, abandon_on_cancel=True)
-    login = Login(credentials, said.offered, client_id=CLIENT_ID)
-    data = login.next(None)
-    while data:
-        data = login.next(await connection.ask_raw(data))
-    return login
+    connection.session = Session(entry, said.offered)
+    await connection.session.log_in(connection.ask_raw)

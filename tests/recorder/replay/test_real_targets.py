@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from proxy.wire import decode_response, encode_request
 from proxy.wire.framing import framed
-from proxy.wire.keys import END_TXN, LIST_TRANSACTIONS
+from proxy.wire.keys import END_TXN, LIST_TRANSACTIONS, SASL_AUTHENTICATE
 from tests.brokers.kafka import PASSWORD, TAPPED_HOST, USER, KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.certificates import Authority
@@ -119,6 +120,39 @@ def test_a_target_whose_users_log_in_by_scram_has_what_the_recorded_one_had(
     assert refused.returncode == 2
     assert "can't be reached" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_a_target_that_wants_its_users_to_log_in_again_has_what_the_recorded_one_had(
+    kafka_one: KafkaCluster, tmp_path: Path
+) -> None:
+    """A broker ends a connection that sends a request two seconds after its login: none of the replay's does."""
+    settings = tmp_path / "replay.toml"
+    settings.write_text(f'[login."*"]\nmechanism = "PLAIN"\nusername = "{USER}"\npassword = "{PASSWORD}"\n')
+    recording = record(
+        kafka_one, tmp_path / "recording", lambda cluster, bootstrap: exactly_once.confluent_copies(bootstrap)
+    )
+    kept = tmp_path / "kept"
+    strict = {"connections.max.reauth.ms": 2000}
+    with (
+        KafkaCluster(1, folder=tmp_path / "kafka", settings=strict) as cluster,
+        Tap(cluster.tap_routes, tmp_path / "tap"),
+    ):
+        # slower than recorded: its connections live for several logins
+        slowly = ["--speed", "0.3", "--settings", str(settings), "--record", str(kept)]
+        replayed = replay(recording, cluster.login_bootstrap, tmp_path, *slowly)
+        check_as_recorded(recording, replayed, cluster.bootstrap, folders_of(cluster))
+    requests, answers = frames_of(kept, "request"), frames_of(kept, "response")
+    assert requests == answers
+    logins = Counter(connection for connection, _, api_key in requests if api_key == SASL_AUTHENTICATE)
+    assert max(logins.values()) > 2
+
+
+def frames_of(capture: Path, direction: str) -> set[tuple[int, int, int]]:
+    """Returns connection, exchange and API of all requests or responses."""
+    tables = [pq.read_table(file, partitioning=None) for file in capture.glob("frames/**/*.parquet")]
+    chosen = [table.filter(pc.equal(table["direction"], direction)) for table in tables]
+    rows = [row for table in chosen for row in table.select(["connection", "exchange", "api_key"]).to_pylist()]
+    return {(row["connection"], row["exchange"], row["api_key"]) for row in rows}
 
 
 def test_leaders_that_move_meanwhile_cost_no_record(

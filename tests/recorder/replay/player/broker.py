@@ -6,13 +6,14 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import trio
 
 from proxy.wire import apis, encode_response, request_head
 from proxy.wire.framing import framed
-from proxy.wire.keys import API_VERSIONS, LIST_OFFSETS, METADATA
+from proxy.wire.keys import API_VERSIONS, LIST_OFFSETS, METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.replay.player.dial import Target
 
 Values = dict[str, Any]
@@ -27,19 +28,32 @@ class LoopbackBroker:
     """Answers a replay of ListOffsets. `wrong`: an action in place of the n-th ListOffsets response, if any.
 
     The action gets the stream and the correct response; it returns True if the connection goes on.
+
+    Attributes:
+        lifetime_ms: how long a login counts; the connection ends at a request behind that.
+        logins: how many were made on each connection.
     """
 
     wrong: Callable[[int, trio.abc.Stream, bytes], Any] | None = None
     port: int = 0
     asked: list[int] = field(default_factory=list)
+    lifetime_ms: int = 0
+    logins: list[int] = field(default_factory=list)
 
     async def serve(self, stream: trio.abc.Stream) -> None:
-        buffer = bytearray()
+        buffer, expires_at, number = bytearray(), inf, len(self.logins)
+        self.logins.append(0)
         while data := await stream.receive_some(65536):
             buffer += data
             while len(buffer) >= 4 and len(buffer) >= 4 + (size := int.from_bytes(buffer[:4], "big")):
                 frame = bytes(buffer[4 : 4 + size])
                 del buffer[: 4 + size]
+                key = request_head(frame).api_key
+                if key == SASL_AUTHENTICATE:
+                    self.logins[number] += 1
+                    expires_at = trio.current_time() + self.lifetime_ms / 1000
+                elif key != SASL_HANDSHAKE and trio.current_time() >= expires_at:
+                    return
                 if not await self._answer(stream, frame):
                     return
 
@@ -67,6 +81,8 @@ class LoopbackBroker:
         if key == LIST_OFFSETS:
             partition = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": 7}
             return {"topics": [{"name": "a", "partitions": [partition]}]}
+        if key == SASL_AUTHENTICATE:
+            return {"session_lifetime_ms": self.lifetime_ms}
         return {}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 import trustme
 
 from proxy.wire.keys import LIST_OFFSETS
@@ -19,6 +20,7 @@ from recorder.capture.frames import DamagedFileError
 from recorder.replay.choice import Choice
 from recorder.replay.cluster import Cluster
 from recorder.replay.engine.world import World, refused_anywhere
+from recorder.replay.login.logins import EVERYBODY, Entry, Logins
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, ReachedTarget, Result, Source, Verdict
@@ -224,6 +226,37 @@ async def test_a_target_with_tls_is_played_to(tmp_path: Path) -> None:
     async with serving(LoopbackBroker(), server) as target:
         result = await played(replace(target, tls=(client, None)), MAX)
     assert result.verdict is Verdict.EQUAL
+
+
+@pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "TLS"])
+async def test_a_login_that_counts_for_a_while_is_made_again(
+    mock_clock: trio.testing.MockClock, is_secured: bool
+) -> None:
+    """The broker ends connections that send a request later; a read would be sent again on another one.
+
+    That holds for the questions before the play, too.
+    """
+
+    async def slow(number: int, stream: trio.abc.Stream, answer: bytes) -> None:
+        mock_clock.jump(2.1)
+        if number > ASKED_BEFORE:
+            # from now on time passes when everybody waits for it, too
+            mock_clock.autojump_threshold = 0.01
+
+    broker = LoopbackBroker(slow, lifetime_ms=2_000)
+    authority = trustme.CA()
+    server, client = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(client)
+    everybody = Logins({EVERYBODY: Entry(EVERYBODY, "PLAIN", "bob", "secret")})
+    async with serving(broker, server if is_secured else None) as target:
+        secured = (client, None) if is_secured else None
+        result = await played(replace(target, tls=secured, logins=everybody), MAX)
+    assert result.verdict is Verdict.EQUAL
+    assert result.totals.retried == 0
+    # the questions' connection, and the recorded one's
+    assert len(broker.logins) == 3
+    assert max(broker.logins) == COUNT
 
 
 async def test_another_hosts_certificate_is_refused_before_a_request() -> None:

@@ -16,7 +16,7 @@ from tests.recorder.replay.player.broker import LoopbackBroker, serving
 async def test_the_kernel_takes_a_large_request_whole() -> None:
     broker = LoopbackBroker()
     async with serving(broker) as target:
-        connection, _, _ = await dial(target, "127.0.0.1", broker.port, None)
+        connection, _ = await dial(target, "127.0.0.1", broker.port, None)
         assert connection.plain is not None
         assert connection.plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 0
         await connection.aclose()
@@ -32,6 +32,6 @@ async def test_the_dot_of_an_absolute_name_is_neither_sent_nor_looked_for_in_the
     theirs.sni_callback = lambda tls, name, context: asked.append(name)
     broker = LoopbackBroker()
     async with serving(broker, theirs) as target:
-        connection, _, _ = await dial(replace(target, tls=(ours, name)), "127.0.0.1", broker.port, None)
+        connection, _ = await dial(replace(target, tls=(ours, name)), "127.0.0.1", broker.port, None)
         await connection.aclose()
     assert asked == ["localhost"]
