@@ -6,7 +6,8 @@ sequences of the replay's own count (`sequences`, by `produce`). Transactions:
     v1 on the target   partitions and groups join by AddPartitionsToTxn and AddOffsetsToTxn: recorded ones, or made ones
                        where the recording used v2, or where its own are not in the capture. An EndTxn of an empty
                        transaction is not sent
-    v2 on both         partitions join by being produced to; EndTxn gives the next pair
+    v2 on both         partitions join by being produced to; EndTxn gives the next pair. A commit of an empty
+                       transaction is not sent
     refused            the target fences the producer (45, 47, 59, 90) where the recording did not: the transaction's
                        rest is withheld, and the next one begins with a made pair, which aborts this one
     at the end         open transactions are aborted
@@ -199,7 +200,10 @@ class Producers(Translator):
         producer = self._known.of_transaction(values["transactional_id"])
         is_v2 = self._known.is_v2(END_TXN, exchange.version)
         is_last = found == next(reversed(producer.pairs.values()))
-        if is_last and not is_v2 and producer.is_empty and producer.ended_with is not values["committed"]:
+        is_nothing_in_it = producer.open_as is None if is_v2 else producer.is_empty
+        # with transactions v2 Kafka takes an abort of nothing, too
+        is_taken = producer.ended_with is values["committed"] or (is_v2 and not values["committed"])
+        if is_last and is_nothing_in_it and not (is_taken or _is_refused(exchange)):
             return Withheld(Reason.NO_TRANSACTION, "nothing is in it: error 48")
         return None
 
@@ -343,6 +347,11 @@ def _described(exchange: Exchange, answer: Values) -> Resend | None:
         for told in (answer, exchange.answer or {})
     )
     return Resend() if exchange.answer is not None and ending - recorded_ending else None
+
+
+def _is_refused(exchange: Exchange) -> bool:
+    """True for an EndTxn that the recorded cluster refused."""
+    return bool(exchange.answer and exchange.answer["error_code"])
 
 
 def _quoted(exchange: Exchange) -> Pair:

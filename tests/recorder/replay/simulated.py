@@ -144,7 +144,8 @@ class Broker:
         if not found or found.pair != (values["producer_id"], values["producer_epoch"]):
             return {"error_code": 47, **none}
         is_v2 = version >= 5 and self.has_v2
-        if not found.partitions and not found.groups and not is_v2 and found.ended_with is not values["committed"]:
+        is_taken = found.ended_with is values["committed"] or (is_v2 and not values["committed"])
+        if not (found.partitions or found.groups or is_taken):
             return {"error_code": 48, **none}
         for place in found.partitions:
             self.ends[place] = self.end(place) + 1

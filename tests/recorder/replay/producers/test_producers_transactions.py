@@ -98,6 +98,22 @@ def test_an_empty_end_is_not_sent_to_a_target_without_transactions_v2() -> None:
     assert sequences(target) == [(other(0), 0, 0)]
 
 
+@pytest.mark.parametrize(("committed", "code", "is_sent"), [(True, 0, False), (False, 0, True), (True, 48, True)])
+def test_with_transactions_v2_a_commit_of_nothing_is_not_sent_unless_the_recorded_one_was_refused(
+    committed: bool, code: int, is_sent: bool
+) -> None:
+    """The transaction's records may be from before the recording."""
+    target = Target(Broker(other))
+    following = (PAIR[0], PAIR[1] + 1)
+    told = {"error_code": code, "producer_id": following[0], "producer_epoch": following[1]}
+    quoted = {"transactional_id": "t", "producer_id": PAIR[0], "producer_epoch": PAIR[1], "committed": committed}
+    end = exchange(1, END_TXN, 5, quoted, told)
+    assert (target.play(end) is not None) is is_sent
+    assert [each.reason for each in target.withheld.values()] == [Reason.NO_TRANSACTION] * (not is_sent)
+    target.play(recorded_produce(2, batch(b"1", pair=following, sequence=0), name="t", version=12))
+    assert log(target) == [b"1"]
+
+
 def test_an_end_that_quotes_a_pair_before_the_last_is_sent_for_the_target_to_refuse() -> None:
     target = Target(Broker(other, has_v2=False), V1)
     target.play(recorded_init(0, PAIR, "t"))
