@@ -80,7 +80,7 @@ class ClassicGroups:
     def _keep_assignments(group: Group, values: Values) -> None:
         generation = values["generation_id"], values["member_id"]
         if values["assignments"] or generation in group.rosters:
-            group.keep(group.assignments, generation, values["assignments"])
+            group.keep(group.assignments, generation, values["assignments"] or _assigned_before(group, generation))
 
     @staticmethod
     def _keep_roster(group: Group, answer: Values) -> None:
@@ -480,6 +480,12 @@ class ClassicGroups:
 def _sync_of(exchange: Exchange) -> tuple[int, str]:
     """A SyncGroup's recorded generation, and its member."""
     return exchange.request["generation_id"], exchange.request["member_id"]
+
+
+def _assigned_before(group: Group, generation: Generation) -> list[Values]:
+    """What a static leader that is back had sent for its generation under its former id: it sends nothing anew."""
+    earlier = (kept for (number, _), kept in group.assignments.items() if number == generation[0] and kept)
+    return next(earlier, [])
 
 
 def _target_of(group: Group, recorded: str) -> str | None:

@@ -147,10 +147,10 @@ def test_a_target_that_wants_its_users_to_log_in_again_has_what_the_recorded_one
     assert max(logins.values()) > 2
 
 
-def frames_of(capture: Path, direction: str) -> set[tuple[int, int, int]]:
+def frames_of(capture: Path, kind: str) -> set[tuple[int, int, int]]:
     """Returns connection, exchange and API of all requests or responses."""
     tables = [pq.read_table(file, partitioning=None) for file in capture.glob("frames/**/*.parquet")]
-    chosen = [table.filter(pc.equal(table["direction"], direction)) for table in tables]
+    chosen = [table.filter(pc.equal(table["kind"], kind)) for table in tables]
     rows = [row for table in chosen for row in table.select(["connection", "exchange", "api_key"]).to_pylist()]
     return {(row["connection"], row["exchange"], row["api_key"]) for row in rows}
 

@@ -223,3 +223,20 @@ def test_a_static_member_that_is_back_has_the_assignment_of_its_former_id():
     script.groups.lost(former, None)
     _, sent = script.asked(recorded(SYNC_GROUP, 3, sync("r2", 1)))
     assert sent["assignments"] == [{"member_id": "t2", "assignment": b"r1"}]
+
+
+def test_a_static_leader_that_is_back_assigns_what_it_had_sent_under_its_former_id():
+    """It sends nothing anew. On the target a member may be lost meanwhile, and a generation begin for that."""
+    script = Script()
+    static, skips = JOIN | {"group_instance_id": "i"}, {"skip_assignment": True}
+    script.pass_by(JOIN_GROUP, 9, static, joined("r1", 1, "r1"), joined("t1", 7, "t1"))
+    script.pass_by(SYNC_GROUP, 3, sync("r1", 1, "r1"), OK | {"assignment": b"r1"}, OK | {"assignment": b"r1"})
+    script.pass_by(JOIN_GROUP, 9, static, joined("r2", 1, "r2") | skips, joined("t2", 7, "t2") | skips)
+    script.pass_by(SYNC_GROUP, 3, sync("r2", 1), OK | {"assignment": b"r1"}, OK | {"assignment": b"r1"})
+    beat = {"group_id": GROUP, "member_id": "r2", "generation_id": 1, "group_instance_id": "i"}
+    exchange, sent = script.send(HEARTBEAT, 3, beat, OK)
+    assert script.answer(exchange, sent, {"error_code": 27})
+    (join,) = script.made()
+    join.done(joined("t2", 8, "t2"))
+    (made,) = script.made()
+    assert (made.api_key, made.values["assignments"]) == (SYNC_GROUP, [{"member_id": "t2", "assignment": b"r1"}])
