@@ -17,8 +17,6 @@ leader's own request still waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.groups import assignments
 from recorder.replay.groups.member_states import Event, MemberState
@@ -287,7 +285,7 @@ class ClassicGroups:
         group = self._state.group(request["group_id"])
         recorded = request.get("member_id")
         if exchange.api_key == LEAVE_GROUP:
-            group.leaves.add(exchange)
+            group.leaves[exchange] = self._leaving(group, values)
         elif exchange.api_key == SYNC_GROUP and not request["assignments"]:
             group.followed_at = self._state.now
         elif exchange.api_key == JOIN_GROUP:
@@ -325,7 +323,7 @@ class ClassicGroups:
         self._state.request_ended(exchange)
         group.joins.pop(exchange, None)
         group.coming.pop(exchange, None)
-        group.leaves.discard(exchange)
+        group.leaves.pop(exchange, None)
         self._given.pop(exchange, None)
         self._early.discard(exchange)
 
@@ -351,8 +349,8 @@ class ClassicGroups:
         self._state.request_ended(exchange)
         group = self._state.group(exchange.request["group_id"])
         if exchange.api_key == LEAVE_GROUP:
-            group.leaves.discard(exchange)
-            self._left(group, values)
+            for member in group.leaves.pop(exchange, ()):
+                gone(group, member)
             return None
         if exchange.api_key == JOIN_GROUP:
             group.coming.pop(exchange, None)
@@ -462,14 +460,12 @@ class ClassicGroups:
             return None
         return self._state.mend(exchange, group, member, error)
 
-    def _left(self, group: Group, values: Values) -> None:
-        left = [values.get("member_id"), *(entry["member_id"] for entry in values.get("members") or ())]
-        for member in self._named(group, left, values):
-            gone(group, member)
-
     @staticmethod
-    def _named(group: Group, targets: Iterable[str | None], values: Values) -> list[Member]:
-        instances = {entry["group_instance_id"] for entry in values.get("members") or ()} - {None}
+    def _leaving(group: Group, values: Values) -> list[Member]:
+        """The members that a LeaveGroup names."""
+        entries = values.get("members") or ()
+        targets = {values.get("member_id"), *(entry["member_id"] for entry in entries)}
+        instances = {entry["group_instance_id"] for entry in entries} - {None}
         return [
             member
             for member in group.present()

@@ -123,8 +123,8 @@ class Group:
         members: all that ever were; `active`: those that are present or may have something to send.
         joins: JoinGroups in flight, or to be sent again -> the recorded id of their member; `coming`: those that were
             read and have not left -> the id that their request quotes, or its instance id; `newcomers`: heartbeats in
-            flight by which members join; `leaves`: LeaveGroups in flight; `memberless`: commits in flight that quote no
-            member, which only an empty group takes.
+            flight by which members join; `leaves`: LeaveGroups in flight -> the members that they name; `memberless`:
+            commits in flight that quote no member, which only an empty group takes.
         generation, leader: the target's last generation, and its leader's id there.
         assigned: the target's last generation that has its assignment.
         left_at: the target's generation when a member last left.
@@ -143,7 +143,7 @@ class Group:
     joins: dict[Exchange, str | None] = field(default_factory=dict)
     coming: dict[Exchange, str | None] = field(default_factory=dict)
     newcomers: set[Exchange] = field(default_factory=set)
-    leaves: set[Exchange] = field(default_factory=set)
+    leaves: dict[Exchange, list[Member]] = field(default_factory=dict)
     memberless: set[Exchange] = field(default_factory=set)
     generation: int = 0
     leader: str = ""
@@ -230,6 +230,10 @@ class Group:
             name == member.instance and (join.answer or {}).get("generation_id") == member.recorded
             for join, name in self.coming.items()
         )
+
+    def is_leaving(self, member: Member) -> bool:
+        """True while a LeaveGroup that names the member is in flight: the target may not know it any more."""
+        return any(member in named for named in self.leaves.values())
 
     def elected(self, member: Member) -> bool:
         """True for the leader that the target elected in its present generation."""
@@ -413,6 +417,8 @@ def left_meanwhile(answer: Values | None) -> bool:
 
 
 def refused(group: Group, member: Member, error: int) -> None:
-    """The target refused a member, unlike the recording: the group mends it."""
+    """The target refused a member, unlike the recording: the group mends it, unless it is leaving anyway."""
+    if group.is_leaving(member):
+        return
     member.on(_EVENTS_OF_ERRORS.get(error, Event.MUST_JOIN))
     group.mending = True

@@ -1,6 +1,7 @@
 """Requests that the replay makes for groups: heartbeats of silent members, joins of refused ones, departures.
 
-A member's state tells which request it makes (`member_states.MADE`). It has at most one made request in flight.
+A member's state tells which request it makes (`member_states.MADE`). It has at most one made request in flight, and
+makes none while its recorded LeaveGroup is in flight.
 
     made         in a classic group                                      in a modern one
     -------------------------------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ class Mending:
             leader.on(Event.UNASSIGNED)
 
     def _due(self, group: Group, member: Member, now: int) -> Iterator[MadeRequest]:
-        if member.made_in_flight or not member.target or now < self._at(group, member):
+        if not self._may_make(group, member) or now < self._at(group, member):
             return
         made = self._made(group, member)
         if made:
@@ -150,14 +151,13 @@ class Mending:
             yield made
 
     def _next(self, group: Group, member: Member) -> int | None:
-        """When a member's next made request is due; None if it has none, or one is in flight."""
-        if (
-            member.made_in_flight
-            or not member.target
-            or not (self._urgent(group, member) or self._may_be_silent(group, member))
-        ):
-            return None
-        return self._at(group, member)
+        """When a member's next made request is due; None if it has none, one is in flight, or it is leaving."""
+        makes_some = self._urgent(group, member) or self._may_be_silent(group, member)
+        return self._at(group, member) if makes_some and self._may_make(group, member) else None
+
+    @staticmethod
+    def _may_make(group: Group, member: Member) -> bool:
+        return bool(member.target) and not (member.made_in_flight or group.is_leaving(member))
 
     def _at(self, group: Group, member: Member) -> int:
         return member.again_at if self._urgent(group, member) else member.last_sent_at + member.longest_silence

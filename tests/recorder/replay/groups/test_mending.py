@@ -44,6 +44,32 @@ def test_a_static_member_between_its_connections_is_kept_alive_if_it_was_back_in
     assert [made.api_key for made in script.made()] == [HEARTBEAT] * is_kept
 
 
+def test_a_member_whose_departure_is_under_way_makes_no_request():
+    """The target would not know it any more, and it would join again."""
+    script = Script()
+    script.join("r", "t")
+    leave = {"group_id": GROUP, "members": [{"member_id": "r", "group_instance_id": None}]}
+    exchange, sent = script.send(LEAVE_GROUP, 3, leave, {"error_code": 0})
+    script.now = 60 * SECOND
+    assert script.made() == []
+    script.answer(exchange, sent, {"error_code": 0})
+    assert script.made() == []
+
+
+def test_a_heartbeat_that_a_departure_has_overtaken_brings_nobody_back():
+    script = Script()
+    script.join("r", "t")
+    script.now = 60 * SECOND
+    (made,) = script.made()
+    leave = {"group_id": GROUP, "members": [{"member_id": "r", "group_instance_id": None}]}
+    exchange, sent = script.send(LEAVE_GROUP, 3, leave, {"error_code": 0})
+    made.done({"error_code": 25})
+    script.now = 70 * SECOND
+    assert script.made() == []
+    script.answer(exchange, sent, {"error_code": 0})
+    assert script.made() == []
+
+
 @pytest.mark.parametrize("is_coming", [True, False], ids=["its rejoin is late", "it has no rejoin"])
 def test_a_member_that_is_told_twice_to_rejoin_is_mended_unless_its_recorded_rejoin_is_late(is_coming):
     script = Script()
