@@ -5,8 +5,11 @@ A test says what happens to each request (`Front.fault`); what was put into the 
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import http.server
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,6 +22,8 @@ from tests.s3 import CREDENTIALS, Store
 
 _HOP_BY_HOP = {"expect", "connection", "transfer-encoding", "keep-alive"}
 _CHECKSUM = "x-amz-checksum-sha256"
+# the id of the key in a signature's field
+_KEY_ID = re.compile(r"Credential=([^/]+)/")
 
 
 class Fault(StrEnum):
@@ -29,9 +34,14 @@ class Fault(StrEnum):
     CUT = "cut"  # the connection ends within the request's body
     ANSWER_LOST = "answer_lost"  # the store does it, and the connection ends before the answer
     HALF = "half"  # the store gets half of the bytes, and says that all is well
+    OTHER = "other"  # the store gets other bytes of the same number
+    ECHO = "echo"  # likewise, and tells the digest of those that it was given: it checks none
+    NOTHING = "nothing"  # the store gets nothing, and says that all is well
+    WRONG_SIZE = "wrong_size"  # the answer tells another size than the store
     WRONG_DIGEST = "wrong_digest"  # the answer tells other digests than the store
     NO_DIGEST = "no_digest"  # the answer tells none: the store is an old one
     OLD = "old"  # a request with fields of digests is refused: the store does not know them
+    ODD = "odd"  # a wrong digest is refused in words of the store's own
     SLOW = "slow"  # the bytes trickle
     ERROR = "500"
     SLOW_DOWN = "503"
@@ -47,6 +57,13 @@ _CODES = {
 }
 
 
+def _kept(body: bytes, fault: Fault | None) -> bytes:
+    """What the store gets of a request's body."""
+    if fault is Fault.HALF:
+        return body[: len(body) // 2]
+    return body[::-1] if fault in (Fault.OTHER, Fault.ECHO) else body
+
+
 class Front:
     """A running front.
 
@@ -54,6 +71,7 @@ class Front:
         fault: called with the method and key of each request; None: it is passed on.
         puts: how often the store has taken a key.
         asked: how often a method was tried on a key.
+        known_key: the id of the only access key that it knows; None: it knows all.
     """
 
     def __init__(self, behind: Store, port: int) -> None:
@@ -63,6 +81,7 @@ class Front:
         self.fault: Callable[[str, str], Fault | None] = lambda method, key: None
         self.puts = Counter[str]()
         self.asked = Counter[tuple[str, str]]()
+        self.known_key: str | None = None
         self.goes_on = threading.Event()
         self.lock = threading.Condition()
         self._at_work = 0
@@ -118,10 +137,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._send(501, {}, b"")
             return
         if fault in _CODES:
-            text = f"<Error><Code>{_CODES[fault]}</Code><Message>{fault.name}</Message></Error>".encode()
-            self._send(int(fault), {"Content-Type": "application/xml"}, text)
+            self._refuse(int(fault), _CODES[fault])
             return
-        status, headers, content = self._pass_on(body[: size // 2] if fault is Fault.HALF else body, fault)
+        if self.front.known_key not in (None, *_KEY_ID.findall(self.headers.get("Authorization", ""))):
+            self._refuse(403, "InvalidAccessKeyId")
+            return
+        told = self.headers.get(_CHECKSUM)
+        is_wrong = told is not None and told != base64.b64encode(hashlib.sha256(body).digest()).decode()
+        # moto checks no digests, and tells what it was told
+        if is_wrong and fault is not Fault.ECHO:
+            self._refuse(400, "OddDigest" if fault is Fault.ODD else "BadDigest")
+            return
+        if fault is Fault.NOTHING and self.command == "PUT":
+            self._send(200, {}, b"")
+            return
+        status, headers, content = self._pass_on(_kept(body, fault), fault)
         if self.command == "PUT" and status == 200:
             with self.front.lock:
                 self.front.puts[key] += 1
@@ -131,9 +161,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if fault is Fault.WRONG_DIGEST:
             headers = {name: '"0"' if name.lower() == "etag" else value for name, value in headers.items()}
             headers |= {name: "A" * 43 + "=" for name in headers if name.lower() == _CHECKSUM}
+        if fault is Fault.WRONG_SIZE:
+            headers = {name: "7" if name.lower() == "content-length" else value for name, value in headers.items()}
         if fault is Fault.NO_DIGEST:
             headers = {name: value for name, value in headers.items() if "checksum" not in name.lower()}
         self._send(status, headers, content)
+
+    def _refuse(self, status: int, code: str) -> None:
+        text = f"<Error><Code>{code}</Code><Message>the test wants it</Message></Error>".encode()
+        self._send(status, {"Content-Type": "application/xml"}, text)
 
     def _pieces(self, size: int, each: int) -> Iterator[bytes]:
         while size and (piece := self.rfile.read(min(each, size))):
@@ -142,7 +178,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _pass_on(self, body: bytes, fault: Fault | None) -> tuple[int, dict[str, str], bytes]:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP}
-        if fault is Fault.HALF:
+        if fault in (Fault.HALF, Fault.OTHER):
             headers = {name: value for name, value in headers.items() if name.lower() != _CHECKSUM}
             headers["Content-Length"] = str(len(body))
         connection = http.client.HTTPConnection(self.front.behind)

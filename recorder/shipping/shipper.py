@@ -257,13 +257,14 @@ class Shipper:
 
     def _put(self, file: Unshipped, content: IO[bytes], digest: str, in_doubt: bool) -> _End:
         size = file.version.size
+        self._store.try_digests(file.path, content, size, digest)
         if in_doubt and self._store.holds(file.path, size, digest):
             return _End.THERE
         self._before_step(f"put {file.path}")
         self._store.put(file.path, content, size, digest)
         self._before_step(f"check {file.path}")
         if not self._store.holds(file.path, size, digest):
-            raise StoreError(Cause.WRONG_CONTENT, "the bucket holds other bytes than were put")
+            raise StoreError(Cause.WRONG_CONTENT, "the bucket does not hold what was put")
         return _End.PUT
 
     # in the caller's thread

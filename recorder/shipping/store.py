@@ -1,9 +1,10 @@
 """A bucket of an S3-compatible store: puts files, and asks what it holds. Only this module knows Amazon's SDK.
 
-A file is put with its SHA-256, which the store checks. Afterwards the store is asked for size and digest; a store that
-tells no digest is read. Calls end: the SDK's timeouts bound the time without a byte, and a file's bytes must keep a
-pace. The SDK tries nothing again, because the shipper does. Errors are a `StoreError`, whose cause is a label of a
-metric.
+A file is put with its SHA-256, which the store checks. Afterwards the store is asked for size and digest. It is read
+instead if it tells no digest, or if it has taken a file with a wrong one: such a store tells whatever it was told.
+Calls end: the SDK's timeouts bound the time without a byte, and a file's bytes must keep a pace. The SDK tries nothing
+again, because the shipper does. Once a store refuses keys, they are looked for again: there may be new ones. Errors are
+a `StoreError`, whose cause is a label of a metric.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Cause(StrEnum):
     QUOTA = "quota"  # the store is full, or this bucket is
     BUSY = "busy"  # the store asks to slow down
     STORE = "store"  # the store failed, or answered something else
-    WRONG_CONTENT = "wrong_content"  # the bucket holds other bytes than were put
+    WRONG_CONTENT = "wrong_content"  # the bucket does not hold what was put
     LOCAL = "local"  # the file can't be read here
 
 
@@ -60,7 +61,9 @@ _CODES = {
     **dict.fromkeys(("NoSuchBucket", "PermanentRedirect", "InvalidBucketName"), Cause.NO_BUCKET),
     **dict.fromkeys(("QuotaExceeded", "ServiceQuotaExceeded", "XMinioStorageFull", "InsufficientStorage"), Cause.QUOTA),
     **dict.fromkeys(("SlowDown", "TooManyRequests", "RequestLimitExceeded", "ServiceUnavailable"), Cause.BUSY),
-    **dict.fromkeys(("BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch"), Cause.WRONG_CONTENT),
+    **dict.fromkeys(
+        ("BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch"), Cause.WRONG_CONTENT
+    ),
     **dict.fromkeys(("RequestTimeout",), Cause.TIMEOUT),
 }
 # of answers without a code that is known
@@ -74,7 +77,7 @@ _STATUSES = {
 }
 
 
-_NOT_FOUND, _NOT_IMPLEMENTED = 404, 501
+_BAD_REQUEST, _FORBIDDEN, _NOT_FOUND, _NOT_IMPLEMENTED = 400, 403, 404, 501
 
 
 class StoreError(Exception):
@@ -119,42 +122,78 @@ class Store:
         self._silent_seconds, self._clock = silent_seconds, clock
         # older stores answer 501 to a field of digests
         self._knows_digests = True
+        # None: not known yet
+        self._checks_digests: bool | None = None
+
+        def connect() -> Any:
+            return _session(credentials).client("s3", endpoint_url=endpoint, region_name=region, config=config)
+
+        self._connect, self._were_keys_refused = connect, False
         with _translated():
-            session = _session(credentials)
-            self._client = session.client("s3", endpoint_url=endpoint, region_name=region, config=config)
+            self._client = connect()
+
+    def try_digests(self, path: str, file: IO[bytes], size: int, digest: str) -> None:
+        """Learns, once, whether the store refuses a file with a wrong digest.
+
+        A store that takes it has the file then, and what it tells of digests counts for nothing. Arguments and errors:
+        those of `put`.
+        """
+        if self._checks_digests is not None or size > LARGEST_WHOLE:
+            return
+        wrong = f"sha256:{hashlib.sha256(digest.encode()).hexdigest()}"
+        where = {"Bucket": self._bucket, "Key": self._before + path}
+        try:
+            with self._connected() as client:
+                client.put_object(**where, **_of_digest(wrong), Body=_Paced(file, self._pace()))
+            self._checks_digests = False
+        except StoreError as error:
+            is_unknown = error.cause is Cause.STORE and error.status in (_BAD_REQUEST, _NOT_IMPLEMENTED)
+            if error.cause is not Cause.WRONG_CONTENT and not is_unknown:
+                raise
+            self._checks_digests = error.cause is Cause.WRONG_CONTENT
+        file.seek(0)
 
     def put(self, path: str, file: IO[bytes], size: int, digest: str) -> None:
         """Puts a file of this size and digest ("sha256:…", in hex). Errors: StoreError; OSError of the file."""
         where = {"Bucket": self._bucket, "Key": self._before + path}
         if size <= LARGEST_WHOLE:
-            of_digest = {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": _base64(digest)}
-            self._with_digest(self._client.put_object, of_digest, **where, Body=_Paced(file, self._pace()))
+            body = _Paced(file, self._pace())
+            self._with_digest("put_object", _of_digest(digest), **where, Body=body)
             return
         parts = TransferConfig(multipart_threshold=LARGEST_WHOLE, multipart_chunksize=PART_BYTES, use_threads=False)
-        with _translated():
+        with self._connected() as client:
             moved = self._pace().moved
-            self._client.upload_fileobj(file, where["Bucket"], where["Key"], Config=parts, Callback=moved)
+            client.upload_fileobj(file, where["Bucket"], where["Key"], Config=parts, Callback=moved)
 
     def holds(self, path: str, size: int, digest: str) -> bool:
         """True if the bucket holds a file of this size and digest; False if none, or another. Errors: StoreError."""
         where = {"Bucket": self._bucket, "Key": self._before + path}
         try:
-            found = self._with_digest(self._client.head_object, {"ChecksumMode": "ENABLED"}, **where)
+            found = self._with_digest("head_object", {"ChecksumMode": "ENABLED"}, **where)
         except StoreError as error:
             if error.status == _NOT_FOUND:
                 return False
+            if error.status == _FORBIDDEN:
+                # the answer to this request has no text; that to another one says why
+                return self._read_digest(where) == digest
             raise
         if found["ContentLength"] != size:
             return False
         told = found.get("ChecksumSHA256")
         # the digest of a file in parts is that of its parts' digests
-        if told is not None and found.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT" and "-" not in told:
+        if (
+            self._checks_digests
+            and told is not None
+            and found.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT"
+            and "-" not in told
+        ):
             return bool(told == _base64(digest))
         return self._read_digest(where) == digest
 
-    def _with_digest(self, ask: Callable[..., Any], of_digest: dict[str, str], **request: Any) -> Any:
+    def _with_digest(self, name: str, of_digest: dict[str, str], **request: Any) -> Any:
         """The answer to a request with fields of digests; without them, once a store has said that it knows none."""
-        with _translated():
+        with self._connected() as client:
+            ask = getattr(client, name)
             if self._knows_digests:
                 try:
                     return ask(**request, **of_digest)
@@ -168,13 +207,26 @@ class Store:
 
     def _read_digest(self, where: dict[str, str]) -> str:
         found = hashlib.sha256()
-        with _translated():
-            body = self._client.get_object(**where)["Body"]
+        with self._connected() as client:
+            body = client.get_object(**where)["Body"]
             with body:
                 content = _Paced(body, self._pace())
                 while block := content.read(_READ_BYTES):
                     found.update(block)
         return f"sha256:{found.hexdigest()}"
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """The SDK's client, which looks for keys anew if the last ones were refused. Errors: StoreError."""
+        try:
+            with _translated():
+                if self._were_keys_refused:
+                    self._client, self._were_keys_refused = self._connect(), False
+                yield self._client
+        except StoreError as error:
+            if error.cause in (Cause.CREDENTIALS, Cause.REFUSED):
+                self._were_keys_refused = True
+            raise
 
     def _pace(self) -> _Pace:
         return _Pace(self._silent_seconds, self._clock)
@@ -217,6 +269,11 @@ def _session(credentials: Path | None) -> boto3.session.Session:
         only = SharedCredentialProvider(str(credentials), "default")
         inner.register_component("credential_provider", CredentialResolver([only]))
     return boto3.session.Session(botocore_session=inner)
+
+
+def _of_digest(digest: str) -> dict[str, str]:
+    """The fields of a request that put a file of this digest."""
+    return {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": _base64(digest)}
 
 
 def _base64(digest: str) -> str:

@@ -26,12 +26,14 @@ def shipper(
     say: Callable[[str], None] = lambda line: None,
     *,
     silent_seconds: float = SILENT_SECONDS,
+    credentials: Path | None = None,
     **options: Any,
 ) -> Iterator[Shipper]:
-    """A shipper that never sleeps. `silent_seconds`: how long a store may say nothing."""
+    """A shipper that never sleeps. `silent_seconds`: how long a store may say nothing; `credentials`: a file."""
     with Folder.at(folder) as capture, capture.make_folder(SHIP_FOLDER) as ship:
         options.setdefault("sleep", lambda seconds: None)
-        opened = Shipper(folder, ship, Store(URL, silent_seconds=silent_seconds), URL, say, **options)
+        store = Store(URL, silent_seconds=silent_seconds, credentials=credentials)
+        opened = Shipper(folder, ship, store, URL, say, **options)
         try:
             yield opened
         finally:

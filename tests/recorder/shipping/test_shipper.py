@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import threading
+import time
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -17,14 +18,20 @@ from proxy.files import Folder
 from recorder.capture import unshipped
 from recorder.capture.fact_files import open_facts, read_marker
 from recorder.capture.fact_maker import make_missing
+from recorder.capture.frames import HOUR_NS
+from recorder.capture.keep import Floor, declare
+from recorder.capture.retention import Remover
+from recorder.capture.session import RecordSettings
 from recorder.capture.shipped import read_status
 from recorder.shipping.shipper import FIRST_PAUSE, LONGEST_PAUSE, MOST_AT_A_TIME, pause_after
 from recorder.shipping.store import SILENT_SECONDS
 from tests.faulty_s3 import Fault, Front
-from tests.recorder.shipping.shipped import BUCKET, PREFIX, local, puts, remote, shipper
+from tests.recorder.shipping.shipped import BUCKET, PREFIX, URL, local, puts, remote, shipper
 from tests.s3 import Store
+from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
+NOT_HELD = "nothing is shipped (wrong_content), and tried again: the bucket does not hold what was put"
 # what takes seconds: a store answers some hundred requests
 slow = pytest.mark.long
 
@@ -124,26 +131,27 @@ def test_nothing_is_lost_and_nothing_twice_if_each_request_fails_once(
     def once(method: str, key: str) -> Fault | None:
         tried[method, key] += 1
         # before a file is put, the store tells nothing of it that could be wrong
-        is_wrong = tried[method, key] == (2 if (method, fault) == ("HEAD", Fault.WRONG_DIGEST) else 1)
-        return fault if is_wrong else None
+        of_head = method == "HEAD" and fault in (Fault.WRONG_DIGEST, Fault.WRONG_SIZE)
+        return fault if tried[method, key] == 1 + of_head else None
 
     store_front.fault = once
     said = ship(folder, fault)
     assert remote(s3) == local(folder)
     # half a file, and digests that are not those of the bytes, are put again; a put is not tried before it is asked for
-    most = 2 if fault in (Fault.HALF, Fault.WRONG_DIGEST) else 1
+    most = 2 if fault in (Fault.HALF, Fault.OTHER, Fault.ECHO, Fault.WRONG_SIZE, Fault.WRONG_DIGEST) else 1
     assert max(puts(store_front).values()) <= most
     status = read_status(folder)
     assert status is not None
-    harmless = fault in (Fault.SLOW, Fault.NO_DIGEST, Fault.OLD)
+    harmless = fault in (Fault.SLOW, Fault.NO_DIGEST, Fault.OLD, Fault.ODD)
     assert bool(sum(status.failures.values())) is not harmless
     # one line for a cause, one when the store is back; not one per try
     assert len(said) <= 2 * len(local(folder)) * 3
     assert all("test" not in line.split() for line in said)
 
 
-def test_a_store_that_knows_no_digests_is_read(s3: Store, store_front: Front, folder: Path) -> None:
-    store_front.fault = lambda method, key: Fault.OLD
+@pytest.mark.parametrize("fault", [Fault.OLD, Fault.ODD])
+def test_a_store_that_knows_no_digests_is_read(s3: Store, store_front: Front, folder: Path, fault: Fault) -> None:
+    store_front.fault = lambda method, key: fault
     assert ship(folder) == []
     assert remote(s3) == local(folder)
     assert {*puts(store_front).values()} == {1}
@@ -182,6 +190,91 @@ def test_a_store_that_fails_is_named_once_and_so_is_its_coming_back(
         assert opened.is_shipped()
     assert said[1:] == ["shipping goes on"]
     assert remote(s3) == local(folder)
+
+
+LIES = (Fault.ECHO, Fault.NOTHING, Fault.WRONG_SIZE, Fault.OTHER, Fault.HALF, Fault.WRONG_DIGEST)
+
+
+@pytest.mark.parametrize("lie", mostly_long(LIES, 3))
+def test_nothing_counts_as_shipped_of_a_store_that_lies_and_so_nothing_is_removed(
+    s3: Store, store_front: Front, folder: Path, lie: Fault
+) -> None:
+    store_front.fault = lambda method, key: lie
+    said: list[str] = []
+    with shipper(folder, said.append) as opened:
+        assert not opened.ship_all(3)
+        assert (opened.files, opened.there) == (0, 0)
+        status = read_status(folder)
+        assert status is not None
+        assert (status.files, status.failing, status.failures["wrong_content"]) == (0, "wrong_content", 3)
+        (line,) = said
+        assert line == NOT_HELD
+        made = local(folder)
+        keep_for_an_hour(folder)
+        assert local(folder) == made
+        # it lies no more
+        store_front.fault = lambda method, key: None
+        assert opened.ship_all(1)
+    assert said[1:] == ["shipping goes on"]
+    assert remote(s3) == made
+    keep_for_an_hour(folder)
+    assert local(folder) == {}
+
+
+def test_a_store_that_lies_of_one_file_alone_gets_all_others(s3: Store, store_front: Front, folder: Path) -> None:
+    first, *_ = sorted(path for path in local(folder) if path.startswith("events/"))
+    store_front.fault = lambda method, key: Fault.OTHER if key.endswith(first) else None
+    said: list[str] = []
+    with shipper(folder, said.append) as opened:
+        assert not opened.ship_all(8)
+        assert opened.files == len(local(folder)) - 1
+    assert said == [NOT_HELD]
+    assert [file.path for file in unshipped.waiting(folder)] == [first]
+    wrong = {path for path, digest in remote(s3).items() if local(folder)[path] != digest}
+    assert wrong == {first}
+
+
+def test_keys_that_the_store_does_not_know_are_told_and_new_ones_in_the_file_are_used(
+    s3: Store, store_front: Front, folder: Path, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys"
+
+    def write(key: str) -> None:
+        keys.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = secret\n")
+
+    write("AKIAOLD")
+    store_front.known_key = "AKIAWANTED"
+    said: list[str] = []
+    wrong = "nothing is shipped (credentials), and tried again: "
+    with shipper(folder, said.append, credentials=keys) as opened:
+        # wrong from the start
+        assert not opened.ship_all(3)
+        assert [line.startswith(wrong) for line in said] == [True]
+        assert remote(s3) == {}
+        write("AKIAWANTED")
+        assert opened.is_shipped()
+        assert said[1:] == ["shipping goes on"]
+        assert remote(s3) == local(folder)
+        # taken back while it runs
+        store_front.known_key = "AKIANEXT"
+        again = folder / min(local(folder))
+        content = again.read_bytes()
+        again.unlink()
+        again.write_bytes(content)
+        assert not opened.ship_all(3)
+        assert [line.startswith(wrong) for line in said[2:]] == [True]
+        write("AKIANEXT")
+        assert opened.ship_all(2)
+        assert said[3:] == ["shipping goes on"]
+    status = read_status(folder)
+    assert status is not None
+    assert (status.failing, status.failures["credentials"]) == ("", 6)
+
+
+def keep_for_an_hour(folder: Path) -> None:
+    """Removes what may be removed of a capture that is kept for an hour, nine hours from now."""
+    declare(folder, "s", RecordSettings(keep_free=Floor(), keep_age=3600.0, ship=URL))
+    assert Remover(folder, now_ns=lambda: time.time_ns() + 9 * HOUR_NS).round() is not None
 
 
 def test_a_bucket_that_is_not_there_is_named(s3: Store, store_front: Front, folder: Path) -> None:
