@@ -168,7 +168,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._send(status, headers, content)
 
     def _refuse(self, status: int, code: str) -> None:
-        text = f"<Error><Code>{code}</Code><Message>the test wants it</Message></Error>".encode()
+        text = f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
         self._send(status, {"Content-Type": "application/xml"}, text)
 
     def _pieces(self, size: int, each: int) -> Iterator[bytes]:
