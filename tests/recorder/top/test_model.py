@@ -61,6 +61,22 @@ def test_what_has_no_value_comes_last_whatever_the_order() -> None:
     assert [row["topic"] for row in ordered(texts, name, is_reversed=False)] == ["A", "b", "c"]
 
 
+@pytest.mark.parametrize(
+    ("view", "shown"),
+    [
+        ("clients", {"client_id", "errors"}),
+        ("groups", {"group", "topic", "partition", "state", "lag"}),
+        ("nodes", {"node", "state", "since", "errors"}),
+        ("errors", {"error", "client_id", "errors"}),
+    ],
+)
+def test_sixty_columns_tell_what_is_down_what_is_behind_and_which_client_gets_errors(
+    view: str, shown: set[str]
+) -> None:
+    kept = {one.name for one in fitting(VIEWS[view].columns, 58)}
+    assert shown | {VIEWS[view].order} <= kept
+
+
 @pytest.mark.parametrize("columns", [*(view.columns for view in VIEWS.values()), OF_EXCHANGES])
 @pytest.mark.parametrize("width", [58, 98, 158])
 def test_columns_fit_and_a_wide_terminal_has_all(columns: Any, width: int) -> None:
