@@ -182,7 +182,7 @@ class LiveProxy:
 
     def metric(self, name: str, label: str = "") -> float:
         """The sum of a metric over its labels, or over the samples with this label (`cause="idle"`)."""
-        lines = self.page().splitlines()
+        lines = self.page().split("\n")
         found = [line.rpartition(" ") for line in lines if line.startswith(f"kafka_wiretap_{name}") and label in line]
         return sum(float(value) for key, _, value in found if key.partition("{")[0] == f"kafka_wiretap_{name}")
 
