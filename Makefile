@@ -62,7 +62,7 @@ bench: setup  ## ratios to a direct connection, a bare relay and Kroxylicious, i
 bench-memory: setup  ## what stays resident: idle, busy, over a soak (ARGS="--soak 600")
 	@$(BIN)/python -m bench.memory $(ARGS)
 
-bench-profile: setup  ## what an exchange costs, in system calls, waits and modules; the peer's beside it
+bench-profile: setup  ## what an exchange costs, in system calls, waits, steps and modules; the peer's beside it
 	@$(BIN)/python -m bench.profile $(ARGS)
 
 bench-recorder: setup  ## recording small exchanges for long, and the compactor's speed, in one run (ARGS="--only compactor")

@@ -2,19 +2,22 @@
 
 Each load goes through each way in turns. The first table says what an exchange costs: processor time, how much of it in
 the kernel, system calls, waits (voluntary context switches) and, where the processor lends its counters, instructions,
-cycles and cache misses. Linux' perf counts them beside the load without slowing it. The second says in which modules
-the proxy's threads were found; py-spy looks 200 times a second, and a C function counts for the line that calls it.
+cycles and cache misses. Linux' perf counts them beside the load without slowing it. The second has the steps of the
+event loop's thread: its system calls, and its own work between two of them. perf notes when each call begins and ends,
+which makes each step up to a microsecond longer. The third says in which modules the proxy's threads were found; py-spy
+looks 200 times a second, and a C function counts for the line that calls it.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -45,8 +48,15 @@ EVENTS = {
     "cycles": "cycles",
     "cache-misses": "cache misses",
 }
-NAME, NUMBER = 25, 14
-# modules of a way that are listed, and the part of the samples below which none is
+NAME, NUMBER, STEP_NAME = 25, 14, 42
+# the kernel's calls on the way of a chunk, as tracepoints; a machine has some of them
+CALLS = ("recvfrom", "sendto", "epoll_wait", "epoll_pwait", "epoll_ctl", "sched_yield", "futex")
+TRACEPOINTS = Path("/sys/kernel/tracing/events/syscalls")
+# thread, seconds, tracepoint, and a call's arguments or result
+_CALL = re.compile(r"\s*\d+ +(?P<at>[\d.]+): +syscalls:sys_(?P<end>enter|exit)_(?P<call>\w+): *(?P<rest>.*)")
+# calls that are told apart by the descriptor of their socket, the client's or the broker's
+OF_CONNECTIONS = ("recvfrom", "sendto")
+# modules of a way that are listed, and the part of the whole below which no module and no step is
 MOST_MODULES, LEAST_SHARE = 14, 0.01
 _LEAF = re.compile(r"[^;]* \((?P<file>[^;]*?)(:\d+)?\) (?P<count>\d+)$")
 # where threads are that wait for another one, which py-spy takes for work while the waiting is short
@@ -59,6 +69,19 @@ class Costs(NamedTuple):
     processor_us: float
     in_kernel: float
     counts: Mapping[str, float | None]
+
+
+class StepTime(NamedTuple):
+    """A step of the event loop's thread: `times` an exchange, each `us` long at the median."""
+
+    name: str
+    times: float
+    us: float
+
+    @property
+    def each_ns(self) -> float:
+        """Nanoseconds of an exchange."""
+        return self.times * self.us * 1e3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(costs_table(load, rounds), flush=True)
             for way in ways:
                 if way.name in (PROXY, RECORDING):
+                    if can_trace():
+                        print(steps_table(way.name, steps(programs, load, asked.seconds, folder, way)), flush=True)
                     print(modules_table(way.name, modules(programs, load, 4 * asked.seconds, folder, way)), flush=True)
     return 0
 
@@ -129,6 +154,55 @@ def costs_table(load: Load, rounds: Mapping[str, Sequence[Costs]]) -> str:
 
 def _cells(values: Sequence[str]) -> str:
     return "".join(f"{value:>{NUMBER + 2}}" for value in values)
+
+
+def can_trace() -> bool:
+    """Whether perf is here, and may note system calls."""
+    return shutil.which("perf") is not None and os.access(TRACEPOINTS, os.R_OK)
+
+
+def steps(programs: Programs, load: Load, seconds: float, folder: Path, way: Contender) -> list[StepTime]:
+    """The steps of the way's main thread, the longest of an exchange first."""
+    noted = str(folder / "perf.data")
+    calls = [call for call in CALLS if (TRACEPOINTS / f"sys_enter_{call}").exists()]
+    points = ",".join(f"syscalls:sys_{end}_{call}" for call in calls for end in ("enter", "exit"))
+    record = ("perf", "record", "-q", "-m", "4096", "-o", noted, "-e", points, "-p", str(way.pid), "--")
+    result = loads.run(programs.load, load, way, seconds, within=record)
+    way.settle()
+    command = ("perf", "script", "-i", noted, "--ns", "-F", "tid,time,event,trace", "--tid", str(way.pid))
+    script = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    by_name = step_times(script.stdout)
+    found = [StepTime(name, len(times) / result.exchanges, median(times)) for name, times in by_name.items()]
+    return sorted(found, key=lambda step: step.each_ns, reverse=True)
+
+
+def step_times(script: str) -> dict[str, list[float]]:
+    """Microseconds by step, from perf's text. A step is a call, or the way from the end of one to the next."""
+    times = defaultdict[str, list[float]](list)
+    name = before = ""
+    since = 0.0
+    for found in filter(None, map(_CALL.match, script.splitlines())):
+        at, call, rest = float(found["at"]) * 1e6, found["call"], found["rest"]
+        if found["end"] == "enter":
+            name = f"{call} {int(rest.split()[1].rstrip(','), 16)}" if call in OF_CONNECTIONS else call
+            step = f"{before} -> {name}" if before else ""
+        else:
+            # after a look that finds nothing the thread does something else
+            found_nothing = call in ("epoll_wait", "epoll_pwait") and not int(rest, 16)
+            step = before = f"{name}, nothing" if found_nothing else name
+        if step:
+            times[step].append(at - since)
+        since = at
+    return times
+
+
+def steps_table(name: str, steps: Sequence[StepTime]) -> str:
+    heads = ("an exchange", "median, us", "ns an exchange")
+    lines = [f"\n  {name}: steps of the event loop's thread", " " * STEP_NAME + _cells(heads)]
+    least = LEAST_SHARE * sum(step.each_ns for step in steps)
+    listed = [step for step in steps if step.each_ns >= least]
+    rows = ((step.name, _cells((f"{step.times:.3f}", f"{step.us:.1f}", f"{step.each_ns:,.0f}"))) for step in listed)
+    return "\n".join([*lines, *(f"  {title:<{STEP_NAME - 2}}{cells}" for title, cells in rows)])
 
 
 def modules(programs: Programs, load: Load, seconds: float, folder: Path, way: Contender) -> Counter[str]:
