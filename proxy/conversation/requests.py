@@ -71,13 +71,14 @@ class RequestSide(Side):
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         data, end = step.data, len(step.data)
+        last = end - REQUEST_HEAD.size
         unpack, routes, remembered = REQUEST_HEAD.unpack_from, self.shared.routes, self.shared.routes.table
         append, limit, number = self.shared.in_flight.append, self._limit, self.next_number
         # finished exchanges, to be reused
-        spare = self.shared.spare
+        spare, new = self.shared.spare, Exchange.__new__
         exchange = None
         for _ in self._up_to_max_frames:
-            if end - at < 12:
+            if at > last:
                 break
             size, api_and_version, correlation_id = unpack(data, at)
             try:
@@ -87,11 +88,13 @@ class RequestSide(Side):
             if not (route.plain_request and SHORTEST_REQUEST <= size <= limit):
                 break
             start, at = at, at + 4 + size
-            if spare:
-                exchange = spare.pop()
-                exchange.begin(number, route, correlation_id, size, first_ns, at_ns)
-            else:
-                exchange = Exchange(number, route, correlation_id, size, first_ns, at_ns)
+            exchange = spare.pop() if spare else new(Exchange)
+            # as `Exchange.__init__`, whose call would take a quarter of this loop's time
+            exchange.number, exchange.route, exchange.correlation_id = number, route, correlation_id
+            exchange.request_size, exchange.request_first_ns, exchange.request_last_ns = size, first_ns, at_ns
+            exchange.awaits, exchange.own_answer, exchange.opaque = True, None, None
+            exchange.response_size = exchange.response_first_ns = 0
+            exchange.response_last_ns = exchange.previous_last_ns = 0
             append(exchange)
             number += 1
             first_ns = at_ns

@@ -92,6 +92,7 @@ class ResponseSide(Side):
 
     def _frames(self, step: Step, at: int, first_ns: int, at_ns: int) -> int:
         data, end = step.data, len(step.data)
+        last = end - RESPONSE_HEAD.size
         unpack, in_flight, limit = RESPONSE_HEAD.unpack_from, self.shared.in_flight, self._limit
         finished, previous_last_ns = step.finished, self.previous_last_ns
         begun = 0
@@ -99,7 +100,7 @@ class ResponseSide(Side):
         # a local copy is enough: no own answer is added while this loop runs
         own_answers_waiting = self.shared.own_answers_waiting
         for _ in self._up_to_max_frames:
-            if end - at < 8:
+            if at > last:
                 self._check_cut_head(step, at)
                 break
             if own_answers_waiting:

@@ -81,6 +81,8 @@ class Errors:
         self, api: str, probe: ErrorReader, data: bytes, at: int, size: int, count: int, node: NodeRow
     ) -> int:
         """Reads `count` adjacent responses; see `ErrorReader.find`."""
+        if count == 1 and probe.is_quiet(data, at, size):
+            return 0
         throttled = probe.throttled(data, at, size, count)
         if throttled is not UNTHROTTLED:
             node.add_throttle(api, throttled)

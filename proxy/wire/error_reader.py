@@ -180,6 +180,10 @@ class ErrorReader:
                     codes[code] = codes.get(code, 0) + 1
         return FoundErrors(codes, beyond, malformed) if codes or beyond or malformed else NOTHING
 
+    def is_quiet(self, data: bytes, at: int, size: int) -> bool:
+        """True if one look shows that the frame at `data[at]` has no error and makes no client wait."""
+        return False
+
     def throttled(self, data: bytes, at: int, size: int, count: int = 1) -> Throttled:
         """How long `count` adjacent frames make their clients wait. For the arguments see `find`."""
         if self._quiet_throttle is None:
@@ -218,15 +222,21 @@ class FixedReader(ErrorReader):
         place = self._place = LENGTH.size + code
         tags = self._tags = None if tags is None else LENGTH.size + tags
         self._start = place if tags is None else tags
-        # no tags, no throttling, no error
+        # no tags, no error, and whatever stands between them
         self._quiet = bytes(place + _CODE.size - self._start)
+        throttle = functions.quiet_throttle
+        self._tells_throttle = throttle is None or self._start <= throttle.start < place
+
+    def is_quiet(self, data: bytes, at: int, size: int) -> bool:
+        """As `ErrorReader.is_quiet`."""
+        # a frame that ends before its code has the next one's bytes there
+        is_whole = self._tells_throttle and size >= self._place + _CODE.size
+        return is_whole and data.startswith(self._quiet, at + self._start)
 
     def find(self, data: bytes, at: int, size: int, count: int = 1) -> FoundErrors:
         """As `ErrorReader.find`."""
         if size < self._place + _CODE.size:
             return super().find(data, at, size, count)
-        if count == 1 and data.startswith(self._quiet, at + self._start):
-            return NOTHING
         if not self._is_common(data, at, size, count):
             return super().find(data, at, size, count)
         (code,) = _read_code(data, at + self._place)

@@ -368,6 +368,35 @@ def test_throttle_times_of_passing_frames_are_those_of_the_decoded_responses(ran
     assert found == (Throttled(told * count, count) if told else UNTHROTTLED)
 
 
+@given(
+    randoms,
+    st.sampled_from(FIXED),
+    st.sampled_from([{}, {"throttle_time_ms": 1}, {"error_code": 1}, {"error_code": -1}]),
+    st.sampled_from([b"\0", b"\0", b"\1\7\1x"]),
+    st.booleans(),
+)
+def test_a_quiet_frame_has_no_error_and_makes_no_client_wait(random, response, values, tags, is_cut):
+    codec, probe = must_codec("response", *response), probe_of(*response)
+    known = values_of(codec, random.random())
+    frame = frame_of(codec, codec.encode({name: value for name, value in values.items() if name in known}), tags)
+    size = random.randrange(8, len(frame)) if is_cut else len(frame)
+    # zeros behind the frame are not the frame's
+    data = b"before" + frame[:size] + bytes(40)
+    if probe.is_quiet(data, 6, size):
+        assert probe.find(data, 6, size) is NOTHING
+        assert probe.throttled(data, 6, size) is UNTHROTTLED
+
+
+def test_most_responses_are_seen_to_be_quiet_by_one_look() -> None:
+    quiet = 0
+    for key, version in FIXED:
+        codec = must_codec("response", key, version)
+        frame = frame_of(codec, codec.encode({}))
+        quiet += probe_of(key, version).is_quiet(frame, 0, len(frame))
+    # in the others the throttle time comes after the code
+    assert quiet > len(FIXED) / 2
+
+
 # the time comes first, after the header's tags, last, and before the body's tags
 @pytest.mark.parametrize(("key", "version"), [(HEARTBEAT, 3), (HEARTBEAT, 4), (FETCH, 11), (PRODUCE, 8), (PRODUCE, 9)])
 def test_those_of_many_adjacent_responses_that_throttle_are_found(key, version):
