@@ -32,7 +32,7 @@ from recorder.capture.memory import bound_memory
 from recorder.live import folder
 from recorder.live.consumer import Missed, Part
 from recorder.live.metrics import Metrics, Page
-from recorder.live.stream import LOOK_SECONDS, Due, Stream
+from recorder.live.stream import LOOK_SECONDS, Due, Stream, bounded_told
 from recorder.reading.elements import Told
 from recorder.tracing.headers import WrongHeaders, headers_in
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bound_memory(MEMORY)
     # frames and exchanges make many objects and no circles
     gc.set_threshold(50_000, 20, 20)
-    told = Told()
+    told = bounded_told()
     try:
         return _run(options, _parts(options, told), told, lambda: os.getppid() != options.proxy)
     except WrongHeaders as error:

@@ -24,6 +24,7 @@ from recorder.capture.reader import CaptureFile, row_groups
 from recorder.capture.segments import segment_name, segments
 from recorder.capture.storage import ignore_step
 from recorder.live.consumer import Consumer, Missed
+from recorder.page.counts import Bounded
 from recorder.query.columns import Rows
 from recorder.reading.elements import Told
 from recorder.reading.exchanges import LARGEST_KEPT, Pairing
@@ -46,6 +47,11 @@ class Due(Exception):
     """The stream is to be read no more."""
 
 
+def bounded_told() -> Told:
+    """A `Told` that keeps the newest MOST_TOLD of the names of topics' ids, and of the clients' software."""
+    return Told(Bounded(MOST_TOLD), Bounded(MOST_TOLD))
+
+
 class TableReader(Protocol):
     """Reads all frames, as Arrow tables with the columns of `frames`. Called in the stream's thread."""
 
@@ -62,7 +68,7 @@ class Stream:
     Args:
         folder: the capture, or the capture of a `feed`.
         is_feed: what was read is removed.
-        told: learns the names of topics' ids, and clients' software: the newest MOST_TOLD of each.
+        told: learns the names of topics' ids, and clients' software; a `bounded_told`.
         is_due: asked before each table: one look at a long backlog may take minutes.
 
     Attributes:
@@ -87,7 +93,7 @@ class Stream:
         self._pairing = Pairing(most=MOST, with_bodies=True)
         self._ended = Ended(self._pairing)
         telling = rows_that_tell(topics=True, software=True)
-        self._told = told or Told()
+        self._told = told or bounded_told()
         wanted = Wanted(Rows(), bodies_up_to(LARGEST_KEPT), telling, self._told)
         self._following = Following(folder, wanted, with_all=is_feed, most=MOST, watch=_Watching(self))
 
@@ -100,8 +106,6 @@ class Stream:
     def look(self) -> None:
         """Reads what has come since the last look. Errors: Due; as of `Following.look`."""
         self._is_reading = True
-        _forget_oldest(self._told.topics)
-        _forget_oldest(self._told.software)
         for item, is_new in self._following.look():
             # what lies in a feed was read by nobody
             if is_new or self._is_feed:
@@ -180,11 +184,6 @@ class _Watching(Watch):
 
     def lost(self, session: str, loss: Loss) -> None:
         self._stream.miss(Missed(loss.frames, f"session {session}: {loss.sentence}"))
-
-
-def _forget_oldest(told: dict[Any, Any]) -> None:
-    while len(told) > MOST_TOLD:
-        del told[next(iter(told))]
 
 
 def _forget_read(folder: Path, session: str, read_up_to: int) -> None:

@@ -6,7 +6,7 @@ All of it is bounded: a table that is full forgets the line that was seen longes
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -29,42 +29,61 @@ from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
 
 Head = Mapping[str, Any]
-Key = tuple[Any, ...]
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
+_Line = tuple[Any, ...]
 # lines of a table: more than anybody reads; partitions whose offsets are known
 MOST_LINES, MOST_PARTITIONS = 2000, 20_000
+# of a key: a topic has 249 at most
+LETTERS = 256
 # partitions that nobody speaks of are looked for so often, in seconds
 _FORGET_SECONDS = 60.0
 # bytes of memory to decode a frame with
 _BUDGET = 16 * MIB
 
 
-class Bounded(OrderedDict[Key, Value], Generic[Value]):
-    """A dict that forgets the key that was used longest ago once it has more than `most`. `forgotten`: how many."""
+class Bounded(OrderedDict[Key, Value], Generic[Key, Value]):
+    """A dict that forgets the key that was set longest ago once it has more than `most`, or more than their letters.
+
+    Peers choose names of up to 32 KiB: `most` keys have LETTERS each, on average, with the texts of their values.
+    `forgotten`: how many keys.
+    """
 
     def __init__(self, most: int) -> None:
         super().__init__()
-        self._most, self.forgotten = most, 0
+        self._most, self._letters, self.forgotten = most, 0, 0
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        if key in self:
+            self._letters -= _letters(key) + _letters(self[key])
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        self._letters += _letters(key) + _letters(value)
+        while len(self) > self._most or self._letters > self._most * LETTERS:
+            self._letters -= sum(map(_letters, self.popitem(last=False)))
+            self.forgotten += 1
 
     def use(self, key: Key, made: Callable[[], Value]) -> Value:
         """The value of a key, which is the newest now; a new one if there is none."""
         found = self.get(key)
-        return self.put(key, made() if found is None else found)
-
-    def put(self, key: Key, value: Value) -> Value:
-        """Sets the value of a key, which is the newest now."""
-        self[key] = value
-        self.move_to_end(key)
-        if len(self) > self._most:
-            self.popitem(last=False)
-            self.forgotten += 1
-        return value
+        if found is None:
+            found = self[key] = made()
+        else:
+            self.move_to_end(key)
+        return found
 
     def copy_of_items(self) -> list[tuple[Key, Value]]:
         """All keys and values, while another thread may change them."""
         while True:
             with suppress(RuntimeError):
                 return [*self.items()]
+
+
+def _letters(named: object) -> int:
+    """The letters of a text, or of those in a tuple."""
+    if isinstance(named, tuple):
+        return sum(map(_letters, named))
+    return len(named) if isinstance(named, str) else 0
 
 
 class Sums:
@@ -86,21 +105,21 @@ class Table(NamedTuple):
 
     by: tuple[str, ...]
     sums: tuple[str, ...]
-    keys: Callable[[bool, Head, Sequence[Element]], Iterator[tuple[Key, Mapping[str, int]]]]
+    keys: Callable[[bool, Head, Sequence[Element]], Iterator[tuple[_Line, Mapping[str, int]]]]
 
 
-def _of_head(*names: str) -> Callable[[bool, Head, Sequence[Element]], Iterator[tuple[Key, Mapping[str, int]]]]:
-    def keys(fault: bool, head: Head, _: Sequence[Element]) -> Iterator[tuple[Key, Mapping[str, int]]]:
+def _of_head(*names: str) -> Callable[[bool, Head, Sequence[Element]], Iterator[tuple[_Line, Mapping[str, int]]]]:
+    def keys(fault: bool, head: Head, _: Sequence[Element]) -> Iterator[tuple[_Line, Mapping[str, int]]]:
         sums = {"exchanges": 1, "sent": head["sent"] or 0, "received": head["received"] or 0}
         yield tuple(head.get(name) for name in names), sums | {"errors": int(fault)}
 
     return keys
 
 
-def _of_elements(name: str) -> Callable[[bool, Head, Sequence[Element]], Iterator[tuple[Key, Mapping[str, int]]]]:
+def _of_elements(name: str) -> Callable[[bool, Head, Sequence[Element]], Iterator[tuple[_Line, Mapping[str, int]]]]:
     """A line for each value of a field of elements. Errors are those of the elements that have the value."""
 
-    def keys(_: bool, head: Head, elements: Sequence[Element]) -> Iterator[tuple[Key, Mapping[str, int]]]:
+    def keys(_: bool, head: Head, elements: Sequence[Element]) -> Iterator[tuple[_Line, Mapping[str, int]]]:
         taken: set[str] = set()
         for each in elements:
             value = each.get(name)
@@ -121,7 +140,7 @@ def _of_elements(name: str) -> Callable[[bool, Head, Sequence[Element]], Iterato
     return keys
 
 
-def _of_errors(_: bool, head: Head, elements: Sequence[Element]) -> Iterator[tuple[Key, Mapping[str, int]]]:
+def _of_errors(_: bool, head: Head, elements: Sequence[Element]) -> Iterator[tuple[_Line, Mapping[str, int]]]:
     for each in elements:
         code = each.get("error")
         if isinstance(code, int) and code:
@@ -159,7 +178,7 @@ class Counts:
     """The sums of all tables, and groups' lag. One thread adds; others read copies."""
 
     def __init__(self, told: Told) -> None:
-        self._tables: dict[str, Bounded[Sums]] = {name: Bounded(MOST_LINES) for name in TABLES}
+        self._tables: dict[str, Bounded[_Line, Sums]] = {name: Bounded(MOST_LINES) for name in TABLES}
         self._lag = GroupLag(MOST_PARTITIONS, told)
         self._forgot_at = 0.0
 

@@ -17,8 +17,7 @@ from recorder.capture import frames as c
 from recorder.capture.session import sessions
 from recorder.live.consumer import Missed
 from recorder.live.feed import FeedSettings, open_feed
-from recorder.live.stream import BEHIND_NS, MOST_TOLD, Due, Stream
-from recorder.reading.elements import Told
+from recorder.live.stream import BEHIND_NS, MOST_TOLD, Due, Stream, bounded_told
 from recorder.reading.exchanges import Pair
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Player, cut, talk
@@ -150,7 +149,9 @@ def test_a_look_at_much_ends_at_the_next_table_once_it_is_due(settings: FeedSett
 
 
 def test_clients_beyond_the_most_are_learnt_and_the_oldest_are_forgotten(settings: FeedSettings) -> None:
-    told = Told(software={("old", number): ("old client", None) for number in range(3 * MOST_TOLD)})
+    told = bounded_told()
+    for number in range(3 * MOST_TOLD):
+        told.software["old", number] = "old client", None
     named = {"client_software_name": "librdkafka", "client_software_version": "2.10.0"}
     asked = catalog.encode_request(API_VERSIONS, 3, 1, "shop", named)
     answered = catalog.encode_response(API_VERSIONS, 3, 1, {"error_code": 0})
@@ -160,7 +161,7 @@ def test_clients_beyond_the_most_are_learnt_and_the_oldest_are_forgotten(setting
     played(tap, cut(random.Random(1), traffic.Talk(1, [call]), 500, time.monotonic_ns()))
     stream.look()
     assert len(looker.pairs) == 1
-    assert len(told.software) == MOST_TOLD + 1
+    assert len(told.software) == MOST_TOLD
     assert ("old", 3 * MOST_TOLD - 1) in told.software
     assert [*told.software.values()][-1] == ("librdkafka", "2.10.0")
     tap.close()

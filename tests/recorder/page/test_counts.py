@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recorder.capture import frames as c
-from recorder.page.counts import MOST_LINES, Counts
+from recorder.page.counts import LETTERS, MOST_LINES, Bounded, Counts
 from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
 from tests.recorder.page.traffic import commit, end, fetch, heartbeat, produce, recent
@@ -99,3 +99,16 @@ def test_a_table_forgets_the_line_that_was_seen_longest_ago_and_counts_that() ->
     assert total == MOST_LINES + 6
     assert len(found) == MOST_LINES
     assert {"client 0", "first"} & {line["client_id"] for line in found} == {"first"}
+
+
+def test_names_as_long_as_peers_like_take_no_more_room_than_many_usual_ones() -> None:
+    bounded: Bounded[tuple[str, int], tuple[str, None]] = Bounded(100)
+    for number in range(500):
+        bounded["x" * 10_000, number] = "name", None
+        # what is set again is no more than it was
+        bounded["x" * 10_000, number] = "name", None
+    assert len(bounded) == 100 * LETTERS // 10_000
+    assert bounded.forgotten == 500 - len(bounded)
+    for number in range(500):
+        bounded["usual", number] = "name", None
+    assert len(bounded) == 100
