@@ -11,7 +11,7 @@ import click
 from proxy.command_line import text
 from proxy.option_types import FILE, SIZE, of_kind
 from proxy.schema.addresses import ADDRESS, Address
-from proxy.terminal import echo, printable
+from proxy.terminal import echo
 from proxy.wire.errors import OverBudget
 from recorder import extras
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
@@ -21,7 +21,7 @@ from recorder.filters import SINCE, UNTIL
 from recorder.inspect.commands import filter_of_options
 from recorder.inspect.options import complete_where
 from recorder.reading.capture import Capture, GrowingCapture
-from recorder.ready import CaptureType, NoCapture, check_encodes, check_is_capture, ready
+from recorder.ready import CaptureType, check_encodes, check_is_capture, ready_at
 from recorder.terminal import say
 
 
@@ -54,7 +54,8 @@ def view(
     since: Any,
     until: Any,
 ) -> None:
-    """Read the capture in FOLDER, and serve a page that shows it until Ctrl-C. What is recorded meanwhile appears.
+    """Read the capture in FOLDER, and serve a page that shows it until Ctrl-C. What is recorded meanwhile appears; of a
+    capture in a bucket (s3://BUCKET/FOLDER), what is there now.
 
     The page keeps the newest exchanges that --memory has room for. FILTER, --since and --until choose what is read: of
     a large capture, --since -1h is enough to begin with.
@@ -89,12 +90,11 @@ def view(
 
 def _opened(place: Place) -> Capture:
     """The capture; finished sessions of it are compacted first, unless a proxy records there. Errors: NoCapture."""
-    if not isinstance(place, Path):
-        raise NoCapture(f"{printable(place)} is a URL; right would be a folder of this machine")
-    check_encodes(place)
-    check_is_capture(place)
-    if any(is_live(place, session) for session in sessions(place)):
-        return GrowingCapture(place, [])
-    for note in ready(place):
+    if isinstance(place, Path):
+        check_encodes(place)
+        check_is_capture(place)
+        if any(is_live(place, session) for session in sessions(place)):
+            return GrowingCapture(place, [])
+    for note in ready_at(place):
         say(f"note: {note}", err=True)
     return Capture(place, [])

@@ -1,21 +1,22 @@
-"""Feeds the exchanges of a capture, finished or growing, until somebody ends it."""
+"""Feeds the exchanges of a capture until somebody ends it: finished, growing, or as it is in a bucket."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 from proxy.terminal import printable
 from recorder.capture import frames as c
+from recorder.capture.remote import Place
 from recorder.capture.session import is_live, sessions
 from recorder.page.api import Source
 from recorder.page.recent import FIELDS_READ, Recent, opens_batches
 from recorder.query.columns import rows_of_ids
 from recorder.query.shorthand import Filter
-from recorder.reading.capture import Capture
+from recorder.reading.capture import Capture, Passed
 from recorder.reading.exchanges import Pair, pairs
 from recorder.reading.following import Followed, Follower
 from recorder.reading.rows import all_bodies, rows
@@ -35,12 +36,16 @@ class View:
     """
 
     def __init__(self, capture: Capture, wanted: Filter, *, most_bytes: int) -> None:
-        assert isinstance(capture.folder, Path)
         self._capture, self._folder = capture, capture.folder
         self.notes: deque[str] = deque(maxlen=_MOST_NOTES)
         self._opens_batches = opens_batches(wanted.names)
-        follower = Follower(capture, with_all=True, say=self.notes.append)
-        self._followed: Followed[Pair] = follower.exchanges(wanted, columns=FIELDS_READ, with_bodies=True)
+        self._followed: Followed[Pair] | _ReadOnce = (
+            Follower(capture, with_all=True, say=self.notes.append).exchanges(
+                wanted, columns=FIELDS_READ, with_bodies=True
+            )
+            if isinstance(self._folder, Path)
+            else _ReadOnce(capture.exchanges(wanted, columns=FIELDS_READ, bodies=all_bodies))
+        )
         self.recent = Recent(self._followed.told, most_bytes=most_bytes)
 
     def run(self, is_over: Callable[[], bool] = lambda: False) -> None:
@@ -67,10 +72,28 @@ class View:
 
     def _is_live(self) -> bool:
         """True while a proxy records there."""
-        return any(is_live(self._folder, session) for session in sessions(self._folder))
+        folder = self._folder
+        return isinstance(folder, Path) and any(is_live(folder, session) for session in sessions(folder))
 
 
-def find(folder: Path, most: int) -> Callable[[str, int, int], Pair | None]:
+class _ReadOnce:
+    """What a capture in a bucket has, in the shape of `Followed`: nothing comes later."""
+
+    def __init__(self, passed: Passed[Pair]) -> None:
+        self._passed, self.told = passed, passed.told
+        self.has_caught_up = False
+
+    def look(self) -> Iterator[tuple[Pair, bool]]:
+        """All exchanges; no more after the first time. Errors: as of `Capture.exchanges`."""
+        for pair in self._passed:
+            yield pair, False
+        self.has_caught_up = True
+
+    def close(self) -> None:
+        """Nothing is open between looks."""
+
+
+def find(folder: Place, most: int) -> Callable[[str, int, int], Pair | None]:
     """What finds an exchange among a capture's published files by its id. `most`: the limit in bytes of memory."""
 
     def found(session: str, connection: int, exchange: int) -> Pair | None:

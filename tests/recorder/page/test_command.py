@@ -44,9 +44,9 @@ def test_what_is_wrong_is_a_line_that_says_what_would_be_right(
     assert said in done.stderr
 
 
-def test_a_folder_that_is_no_capture_and_a_url_are_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_capture_and_a_url_of_no_bucket_are_refused(tmp_path: Path) -> None:
     assert "holds no capture" in run("view", tmp_path).stderr
-    assert "right would be a folder of this machine" in run("view", "s3://bucket/capture").stderr
+    assert "right would be s3://BUCKET/FOLDER" in run("view", "https://bucket/capture").stderr
 
 
 def test_an_address_in_use_is_a_line(capture: Path) -> None:

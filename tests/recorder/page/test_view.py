@@ -11,6 +11,7 @@ import pytest
 
 from proxy.conversation.exchange import Direction
 from recorder.capture import frames as c
+from recorder.capture.remote import Place, place_at
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
 from recorder.page.view import View
@@ -20,11 +21,12 @@ from recorder.reading.capture import Capture, GrowingCapture
 from tests.recorder.capture.traffic import Chunk, Player, Talk
 from tests.recorder.page.traffic import SESSION, rows_of
 from tests.recorder.small_capture import everything, write
+from tests.s3 import Store
 
 Ids = list[tuple[int, int]]
 
 
-def viewed(folder: Path, where: str = "", *, is_growing: bool = False, **how: Any) -> View:
+def viewed(folder: Place, where: str = "", *, is_growing: bool = False, **how: Any) -> View:
     capture = (GrowingCapture if is_growing else Capture)(folder, [])
     wanted = capture.filter(filter_of({}, where=[where] if where else []))
     return View(capture, wanted, most_bytes=how.pop("most_bytes", 1 << 30))
@@ -47,6 +49,26 @@ def test_a_finished_capture_is_read_with_its_bodies_and_exchanges_without_an_end
     assert pair.response is not None
     assert pair.response[c.FRAME]
     assert (view.source.state(), view.source.is_live()) == ("", False)
+
+
+@pytest.mark.real
+def test_of_a_bucket_the_page_shows_what_it_shows_of_the_folder(s3: Store, tmp_path: Path) -> None:
+    write(tmp_path / "capture", "frames", everything())
+    url = s3.put(tmp_path / "capture", "viewed")
+    for where in ("", "api == Fetch", "topic == t and error"):
+        here, there = viewed(tmp_path / "capture", where), viewed(place_at(url), where)
+        here.look()
+        there.look()
+        assert (there.source.name, there.source.state(), there.source.is_live()) == (url, "", False)
+        assert ids(there) == ids(here)
+        assert there.recent.counts.lines("topics", 10) == here.recent.counts.lines("topics", 10)
+        # nothing comes twice
+        there.look()
+        assert there.recent.last == here.recent.last
+    assert there.recent.find("20261121T120000Z-abc", 1, 2) is None
+    found = there.source.find("20261121T120000Z-abc", 1, 2)
+    assert found is not None
+    assert found.head == here.source.find("20261121T120000Z-abc", 1, 2).head  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("where", ["api == Fetch", "error == OFFSET_OUT_OF_RANGE", "key == a"])
