@@ -9,6 +9,7 @@ is niced, and its memory is bounded: what that costs is missed, and counted. It 
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import math
 import os
@@ -76,7 +77,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WrongHeaders as error:
         _say(f"{options.otlp_headers} {error}; right would be {error.right}")
         return 1
-    except (OSError, DamagedFileError) as error:
+    except OSError as error:
+        named = "" if error.filename is None else f"{error.filename}: "
+        _say(f"{named}{error.strerror or error}")
+        return 1
+    except DamagedFileError as error:
         _say(str(error))
         return 1
     finally:
@@ -138,6 +143,7 @@ class _Rest:
 
 
 def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over: Callable[[], bool]) -> int:
+    _check_folder(options.folder)
     consumers = [consumer for part in parts for consumer in part.consumers]
     pages = {name: page for part in parts for name, page in part.pages.items()}
     metrics, rest = Metrics(told, topics=options.topics, clients=options.clients, groups=options.groups), _Rest(is_over)
@@ -154,6 +160,7 @@ def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over
         while not rest.is_due() and not (rest.has_begun and stream.is_at_end):
             _look(stream)
             if not rest.has_begun:
+                _check_folder(options.folder)
                 time.sleep(LOOK_SECONDS)
     except Due:
         # what is left is in the log
@@ -162,6 +169,13 @@ def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over
         server.close()
         stream.close()
     return 0
+
+
+def _check_folder(place: Path) -> None:
+    """Errors: OSError if the folder is gone, as systemd removes it when its user logs out (`RemoveIPC`)."""
+    if not place.is_dir():
+        sentence = "the folder was removed, so nobody can ask: right would be to start the proxy again"
+        raise FileNotFoundError(errno.ENOENT, sentence, str(place))
 
 
 def _look(stream: Stream) -> None:

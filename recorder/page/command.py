@@ -77,7 +77,7 @@ def view(
     except CannotServe as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
-        raise click.ClickException(f"the page can't be served at {listen}: {error.strerror or error}") from error
+        raise click.ClickException(error.strerror or str(error)) from error
     with server:
         shown = server.url if token_file else f"{server.url}#token={access.token}"
         # an address is never broken into lines

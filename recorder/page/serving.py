@@ -6,6 +6,7 @@ Beyond loopback only with TLS: a token in clear is everybody's.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -73,7 +74,7 @@ class Access(NamedTuple):
 
 
 def serve(recent: Recent, source: Source, access: Access, say: Callable[[str], None]) -> Server:
-    """Serves the page in a thread, until `Server.close`. Errors: CannotServe for the certificate; OSError.
+    """Serves the page in a thread, until `Server.close`. Errors: CannotServe for the certificate; OSError, a sentence.
 
     `say`: gets a sentence when somebody signs in.
     """
@@ -168,7 +169,12 @@ class Server:
         self._api = api
         host, certificate = access.listen.host, access.certificate
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._bound = socket.create_server((host, access.listen.port), family=family)
+        try:
+            self._bound = socket.create_server((host, access.listen.port), family=family)
+        except OSError as error:
+            # the text of `socket` has a tuple of Python's
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise OSError(error.errno, f"the page can't be served at {access.listen}: {reason}") from error
         self.port: int = self._bound.getsockname()[1]
         self.url = f"{'https' if certificate else 'http'}://{Address(host, self.port)}/"
         secure = certificate is not None

@@ -53,9 +53,10 @@ def test_an_address_in_use_is_a_line(capture: Path) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = run("view", capture, "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        port = taken.getsockname()[1]
+        done = run("view", capture, "--listen", f"127.0.0.1:{port}")
     assert done.exit_code == 1
-    assert "Address already in use" in done.stderr
+    assert done.stderr == f"Error: the page can't be served at 127.0.0.1:{port}: Address already in use\n"
 
 
 def test_without_its_packages_the_command_says_how_to_install_them(
