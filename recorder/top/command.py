@@ -23,11 +23,14 @@ def _address(written: str) -> Address:
     """The address in a URL, or a bare one. Raises ValueError."""
     parts = urlsplit(written) if "://" in written else None
     if parts is not None and parts.scheme != "http":
-        raise ValueError("is no URL of a proxy's metrics")
+        raise ValueError("is no URL of a proxy's metrics, which speak no TLS")
     found = Address.parse(written if parts is None else parts.netloc)
     if not is_loopback(found.host):
         # the proxy would refuse a token that has passed in clear
-        raise ValueError("is not of this machine, and the token would pass in clear: forward the port (ssh -L)")
+        raise ValueError(
+            "is not of this machine: a proxy's metrics speak no TLS, and the token would pass in clear: "
+            "forward the port (ssh -L)"
+        )
     return found
 
 

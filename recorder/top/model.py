@@ -182,7 +182,7 @@ OF_EXCHANGES = (
     _text("topics", "topic or group", 16, 1),
     Column("latency_ms", "ms", lambda value: f"{value:,.1f}", 8),
     Column("size", "bytes", size, 8, rank=3),
-    _text("error_text", "errors", 22),
+    _text("error_text", "errors", 12),
 )
 
 
