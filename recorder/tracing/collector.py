@@ -79,7 +79,11 @@ class _Asking(requests.Session):
 
     def request(self, *given: Any, **named: Any) -> requests.Response:
         """Makes a request. Errors: RequestException."""
-        answer = super().request(*given, **named | {"allow_redirects": False, "stream": True})
+        try:
+            answer = super().request(*given, **named | {"allow_redirects": False, "stream": True})
+        except requests.RequestException as error:
+            # its text is that of Python's objects, around the reason
+            raise type(error)(_reason(error)) from error
         # small bodies come with the head; a connection on which there is more is not used again
         with suppress(requests.RequestException):
             next(answer.iter_content(_SMALL), b"")
@@ -87,6 +91,13 @@ class _Asking(requests.Session):
         if answer.is_redirect:
             raise _Redirected(f"it redirects with status {answer.status_code}: right would be the address there")
         return answer
+
+
+def _reason(error: BaseException) -> str:
+    """What the first of the errors says that led to this one."""
+    while first := error.__cause__ or error.__context__:
+        error = first
+    return getattr(error, "strerror", None) or str(error)
 
 
 class _FirstWords(logging.Handler):

@@ -54,6 +54,16 @@ def test_a_collector_that_errs_hangs_hangs_up_or_is_gone_does_not_take_and_says_
     collector.close()
 
 
+def test_why_a_collector_can_not_be_reached_is_said_in_words(span) -> None:
+    with receiver() as got:
+        pass
+    # a retry has room
+    collector = Collector(got.url, {}, patience=3)
+    with pytest.raises(NotTaken, match=r"^Transient error Connection refused encountered"):
+        collector.send([span])
+    collector.close()
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed_and_takes_nothing(span, status: int) -> None:
     with receiver() as got, receiver() as elsewhere:
