@@ -152,7 +152,8 @@ class Folder:
         try:
             descriptor = os.open(_entry(name), _FOLDER, dir_fd=self._descriptor)
         except OSError as error:
-            raise self._or_strange(name, error, stat.S_IFDIR) from error
+            self._raise_if_strange(name, error, stat.S_IFDIR)
+            raise
         return Folder(self.path / name, descriptor)
 
     def make_folder(self, name: str, mode: int = 0o777, *, is_new: bool = False, owner: int | None = None) -> Folder:
@@ -191,7 +192,8 @@ class Folder:
         try:
             descriptor = os.open(_entry(name), flags | _FILE, mode, dir_fd=self._descriptor)
         except OSError as error:
-            raise self._or_strange(name, error, stat.S_IFREG) from error
+            self._raise_if_strange(name, error, stat.S_IFREG)
+            raise
         found = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(found):
             os.close(descriptor)
@@ -251,11 +253,11 @@ class Folder:
             raise StrangeFileError(self.path / name, found.st_mode, wanted)
         return found
 
-    def _or_strange(self, name: str, error: OSError, wanted: int) -> OSError:
+    def _raise_if_strange(self, name: str, error: OSError, wanted: int) -> None:
+        """Raises StrangeFileError if it explains `error`: what has the name is not of the kind `wanted`."""
         found = self.stat(name) if error.errno in _STRANGE else None
-        if found is None or stat.S_IFMT(found.st_mode) == wanted:
-            return error
-        return StrangeFileError(self.path / name, found.st_mode, wanted)
+        if found is not None and stat.S_IFMT(found.st_mode) != wanted:
+            raise StrangeFileError(self.path / name, found.st_mode, wanted) from error
 
 
 def _entry(name: str) -> str:

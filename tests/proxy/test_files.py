@@ -201,3 +201,11 @@ def test_a_folder_knows_its_owner_and_whether_it_was_moved(folder, tmp_path) -> 
     assert not folder.is_in_place
     (tmp_path / "inside").mkdir()
     assert not folder.is_in_place
+
+
+@pytest.mark.parametrize("open_it", [Folder.folder, Folder.read, Folder.open], ids=["folder", "read", "open"])
+def test_the_error_of_a_missing_file_is_not_its_own_cause(folder: Folder, open_it: Callable[..., object]) -> None:
+    """Such a circle keeps every frame on the way alive, with all that it holds, until the collector comes by."""
+    with pytest.raises(FileNotFoundError) as caught:
+        open_it(folder, "missing")
+    assert caught.value.__cause__ is None
