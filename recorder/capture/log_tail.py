@@ -182,14 +182,27 @@ class LogTail:
         return reader
 
     def _skip_to(self, number: int) -> Portion:
-        """What published files have of the segments before this one: they are gone, or can't be read."""
-        found = self._published_of(range(self.segment + 1, number))
-        done = self._compacted_up_to()
-        if done < number - 1:
-            lost = f"segment {done + 1}" if done + 2 == number else f"segments {done + 1} to {number - 1}"
+        """What published files have of the segments before this one: they are gone, or can't be read.
+
+        If the compactor has done this one and later ones meanwhile, its files have those, too: it keeps its state after
+        the last alone, and without a state what is under way where a segment begins is not known.
+        """
+        last, known = number - 1, None
+        while known is None:
+            done = self._compacted_up_to()
+            last = max(done, number - 1)
+            known = self._assembly_after(last)
+            if known is None and self._compacted_up_to() == done:
+                break
+        found = self._published_of(range(self.segment + 1, last + 1))
+        if done < last:
+            lost = f"segment {last}" if done + 1 == last else f"segments {done + 1} to {last}"
             found.losses.append(Loss(f"{lost} of the log can't be read: what passed then is missing"))
-        self.segment = number - 1
-        known = self._assembly_after(self.segment)
+        elif known is None:
+            found.losses.append(Loss(f"what was under way at the end of segment {last} of the log is missing"))
+        for passed in [each for each in self._open if each <= last]:
+            self._open.pop(passed).close()
+        self.segment = last
         if known is None:
             self._assembly.damage()
         else:

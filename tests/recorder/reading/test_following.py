@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from proxy.wire import keys
 from proxy.wire.errors import OverBudget
 from recorder.capture import frames as c
 from recorder.capture.compactor import compact
+from recorder.capture.log_tail import LogTail, Loss
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
 from recorder.query.columns import Rows
@@ -212,6 +214,51 @@ def test_segments_that_go_while_nobody_looks_are_read_from_published_files(tmp_p
             looker.look(2)
             assert ids(looker.rows) == [(1, number) for number in range(122)]
             assert looker.said == []
+
+
+@pytest.mark.real
+def test_a_tail_that_the_compactor_overtakes_lacks_nothing(tmp_path: Path) -> None:
+    """The compactor is twice faster: it has done a segment that the tail holds open, and later ones."""
+    with closing_tap(open_tap(tmp_path, RecordSettings(segment=1_000), "s")) as tap:
+        player = played(tap, Talk(1, []), [])
+        calls = [traffic.call(random.Random(number), keys.HEARTBEAT, number, "app") for number in range(90)]
+        # each answer comes once the next request has arrived, so that in each segment an exchange is under way
+        written = iter(
+            [Chunk(Direction.REQUEST, calls[0].request, 0)]
+            + [
+                chunk
+                for number, (call, after) in enumerate(pairwise(calls), 1)
+                for chunk in (
+                    Chunk(Direction.REQUEST, after.request, number * 10**6),
+                    Chunk(Direction.RESPONSE, call.answer or b"", number * 10**6 + 1),
+                )
+            ]
+        )
+        found: list[tuple[int, int]] = []
+        losses: list[Loss] = []
+
+        def write(count: int) -> None:
+            for chunk in islice(written, count):
+                player.play(1, chunk)
+                tap.flush()
+
+        def read(tail: LogTail, portions: int) -> None:
+            for _ in range(portions):
+                portion = tail.read()
+                for file in portion.files:
+                    found.extend(ids([*rows([file], Rows())]))
+                for table in portion.tables:
+                    found.extend(zip(*(table[name].to_pylist() for name in (c.CONNECTION, c.SEQUENCE)), strict=True))
+                losses.extend(portion.losses)
+
+        with closing(LogTail(tmp_path, "s", after=0, is_old=False, most=1 << 30)) as tail:
+            for _ in range(3):
+                write(59)
+                read(tail, 3)
+                compact(tmp_path)
+            read(tail, 400)
+        assert found == [(1, number) for number in range(177)]
+        assert losses == []
 
 
 def test_a_proxys_restart_is_followed_and_what_it_left_is_read_to_its_end(tmp_path: Path) -> None:
