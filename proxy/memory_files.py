@@ -7,6 +7,7 @@ whatever machine they run: python-build-standalone's, which `uv` installs. So th
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -19,7 +20,10 @@ def memory_file(name: str) -> int:
 
     `name`: what `/proc/PID/fd` and `/proc/PID/maps` show.
     """
-    descriptor: int = _libc.memfd_create(name.encode(), _CLOSE_ON_EXEC)
+    try:
+        descriptor: int = _libc.memfd_create(name.encode(), _CLOSE_ON_EXEC)
+    except AttributeError as missing:
+        raise OSError(errno.ENOSYS, "the machine's C library has no memfd_create") from missing
     if descriptor < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

@@ -21,7 +21,10 @@ SHIPPED = {
     "recorder": ("analysis", "capture", "facts", "hashing"),
 }
 # package -> single files that these folders need
-FILES = {"proxy": ("files.py", "terminal.py", "units.py"), "recorder": ("moments.py",)}
+FILES = {
+    "proxy": ("files.py", "memory_files.py", "niceness.py", "terminal.py", "units.py"),
+    "recorder": ("moments.py",),
+}
 
 
 def write_zip(target: Path) -> Path:

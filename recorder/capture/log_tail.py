@@ -207,6 +207,8 @@ class LogTail:
             self._assembly.damage()
         else:
             self._assembly = known
+            # the session may end without another segment
+            known.begin_range(self._rows, known.clock_offset_ns)
         return found
 
     def _end(self) -> Portion:

@@ -88,7 +88,8 @@ class _Asking(requests.Session):
         with suppress(requests.RequestException):
             next(answer.iter_content(_SMALL), b"")
         answer.close()
-        if answer.is_redirect:
+        # the SDK takes every status below 400 for success
+        if answer.status_code >= 300 and answer.ok:
             raise _Redirected(f"it redirects with status {answer.status_code}: right would be the address there")
         return answer
 

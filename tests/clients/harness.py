@@ -210,11 +210,11 @@ def compact(capture: Path) -> None:
     """Finish a capture whose proxy has ended: waits for its compactor, takes over what it left."""
 
     def is_done() -> bool:
-        done = subprocess.run([*PROGRAM, "compact", str(capture)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*PROGRAM, "compact", str(capture)], capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         return not list(capture.glob("_spool/*/*.log"))
 
-    wait_for(is_done, "the capture to be compacted", seconds=120)
+    wait_for(is_done, "the capture to be compacted", seconds=600)
 
 
 @contextmanager

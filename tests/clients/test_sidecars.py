@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import recorder
-from recorder.capture.compactor import compact
 from recorder.capture.reader import files
 from tests.brokers import children
 from tests.brokers.kafka import TAPPED_HOST, KafkaCluster
@@ -23,7 +22,7 @@ from tests.brokers.metadata import ask_metadata
 from tests.brokers.ports import reserved_range
 from tests.brokers.waiting import wait_for
 from tests.clients.checks import check_facts, check_no_leak, check_transparent, is_own_question
-from tests.clients.harness import PROGRAM, READY_SECONDS, STOP_SECONDS
+from tests.clients.harness import PROGRAM, READY_SECONDS, STOP_SECONDS, compact
 from tests.clients.streams import Conversation
 from tests.clients.tap import Tap
 from tests.clients.workloads import confluent, java
