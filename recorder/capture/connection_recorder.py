@@ -120,11 +120,6 @@ class ConnectionRecorder:
         self._holds_handshake = False
 
     @property
-    def is_ordinary(self) -> bool:
-        """True if the tap may write chunks without marks itself."""
-        return self.frame_filter is None and self.is_settled
-
-    @property
     def is_settled(self) -> bool:
         """True if the log has all bytes that the conversation has taken: none wait, and no gap lasts."""
         is_settled = self.gap is None and self.unwritten_opened is None

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from proxy.wire import catalog, keys, records
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, REQUEST_HEAD, framed
-from tests.faults.live import HOST, OWN_PORT, PATIENCE, Where, answer
+from tests.faults.live import HOST, OWN_PORT, PATIENCE, Where, answer, serving
 from tests.hostile_text import NAME, TEXT
 
 HARMLESS = tuple(f"orders-{number}" for number in range(7))
@@ -174,12 +174,7 @@ def answering(traffic: Traffic) -> Iterator[Where]:
                 told, rest = traffic.answers(rest + got, self.request.getsockname())
                 self.request.sendall(told)
 
-    with socketserver.ThreadingTCPServer((HOST, 0), Connection) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield HOST, server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    server = socketserver.ThreadingTCPServer((HOST, 0), Connection)
+    server.daemon_threads = True
+    with serving(server) as where:
+        yield where

@@ -111,8 +111,16 @@ def _answers(frame: bytes, sock: socket.socket) -> bytes:
 @contextmanager
 def broker(answering: Answering = _answers) -> Iterator[Where]:
     """A broker in place of all nodes. While `answering` runs, the connection is not read."""
-    with _Server((HOST, 0), _Connection) as server:
-        server.answering = answering
+    server = _Server((HOST, 0), _Connection)
+    server.answering = answering
+    with serving(server) as where:
+        yield where
+
+
+@contextmanager
+def serving(server: socketserver.TCPServer) -> Iterator[Where]:
+    """A server that is bound serves in a thread, within the block."""
+    with server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

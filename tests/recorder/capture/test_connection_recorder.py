@@ -120,7 +120,8 @@ def test_a_login_is_written_whole_but_for_its_secrets_however_it_is_cut(size: in
     log_in(recording, size)
     assert recording.stream(REQUEST) == blank(b"".join(CLIENT), SECRET)
     assert recording.stream(RESPONSE) == blank(b"".join(BROKER), b"server-proof")
-    assert recording.line.is_ordinary
+    assert recording.line.frame_filter is None
+    assert recording.line.is_settled
 
 
 def test_spans_are_those_of_the_blanked_bytes() -> None:
@@ -269,7 +270,8 @@ def test_too_much_kept_back_masks_the_rest_of_the_secret_frame_whole(monkeypatch
         recording.feed(REQUEST, large[at : at + 50])
     recording.feed(REQUEST, CLIENT[2])
     assert recording.stream(REQUEST) == large[:12] + bytes(len(large) - 12) + CLIENT[2]
-    assert recording.line.is_ordinary
+    assert recording.line.frame_filter is None
+    assert recording.line.is_settled
 
 
 def test_a_secret_that_never_came_whole_is_masked_whole() -> None:
@@ -442,7 +444,8 @@ def test_a_frame_of_more_secrets_than_can_be_blanked_one_by_one_is_masked_whole(
         recording.feed(REQUEST, data[at : at + size])
     masked = many[:12] + bytes(len(many) - 12)
     assert recording.stream(REQUEST) == blank(few, b"one", b"two", b"three") + masked + CLIENT[2]
-    assert recording.line.is_ordinary
+    assert recording.line.frame_filter is None
+    assert recording.line.is_settled
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
