@@ -257,7 +257,6 @@ class Shipper:
 
     def _put(self, file: Unshipped, content: IO[bytes], digest: str, in_doubt: bool) -> _End:
         size = file.version.size
-        self._store.try_digests(file.path, content, size, digest)
         if in_doubt and self._store.holds(file.path, size, digest):
             return _End.THERE
         self._before_step(f"put {file.path}")

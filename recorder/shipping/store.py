@@ -1,7 +1,8 @@
 """A bucket of an S3-compatible store: puts files, and asks what it holds. Only this module knows Amazon's SDK.
 
-A file is put with its SHA-256, which the store checks. Afterwards the store is asked for size and digest. It is read
-instead if it tells no digest, or if it has taken a file with a wrong one: such a store tells whatever it was told.
+A file is put with its SHA-256, which the store checks. Afterwards the store is asked for size and digest. The file is
+read, too, if the store tells no digest, or has taken a file with a wrong one (such a store tells whatever it was told),
+or has not been tried yet.
 Calls end: the SDK's timeouts bound the time without a byte, and a file's bytes must keep a pace. The SDK tries nothing
 again, because the shipper does. Once a store refuses keys, they are looked for again: there may be new ones. Errors are
 a `StoreError`, whose cause is a label of a metric.
@@ -132,31 +133,17 @@ class Store:
         with _translated():
             self._client = connect()
 
-    def try_digests(self, path: str, file: IO[bytes], size: int, digest: str) -> None:
-        """Learns, once, whether the store refuses a file with a wrong digest.
-
-        A store that takes it has the file then, and what it tells of digests counts for nothing. Arguments and errors:
-        those of `put`.
-        """
-        if self._checks_digests is not None or size > LARGEST_WHOLE:
-            return
-        wrong = f"sha256:{hashlib.sha256(digest.encode()).hexdigest()}"
-        where = {"Bucket": self._bucket, "Key": self._before + path}
-        try:
-            with self._connected() as client:
-                client.put_object(**where, **_of_digest(wrong), Body=_Paced(file, self._pace()))
-            self._checks_digests = False
-        except StoreError as error:
-            is_unknown = error.cause is Cause.STORE and error.status in (_BAD_REQUEST, _NOT_IMPLEMENTED)
-            if error.cause is not Cause.WRONG_CONTENT and not is_unknown:
-                raise
-            self._checks_digests = error.cause is Cause.WRONG_CONTENT
-        file.seek(0)
-
     def put(self, path: str, file: IO[bytes], size: int, digest: str) -> None:
-        """Puts a file of this size and digest ("sha256:…", in hex). Errors: StoreError; OSError of the file."""
+        """Puts a file of this size and digest ("sha256:…", in hex). Errors: StoreError; OSError of the file.
+
+        The first file is put with a wrong digest before, to learn whether the store refuses it. A store that takes it
+        keeps the wrong digest until the file is put again.
+        """
         where = {"Bucket": self._bucket, "Key": self._before + path}
         if size <= LARGEST_WHOLE:
+            if self._checks_digests is None:
+                self._checks_digests = self._refuses_wrong_digest(file, digest, where)
+                file.seek(0)
             body = _Paced(file, self._pace())
             self._with_digest("put_object", _of_digest(digest), **where, Body=body)
             return
@@ -165,30 +152,52 @@ class Store:
             moved = self._pace().moved
             client.upload_fileobj(file, where["Bucket"], where["Key"], Config=parts, Callback=moved)
 
+    def _refuses_wrong_digest(self, file: IO[bytes], digest: str, where: dict[str, str]) -> bool:
+        wrong = f"sha256:{hashlib.sha256(digest.encode()).hexdigest()}"
+        try:
+            with self._connected() as client:
+                client.put_object(**where, **_of_digest(wrong), Body=_Paced(file, self._pace()))
+        except StoreError as error:
+            is_unknown = error.cause is Cause.STORE and error.status in (_BAD_REQUEST, _NOT_IMPLEMENTED)
+            if error.cause is not Cause.WRONG_CONTENT and not is_unknown:
+                raise
+            return error.cause is Cause.WRONG_CONTENT
+        return False
+
     def holds(self, path: str, size: int, digest: str) -> bool:
-        """True if the bucket holds a file of this size and digest; False if none, or another. Errors: StoreError."""
+        """True if the bucket holds a file of this size and digest; False if none, or another. Errors: StoreError.
+
+        The file is read unless the store is known to check digests. A file for which the store tells another digest is
+        another one, even if its bytes are right: clients that check the digest could not read it.
+        """
         where = {"Bucket": self._bucket, "Key": self._before + path}
+        try:
+            told = self._told(where, size, digest)
+            if told and self._checks_digests:
+                return True
+            return told is not False and self._read_digest(where) == digest
+        except StoreError as error:
+            # that there is no bucket is an error of its own
+            if error.status == _NOT_FOUND and error.cause is Cause.STORE:
+                return False
+            raise
+
+    def _told(self, where: dict[str, str], size: int, digest: str) -> bool | None:
+        """Whether the store tells that it holds a file of this size and digest; None: only its bytes can tell."""
         try:
             found = self._with_digest("head_object", {"ChecksumMode": "ENABLED"}, **where)
         except StoreError as error:
-            if error.status == _NOT_FOUND:
-                return False
-            if error.status == _FORBIDDEN:
-                # the answer to this request has no text; that to another one says why
-                return self._read_digest(where) == digest
-            raise
+            if error.status != _FORBIDDEN:
+                raise
+            # the answer to this request has no text; that to another one says why
+            return None
         if found["ContentLength"] != size:
             return False
         told = found.get("ChecksumSHA256")
         # the digest of a file in parts is that of its parts' digests
-        if (
-            self._checks_digests
-            and told is not None
-            and found.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT"
-            and "-" not in told
-        ):
-            return bool(told == _base64(digest))
-        return self._read_digest(where) == digest
+        if told is None or found.get("ChecksumType", "FULL_OBJECT") != "FULL_OBJECT" or "-" in told:
+            return None
+        return bool(told == _base64(digest))
 
     def _with_digest(self, name: str, of_digest: dict[str, str], **request: Any) -> Any:
         """The answer to a request with fields of digests; without them, once a store has said that it knows none."""

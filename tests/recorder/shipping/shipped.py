@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pyarrow.fs as fs
 
 from proxy.files import Folder
 from recorder.capture.shipped import SHIP_FOLDER
 from recorder.shipping.shipper import Shipper
 from recorder.shipping.store import SILENT_SECONDS, Store
+from tests.s3 import REGION
 from tests.s3 import Store as Server
 
 BUCKET, PREFIX = "shipped", "kept/here"
@@ -57,6 +60,22 @@ def remote(server: Server) -> dict[str, str]:
         if info.type is fs.FileType.File:
             with system.open_input_stream(info.path) as stream:
                 found[info.path.removeprefix(f"{BUCKET}/{PREFIX}/")] = hashlib.sha256(stream.read()).hexdigest()
+    return found
+
+
+def told(server: Server) -> dict[str, str]:
+    """path -> digest that the store tells of all that the bucket holds, whatever its bytes are."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=server.endpoint,
+        region_name=REGION,
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+    )
+    found = {}
+    for path in remote(server):
+        head = client.head_object(Bucket=BUCKET, Key=f"{PREFIX}/{path}", ChecksumMode="ENABLED")
+        found[path] = base64.b64decode(head["ChecksumSHA256"]).hex()
     return found
 
 

@@ -26,7 +26,7 @@ from recorder.capture.shipped import read_status
 from recorder.shipping.shipper import FIRST_PAUSE, LONGEST_PAUSE, MOST_AT_A_TIME, pause_after
 from recorder.shipping.store import SILENT_SECONDS
 from tests.faulty_s3 import Fault, Front
-from tests.recorder.shipping.shipped import BUCKET, PREFIX, URL, local, puts, remote, shipper
+from tests.recorder.shipping.shipped import BUCKET, PREFIX, URL, local, puts, remote, shipper, told
 from tests.s3 import Store
 from tests.sweeps import mostly_long
 
@@ -138,11 +138,11 @@ def test_nothing_is_lost_and_nothing_twice_if_each_request_fails_once(
     said = ship(folder, fault)
     assert remote(s3) == local(folder)
     # half a file, and digests that are not those of the bytes, are put again; a put is not tried before it is asked for
-    most = 2 if fault in (Fault.HALF, Fault.OTHER, Fault.ECHO, Fault.WRONG_SIZE, Fault.WRONG_DIGEST) else 1
-    assert max(puts(store_front).values()) <= most
+    again = (Fault.HALF, Fault.OTHER, Fault.ECHO, Fault.UNCHECKED, Fault.WRONG_SIZE, Fault.WRONG_DIGEST)
+    assert max(puts(store_front).values()) <= (2 if fault in again else 1)
     status = read_status(folder)
     assert status is not None
-    harmless = fault in (Fault.SLOW, Fault.NO_DIGEST, Fault.OLD, Fault.ODD)
+    harmless = fault in (Fault.SLOW, Fault.NO_DIGEST, Fault.OLD, Fault.ODD, Fault.UNCHECKED)
     assert bool(sum(status.failures.values())) is not harmless
     # one line for a cause, one when the store is back; not one per try
     assert len(said) <= 2 * len(local(folder)) * 3
@@ -155,6 +155,40 @@ def test_a_store_that_knows_no_digests_is_read(s3: Store, store_front: Front, fo
     assert ship(folder) == []
     assert remote(s3) == local(folder)
     assert {*puts(store_front).values()} == {1}
+
+
+def test_a_store_that_records_digests_unchecked_is_left_with_the_right_ones(
+    s3: Store, store_front: Front, folder: Path
+) -> None:
+    """The shipper tries such a store with a wrong one."""
+    store_front.fault = lambda method, key: Fault.UNCHECKED
+    assert ship(folder) == []
+    assert told(s3) == local(folder)
+    # the next one finds all of it there
+    shutil.rmtree(folder / "_ship")
+    store_front.puts.clear()
+    assert ship(folder) == []
+    assert not store_front.puts
+    assert told(s3) == local(folder)
+
+
+def test_a_wrong_digest_that_a_killed_shipper_has_left_is_put_right(
+    s3: Store, store_front: Front, folder: Path
+) -> None:
+    asked = Counter[str]()
+
+    def killed_behind_the_first(method: str, key: str) -> Fault:
+        asked[method] += 1
+        return Fault.UNCHECKED if asked["PUT"] < 2 else Fault.CUT
+
+    store_front.fault = killed_behind_the_first
+    with shipper(folder) as opened:
+        assert not opened.is_shipped()
+    (left,) = remote(s3)
+    assert remote(s3)[left] == local(folder)[left] != told(s3)[left]
+    store_front.fault = lambda method, key: Fault.UNCHECKED
+    assert ship(folder) == []
+    assert told(s3) == remote(s3) == local(folder)
 
 
 CAUSES = {

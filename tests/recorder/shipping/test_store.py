@@ -1,4 +1,4 @@
-"""Tests of a bucket's calls, which end though a store takes or gives bytes so slowly that a file never arrives."""
+"""Tests of a bucket's calls: what the store has not, and stores that are so slow that a file never arrives."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import socket
 from collections.abc import Iterator
 from itertools import count
+from urllib.request import urlopen
 
 import pytest
 
@@ -14,6 +15,7 @@ from recorder.shipping import store
 from recorder.shipping.store import SLOWEST, Cause, StoreError
 from tests.faulty_s3 import Fault, Front
 from tests.recorder.shipping.shipped import URL
+from tests.s3 import Store
 
 pytestmark = pytest.mark.real
 
@@ -54,6 +56,19 @@ def test_a_store_that_nothing_listens_for_is_unreachable(store_front: Front) -> 
         with pytest.raises(StoreError) as refused:
             away.put("x", io.BytesIO(b"x"), 1, f"sha256:{hashlib.sha256(b'x').hexdigest()}")
     assert refused.value.cause is Cause.UNREACHABLE
+
+
+def test_what_the_store_does_not_have_is_no_failure_whatever_it_says_first(
+    s3: Store, opened: store.Store, store_front: Front
+) -> None:
+    store_front.fault = lambda method, key: Fault.FORBIDDEN if method == "HEAD" else None
+    assert not opened.holds("x", len(CONTENT), DIGEST)
+    opened.put("x", io.BytesIO(CONTENT), len(CONTENT), DIGEST)
+    assert opened.holds("x", len(CONTENT), DIGEST)
+    urlopen(f"{s3.endpoint}/moto-api/reset", data=b"").close()
+    with pytest.raises(StoreError) as away:
+        opened.holds("x", len(CONTENT), DIGEST)
+    assert away.value.cause is Cause.NO_BUCKET
 
 
 def failure(of: pytest.ExceptionInfo[StoreError]) -> tuple[Cause, bool]:
