@@ -187,13 +187,11 @@ class LogTail:
         If the compactor has done this one and later ones meanwhile, its files have those, too: it keeps its state after
         the last alone, and without a state what is under way where a segment begins is not known.
         """
-        last, known = number - 1, None
-        while known is None:
-            done = self._compacted_up_to()
-            last = max(done, number - 1)
-            known = self._assembly_after(last)
-            if known is None and self._compacted_up_to() == done:
-                break
+        done, known = -1, None
+        # a compactor that goes on meanwhile removes the state that was to be read
+        while known is None and (newest := self._compacted_up_to()) != done:
+            done, known = newest, self._assembly_after(max(newest, number - 1))
+        last = max(done, number - 1)
         found = self._published_of(range(self.segment + 1, last + 1))
         if done < last:
             lost = f"segment {last}" if done + 1 == last else f"segments {done + 1} to {last}"
