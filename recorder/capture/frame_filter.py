@@ -218,11 +218,11 @@ class FrameFilter:
         without_records = self._untouched[1] if direction else self._without_records
         may_leave_out = bool(self._left_out_responses) or self._chooses
         of_plain, kind = self._records.of_plain, FrameKind.RESPONSE if direction else FrameKind.REQUEST
-        spans: list[Span] = []
+        spans: list[tuple[int, int]] = []
         omissions: list[Omission] = []
         for exchange, start, stop in frames:
             frame = data[start:stop]
-            found = [] if exchange.route.api_and_version in without_records else of_plain(direction, exchange, frame)
+            found = () if exchange.route.api_and_version in without_records else of_plain(direction, exchange, frame)
             if found is None:
                 omissions += self._frame_omissions(direction, step, FrameSpan(kind, exchange, start, stop))
             elif may_leave_out and (head := self._kept_head(direction, exchange, frame)):
@@ -230,7 +230,7 @@ class FrameFilter:
                 begin = step.offset + start
                 omissions.append(Omission(begin, begin + head, step.offset + stop, True))
             else:
-                spans += [(start + first, last - first) for first, last in found]
+                spans += [(start + first, length) for first, length in found]
         if not direction:
             self._next_request_number = self._conversation.next_request_number
         if not omissions:

@@ -20,7 +20,7 @@ from proxy.wire.compile.record_finder import ALL, NOTHING, TEXTS
 from proxy.wire.kafka07 import RequestType
 from proxy.wire.kafka07 import record_data as of_07
 from proxy.wire.primitives import uuid_text
-from proxy.wire.records.walk import Alike, Find, RecordWalk, Span, alike, found_in_whole, nothing_known
+from proxy.wire.records.walk import Alike, Find, RecordWalk, alike, found_in_whole, nothing_known
 from recorder.capture.frame_spans import FrameSpan
 from recorder.capture.record_rules import RecordRule, RecordRules
 from recorder.capture.spool import Spans
@@ -153,9 +153,9 @@ class RecordFilter:
         arrived = min(stop, step.stop)
         is_request = direction is Direction.REQUEST
         if 0 <= start < stop == arrived and exchange is not None and not self._rules.keeps_everything:
-            spans = self.of_plain(direction, exchange, step.data[start:stop])
-            if spans is not None:
-                return RecordSpans(spans, None, [])
+            found = self.of_plain(direction, exchange, step.data[start:stop])
+            if found is not None:
+                return RecordSpans([(at, at + length) for at, length in found], None, [])
         if start >= 0 and is_request:
             self.named = NamedTopics()
         walk = self._begun(direction, frame) if start >= 0 else self._walks[direction]
@@ -168,27 +168,33 @@ class RecordFilter:
         counted = self._counted(walk) if walk.counted and arrived == stop else []
         return RecordSpans(spans, walk.unreadable_from, counted)
 
-    def of_plain(self, direction: Direction, exchange: Exchange, frame: bytes) -> list[Span] | None:
-        """What the rules leave out of a whole frame with records, its length included; None: ask `left_out`."""
+    def of_plain(self, direction: Direction, exchange: Exchange, frame: bytes) -> Spans | None:
+        """What the rules leave out of a whole frame with records, its length included; None: ask `left_out`.
+
+        Returns (start, length) in offsets of the frame.
+        """
         if exchange.opaque is not None or self.is_kafka07 or self._walks[direction] is not None:
             return None
         known = self.known(direction, exchange.route.api_and_version, frame)
         if known is not None:
-            return known.alike.spans
+            return known.left_out
         remembered, place = self._remembered[direction], (exchange.route.api_and_version, len(frame))
         codec = _codec_of_whole(direction, exchange.api_key, version_of(exchange))
         if codec is None:
             return None
-        of_topic, by_broker = self._topics[direction], bool(direction)
+        of_topic = self._topics[direction]
         if not direction:
             self.named = NamedTopics(is_all=True)
-        spans = found_in_whole(codec.find_whole_records, frame, of_topic, by_broker=by_broker)
-        if spans is not None and remembered.is_due(place):
+        spans = found_in_whole(codec.find_whole_records, frame, of_topic, by_broker=bool(direction))
+        if spans is None:
+            return None
+        left_out = tuple([(start, stop - start) for start, stop in spans])
+        if remembered.is_due(place):
             named = self.named
-            found = alike(codec.find_judged_records, frame, of_topic, by_broker=by_broker)
+            found = alike(codec.find_judged_records, frame, of_topic)
             if found is not None:
-                remembered.alike[place] = Known(found, named, tuple((start, stop - start) for start, stop in spans))
-        return spans
+                remembered.alike[place] = Known(found, named, left_out)
+        return left_out
 
     def known(self, direction: Direction, api_and_version: int, frame: bytes) -> Known | None:
         """What the rules leave out of a whole frame that is like an earlier one; None: it is like none."""

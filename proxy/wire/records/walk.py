@@ -254,24 +254,21 @@ class Alike(NamedTuple):
 
     judged: Callable[[bytes], object]
     values: object
-    spans: list[Span]
 
 
-def alike(find: FindWhole, frame: bytes, of_topic: OfTopic, *, by_broker: bool) -> Alike | None:
+def alike(find: FindWhole, frame: bytes, of_topic: OfTopic) -> Alike | None:
     """The frames that are like this one, as long as `of_topic` says the same; None if much of them must be compared.
 
     `find`: `Codec.find_judged_records`. `frame`: one of which `found_in_whole` tells the record data.
     """
-    spans: list[Span] = []
     judged: list[Span] = []
 
     def batches(buf: bytes, at: int, end: int) -> None:
-        _take_batches(spans, by_broker, buf, at, end)
         while end - at > MAGIC_AT:
             judged.extend(((at + _SIZE_AT, at + LOG_OVERHEAD), (at + MAGIC_AT, at + MAGIC_AT + 1)))
             at += LOG_OVERHEAD + _BEGIN.unpack_from(buf, at)[1]
 
-    find(frame, of_topic, partial(_take_span, spans), batches, lambda start, stop: judged.append((start, stop)))
+    find(frame, of_topic, lambda _start, _stop: None, batches, lambda start, stop: judged.append((start, stop)))
     places: list[Span] = []
     for start, stop in sorted(judged):
         begin = places.pop()[0] if places and start <= places[-1][1] else start
@@ -279,7 +276,7 @@ def alike(find: FindWhole, frame: bytes, of_topic: OfTopic, *, by_broker: bool) 
     if not places or len(places) > MAX_PLACES or sum(stop - start for start, stop in places) > MAX_JUDGED:
         return None
     getter = itemgetter(*(slice(*place) for place in places))
-    return Alike(getter, getter(frame), spans)
+    return Alike(getter, getter(frame))
 
 
 def _take_span(spans: list[Span], start: int, stop: int) -> None:
