@@ -129,14 +129,23 @@ class FrameFilter:
         return [*self._left_out_responses]
 
     def resume(self) -> None:
-        """Goes on after the conversation has passed over bytes: frames of which bytes are lost are not recorded."""
+        """Goes on after bytes of which this filter has not seen all: their frames are not recorded.
+
+        The conversation has passed over bytes, or a call was broken off by a fault. The responses to requests that were
+        not decided are left out.
+        """
         for direction, before in enumerate(self._arriving):
             now = ArrivingFrame.between_steps(self._conversation, direction, before.kind)
             self._arriving[direction] = now
             if not now.left:
                 self._omit_from[direction] = NOWHERE
+        first = self._next_request_number - (self.undecided != NOWHERE)
+        undecided = (exchange.number for exchange in self._conversation.in_flight if exchange.number >= first)
+        self._left_out_responses = deque(sorted({*self._left_out_responses, *undecided}))
         self._next_request_number = self._conversation.next_request_number
+        self._decided = None
         self._forget_undecided()
+        self._records.resume()
         self._topics.resume()
 
     def _forget_undecided(self) -> None:
@@ -451,15 +460,18 @@ class FrameFilter:
 
 
 class UnrecordedConnection:
-    """Counts the frames and bytes of a connection that is not recorded."""
+    """Counts the frames and bytes of a connection that is not recorded.
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+    `is_lost`: the settings may select it, but a fault of the recorder came between.
+    """
+
+    def __init__(self, conversation: Conversation, *, is_lost: bool = False) -> None:
+        self.conversation, self.is_lost = conversation, is_lost
         self._frames = 0
 
     def count(self, size: int) -> tuple[int, int]:
         """The numbers of frames and bytes that a chunk of `size` bytes adds. Called after the chunk's step."""
-        before, self._frames = self._frames, self._conversation.sequence
+        before, self._frames = self._frames, self.conversation.sequence
         return self._frames - before, size
 
 

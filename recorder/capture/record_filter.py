@@ -126,6 +126,10 @@ class RecordFilter:
         self._topic_changes = self._topic_ids.changes
         self._remembered = (_Remembered(), _Remembered())
 
+    def resume(self) -> None:
+        """Goes on after bytes that were not walked through: the frames that are arriving are not recorded."""
+        self._walks = [None, None]
+
     @property
     def rules(self) -> RecordRules:
         """The rules that are used now."""

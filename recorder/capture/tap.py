@@ -13,7 +13,8 @@ import platform
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from itertools import islice
@@ -73,6 +74,8 @@ MAX_SAVED_REQUESTS = 1000
 _BYTES, _CUT = int(EntryKind.BYTES), int(EntryKind.CUT)
 # a limit that is always exceeded
 NO_ROOM = -1
+# the log's line for a fault of the recorder, which costs a recording and no connection
+FAULT = "recording of a connection broke off"
 
 
 class Tap:
@@ -143,40 +146,53 @@ class Tap:
 
     def arrived(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         """Records a chunk; `step` is the conversation's result for it."""
-        writer = self._writer
-        data = step.data
-        if (
-            (step.marks and not redaction.mask_nothing(step.marks))
-            or step.verdicts
-            or step.stop != len(data)
-            or self._queued - writer.written > self._limit
-            or writer.segment != self._seen_segment
-        ):
-            self._handle_special(connection, direction, chunk, at_ns, step)
-            return
-        left_out: Spans | None = ()
-        if connection in self._special:
-            watch = self._watched.get(connection)
-            left_out = None if watch is None else watch.plain_spans(direction, step)
-            if left_out is None:
+        try:
+            writer = self._writer
+            data = step.data
+            if (
+                (step.marks and not redaction.mask_nothing(step.marks))
+                or step.verdicts
+                or step.stop != len(data)
+                or self._queued - writer.written > self._limit
+                or writer.segment != self._seen_segment
+            ):
                 self._handle_special(connection, direction, chunk, at_ns, step)
                 return
-            # all frames of the chunk are recorded
-            self._match_watch.matched += 1
-        size = len(chunk)
-        if left_out:
-            kept = without(data, left_out)
-            self._left_out["bytes"] += size - len(kept)
-            size = len(kept)
-            self._append((_CUT, direction, connection, step.offset, at_ns, kept, left_out))
-        else:
-            self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
-        self._queued += size + ENTRY_COST
-        if writer.idle:
-            self._wake()
+            left_out: Spans | None = ()
+            if connection in self._special:
+                watch = self._watched.get(connection)
+                left_out = None if watch is None else watch.plain_spans(direction, step)
+                if left_out is None:
+                    self._handle_special(connection, direction, chunk, at_ns, step)
+                    return
+                # all frames of the chunk are recorded
+                self._match_watch.matched += 1
+            size = len(chunk)
+            if left_out:
+                kept = without(data, left_out)
+                self._left_out["bytes"] += size - len(kept)
+                size = len(kept)
+                self._append((_CUT, direction, connection, step.offset, at_ns, kept, left_out))
+            else:
+                self._append((_BYTES, direction, connection, step.offset + len(data) - size, at_ns, chunk, ()))
+            self._queued += size + ENTRY_COST
+            if writer.idle:
+                self._wake()
+        except Exception:
+            self._break_off_by_fault(connection, direction, chunk, at_ns, step)
 
     def opened(self, facts: OpenedConnection, conversation: Conversation) -> None:
         """Records the opening of a connection."""
+        try:
+            self._open(facts, conversation)
+        except Exception:
+            # nobody can tell what of the connection the settings leave out, so nothing of it is recorded
+            log(ERROR, FAULT, trace=True, connection=facts.connection)
+            self._recorders.pop(facts.connection, None)
+            self._leave_unrecorded(facts.connection, UnrecordedConnection(conversation, is_lost=True))
+            self._gaps += 1
+
+    def _open(self, facts: OpenedConnection, conversation: Conversation) -> None:
         opening = {
             "listener": facts.listener,
             "client": facts.client,
@@ -190,8 +206,7 @@ class Tap:
         }
         entry = (int(EntryKind.OPENED), 0, facts.connection, 0, facts.at_ns, _json(opening), ())
         if not self._selection.selects(facts.cluster, facts.listener):
-            self._unrecorded[facts.connection] = UnrecordedConnection(conversation)
-            self._special.add(facts.connection)
+            self._leave_unrecorded(facts.connection, UnrecordedConnection(conversation))
             return
         recorder = self._recorders[facts.connection] = ConnectionRecorder(
             facts.connection, conversation, entry, facts.principal, facts.client, facts.upstream
@@ -203,19 +218,24 @@ class Tap:
         else:
             self._put_opened(recorder)
 
+    def _leave_unrecorded(self, connection: int, unrecorded: UnrecordedConnection) -> None:
+        self._unrecorded[connection] = unrecorded
+        self._special.add(connection)
+
     def answered(self, connection: int, correlation_id: int, frame: bytes, at_ns: int) -> None:
         """Records the proxy's own answer. `frame`: its bytes, the length field included."""
         recorder = self._recorders.get(connection)
         if recorder is not None and recorder.gap is None:
-            self._put_all(recorder.add(EntryKind.OWN_ANSWER, Direction.RESPONSE, correlation_id, at_ns, frame))
+            with self._fault_as_gap(recorder, at_ns):
+                self._put_all(recorder.add(EntryKind.OWN_ANSWER, Direction.RESPONSE, correlation_id, at_ns, frame))
 
     def half_closed(self, connection: int, direction: Direction, at_ns: int) -> None:
         """Records the end of one direction's stream."""
         recorder = self._recorders.get(connection)
         if recorder is not None and recorder.unwritten_opened is None:
-            self._put_all(
-                recorder.add(EntryKind.END_OF_STREAM, direction, recorder.conversation.offsets[direction], at_ns, b"")
-            )
+            offset = recorder.conversation.offsets[direction]
+            with self._fault_as_gap(recorder, at_ns):
+                self._put_all(recorder.add(EntryKind.END_OF_STREAM, direction, offset, at_ns, b""))
 
     def lost(
         self,
@@ -256,7 +276,7 @@ class Tap:
         """Ends the gap that `lost` has begun, before the next chunk: the conversation is where frames begin."""
         recorder = self._recorders.get(connection)
         if recorder is not None and recorder.gap is not None:
-            self._go_on_in_gap(recorder, recorder.gap, 0, at_ns, Step(b"", 0))
+            self._end_gap_if_there_is_room(recorder, recorder.gap, at_ns)
 
     def imported(self, source: Mapping[str, Any]) -> None:
         """Records what the session is made of, if not of live traffic. `source`: as `entry_json.ImportedJson`."""
@@ -270,31 +290,40 @@ class Tap:
         self._watched.pop(connection, None)
         self._recorded_whole.discard(connection)
         recorder = self._recorders.pop(connection, None)
-        if recorder is None:
-            del self._unrecorded[connection]
-            return
+        with _fault_logged(FAULT, connection=connection):
+            if recorder is not None:
+                self._close(recorder, cause, at_ns, decision)
+            elif (unrecorded := self._unrecorded.pop(connection)).is_lost:
+                self._count_unlogged(unrecorded.conversation, c.GAP_FAULT)
+
+    def _close(
+        self, recorder: ConnectionRecorder, cause: StrEnum, at_ns: int, decision: Mapping[str, str | int]
+    ) -> None:
         if recorder.unwritten_opened is not None and self._is_overfull:
-            self._count_unlogged(recorder)
+            self._count_unlogged(recorder.conversation, self._gap_reason)
             return
         self._put_opened(recorder)
         if recorder.gap is None:
-            self._put_all(recorder.finish())
+            with self._fault_as_gap(recorder, at_ns):
+                self._put_all(recorder.finish())
         ending = _closing_fields(recorder, cause) | ({"decision": dict(decision)} if decision else {})
-        self._put((int(EntryKind.CLOSED), 0, connection, 0, at_ns, _json(ending), ()))
+        self._put((int(EntryKind.CLOSED), 0, recorder.connection, 0, at_ns, _json(ending), ()))
 
     def node(self, node_id: int, upstream: str, listener: str, cluster: str) -> None:
         """Records a broker's node that was found or has moved."""
-        node = _json({"node_id": node_id, "upstream": upstream, "listener": listener, "cluster": cluster})
-        self._put_of_cluster(cluster, EntryKind.NODE, node)
+        with _fault_logged("a node is not recorded", cluster=cluster, node=node_id):
+            node = _json({"node_id": node_id, "upstream": upstream, "listener": listener, "cluster": cluster})
+            self._put_of_cluster(cluster, EntryKind.NODE, node)
 
     def identified(
         self, cluster: str, *, ids: Iterable[str] = (), upstreams: Iterable[str] = (), listeners: Iterable[str] = ()
     ) -> None:
         """Records more by which a cluster can be known again."""
         facts = {c.CLUSTER_IDS: ids, c.UPSTREAMS: upstreams, c.LISTENERS: listeners}
-        # a broker's text may be longer than readers of the log accept
-        entry = _json({"cluster": cluster} | {kind: [*map(short_name, values)] for kind, values in facts.items()})
-        self._put_of_cluster(cluster, EntryKind.CLUSTER, entry)
+        with _fault_logged("what a cluster is known by is not recorded", cluster=cluster):
+            # a broker's text may be longer than readers of the log accept
+            entry = _json({"cluster": cluster} | {kind: [*map(short_name, values)] for kind, values in facts.items()})
+            self._put_of_cluster(cluster, EntryKind.CLUSTER, entry)
 
     def _put_of_cluster(self, cluster: str, kind: EntryKind, entry: bytes) -> None:
         """Records what is known of a cluster, as soon as the selection lets its connections be recorded."""
@@ -459,16 +488,11 @@ class Tap:
             self._watched.clear()
         recorder = self._recorders.get(connection)
         if recorder is None:
-            self._count_left_out(*self._unrecorded[connection].count(len(chunk)))
+            self._pass_over(self._unrecorded[connection], len(chunk))
             return
-        try:
-            self._record(recorder, direction, chunk, at_ns, step)
-            if recorder.checkpoint_segment != self._seen_segment and step.cause is None:
-                self._put_checkpoint(recorder, at_ns)
-        except Exception:
-            # a fault of the recorder costs a recording, not a connection
-            log(ERROR, "recording of a connection broke off", trace=True, connection=connection)
-            self._break_off(recorder, c.GAP_FAULT, at_ns, [*step.finished, *step.one_way])
+        self._record(recorder, direction, chunk, at_ns, step)
+        if recorder.checkpoint_segment != self._seen_segment and step.cause is None:
+            self._put_checkpoint(recorder, at_ns)
         self._watched.pop(connection, None)
         if not (recorder.is_settled and recorder.checkpoint_segment == self._seen_segment):
             self._special.add(connection)
@@ -478,6 +502,12 @@ class Tap:
             self._special.add(connection)
             if recorder.frame_filter.is_of_topics:
                 self._watched[connection] = recorder.frame_filter
+
+    def _pass_over(self, unrecorded: UnrecordedConnection, size: int) -> None:
+        if unrecorded.is_lost:
+            self._dropped += size
+        else:
+            self._count_left_out(*unrecorded.count(size))
 
     def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
         """Queues a checkpoint, if the connection's state can be saved now; otherwise its next chunk tries again."""
@@ -495,15 +525,21 @@ class Tap:
         recorder.checkpoint_segment = self._seen_segment
 
     def _record(self, recorder: ConnectionRecorder, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        gap = recorder.gap
+        if gap is not None:
+            gap.count_ended(step.finished, step.one_way)
+            self._dropped += len(chunk)
         omissions = (
             [] if recorder.frame_filter is None else self._omissions(recorder, recorder.frame_filter, direction, step)
         )
-        if recorder.gap is not None:
-            self._go_on_in_gap(recorder, recorder.gap, len(chunk), at_ns, step)
+        if gap is not None:
+            if step.cause is None:
+                self._end_gap_if_there_is_room(recorder, gap, at_ns)
             return
         offset = step.offset + len(step.data) - len(chunk)
         if self._queued - self._writer.written > self._limit:
-            self._break_off_at(recorder, direction, offset, at_ns, step)
+            gap = self._break_off_at(recorder, self._gap_reason, direction, offset, at_ns)
+            gap.count_ended(step.finished, step.one_way)
             return
         arrived = len(chunk)
         offset, chunk = recorder.skip_gap(direction, offset, chunk)
@@ -523,22 +559,43 @@ class Tap:
         return omissions
 
     def _break_off_at(
-        self, recorder: ConnectionRecorder, direction: Direction, offset: int, at_ns: int, step: Step
-    ) -> None:
-        """Begins a gap at a chunk for which the queue has no room."""
+        self, recorder: ConnectionRecorder, reason: str, direction: Direction, offset: int, at_ns: int
+    ) -> Gap:
+        """Begins a gap at a chunk that is lost; `offset`: that of its first byte."""
         # for each direction the end of the written bytes. `drop_kept_back` may take this lost chunk for written
         ends = [*recorder.drop_kept_back()]
         ends[direction] = min(ends[direction], offset)
-        self._begin_gap(
-            recorder, Gap(recorder.conversation, (ends[0], ends[1]), self._gap_reason, at_ns, recorder.counted_exchange)
-        )
-        assert recorder.gap is not None
-        recorder.gap.count_ended(step.finished, step.one_way)
+        gap = Gap(recorder.conversation, (ends[0], ends[1]), reason, at_ns, recorder.counted_exchange)
+        self._begin_gap(recorder, gap)
+        return gap
 
-    def _break_off(self, recorder: ConnectionRecorder, reason: str, at_ns: int, ended: Iterable[Exchange] = ()) -> None:
-        """Begins a gap, unless there is one. `ended`: exchanges that ended now, of which the log may have the bytes."""
+    def _break_off_by_fault(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
+        """Begins a gap at a chunk whose recording met a fault, unless there is one: it costs no connection."""
+        log(ERROR, FAULT, trace=True, connection=connection)
+        recorder = self._recorders.get(connection)
+        if recorder is None:
+            return
+        self._watched.pop(connection, None)
         if recorder.gap is None:
-            recorder.ended_unwritten += ended
+            # the log may have them
+            recorder.ended_unwritten += [*step.finished, *step.one_way]
+            offset = step.offset + len(step.data) - len(chunk)
+            self._break_off_at(recorder, c.GAP_FAULT, direction, offset, at_ns)
+        if recorder.frame_filter is not None:
+            recorder.frame_filter.resume()
+
+    @contextmanager
+    def _fault_as_gap(self, recorder: ConnectionRecorder, at_ns: int) -> Iterator[None]:
+        """A fault of the recorder in the block begins a gap, unless there is one."""
+        try:
+            yield
+        except Exception:
+            log(ERROR, FAULT, trace=True, connection=recorder.connection)
+            self._break_off(recorder, c.GAP_FAULT, at_ns)
+
+    def _break_off(self, recorder: ConnectionRecorder, reason: str, at_ns: int) -> None:
+        """Begins a gap, unless there is one."""
+        if recorder.gap is None:
             self._begin_gap(
                 recorder,
                 Gap(recorder.conversation, recorder.drop_kept_back(), reason, at_ns, recorder.counted_exchange),
@@ -554,13 +611,11 @@ class Tap:
         if recorder.unwritten_opened is None:
             self._put_gap(recorder, gap)
 
-    def _go_on_in_gap(self, recorder: ConnectionRecorder, gap: Gap, size: int, at_ns: int, step: Step) -> None:
-        gap.count_ended(step.finished, step.one_way)
-        self._dropped += size
+    def _end_gap_if_there_is_room(self, recorder: ConnectionRecorder, gap: Gap, at_ns: int) -> None:
         # traffic that waits needs no room in advance
         enough = self._limit if self._waits else min(self.settings.queue, self._limit) // 2
         has_room = not self._writer.ended and not self._room.is_low and self._queue_size <= enough
-        if step.cause is None and has_room:
+        if has_room:
             state = recorder.conversation.boundary_state()
             if state is not None:
                 self._end_gap(recorder, gap, state, at_ns)
@@ -590,10 +645,9 @@ class Tap:
         fields = _json({"reason": gap.reason, "offsets": gap.offsets})
         self._put((int(EntryKind.GAP), 0, recorder.connection, 0, gap.at_ns, fields, ()))
 
-    def _count_unlogged(self, recorder: ConnectionRecorder) -> None:
-        conversation = recorder.conversation
+    def _count_unlogged(self, conversation: Conversation, reason: str) -> None:
         sizes = {"connections": 1, "frames": conversation.sequence, "bytes": sum(conversation.offsets)}
-        self._unlogged[self._gap_reason].update(sizes)
+        self._unlogged[reason].update(sizes)
 
     def _put_unlogged(self, at_ns: int) -> None:
         for reason, counts in self._unlogged.items():
@@ -648,6 +702,15 @@ class Tap:
         self._dropped += data_size(item for item in writer.queue if item[KIND] in OF_STREAMS)
         writer.queue.clear()
         self._queued = writer.written
+
+
+@contextmanager
+def _fault_logged(event: str, **keys: object) -> Iterator[None]:
+    """A fault of the recorder in the block costs a recording, and no connection."""
+    try:
+        yield
+    except Exception:
+        log(ERROR, event, trace=True, **keys)
 
 
 def _json(fields: Mapping[str, Any]) -> bytes:

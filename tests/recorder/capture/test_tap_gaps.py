@@ -10,13 +10,18 @@ from typing import Any
 
 import pytest
 
+from proxy.conversation.conversation import Conversation
 from proxy.conversation.exchange import Direction
 from proxy.log import KeyFormatter
 from proxy.wire import keys
 from proxy.wire.catalog import Search
 from recorder.capture import redaction
 from recorder.capture.compactor import compact
+from recorder.capture.connection_recorder import ConnectionRecorder
+from recorder.capture.frame_filter import FrameFilter
 from recorder.capture.keep import FLOOR
+from recorder.capture.record_rules import RecordRule
+from recorder.capture.selection import Selection
 from recorder.capture.session import WhenFull
 from recorder.capture.tap import Tap
 from tests.recorder.capture import traffic
@@ -205,6 +210,117 @@ def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
     rows, gaps = lost_and_kept(tmp_path, talk)
     assert [gap["cause"] for gap in gaps] == ["recorder_fault"]
     assert len(rows) + gaps[0]["frames"] == len(traffic.expected(talk))
+
+
+class Faulty:
+    """Raises an error at one call of a function, the n-th, and calls it at all others."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, number: int) -> None:
+        self.calls, real = 0, getattr(owner, name)
+
+        def called(*arguments: Any, **options: Any) -> Any:
+            self.calls += 1
+            if self.calls == number:
+                raise RuntimeError("a bug")
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, called)
+
+
+@pytest.mark.parametrize("number", mostly_long([2, 1, 7], usual=1))
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (redaction, "mask_nothing"),
+        (FrameFilter, "plain_spans"),
+        (FrameFilter, "omissions"),
+        (ConnectionRecorder, "take"),
+        (Conversation, "boundary_state"),
+    ],
+)
+def test_a_fault_with_any_chunk_is_a_gap(
+    owner: Any, name: str, number: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(number)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 60, (keys.METADATA, keys.HEARTBEAT)), 300)
+    # small segments, in each of which the connection gets a checkpoint; and a rule that has nothing to leave out here
+    tap = tap_of(segment=2_000, records=RecordRule.DROP)
+    faulty = Faulty(monkeypatch, owner, name, number)
+    player = Player(tap)
+    player.open(talk)
+    for chunk in talk.chunks:
+        player.play(1, chunk)
+        tap.flush()
+    player.close(1)
+    # responses to requests that the fault kept from being decided
+    left_out = tap.counters()["left_out_frames"]
+    tap.close()
+    assert faulty.calls > number
+    compact(tmp_path)
+    rows, gaps = lost_and_kept(tmp_path, talk)
+    assert [gap["cause"] for gap in gaps] == ["recorder_fault"]
+    came = len(traffic.expected(talk))
+    # of them, the gap counts those that came in it
+    assert 0 <= came - len(rows) - gaps[0]["frames"] <= left_out
+    assert len(rows) >= came - 10
+
+
+@pytest.mark.parametrize("name", ["add", "finish"])
+def test_a_fault_with_the_end_of_a_stream_or_of_a_connection_is_a_gap(
+    name: str, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(6)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 10), 1000)
+    tap = tap_of()
+    player = Player(tap)
+    player.open(talk)
+    for chunk in talk.chunks:
+        player.play(1, chunk)
+    faulty = Faulty(monkeypatch, ConnectionRecorder, name, 1)
+    tap.half_closed(1, Direction.REQUEST, player.now)
+    player.close(1)
+    tap.close()
+    assert faulty.calls == 1
+    compact(tmp_path)
+    rows, gaps = lost_and_kept(tmp_path, talk)
+    assert [(gap["cause"], gap["frames"]) for gap in gaps] == [("recorder_fault", 0)]
+    assert len(rows) == len(traffic.expected(talk))
+    assert len(event_rows(tmp_path, "closed")) == 1
+
+
+def test_a_connection_whose_opening_met_a_fault_is_lost_as_a_whole(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows then what of it must be left out."""
+    rng = random.Random(7)
+    talk, other = some_talks(rng, 2, 20, 500)
+    tap = tap_of(records=RecordRule.DROP)
+    Faulty(monkeypatch, Selection, "selects", 1)
+    Player(tap).all_of([talk, other])
+    counters = tap.counters()
+    tap.close()
+    compact(tmp_path)
+    (gap,) = event_rows(tmp_path, "gap")
+    came = traffic.expected(talk)
+    assert (gap["connection"], gap["cause"], gap["frames"]) == (None, "recorder_fault", len(came))
+    assert (counters["gaps"], counters["dropped_bytes"]) == (1, sum(map(len, talk.streams())))
+    assert {row["connection"] for row in frame_rows(tmp_path)} == {other.connection}
+
+
+def test_a_fault_with_what_is_known_of_a_cluster_ends_nothing(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tap = tap_of()
+    Faulty(monkeypatch, Selection, "selects_cluster", 1)
+    tap.node(1, "b1:9092", "l:1", "main")
+    Faulty(monkeypatch, Selection, "selects_cluster", 1)
+    tap.identified("main", ids=["x"])
+    tap.node(2, "b2:9092", "l:2", "main")
+    tap.close()
+    assert ["RuntimeError: a bug" in KeyFormatter().format(record) for record in caplog.records] == [True, True]
+    compact(tmp_path)
+    (node,) = event_rows(tmp_path, "node")
+    assert json.loads(node["detail"])["upstream"] == "b2:9092"
 
 
 class Volume:

@@ -23,6 +23,7 @@ from recorder.capture.compactor import compact
 from recorder.capture.record_rules import RecordRule
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
+from recorder.capture.topic_choice import TopicChoice
 from tests.proxy.wire.test_kio import kio_entity
 from tests.recorder.capture.looks import event_rows, frame_rows, log_bytes, session_folder
 from tests.recorder.capture.record_traffic import (
@@ -344,6 +345,46 @@ def halves(data: bytes) -> Iterable[bytes]:
         middle = (at + stop) // 2
         yield from (data[at:middle], data[middle:stop])
         at = stop
+
+
+@pytest.mark.parametrize("pieces", [whole, halves])
+def test_after_a_fault_no_exchange_is_recorded_that_is_not_chosen(
+    pieces: Callable[[bytes], Iterable[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the request at the fault was chosen is not known, and its response comes when the recording goes on."""
+    chosen = [number % 2 for number in range(6)]
+    calls = [committed(number, FREE if is_chosen else RULED) for number, is_chosen in enumerate(chosen)]
+    real = TopicChoice.takes
+
+    def asked_at(fault: int) -> tuple[int, list[dict[str, Any]]]:
+        asked = 0
+
+        def takes(*arguments: Any) -> bool | None:
+            nonlocal asked
+            asked += 1
+            if asked == fault:
+                raise RuntimeError("a bug")
+            return real(*arguments)
+
+        monkeypatch.setattr(TopicChoice, "takes", takes)
+        talk = Talk(1, calls)
+        for direction, frames in ((0, [one.request for one in calls]), (1, [one.answer or b"" for one in calls])):
+            talk.chunks += [Chunk(Direction(direction), piece, 5) for frame in frames for piece in pieces(frame)]
+        rows = recorded(tmp_path / str(fault), [talk], **ONLY)
+        return asked, rows
+
+    times, _ = asked_at(0)
+    assert times >= len(calls)
+    for fault in range(1, times + 1):
+        _, rows = asked_at(fault)
+        assert {*exchanges_of(rows), *exchanges_of(rows, c.RESPONSE)} <= {1, 3, 5}
+        assert len(exchanges_of(rows, c.RESPONSE)) >= 2
+
+
+def committed(number: int, topic: str) -> Call:
+    asked = {"group_id": "g", "topics": [{"name": topic, "partitions": [{"partition_index": 0}]}]}
+    told = {"topics": [{"name": topic, "partitions": [{"partition_index": 0}]}]}
+    return call(keys.OFFSET_COMMIT, 8, number, asked, told)
 
 
 RULES: dict[str, dict[str, Any]] = {
