@@ -152,7 +152,7 @@ KEPT = (
         "rate twice over is a compactor that does not keep up.",
         Query(per_second(table.COMPACTED_FRAMES), "frames made into Parquet"),
         Query(per_second(table.RECORDED_CHUNKS), "chunks logged"),
-        Query(per_second(table.LEFT_OUT_FRAMES), "frames left out by settings"),
+        Query(per_second(table.LEFT_OUT_FRAMES, "cause"), "frames left out by {{cause}}"),
         unit="wps",
         size=HALF,
         links=_BEHIND,

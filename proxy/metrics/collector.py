@@ -339,7 +339,7 @@ def _recorder(counters: Mapping[str, float]) -> Iterator[Family]:
     for name, metric in table.RECORDER_COUNTERS.items():
         if name in counters:
             yield family(metric, [((), counters[name])])
-    causes = (name for name in counters if name.startswith(table.SHIP_FAILURES_OF))
-    failures = [((name.removeprefix(table.SHIP_FAILURES_OF),), counters[name]) for name in causes]
-    if failures:
-        yield family(table.SHIP_FAILURES, failures)
+    for prefix, metric in table.RECORDER_COUNTERS_BY_CAUSE.items():
+        of_causes = [((name.removeprefix(prefix),), counters[name]) for name in counters if name.startswith(prefix)]
+        if of_causes:
+            yield family(metric, of_causes)

@@ -300,8 +300,9 @@ DROPPED_BYTES = _counter(
 )
 LEFT_OUT_FRAMES = _counter(
     "recorder_left_out_frames_total",
-    "",
-    "Frames that the settings leave out.",
+    "cause",
+    "Frames that the settings leave out, by the first that does: connections (cluster or listener), apis, principals, "
+    "client_ids, share, topics. Behind a fault of the recorder nobody can tell (fault).",
     "Do the settings leave out what they should?",
 )
 LEFT_OUT_BYTES = _counter(
@@ -597,7 +598,6 @@ RECORDER_COUNTERS = {
     "recorded_bytes": RECORDED_BYTES,
     "recorded_chunks": RECORDED_CHUNKS,
     "dropped_bytes": DROPPED_BYTES,
-    "left_out_frames": LEFT_OUT_FRAMES,
     "left_out_bytes": LEFT_OUT_BYTES,
     "gaps": GAPS,
     "queue_bytes": QUEUE,
@@ -629,5 +629,5 @@ RECORDER_COUNTERS = {
     "live_gaps": LIVE_GAPS,
     "live_spool_bytes": LIVE_SPOOL,
 }
-# the number of a cause's failures is named so, and then by the cause
-SHIP_FAILURES_OF = "ship_failures."
+# the recorder's names of numbers by cause begin so, and end with the cause
+RECORDER_COUNTERS_BY_CAUSE = {"left_out_frames.": LEFT_OUT_FRAMES, "ship_failures.": SHIP_FAILURES}

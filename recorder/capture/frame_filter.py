@@ -9,7 +9,7 @@ In place of bytes that are left out, the log holds their number, with which the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from proxy.wire.records.walk import Span
 from recorder.capture.backlog import NOWHERE
 from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, begun_in, request_spans, response_spans, take_number
 from recorder.capture.record_filter import RecordFilter
-from recorder.capture.selection import OTHER, Selection
+from recorder.capture.selection import OTHER, LeftOutBy, Selection
 from recorder.capture.session_topics import SessionTopics
 from recorder.capture.spool import Spans
 from recorder.capture.topic_choice import SESSION_WITHIN, TopicChoice
@@ -70,12 +70,20 @@ class FrameFilter:
         selection: Selection,
         topic_ids: TopicIds,
         sessions: SessionTopics,
+        left_out_frames: MutableMapping[LeftOutBy, int],
         *,
         is_selected: bool,
         principal: str | None,
         client: str = "",
     ) -> None:
-        """`topic_ids`: those of the connection's cluster; `sessions`: those with its broker; `client`: its address."""
+        """Makes a filter.
+
+        Args:
+            topic_ids: those of the connection's cluster.
+            sessions: those with its broker.
+            left_out_frames: counts the frames that are left out, for this filter and others.
+            client: the client's address.
+        """
         self.selection = selection
         self._client, self._host = client, client.rpartition(":")[0]
         # True if the connection is recorded at all
@@ -83,14 +91,17 @@ class FrameFilter:
         self.principal = principal
         # the stream offset of the undecided request, if there is one
         self.undecided = NOWHERE
-        # what `take_counts` tells
-        self._matched = self._left_out_frames = self._left_out_bytes = 0
+        # what `take_counts` tells, or adds to `left_out_frames`
+        self._matched = self._left_out_by_topics = self._left_out_bytes = 0
+        self._left_out_frames = left_out_frames
         self._conversation = conversation
         self._is_kafka07 = conversation.dialect is Dialect.KAFKA_07
         self._records = RecordFilter(selection.rules, topic_ids, is_kafka07=self._is_kafka07)
         self._topics = TopicChoice(self._records, topic_ids, sessions)
         # numbers of the exchanges whose requests were left out and whose responses have not come
         self._left_out_responses: deque[int] = deque()
+        # those of them that were not left out by their topics, in their order
+        self._other_causes: dict[int, LeftOutBy] = {}
         # per direction: the frame that was incomplete at the end of the last step
         self._arriving = [
             ArrivingFrame.between_steps(conversation, direction, FrameKind.REQUEST) for direction in Direction
@@ -140,8 +151,9 @@ class FrameFilter:
             if not now.left:
                 self._omit_from[direction] = NOWHERE
         first = self._next_request_number - (self.undecided != NOWHERE)
-        undecided = (exchange.number for exchange in self._conversation.in_flight if exchange.number >= first)
+        undecided = [exchange.number for exchange in self._conversation.in_flight if exchange.number >= first]
         self._left_out_responses = deque(sorted({*self._left_out_responses, *undecided}))
+        self._other_causes |= dict.fromkeys(undecided, LeftOutBy.FAULT)
         self._next_request_number = self._conversation.next_request_number
         self._decided = None
         self._forget_undecided()
@@ -168,7 +180,8 @@ class FrameFilter:
         """True if topics alone decide what is left out from here on, so that `plain_spans` may be asked."""
         selection = self.selection
         may_pass = self.is_selected and selection.selects_by_topics_alone and not selection.rules.keeps_everything
-        return may_pass and not (self._is_kafka07 or self._may_be_opaque) and self.undecided == NOWHERE
+        is_plain = not (self._is_kafka07 or self._may_be_opaque or self._other_causes)
+        return may_pass and is_plain and self.undecided == NOWHERE
 
     def plain_spans(self, direction: Direction, step: Step) -> Spans | None:
         """What rules for records leave out of a step, if nothing else is left out of it.
@@ -235,7 +248,7 @@ class FrameFilter:
             if found is None:
                 omissions += self._frame_omissions(direction, step, FrameSpan(kind, exchange, start, stop))
             elif may_leave_out and (head := self._kept_head(direction, exchange, frame)):
-                self._left_out_frames += 1
+                self._left_out_by_topics += 1
                 begin = step.offset + start
                 omissions.append(Omission(begin, begin + head, step.offset + stop, True))
             else:
@@ -299,8 +312,8 @@ class FrameFilter:
         _, exchange, start, stop = frame
         if start == stop:
             # the proxy's own answer, which has no bytes in the stream
-            if exchange is not None and take_number(self._left_out_responses, exchange.number):
-                self._left_out_frames += 1
+            if exchange is not None and (cause := self._response_left_out_by(exchange.number)):
+                self._left_out_frames[cause] += 1
             return
         begin, end = step.offset + start, step.offset + stop
         arrived = step.offset + min(stop, step.stop)
@@ -324,9 +337,10 @@ class FrameFilter:
                 return
             if is_continued:
                 self._forget_undecided()
-            begins_left_out_frame, kept_size = decision
-            self._is_left_out[direction] = begins_left_out_frame
-            self._left_out_frames += begins_left_out_frame
+            cause, kept_size = decision
+            self._is_left_out[direction] = begins_left_out_frame = cause is not None
+            if cause is not None:
+                self._left_out_frames[cause] += 1
             self._omit_from[direction] = begin + kept_size if kept_size is not None else NOWHERE
             piece_start = begin
         else:
@@ -363,104 +377,122 @@ class FrameFilter:
 
     def _decision(
         self, direction: Direction, frame: FrameSpan, part: bytes | bytearray, arrived: int
-    ) -> tuple[bool, int | None] | None:
-        """(True if the frame becomes no row, `_kept_size`); None while the frame is undecided.
+    ) -> tuple[LeftOutBy | None, int | None] | None:
+        """(What makes the frame become no row, `_kept_size`); None while the frame is undecided.
 
         `part`: the bytes of the frame that have come, as far as they decide. `arrived`: how many have come.
         """
         if frame.kind is FrameKind.TOKEN:
-            return False, None
+            return None, None
         if direction is Direction.RESPONSE:
-            unwanted = frame.exchange is not None and take_number(self._left_out_responses, frame.exchange.number)
-            return unwanted, self._kept_size(HEAD_07 if self._is_kafka07 else RESPONSE_HEAD, unwanted)
+            cause = None if frame.exchange is None else self._response_left_out_by(frame.exchange.number)
+            return cause, self._kept_size(HEAD_07 if self._is_kafka07 else RESPONSE_HEAD, cause)
         decision = self._request_decision(frame.exchange, part, arrived)
-        self._matched += decision is not None and not decision[0]
+        self._matched += decision is not None and decision[0] is None
         return decision
+
+    def _response_left_out_by(self, number: int) -> LeftOutBy | None:
+        """What has left out the request of a response; None: nothing. Call it once for each response, in order."""
+        if not take_number(self._left_out_responses, number):
+            return None
+        cause = self._other_causes.get(number, LeftOutBy.TOPICS)
+        # earlier ones were never answered
+        while self._other_causes and (first := next(iter(self._other_causes))) <= number:
+            del self._other_causes[first]
+        return cause
 
     def _request_decision(
         self, exchange: Exchange | None, part: bytes | bytearray, arrived: int
-    ) -> tuple[bool, int | None] | None:
+    ) -> tuple[LeftOutBy | None, int | None] | None:
         if exchange is None:
             # the client id of a token is unknown: it is kept where its connection's next request may be
-            unwanted = not self._matches(None, "")
-            return unwanted, self._kept_size(LENGTH_SIZE, unwanted)
+            cause = self._left_out_by(None, "")
+            return cause, self._kept_size(LENGTH_SIZE, cause)
         of_client = self._decision_by_client(exchange, part, arrived)
         if of_client is None:
             return None
-        unwanted, head_size = of_client
-        if not unwanted:
+        cause, head_size = of_client
+        if cause is None:
             is_taken = self._topics.takes(exchange, part, arrived)
             if is_taken is None:
                 return None
             if is_taken and head_size is None:
-                return False, None
-            unwanted = not is_taken
+                return None, None
+            cause = None if is_taken else LeftOutBy.TOPICS
         head_size = head_size or (HEAD_07 if self._is_kafka07 else FRAMED_SIZE_AT)
-        if unwanted and exchange.awaits:
+        if cause is not None and exchange.awaits:
             self._left_out_responses.append(exchange.number)
+            if cause is not LeftOutBy.TOPICS:
+                self._other_causes[exchange.number] = cause
         if exchange.api_key == SASL_HANDSHAKE and not self._is_kafka07:
             # all bytes of a handshake are kept: they name the mechanism of the tokens that follow
-            return unwanted, None
-        return unwanted, self._kept_size(max(head_size, _end_of_acks(exchange, part)), unwanted)
+            return cause, None
+        return cause, self._kept_size(max(head_size, _end_of_acks(exchange, part)), cause)
 
     def _decision_by_client(
         self, exchange: Exchange, part: bytes | bytearray, arrived: int
-    ) -> tuple[bool, int | None] | None:
-        """(True if the API, the client or a share leaves the request out, the size of its head); None: not known yet.
+    ) -> tuple[LeftOutBy | None, int | None] | None:
+        """(What leaves the request out, except for its topics; the size of its head); None: not known yet.
 
         The size is None where nothing of the request is left out.
         """
+        sample = self.selection.sample
+        is_taken = sample.takes_exchange(exchange.api, self._client, exchange.number)
         if self._is_kafka07:
             # 0.7 has no client ids
-            is_taken = self._takes_exchange(exchange) and self.selection.sample.takes_client(self._host, "")
-            return not (is_taken and self._matches(exchange.api, "")), HEAD_07
-        if not (self._takes_exchange(exchange) and self._matches(exchange.api, None)):
-            return True, FRAMED_SIZE_AT
+            is_taken = is_taken and sample.takes_client(self._host, "")
+            return self._left_out_by(exchange.api, "", is_taken=is_taken), HEAD_07
+        cause = self._left_out_by(exchange.api, None, is_taken=is_taken)
+        if cause is not None:
+            return cause, FRAMED_SIZE_AT
         is_of_any_client = self.selection.client_ids.matches_all and self.selection.sample.takes_all_clients
         if self.selection.body_limit is None and is_of_any_client:
-            return False, None
+            return None, None
         frame_size = LENGTH.size + exchange.request_size
         size = _client_id_size(part, frame_size)
         client_id = part[FRAMED_ID_AT : FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID)]
         if len(part) < FRAMED_ID_AT + min(size, LONGEST_CLIENT_ID) and arrived < frame_size:
             return None
         name = client_id.decode("utf-8", "replace")
-        is_taken = self.selection.sample.takes_client(self._host, name)
-        unwanted = not (is_taken and self._matches(exchange.api, name))
-        return unwanted, FRAMED_ID_AT if unwanted else FRAMED_ID_AT + size
+        cause = self._left_out_by(exchange.api, name, is_taken=sample.takes_client(self._host, name))
+        return cause, FRAMED_ID_AT + size if cause is None else FRAMED_ID_AT
 
-    def take_counts(self) -> tuple[int, int, int]:
-        """What came since the last call: requests that were selected, and the frames and bytes that were left out.
+    def take_counts(self) -> tuple[int, int]:
+        """What came since the last call: requests that were selected, and bytes that were left out.
 
         The bytes of which `plain_spans` tells are not among them.
         """
-        counts = self._matched, self._left_out_frames, self._left_out_bytes
-        self._matched = self._left_out_frames = self._left_out_bytes = 0
+        counts = self._matched, self._left_out_bytes
+        self._left_out_frames[LeftOutBy.TOPICS] += self._left_out_by_topics
+        self._matched = self._left_out_by_topics = self._left_out_bytes = 0
         return counts
 
-    def _kept_size(self, head_size: int, unwanted: bool) -> int | None:
-        """The number of a frame's bytes to keep; None: all."""
-        if unwanted:
+    def _kept_size(self, head_size: int, cause: LeftOutBy | None) -> int | None:
+        """The number of a frame's bytes to keep; None: all. `cause`: what leaves it out."""
+        if cause is not None:
             return head_size
         limit = self.selection.body_limit
         return None if limit is None else max(head_size, LENGTH_SIZE + limit)
 
-    def _takes_exchange(self, exchange: Exchange) -> bool:
-        return self.selection.sample.takes_exchange(exchange.api, self._client, exchange.number)
+    def _left_out_by(self, api: str | None, client_id: str | None, *, is_taken: bool = True) -> LeftOutBy | None:
+        """What leaves out frames of this API and client id; None: nothing. `client_id` None: of any client id.
 
-    def _matches(self, api: str | None, client_id: str | None) -> bool:
-        """True if frames of this API and client id are selected; `client_id` None: of any client id."""
+        `is_taken`: False if a share leaves them out.
+        """
         selection = self.selection
-        return (
-            self.is_selected
-            and selection.apis.matches(api or OTHER)
-            and selection.principals.matches(self.principal or "")
-            and (client_id is None or selection.client_ids.matches(client_id))
-        )
+        if not self.is_selected:
+            return LeftOutBy.CONNECTIONS
+        if not selection.apis.matches(api or OTHER):
+            return LeftOutBy.APIS
+        if not selection.principals.matches(self.principal or ""):
+            return LeftOutBy.PRINCIPALS
+        if client_id is not None and not selection.client_ids.matches(client_id):
+            return LeftOutBy.CLIENT_IDS
+        return None if is_taken else LeftOutBy.SHARE
 
 
 class UnrecordedConnection:
-    """Counts the frames and bytes of a connection that is not recorded.
+    """Counts the frames of a connection that is not recorded.
 
     `is_lost`: the settings may select it, but a fault of the recorder came between.
     """
@@ -469,10 +501,10 @@ class UnrecordedConnection:
         self.conversation, self.is_lost = conversation, is_lost
         self._frames = 0
 
-    def count(self, size: int) -> tuple[int, int]:
-        """The numbers of frames and bytes that a chunk of `size` bytes adds. Called after the chunk's step."""
+    def more_frames(self) -> int:
+        """How many frames came since the last call."""
         before, self._frames = self._frames, self.conversation.sequence
-        return self._frames - before, size
+        return self._frames - before
 
 
 def _client_id_size(part: bytes | bytearray, frame_size: int) -> int:

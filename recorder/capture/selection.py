@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from hashlib import blake2b
 from typing import Annotated, Any
@@ -223,6 +224,18 @@ def as_told(settings: SelectionSettings, section: str) -> dict[KeyPath, str]:
 
 # the fields that are lists of patterns
 LISTS = ("apis", "clusters", "listeners", "client_ids", "principals", "topics")
+
+
+class LeftOutBy(StrEnum):
+    """What leaves a frame out. A response is left out with its request."""
+
+    CONNECTIONS = "connections"  # its cluster's name, or its listener
+    APIS = "apis"
+    PRINCIPALS = "principals"
+    CLIENT_IDS = "client_ids"
+    SHARE = "share"  # that of the clients, or of the API's exchanges
+    TOPICS = "topics"
+    FAULT = "fault"  # none of these, as far as anybody knows: a fault of the recorder came before the decision
 
 
 class Sample:

@@ -45,7 +45,7 @@ from recorder.capture.keep import KeepSettings, RoomWatch, declare
 from recorder.capture.lag import CompactorMetrics
 from recorder.capture.lock import Lock
 from recorder.capture.record_rules import hash_key_of
-from recorder.capture.selection import UNMATCHED_SECONDS, MatchWatch, Selection
+from recorder.capture.selection import UNMATCHED_SECONDS, LeftOutBy, MatchWatch, Selection
 from recorder.capture.session import FolderError, RecordSettings, WhenFull
 from recorder.capture.session_topics import SessionTopics
 from recorder.capture.spool import (
@@ -72,6 +72,8 @@ MAX_CONTROL_WAITING = 8 * 1024 * 1024
 MAX_SAVED_REQUESTS = 1000
 
 _BYTES, _CUT = int(EntryKind.BYTES), int(EntryKind.CUT)
+# the number of a cause's left-out frames is named so, and then by the cause
+LEFT_OUT_FRAMES = "left_out_frames."
 # a limit that is always exceeded
 NO_ROOM = -1
 # the log's line for a fault of the recorder, which costs a recording and no connection
@@ -114,7 +116,9 @@ class Tap:
         self._sessions = defaultdict[tuple[str | None, str | None], SessionTopics](SessionTopics)
         # connections that are not recorded; they have no recorder
         self._unrecorded: dict[int, UnrecordedConnection] = {}
-        self._left_out = {"frames": 0, "bytes": 0}
+        # each cause is there from the start: the writer's thread and metrics add them up
+        self._left_out_frames = dict.fromkeys(LeftOutBy, 0)
+        self._left_out_bytes = 0
         # connections that are selected, with all of their frames
         self._recorded_whole: set[int] = set()
         self._match_watch = MatchWatch()
@@ -170,7 +174,7 @@ class Tap:
             size = len(chunk)
             if left_out:
                 kept = without(data, left_out)
-                self._left_out["bytes"] += size - len(kept)
+                self._left_out_bytes += size - len(kept)
                 size = len(kept)
                 self._append((_CUT, direction, connection, step.offset, at_ns, kept, left_out))
             else:
@@ -351,7 +355,7 @@ class Tap:
                 sessions.clear()
         self._selection, self._in_force = selection, in_force
         self._put_in_force()
-        self._match_watch = MatchWatch(self._left_out["frames"])
+        self._match_watch = MatchWatch(sum(self._left_out_frames.values()))
         self._recorded_whole.clear()
         self._watched.clear()
         for cluster in [*filter(selection.selects_cluster, self._of_unselected)]:
@@ -370,6 +374,7 @@ class Tap:
                 self._selection,
                 self._topic_ids[recorder.cluster_and_listener[0]],
                 self._sessions[recorder.cluster_and_listener[0], recorder.upstream],
+                self._left_out_frames,
                 is_selected=is_selected,
                 principal=recorder.principal,
                 client=recorder.client,
@@ -385,16 +390,12 @@ class Tap:
     def _watch_selection(self) -> None:
         """Logs a selection that matches nothing while frames pass. Called by the writer's thread."""
         matches_now = bool(self._recorded_whole)
-        left_out = self._left_out["frames"]
+        left_out = sum(self._left_out_frames.values())
         frames = self._match_watch.frames_without_match(left_out, time.monotonic(), matches_now=matches_now)
         if frames:
             only: dict[str, Any] = {f"only.{name}": patterns for name, patterns in self._selection.lists.items()}
             seconds = int(UNMATCHED_SECONDS)
             log(WARNING, "capture.only has matched nothing", seconds=seconds, frames_left_out=frames, **only)
-
-    def _count_left_out(self, frames: int, size: int) -> None:
-        self._left_out["frames"] += frames
-        self._left_out["bytes"] += size
 
     def _put_in_force(self) -> None:
         """Records what is in force from now on, if that is new. Of clusters that are left out, nothing is told."""
@@ -444,8 +445,8 @@ class Tap:
             "recorded_chunks": self._writer.written_items,
             "dropped_bytes": self._dropped,
             "gaps": self._gaps,
-            "left_out_frames": self._left_out["frames"],
-            "left_out_bytes": self._left_out["bytes"],
+            **{LEFT_OUT_FRAMES + cause: frames for cause, frames in self._left_out_frames.items()},
+            "left_out_bytes": self._left_out_bytes,
             "queue_bytes": self._queue_size,
             "spool_bytes": self._writer.log.spool_bytes,
             "failed": float(self._writer.failed or self._writer.hangs),
@@ -506,8 +507,9 @@ class Tap:
     def _pass_over(self, unrecorded: UnrecordedConnection, size: int) -> None:
         if unrecorded.is_lost:
             self._dropped += size
-        else:
-            self._count_left_out(*unrecorded.count(size))
+            return
+        self._left_out_frames[LeftOutBy.CONNECTIONS] += unrecorded.more_frames()
+        self._left_out_bytes += size
 
     def _put_checkpoint(self, recorder: ConnectionRecorder, at_ns: int) -> None:
         """Queues a checkpoint, if the connection's state can be saved now; otherwise its next chunk tries again."""
@@ -550,9 +552,9 @@ class Tap:
         self, recorder: ConnectionRecorder, frame_filter: FrameFilter, direction: Direction, step: Step
     ) -> list[Omission]:
         omissions = frame_filter.omissions(direction, step)
-        matched, *left_out = frame_filter.take_counts()
+        matched, left_out_bytes = frame_filter.take_counts()
         self._match_watch.matched += matched
-        self._count_left_out(*left_out)
+        self._left_out_bytes += left_out_bytes
         if frame_filter.omits_nothing:
             recorder.frame_filter = None
             self._record_whole(recorder)

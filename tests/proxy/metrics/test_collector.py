@@ -20,7 +20,7 @@ from proxy.metrics.collector import (
     worker_families,
 )
 from proxy.metrics.nodes import DialFailure
-from proxy.metrics.table import LIVE_METRICS, METRICS, RECORDER_COUNTERS, SHIP_FAILURES_OF, MetricType
+from proxy.metrics.table import LIVE_METRICS, METRICS, RECORDER_COUNTERS, RECORDER_COUNTERS_BY_CAUSE, MetricType
 from proxy.metrics.traffic import EXEMPLAR_SECONDS, CountedConnection, Traffic
 from proxy.wire.error_reader import NOTHING
 from proxy.wire.framing import framed
@@ -79,7 +79,7 @@ def served(traffic: Traffic, label: str = "1", *, throttle_ms: int = 1500) -> Co
 
 
 def recorder_counters() -> dict[str, float]:
-    names = [*RECORDER_COUNTERS, SHIP_FAILURES_OF + "timeout"]
+    names = [*RECORDER_COUNTERS, *(prefix + "timeout" for prefix in RECORDER_COUNTERS_BY_CAUSE)]
     return {name: float(number) for number, name in enumerate(names, 1)}
 
 
@@ -259,7 +259,8 @@ def test_the_recorders_numbers_are_there_only_while_something_is_recorded(traffi
     assert not [family for family in families(registry(one(traffic))) if "_recorder_" in family.name]
     scrape = Scrape(registry(one(traffic), recorder_counters))
     counters = recorder_counters()
-    assert scrape("recorder_ship_failures_total", cause="timeout") == counters.pop(SHIP_FAILURES_OF + "timeout")
+    for prefix, metric in RECORDER_COUNTERS_BY_CAUSE.items():
+        assert scrape(metric.name.removeprefix(PREFIX), cause="timeout") == counters.pop(prefix + "timeout")
     for name, value in counters.items():
         assert scrape(RECORDER_COUNTERS[name].name.removeprefix(PREFIX)) == value
 

@@ -9,7 +9,7 @@ from proxy.metrics.table import (
     METRICS,
     PROXY_BOUNDS_NS,
     RECORDER_COUNTERS,
-    SHIP_FAILURES,
+    RECORDER_COUNTERS_BY_CAUSE,
     Metric,
     MetricType,
 )
@@ -61,4 +61,6 @@ def test_the_recorders_metrics_have_a_prefix_of_their_own_and_no_labels() -> Non
     prefixes = ("kafka_wiretap_recorder_", "kafka_wiretap_live_")
     assert all(metric.name.startswith(prefixes) and not metric.labels for metric in RECORDER_COUNTERS.values())
     own = {metric for metric in METRICS if metric.name.startswith(prefixes)}
-    assert {*RECORDER_COUNTERS.values()} == own - {SHIP_FAILURES, *LIVE_METRICS}
+    by_cause = {*RECORDER_COUNTERS_BY_CAUSE.values()}
+    assert {metric.labels for metric in by_cause} == {("cause",)}
+    assert {*RECORDER_COUNTERS.values()} == own - {*by_cause, *LIVE_METRICS}

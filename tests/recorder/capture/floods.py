@@ -19,7 +19,7 @@ from recorder.capture.connection_recorder import ConnectionRecorder
 from recorder.capture.frame_filter import FrameFilter
 from recorder.capture.inventory import Inventory
 from recorder.capture.ranges import RangeFiles
-from recorder.capture.selection import Selection
+from recorder.capture.selection import LeftOutBy, Selection
 from recorder.capture.session import RecordSettings
 from recorder.capture.session_topics import SessionTopics
 from recorder.capture.spool import Entry, EntryKind, Item
@@ -45,7 +45,13 @@ class Recorded:
         selection = Selection(settings)
         if not selection.selects_everything:
             self.line.frame_filter = FrameFilter(
-                self.talk, selection, TopicIds(), SessionTopics(), is_selected=True, principal=None
+                self.talk,
+                selection,
+                TopicIds(),
+                SessionTopics(),
+                dict.fromkeys(LeftOutBy, 0),
+                is_selected=True,
+                principal=None,
             )
         self.now = 0
 

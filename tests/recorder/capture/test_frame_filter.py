@@ -1,6 +1,7 @@
 """Tests of the frames that the settings leave out, against frames cut by hand."""
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -55,12 +56,29 @@ def matches(patterns: tuple[str, ...], name: str) -> bool:
     )
 
 
-def is_taken(
-    row: dict[str, Any], apis: tuple[str, ...], client_ids: tuple[str, ...], principals: tuple[str, ...]
-) -> bool:
+def left_out_by(
+    row: dict[str, Any],
+    apis: tuple[str, ...] = (),
+    client_ids: tuple[str, ...] = (),
+    principals: tuple[str, ...] = (),
+    **_: Any,
+) -> str:
+    """What leaves out the frame of a row; "": nothing."""
     is_old = row["dialect"] == "kafka-0.7"
     name = OLD_NAMES[row["api_key"]] if is_old else api_name(row["api_key"]) or "other"
-    return matches(apis, name) and matches(client_ids, row["client_id"] or "") and matches(principals, "")
+    if not matches(apis, name):
+        return "apis"
+    if not matches(principals, ""):
+        return "principals"
+    return "" if matches(client_ids, row["client_id"] or "") else "client_ids"
+
+
+def left_out_frames(tap: Tap) -> dict[str, float]:
+    """The frames that a tap has left out, by cause."""
+    counters, before = tap.counters(), "left_out_frames."
+    return {
+        name.removeprefix(before): number for name, number in counters.items() if name.startswith(before) and number
+    }
 
 
 def head_of(row: dict[str, Any]) -> int:
@@ -79,7 +97,7 @@ def head_of(row: dict[str, Any]) -> int:
 def wanted_of(talk: Talk, *, apis: Any = (), client_ids: Any = (), principals: Any = (), bodies: Any = "full") -> Any:
     """The slow, obvious twin: the rows that remain of all rows."""
     for row in traffic.expected(talk):
-        if not is_taken(row, apis, client_ids, principals):
+        if left_out_by(row, apis, client_ids, principals):
             continue
         frame = row["frame"]
         stored = len(frame) if bodies == "full" else max(head_of(row), 0 if bodies == "head" else bodies)
@@ -105,15 +123,15 @@ def test_the_recorded_frames_are_the_selected_ones_for_any_cuts(
     talks.append(traffic.cut(rng, traffic.old_talk(rng, 2, 8 if largest == 5 else 25), largest))
     tap = tap_of(**chosen, segment=rng.choice([3_000, 1 << 20]))
     Player(tap).all_of(talks, rng)
-    counters = tap.counters()
+    found = left_out_frames(tap)
     tap.close()
     compact(tmp_path)
-    left_out = 0
+    left_out = Counter[str]()
     for talk in talks:
         wanted = list(wanted_of(talk, **chosen))
         assert_is(frame_rows(tmp_path, talk.connection), wanted)
-        left_out += len(traffic.expected(talk)) - len(wanted)
-    assert counters["left_out_frames"] == left_out
+        left_out.update(filter(None, (left_out_by(row, **chosen) for row in traffic.expected(talk))))
+    assert found == left_out
     assert event_rows(tmp_path, "gap") == []
     closed = event_rows(tmp_path, "closed")
     assert sum(event["frames"] for event in closed) == sum(len(traffic.expected(talk)) for talk in talks)
@@ -193,14 +211,14 @@ def test_connections_of_other_clusters_and_listeners_leave_no_trace(tap_of: TapO
             player.play(talk.connection, chunk)
         tap.half_closed(talk.connection, Direction.REQUEST, 1)
         player.close(talk.connection)
-    counters = tap.counters()
+    counters, left_out = tap.counters(), left_out_frames(tap)
     tap.close()
     compact(tmp_path)
     assert {row["connection"] for row in frame_rows(tmp_path)} == {0}
     kinds = {event["kind"] for event in event_rows(tmp_path) if event["connection"] is None}
     assert kinds == {"session", "settings"}
     others = [traffic.expected(talk) for talk in talks[1:]]
-    assert counters["left_out_frames"] == sum(map(len, others))
+    assert left_out == {"connections": sum(map(len, others))}
     assert counters["left_out_bytes"] == sum(len(stream) for talk in talks[1:] for stream in talk.streams())
 
 
@@ -225,7 +243,7 @@ def test_a_choice_that_changes_holds_from_the_next_request_on(seed: int, tap_of:
                 take_back()
     for talk in talks:
         player.close(talk.connection)
-    counters = tap.counters()
+    left_out = left_out_frames(tap)
     tap.close()
     compact(tmp_path)
     missing = 0
@@ -244,7 +262,8 @@ def test_a_choice_that_changes_holds_from_the_next_request_on(seed: int, tap_of:
         asked = {row["exchange"] for row in rows if row["kind"] == "request"}
         answered = {row["exchange"] for row in rows if row["kind"] == "response"}
         assert answered == {number for number in asked if ("response", number) in came}
-    assert counters["left_out_frames"] == missing
+    assert sum(left_out.values()) == missing
+    assert "fault" not in left_out
 
 
 def test_when_everything_is_kept_again_chunks_take_the_short_way(tap_of: TapOf) -> None:
@@ -396,9 +415,11 @@ def test_a_sample_has_all_exchanges_of_some_clients_and_none_of_the_others(seed,
     talks = some_talks(rng, 8, 700)
     for number, talk in enumerate(talks):
         talk.client = f"10.0.0.{number}:5555"
+    left_out = {}
     for folder, more in ((tmp_path / "some", {"share": 0.5, "seed": seed}), (tmp_path / "all", {})):
         tap = open_tap(folder, RecordSettings(**more), "s")
         Player(tap).all_of(talks, rng)
+        left_out[folder.name] = left_out_frames(tap)
         tap.close()
         compact(folder)
     every, some = frame_rows(tmp_path / "all"), frame_rows(tmp_path / "some")
@@ -410,4 +431,5 @@ def test_a_sample_has_all_exchanges_of_some_clients_and_none_of_the_others(seed,
         if sample.takes_client(row["client"].rpartition(":")[0], row["client_id"] or "")
     ]
     assert 0 < len(wanted) < len(of_exchanges)
+    assert left_out == {"some": {"share": len(of_exchanges) - len(wanted)}, "all": {}}
     assert [(row["connection"], row["sequence"], row["frame"]) for row in some if row["exchange"] is not None] == wanted

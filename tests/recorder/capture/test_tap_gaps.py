@@ -253,7 +253,7 @@ def test_a_fault_with_any_chunk_is_a_gap(
         tap.flush()
     player.close(1)
     # responses to requests that the fault kept from being decided
-    left_out = tap.counters()["left_out_frames"]
+    left_out = tap.counters()["left_out_frames.fault"]
     tap.close()
     assert faulty.calls > number
     compact(tmp_path)

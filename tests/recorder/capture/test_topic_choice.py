@@ -218,7 +218,7 @@ def test_what_is_left_out_is_counted_and_leaves_nothing_on_the_disk(tmp_path: Pa
     compact(tmp_path)
     rows = frame_rows(tmp_path)
     assert exchanges_of(rows) == exchanges_of(rows, c.RESPONSE) == [2]
-    assert counters["left_out_frames"] == 3
+    assert counters["left_out_frames.topics"] == 3
     assert event_rows(tmp_path, "closed")[0][c.FRAMES] == 5
 
 
@@ -329,7 +329,7 @@ def left_in(
     compact(folder)
     columns = (c.EXCHANGE, c.KIND, c.FRAME, c.DROPPED, c.RECORDS, c.OMITTED, c.SIZE, c.SEQUENCE)
     rows = [tuple(row[column] for column in columns) for row in frame_rows(folder)]
-    counted = {name: counters[name] for name in ("left_out_frames", "left_out_bytes", "gaps")}
+    counted = {name: counters[name] for name in ("left_out_frames.topics", "left_out_bytes", "gaps")}
     return (rows, counted, [len(event_rows(folder, kind)) for kind in ("gap", "counted")]), log
 
 
