@@ -1,7 +1,8 @@
 """The recorder as those see it who report to it: each chunk of clients and brokers, and what is known of both.
 
 The proxy knows only these methods of the recorder; a replay that is recorded reports in the same words. No method
-raises because of a disk. Only `counters` and `close` block, so the proxy calls them in threads.
+raises because of a disk. A fault of the recorder ends no connection either: what reports traffic or nodes never raises.
+Only `counters` and `close` block, so the proxy calls them in threads.
 """
 
 from __future__ import annotations
