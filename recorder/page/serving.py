@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -81,58 +82,133 @@ def serve(recent: Recent, source: Source, access: Access, say: Callable[[str], N
     return Server(Api(recent, source), access, say)
 
 
+def _context(certificate: Certificate) -> ssl.SSLContext:
+    """What OpenSSL is told. Errors: OSError, ValueError."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate.chain, certificate.key)
+    return context
+
+
 class _Connections:
     """Open connections: MAX_CONNECTIONS at most, and none to whoever sends no whole head within IDLE_SECONDS. ASGI.
 
-    uvicorn's own clock stops at the first byte of a head. The application, however, is called once a head is whole.
+    uvicorn's own clock stops at the first byte of a head, and begins after TLS's handshake. The application, however,
+    is called once a head is whole. Above the limit, the connection that has waited longest for a head makes room.
+
+    `tls`: what connections begin with; None: nothing.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self.open: dict[_Ends, _Connection] = {}
+    def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None) -> None:
+        self._app, self.tls = app, tls
+        # the oldest first
+        self._open: dict[_Ends, _Connection] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # None: it was closed meanwhile
-        connection = self.open.get((tuple(scope["client"]), tuple(scope["server"])))
+        connection = self._open.get((tuple(scope["client"]), tuple(scope["server"])))
         with nullcontext() if connection is None else connection.answering():
             await self._app(scope, receive, send)
 
     def protocol(self, **given: Any) -> asyncio.Protocol:
         """The protocol of a new connection. `given`: what uvicorn gives to its own."""
-        return _Connection(H11Protocol(**given), self.open)
+        return _Connection(H11Protocol(**given), self)
+
+    def add(self, ends: _Ends, connection: _Connection) -> bool:
+        """Adds a connection, or returns False: there are too many."""
+        if len(self._open) >= MAX_CONNECTIONS:
+            oldest = next((one for one in self._open.values() if one.is_waiting), None)
+            if oldest is None:
+                return False
+            oldest.end()
+        self._open[ends] = connection
+        return True
+
+    def remove(self, ends: _Ends) -> None:
+        """Removes a connection."""
+        self._open.pop(ends, None)
 
 
 class _Connection(asyncio.Protocol):
-    """A connection, which another protocol serves. It closes itself once it has waited too long for a head."""
+    """A connection, which another protocol serves. It ends itself once it has waited too long for a head.
 
-    def __init__(self, served: asyncio.Protocol, connections: dict[_Ends, _Connection]) -> None:
+    TLS begins here, not before: a peer counts from its first packet on, also if it never says a word of TLS.
+    """
+
+    def __init__(self, served: asyncio.Protocol, connections: _Connections) -> None:
         self._served, self._connections = served, connections
+        # that of TCP; None: there is no connection, or none that counts
         self._transport: asyncio.Transport | None = None
         self._clock: asyncio.TimerHandle | None = None
+        self._handshake: asyncio.Task[None] | None = None
         self._ends: _Ends = ((), ())
+        self._is_served = False
+        # what has come behind the handshake, in the same turn
+        self._early: list[bytes] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while there is no whole head."""
+        return self._clock is not None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Takes part in the limit; above that, closes the connection."""
-        if len(self._connections) >= MAX_CONNECTIONS:
+        self._ends = transport.get_extra_info("peername")[:2], transport.get_extra_info("sockname")[:2]
+        if not self._connections.add(self._ends, self):
             transport.abort()
             return
         self._transport = transport
-        self._ends = transport.get_extra_info("peername")[:2], transport.get_extra_info("sockname")[:2]
-        self._connections[self._ends] = self
         self._wait()
+        tls = self._connections.tls
+        if tls is None:
+            self._serve(transport)
+        else:
+            # what has come belongs to the handshake
+            transport.pause_reading()
+            self._handshake = asyncio.get_running_loop().create_task(self._secure(transport, tls))
+
+    async def _secure(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+        loop, secured = asyncio.get_running_loop(), None
+        with suppress(OSError):
+            # None: the peer has gone meanwhile. The clock of `_wait` ends a handshake before this limit
+            longest = 2.0 * IDLE_SECONDS
+            secured = await loop.start_tls(transport, self, tls, server_side=True, ssl_handshake_timeout=longest)
+        if secured is None:
+            self.end()
+        else:
+            self._serve(secured)
+
+    def _serve(self, transport: asyncio.Transport) -> None:
+        self._is_served = True
         self._served.connection_made(transport)
+        for data in self._early:
+            self._served.data_received(data)
+        self._early.clear()
+
+    def end(self) -> None:
+        """Closes the connection at once: a peer that reads nothing would hold up what is polite. Makes room."""
+        if self._transport is not None:
+            self._transport.abort()
+            self._leave()
+
+    def _leave(self) -> None:
+        self._stop_waiting()
+        self._transport = None
+        self._connections.remove(self._ends)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Makes room."""
         if self._transport is not None:
-            self._stop_waiting()
-            self._transport = None
-            self._connections.pop(self._ends, None)
+            self._leave()
+        if self._is_served:
+            self._is_served = False
             self._served.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Passes bytes on, and so do the methods below with what else happens."""
-        self._served.data_received(data)
+        if self._is_served:
+            self._served.data_received(data)
+        else:
+            self._early.append(data)
 
     def eof_received(self) -> bool | None:
         return self._served.eof_received()
@@ -154,12 +230,12 @@ class _Connection(asyncio.Protocol):
                 self._wait()
 
     def _wait(self) -> None:
-        assert self._transport is not None
-        self._clock = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._transport.close)
+        self._clock = asyncio.get_running_loop().call_later(IDLE_SECONDS, self.end)
 
     def _stop_waiting(self) -> None:
         if self._clock is not None:
             self._clock.cancel()
+            self._clock = None
 
 
 class Server:
@@ -177,11 +253,16 @@ class Server:
             raise OSError(error.errno, f"the page can't be served at {access.listen}: {reason}") from error
         self.port: int = self._bound.getsockname()[1]
         self.url = f"{'https' if certificate else 'http'}://{Address(host, self.port)}/"
-        secure = certificate is not None
+        try:
+            tls = certificate and _context(certificate)
+        except (OSError, ValueError) as error:
+            self._bound.close()
+            raise CannotServe(f"the certificate can't be used: {error}") from error
+        secure = tls is not None
         guard = Guard(
             api.app(), access.token, names=access.names, files=FILES, port=self.port, is_secure=secure, say=say
         )
-        connections = _Connections(guard)
+        connections = _Connections(guard, tls)
         config = uvicorn.Config(
             connections,
             http=connections.protocol,  # type: ignore[arg-type]
@@ -193,18 +274,10 @@ class Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=END_SECONDS,
             h11_max_incomplete_event_size=LONGEST_HEAD,
-            ssl_certfile=certificate and certificate.chain,
-            ssl_keyfile=certificate and certificate.key,
         )
-        try:
-            config.load()
-        except (OSError, ValueError) as error:
-            self._bound.close()
-            raise CannotServe(f"the certificate can't be used: {error}") from error
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="page", daemon=True)
         begin(self._thread)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from proxy.schema.addresses import Address
 from recorder.page import serving
-from recorder.page.api import Source
+from recorder.page.api import FILES, Source
 from recorder.page.serving import Access, CannotServe, Certificate, serve
 from tests.brokers.waiting import wait_for
 from tests.certificates import Authority
@@ -62,24 +63,51 @@ def test_a_page_is_served_until_it_is_closed() -> None:
         httpx.get(server.url)
 
 
-def test_connections_above_the_limit_are_closed_and_those_without_a_head_make_room(
+def test_above_the_limit_the_connection_that_has_waited_longest_for_a_head_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(serving, "MAX_CONNECTIONS", 3)
+    with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
+        holders = [_silent(server) for _ in range(3)]
+        assert httpx.get(server.url).status_code == 401
+        assert wait_for(partial(_is_closed_on, holders[0]), "the end of the first connection")
+        assert not any(map(_is_closed_on, holders[1:]))
+        for holder in holders:
+            holder.close()
+
+
+def test_connections_that_follow_the_news_make_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 3)
+    with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
+        streams = [_silent(server) for _ in range(3)]
+        for stream in streams:
+            stream.settimeout(30)
+            stream.sendall(
+                f"GET /api/news HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+            )
+            assert stream.recv(12) == b"HTTP/1.1 200"
+        with socket.create_connection(("127.0.0.1", server.port), 30) as above, suppress(ConnectionResetError):
+            assert above.recv(1) == b""
+        for stream in streams:
+            stream.close()
+
+
+def _silent(server: serving.Server) -> socket.socket:
+    """A connection of a peer that says nothing."""
+    made = socket.create_connection(("127.0.0.1", server.port), 30)
+    made.settimeout(0.01)
+    return made
+
+
+def test_connections_without_a_whole_head_make_room_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "IDLE_SECONDS", 0.2)
     with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
-        place = ("127.0.0.1", server.port)
-        holders = [socket.create_connection(place, 30) for _ in range(3)]
-        for holder in holders:
-            holder.settimeout(0.01)
-        with socket.create_connection(place, 30) as above, suppress(ConnectionResetError):
-            assert above.recv(1) == b""
+        holders = [_silent(server) for _ in range(3)]
         # a head comes byte by byte, each byte in time
         holders[0].sendall(b"GET / HTTP/1.1\r\nA: ")
         for holder in holders:
             assert wait_for(partial(_is_closed_on, holder), "the end of the connection")
             holder.close()
-        assert httpx.get(server.url).status_code == 401
 
 
 def _is_closed_on(sock: socket.socket) -> bool:
@@ -115,15 +143,59 @@ def test_what_peers_do_wrong_is_no_line_of_a_log(caplog: pytest.LogCaptureFixtur
     assert not caplog.records
 
 
-@pytest.mark.real
-def test_a_page_is_served_by_tls(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
+@contextmanager
+def by_tls(folder: Path) -> Iterator[tuple[serving.Server, ssl.SSLContext]]:
+    """A page that is served by TLS, and what a browser is told."""
+    authority = Authority(folder)
     pem = authority.signs("server").path
     access = Access(Address("127.0.0.1", 0), TOKEN, Certificate(pem, pem))
     with serve(recent(heartbeat(1)), SOURCE, access, print) as server:
+        yield server, ssl.create_default_context(cafile=authority.path)
+
+
+@pytest.mark.real
+def test_a_page_is_served_by_tls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with by_tls(tmp_path) as (server, trusting):
         assert server.url.startswith("https://")
-        asked = httpx.get(server.url, verify=ssl.create_default_context(cafile=authority.path))
-        assert asked.status_code == 401
+        with httpx.Client(verify=trusting, headers={"authorization": f"Bearer {TOKEN}"}) as browser:
+            # large answers, one behind the other on a connection
+            for _ in range(3):
+                assert browser.get(f"{server.url}style.css").text == (FILES / "style.css").read_text()
+        assert httpx.get(server.url, verify=trusting).status_code == 401
+        for sent in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\0\5abcde", b""):
+            with socket.create_connection(("127.0.0.1", server.port), 30) as peer, suppress(ConnectionResetError):
+                peer.sendall(sent)
+                peer.shutdown(socket.SHUT_WR)
+                while peer.recv(1 << 16):
+                    pass
+        assert httpx.get(server.url, verify=trusting).status_code == 401
+    assert not caplog.records
+
+
+@pytest.mark.real
+def test_peers_that_say_nothing_of_tls_count_and_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 3)
+    with by_tls(tmp_path) as (server, trusting):
+        holders = [_silent(server) for _ in range(10)]
+        assert httpx.get(server.url, verify=trusting).status_code == 401
+        for holder in holders[:8]:
+            assert wait_for(partial(_is_closed_on, holder), "the end of the connection")
+        assert not any(map(_is_closed_on, holders[8:]))
+        for holder in holders:
+            holder.close()
+
+
+@pytest.mark.real
+def test_peers_that_drip_a_handshake_are_let_go_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with by_tls(tmp_path) as (server, trusting):
+        with monkeypatch.context() as impatient:
+            impatient.setattr(serving, "IDLE_SECONDS", 0.2)
+            holder = _silent(server)
+            # the head of a ClientHello, of which each byte comes in time
+            holder.sendall(b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3")
+            assert wait_for(partial(_is_closed_on, holder), "the end of the connection")
+            holder.close()
+        assert httpx.get(server.url, verify=trusting).status_code == 401
 
 
 def test_a_certificate_that_is_none_is_a_sentence_and_frees_the_port(tmp_path: Path) -> None:
