@@ -1,8 +1,10 @@
 """Serves a WSGI application in threads, by the standard library: on a port to peers that may be hostile, or on a Unix
 socket to processes of this user.
 
-The number of connections, the size of a request and its time are limited. The machine may have no more threads or
-files: then connections are closed, and later ones are served again. An error that a peer causes is not logged.
+The number of connections, the size of a request and its time are limited. Above the limit of connections, the one that
+has waited longest for its request makes room, so that silent peers keep nobody out. The machine may have no more
+threads or files: then connections are closed, and later ones are served again. An error that a peer causes is not
+logged.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from logging import ERROR
 from pathlib import Path
-from socket import AF_INET6, AF_UNIX, socket
+from socket import AF_INET6, AF_UNIX, SHUT_RDWR, socket
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
@@ -25,7 +28,7 @@ from proxy.threads import no_thread, start_thread
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-# the most connections at a time; further ones are closed at once
+# the most connections at a time
 MAX_CONNECTIONS = 64
 # the pause in seconds after accept() has failed, because too many files are open: one may be closed meanwhile
 ACCEPT_PAUSE = 0.1
@@ -106,6 +109,7 @@ class Handler(WSGIRequestHandler):
         self.raw_requestline = self.rfile.readline(MAX_BYTES)
         if not self.raw_requestline or not self.parse_request():
             return
+        self.server.head_came(self.connection)  # type: ignore[attr-defined]
         self.connection.settimeout(PATIENCE_SECONDS)
         answer = _Response(self.rfile, self.wfile, sys.stderr, self.get_environ())  # type: ignore[arg-type]
         answer.request_handler = self  # type: ignore[attr-defined]
@@ -113,6 +117,47 @@ class Handler(WSGIRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Logs nothing: scrapes come every few seconds."""
+
+
+class _Places:
+    """The connections that are served, MAX_CONNECTIONS at most. Called in several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # the oldest first; True: its request's head has not come yet
+        self._taken: dict[socket, bool] = {}
+
+    def take(self, connection: socket) -> bool:
+        """Takes a place for a new connection, if need be that of the one that has waited longest for its head.
+
+        Returns False if there is none.
+        """
+        with self._lock:
+            if len(self._taken) >= MAX_CONNECTIONS and not self._free_one():
+                return False
+            self._taken[connection] = True
+            return True
+
+    def _free_one(self) -> bool:
+        oldest = next((connection for connection, waits in self._taken.items() if waits), None)
+        if oldest is None:
+            return False
+        del self._taken[oldest]
+        # its thread reads the end, and closes it. With the lock, it is not closed yet
+        with suppress(OSError):
+            oldest.shutdown(SHUT_RDWR)
+        return True
+
+    def keep(self, connection: socket) -> None:
+        """Lets a connection keep its place until it is closed."""
+        with self._lock:
+            if connection in self._taken:
+                self._taken[connection] = False
+
+    def leave(self, connection: socket) -> None:
+        """Gives back the place of a connection that is about to be closed, if it has one."""
+        with self._lock:
+            self._taken.pop(connection, None)
 
 
 class ThreadingServer(ThreadingMixIn, WSGIServer):
@@ -123,7 +168,7 @@ class ThreadingServer(ThreadingMixIn, WSGIServer):
     request_queue_size = 128
 
     def __init__(self, app: WSGIApplication, address: tuple[str, int] | str, name: str) -> None:
-        self._free_slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._places = _Places()
         self._name = name
         super().__init__(address, Handler)  # type: ignore[arg-type]
         self.set_app(app)
@@ -148,22 +193,22 @@ class ThreadingServer(ThreadingMixIn, WSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serves a connection in a thread. Closes it if there are too many. Raises NoThread."""
-        if not self._free_slots.acquire(blocking=False):
+        if not self._places.take(request):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except RuntimeError as error:
-            # without a thread, `process_request_thread` will not free the slot
-            self._free_slots.release()
             raise no_thread() from error
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serves a connection, in its thread."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free_slots.release()
+    def head_came(self, request: socket) -> None:
+        """Notes that the head of a connection's request is whole: the connection gives way to no other any more."""
+        self._places.keep(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Closes a connection; called for each one, however it ends."""
+        self._places.leave(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Logs the current error, unless the peer has gone or took too long."""

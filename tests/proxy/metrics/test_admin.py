@@ -214,16 +214,44 @@ def _is_closed_on(sock: socket.socket) -> bool:
         return True
 
 
-def test_connections_above_the_limit_are_closed_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_above_the_limit_the_connection_that_has_waited_longest_for_its_request_makes_room(server: Server) -> None:
     before = threading.active_count()
     holders = [socket.create_connection((server.host, server.port), 30) for _ in range(MAX_CONNECTIONS)]
-    with socket.create_connection((server.host, server.port), 30) as above:
-        assert above.recv(1) == b""
+    holders[0].sendall(b"GET /livez HTTP/1.1\r\nHost: ")
+    for path in ("/livez", "/readyz", "/metrics"):
+        assert get(server, path)[0] == 200
+    for holder in holders[:3]:
+        assert holder.recv(1) == b""
     assert threading.active_count() <= before + MAX_CONNECTIONS
+    # the others are served
+    holders[-1].sendall(b"GET /livez HTTP/1.1\r\n\r\n")
+    assert holders[-1].recv(15) == b"HTTP/1.0 200 OK"
     for sock in holders:
         sock.close()
-    # their threads end when they notice it
-    wait_for(lambda: asked(server), "a place")
+
+
+def test_connections_whose_requests_are_answered_make_no_room(state: State) -> None:
+    may_answer, asking = threading.Event(), threading.Semaphore(0)
+
+    def slow() -> tuple[bool, str]:
+        asking.release()
+        may_answer.wait()
+        return True, "alive"
+
+    with serve_admin(admin_app(registry(one(Traffic())), state, slow), "127.0.0.1", 0) as server:
+        holders = [socket.create_connection((server.host, server.port), 30) for _ in range(MAX_CONNECTIONS)]
+        for holder in holders:
+            holder.sendall(b"GET /livez HTTP/1.1\r\n\r\n")
+        for _ in holders:
+            assert asking.acquire(timeout=60)
+        with socket.create_connection((server.host, server.port), 30) as above:
+            assert above.recv(1) == b""
+        may_answer.set()
+        for holder in holders:
+            assert holder.recv(15) == b"HTTP/1.0 200 OK"
+            holder.close()
+        # their threads end when they have answered
+        wait_for(lambda: asked(server), "a place")
 
 
 def test_a_connection_for_which_there_is_no_thread_takes_no_place(
