@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from proxy.terminal import printable
-from recorder.capture import frames as c
+from recorder.capture.reader import files, groups_between
 from recorder.capture.remote import Place
 from recorder.capture.session import is_live, sessions
 from recorder.page.api import Source
@@ -98,9 +98,9 @@ def find(folder: Place, most: int) -> Callable[[str, int, int], Pair | None]:
 
     def found(session: str, connection: int, exchange: int) -> Pair | None:
         wanted = rows_of_ids((session,), (connection,), exchanges=(exchange,))
-        every = rows(folder, wanted, bodies=all_bodies, most=most)
-        # the filter matches all sessions with this prefix
-        own = (row for row in every if row[c.SESSION] == session)
-        return next(pairs(own, most=most, with_bodies=True), None)
+        # by names and footers alone: an id that names nothing must not have a whole capture read
+        of_session = (each for each in files(folder) if each.session == session)
+        own = [each for each in of_session if groups_between(each, 0, 1 << 62, wanted.expression)]
+        return next(pairs(rows(own, wanted, bodies=all_bodies, most=most), most=most, with_bodies=True), None)
 
     return found

@@ -27,8 +27,9 @@ from recorder.reading.known import answered
 ROW_SIZE = 3000
 # bytes of a frame: those who keep exchanges in memory keep no larger body, or a few would push out all other exchanges
 LARGEST_KEPT = MIB
-# numbers are those of int64
 _ID = re.compile(r"([^/]+)/([0-9]{1,19})/e([0-9]{1,19})")
+# numbers are those of int64
+_LARGEST = (1 << 63) - 1
 Read = Callable[[Row, ResponseErrors | None], Side | None]
 
 
@@ -74,7 +75,7 @@ def short_exchange_id(row: Row) -> str:
 def id_parts(text: str) -> tuple[str, int, int]:
     """Session, connection and exchange of an exchange's id. Errors: ValueError, with a sentence for users."""
     found = _ID.fullmatch(text)
-    if found is None:
+    if found is None or max(int(found[2]), int(found[3])) > _LARGEST:
         raise ValueError("this is no exchange's id; right would be SESSION/CONNECTION/eNUMBER")
     return found[1], int(found[2]), int(found[3])
 

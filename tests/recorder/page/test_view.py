@@ -11,6 +11,7 @@ import pytest
 
 from proxy.conversation.exchange import Direction
 from recorder.capture import frames as c
+from recorder.capture.frames import DamagedFileError
 from recorder.capture.remote import Place, place_at
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
@@ -69,6 +70,33 @@ def test_of_a_bucket_the_page_shows_what_it_shows_of_the_folder(s3: Store, tmp_p
     found = there.source.find("20261121T120000Z-abc", 1, 2)
     assert found is not None
     assert found.head == here.source.find("20261121T120000Z-abc", 1, 2).head  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        ("\0", 1, 1),
+        ("20261121", 1, 1),
+        ("s" * 5000, 1, 1),
+        (SESSION, 10**9, 1),
+        (SESSION, 1, 2**63 - 1),
+    ],
+)
+def test_an_exchange_that_no_session_has_is_not_looked_for_in_what_files_hold(
+    tmp_path: Path, of: tuple[str, int, int]
+) -> None:
+    write(tmp_path, "frames", everything())
+    view = viewed(tmp_path)
+    find = view.source.find
+    assert find(SESSION, 1, 1) is not None
+    for path in tmp_path.rglob("*.parquet"):
+        # all but the footer, which names nothing of the kind
+        content = path.read_bytes()
+        length = int.from_bytes(content[-8:-4], "little") + 8
+        path.write_bytes(content[:4] + bytes(len(content) - length - 4) + content[-length:])
+    with pytest.raises(DamagedFileError):
+        find(SESSION, 1, 1)
+    assert find(*of) is None
 
 
 @pytest.mark.parametrize("where", ["api == Fetch", "error == OFFSET_OUT_OF_RANGE", "key == a"])
