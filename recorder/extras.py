@@ -23,7 +23,7 @@ MODULES = {
     "top": ("textual",),
     "pcap": ("pcapng",),
     "mcp": (*_ANALYSIS, "mcp", "anyio", "pydantic"),
-    "otlp": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http", "requests"),
+    "otlp": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http", "requests", "urllib3"),
     "hash": ("cryptography",),
     "schemas": ("fastavro", "grpc_tools", "requests"),
     "demo": (*_ANALYSIS, *_REPORT, "confluent_kafka", "aiokafka"),

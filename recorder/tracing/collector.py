@@ -1,8 +1,8 @@
 """A collector, which the SDK's exporter sends OTLP over HTTP.
 
 The exporter retries for a while (`PATIENCE_SECONDS` in all), and then gives up. It says why only to its log, whose
-first line on a batch names the cause. To it, a redirect is a success, and an answer is read whole, however long it is:
-`_Asking` stands between.
+first line on a batch names the cause. To it, a redirect is a success, and an answer is read whole, however long it is
+and takes: `_Asking` stands between.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
+from requests.adapters import HTTPAdapter
 
 from proxy.terminal import harmless
+from recorder.tracing.deadlines import POOLS, cut_after
 
 # how long a batch may take, with all tries
 PATIENCE_SECONDS = 10.0
@@ -74,20 +76,45 @@ class _Redirected(requests.RequestException):
     """The collector sends elsewhere, to where no headers go, since they may hold a secret."""
 
 
+class _Adapter(HTTPAdapter):
+    """Asks by connections that end at their deadline."""
+
+    def init_poolmanager(self, *given: Any, **named: Any) -> None:
+        """Makes the connections' pools."""
+        super().init_poolmanager(*given, **named)
+        self.poolmanager.pool_classes_by_scheme = POOLS
+
+    def proxy_manager_for(self, *given: Any, **named: Any) -> Any:
+        """The pools of connections by a proxy that the environment names."""
+        manager = super().proxy_manager_for(*given, **named)
+        manager.pool_classes_by_scheme = POOLS
+        return manager
+
+
 class _Asking(requests.Session):
     """Asks the collector alone, and reads little more than the head of an answer: its body tells nothing new."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        for scheme in POOLS:
+            self.mount(f"{scheme}://", _Adapter())
+
     def request(self, *given: Any, **named: Any) -> requests.Response:
-        """Makes a request. Errors: RequestException."""
-        try:
-            answer = super().request(*given, **named | {"allow_redirects": False, "stream": True})
-        except requests.RequestException as error:
-            # its text is that of Python's objects, around the reason
-            raise type(error)(_reason(error)) from error
-        # small bodies come with the head; a connection on which there is more is not used again
-        with suppress(requests.RequestException):
-            next(answer.iter_content(_SMALL), b"")
-        answer.close()
+        """Makes a request, which ends within its `timeout`, whatever comes. Errors: RequestException, NoThread."""
+        with cut_after(named["timeout"]) as line:
+            try:
+                answer = super().request(*given, **named | {"allow_redirects": False, "stream": True})
+            except requests.RequestException as error:
+                # its text is that of Python's objects, around the reason
+                raise type(error)(_reason(error)) from error
+            if line.is_cut:
+                # a head that was cut looks like a short one
+                answer.close()
+                raise requests.Timeout("its answer takes too long")
+            # small bodies come with the head; a connection on which there is more is not used again
+            with suppress(requests.RequestException):
+                next(answer.iter_content(_SMALL), b"")
+            answer.close()
         # the SDK takes every status below 400 for success
         if answer.status_code >= 300 and answer.ok:
             raise _Redirected(f"it redirects with status {answer.status_code}: right would be the address there")

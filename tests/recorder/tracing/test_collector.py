@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from typing import Any
 
 import pytest
 
@@ -91,6 +96,94 @@ def test_an_answer_without_an_end_is_not_read(span) -> None:
         collector.close()
     # the rest of what the system holds for a socket
     assert written < 1 << 24
+
+
+@contextmanager
+def dripping(begin: bytes) -> Iterator[str]:
+    """A server that answers each request with these bytes and then one further byte again and again. Its URL."""
+    over = threading.Event()
+
+    class Dripping(StreamRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+            with suppress(OSError):
+                self.wfile.write(begin)
+                while not over.wait(0.02):
+                    self.wfile.write(b"x")
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Dripping) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            over.set()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nA: "])
+def test_a_collector_that_drips_its_answer_does_not_take_in_time(span, begin: bytes) -> None:
+    with dripping(begin) as place:
+        collector = Collector(f"http://{place}", {}, patience=0.3)
+        for _ in range(2):
+            with pytest.raises(NotTaken, match="Failed to export"):
+                collector.send([span])
+        collector.close()
+
+
+@pytest.mark.parametrize("length", ["Content-Length: 4000", "Connection: close"])
+def test_a_collector_that_drips_the_body_of_its_answer_has_taken(span, length: str) -> None:
+    with dripping(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n".encode()) as place:
+        collector = Collector(f"http://{place}", {}, patience=0.3)
+        for _ in range(2):
+            collector.send([span])
+        collector.close()
+
+
+def test_a_collector_that_drips_a_handshake_of_tls_does_not_take_in_time(span) -> None:
+    # the head of a ServerHello
+    with dripping(b"\x16\x03\x03\x40\0\2\0\x3f\xfc\3\3") as place:
+        collector = Collector(f"https://{place}", {}, patience=0.3)
+        with pytest.raises(NotTaken, match="Failed to export"):
+            collector.send([span])
+        collector.close()
+
+
+def test_a_connection_that_is_used_again_ends_at_the_deadline_of_the_later_request(span) -> None:
+    over = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        asked = 0
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.asked += 1
+            with suppress(OSError):
+                while self.asked > 1 and not over.wait(0.02):
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\nA: "[:1])
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        collector = Collector(f"http://127.0.0.1:{server.server_port}", {}, patience=0.3)
+        try:
+            collector.send([span])
+            with pytest.raises(NotTaken, match="Failed to export"):
+                collector.send([span])
+        finally:
+            over.set()
+            collector.close()
+            server.shutdown()
+            thread.join()
 
 
 def test_a_wrong_file_of_headers_is_refused_without_its_values(tmp_path: Path) -> None:
