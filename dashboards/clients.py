@@ -183,13 +183,14 @@ TRUST = (
         Query(steadily_per_minute(table.LIVE_PASSED_OVER), "frames too late for top, page and spans"),
         Query(steadily_per_minute(table.LIVE_GAPS), "gaps in the feed"),
         Query(steadily_per_minute(table.LIVE_RESTARTS), "restarts: counts begin anew"),
+        Query(steadily_per_minute(table.LIVE_HUNG), "of these, as it hung"),
         unit="cpm",
         size=QUARTER,
     ),
     graph(
         "Values without a row, a minute",
-        "How often a value was named for which a limit of `[live]` has no room; `other` has its counts. Next: a "
-        "larger limit.",
+        "How often a limit of `[live]` had no room for a value: `other` counts a topic, client or software then; of "
+        "all else, what was idle longest made room. Next: a larger limit.",
         Query(or_zero(steadily_per_minute(table.LABEL_OVERFLOW)), "all"),
         Query(steadily_per_minute(table.LABEL_OVERFLOW, "label"), "{{label}}"),
         unit="cpm",

@@ -108,7 +108,9 @@ def live(proxy: ProxySettings, capture: CaptureSettings | None) -> Live | None:
     command = live_command(folder, recording.folder, asked, is_feed=capture is None)
     metrics = LiveMetrics(folder.socket)
     doors = {} if settings.token_file is None else {"live": Door(folder.socket, settings.token_file)}
-    companion = Companion(command, metrics.ended, metrics.counters, metrics=metrics.text, doors=doors)
+    companion = Companion(
+        command, metrics.ended, metrics.counters, metrics=metrics.text, doors=doors, hung=metrics.hung
+    )
     return Live(companion, recording, folder.discard)
 
 

@@ -11,14 +11,15 @@ once the transaction is. How a group does at a partition is judged as LinkedIn's
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from recorder.bounded import Bounded
 from recorder.facts.group_rows import COMMIT, DELETE, END_TXN, FETCH_OFFSETS
-from recorder.labels import IDLE_SECONDS, UNKNOWN, Labelled, cut, topic_name
+from recorder.labels import IDLE_SECONDS, UNKNOWN, cut, topic_name
 from recorder.reading.elements import Told
 
 # the commits that a judgement is made of, as in Burrow
@@ -29,8 +30,8 @@ MIN_DISTANCE = 1.0
 LEAST_SILENCE = 30.0
 # a group that has stopped is told of for a day
 GROUP_IDLE_SECONDS = 24 * IDLE_SECONDS
-# halves of exchanges, and open transactions, that are remembered; the oldest is forgotten for a further one
-_MOST_WAITING = 10_000
+# transactions that are open, and how others have ended; what all open ones together commit, in places of groups
+MOST_TRANSACTIONS, MOST_OPEN_PLACES = 10_000, 20_000
 
 
 class State(StrEnum):
@@ -71,10 +72,14 @@ class Commit(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """An offset, and when it was told, in seconds since 1970. -1 and 0: never."""
+    """An offset, and when it was told, in seconds since 1970. -1 and 0: never.
+
+    `named_at`: when a frame has named its place last, in seconds since 1970.
+    """
 
     offset: int = -1
     at: float = 0.0
+    named_at: float = 0.0
 
     @property
     def is_known(self) -> bool:
@@ -109,49 +114,44 @@ class Standing(NamedTuple):
 # what one side of an exchange says of a group's offsets: columns of `recorder.facts.group_rows.COLUMNS`
 GroupFacts = Mapping[str, Any]
 Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
-
-
-class Waiting(Generic[Key, Value]):
-    """What waits for something else, _MOST_WAITING at most."""
-
-    def __init__(self) -> None:
-        self._values: dict[Key, Value] = {}
-
-    def put(self, key: Key, value: Value) -> None:
-        """Lets a value wait; the oldest waits no more if there are too many."""
-        self._values.pop(key, None)
-        if len(self._values) >= _MOST_WAITING:
-            del self._values[next(iter(self._values))]
-        self._values[key] = value
-
-    def get(self, key: Key) -> Value | None:
-        """What waits under this key; None if nothing does."""
-        return self._values.get(key)
-
-    def taken(self, key: Key) -> Value | None:
-        """What waits under this key, and waits no more; None if nothing does."""
-        return self._values.pop(key, None)
+Known = TypeVar("Known", bound=Seen)
 
 
 class GroupLag:
     """What groups have committed, and where logs end. Times are seconds since 1970.
 
-    `most`: the most places of groups, and the most partitions.
+    `most`: the most places of groups, and the most partitions. Those that no frame has named for longest make room.
     """
 
     def __init__(self, most: int, told: Told) -> None:
-        self.committed = Labelled[Place, Progress](most, Progress, idle=GROUP_IDLE_SECONDS)
-        self.ends = Labelled[Partition, Seen](most, Seen, idle=GROUP_IDLE_SECONDS)
+        self.committed: Bounded[Place, Progress] = Bounded(most)
+        self.ends: Bounded[Partition, Seen] = Bounded(most)
         self._told = told
         # by cluster and transactional id: what the open transaction commits; how the last one has ended
-        self._open = Waiting[tuple[str, str], dict[Place, Seen]]()
-        self._ended = Waiting[tuple[str, str], _End]()
+        self._open: Bounded[tuple[str, str], dict[Place, Seen]] = Bounded(
+            MOST_TRANSACTIONS, size=lambda of: len(of[1]), room=MOST_OPEN_PLACES
+        )
+        self._ended: Bounded[tuple[str, str], _End] = Bounded(MOST_TRANSACTIONS)
+
+    @property
+    def forgotten(self) -> Mapping[str, int]:
+        """By what a table is of: how many rows have made room for others."""
+        # that a transaction has ended is of use for a moment: it is no loss
+        return {
+            "group": self.committed.forgotten,
+            "partition": self.ends.forgotten,
+            "transaction": self._open.forgotten,
+        }
+
+    def forget_idle(self, now: float) -> None:
+        """Forgets places and partitions that no frame has named for GROUP_IDLE_SECONDS."""
+        for table in (self.committed, self.ends):
+            _forget_idle(table, now)
 
     def standings(self, now: float) -> Iterator[Standing]:
         """How each group does at each partition."""
-        for place, committed in list(self.committed.rows.items()):
-            end = self.ends.rows.get(place.partition)
+        for place, committed in self.committed.copy_of_items():
+            end = self.ends.get(place.partition)
             if committed.is_known:
                 lag = max(end.offset - committed.offset, 0) if end else None
                 state = None if lag is None else judged(committed.window, lag, now)
@@ -159,9 +159,7 @@ class GroupLag:
 
     def note_end(self, partition: Partition, end: int, at: float) -> None:
         """Learns where a log ends."""
-        seen = self.ends.at(partition, at)
-        if seen is None:
-            return
+        seen = _named(self.ends, partition, Seen, at)
         # an older answer may tell less. A log that was truncated ends earlier, which a later second shows
         if end >= seen.offset or at > seen.at + MIN_DISTANCE:
             seen.offset = end
@@ -178,9 +176,12 @@ class GroupLag:
             return
         failed = {row["part"] for row in told if row["error_code"]}
         done = {row["part"] for row in told} - failed
-        for row in asked:
-            if row["part"] in done:
-                self._did(step, cluster or UNKNOWN, row, at)
+        rows = [row for row in asked if row["part"] in done]
+        if step == DELETE:
+            self._delete(cluster or UNKNOWN, rows)
+            return
+        for row in rows:
+            self._did(step, cluster or UNKNOWN, row, at)
 
     def _read_told_offsets(
         self, cluster: str | None, asked: Sequence[GroupFacts], told: Sequence[GroupFacts], at: float
@@ -189,18 +190,16 @@ class GroupLag:
         for row in told:
             group = groups.get(row["part"])
             if group and row["committed_offset"] is not None and not row["error_code"]:
-                committed = self.committed.at(self._place(group, cluster, row), at)
-                if committed is not None and not committed.is_known:
+                committed = _named(self.committed, self._place(group, cluster, row), Progress, at)
+                if not committed.is_known:
                     committed.offset, committed.at = row["committed_offset"], at
 
     def _did(self, step: str, cluster: str, row: GroupFacts, at: float) -> None:
         transaction = cluster, cut(row["transactional_id"] or "")
         if step == END_TXN:
-            self._ended.put(transaction, _End(at, row["is_news"]))
-            for place, seen in (self._open.taken(transaction) or {}).items():
+            self._ended[transaction] = _End(at, row["is_news"])
+            for place, seen in (self._open.take(transaction) or {}).items():
                 self._commit_in(transaction, place, seen)
-        elif step == DELETE:
-            self._delete(cluster, row)
         elif step == COMMIT and row["committed_offset"] is not None:
             place = self._place(row["group_id"], cluster, row)
             if row["transactional_id"]:
@@ -216,28 +215,45 @@ class GroupLag:
         """Commits once the transaction ends, which may be known before: workers' logs are read one after the other."""
         end = self._ended.get(transaction)
         if end is None or end.at < seen.at:
-            self._open.put(transaction, (self._open.taken(transaction) or {}) | {place: seen})
+            places = self._open.get(transaction) or {}
+            places[place] = seen
+            self._open[transaction] = places
         elif end.is_commit:
             self._commit(place, seen.offset, end.at)
 
     def _commit(self, place: Place, offset: int, at: float) -> None:
-        committed = self.committed.at(place, at)
-        if committed is None or at < committed.at:
+        committed = _named(self.committed, place, Progress, at)
+        if at < committed.at:
             return
         committed.offset, committed.at = offset, at
-        end = self.ends.rows.get(place.partition)
+        end = self.ends.get(place.partition)
         if committed.window and at - committed.window[-1].at < MIN_DISTANCE:
             committed.window.pop()
         committed.window.append(Commit(offset, at, max(end.offset - offset, 0) if end else None))
 
-    def _delete(self, cluster: str, row: GroupFacts) -> None:
-        if row["topic"] is not None or row["topic_id"] is not None:
-            self.committed.drop(self._place(row["group_id"], cluster, row))
-            return
-        group = cut(row["group_id"] or UNKNOWN)
-        of_group = (one for one in self.committed.rows if (one.group, one.partition.cluster) == (group, cluster))
-        for place in [*of_group]:
-            self.committed.drop(place)
+    def _delete(self, cluster: str, rows: Iterable[GroupFacts]) -> None:
+        groups: set[str] = set()
+        for row in rows:
+            if row["topic"] is None and row["topic_id"] is None:
+                groups.add(cut(row["group_id"] or UNKNOWN))
+            else:
+                self.committed.take(self._place(row["group_id"], cluster, row))
+        for place in [*self.committed] if groups else ():
+            if place.partition.cluster == cluster and place.group in groups:
+                self.committed.take(place)
+
+
+def _named(table: Bounded[Key, Known], key: Key, make: Callable[[], Known], at: float) -> Known:
+    """What is known of a place or a partition that a frame has named."""
+    seen = table.use(key, make)
+    seen.named_at = at
+    return seen
+
+
+def _forget_idle(table: Bounded[Any, Any], now: float) -> None:
+    # the first was named longest ago
+    while table and now - table[next(iter(table))].named_at > GROUP_IDLE_SECONDS:
+        table.take(next(iter(table)))
 
 
 def judged(window: Iterable[Commit], lag: int, now: float) -> State:

@@ -31,43 +31,39 @@ def topic_name(told: Told, topic: str | None, topic_id: str | None) -> str:
 
 
 class Labelled(Generic[Name, Row]):
-    """Rows by the values of labels.
+    """Rows of counters by the values of labels.
+
+    A counter that began anew each time its value found a place again would tell nothing: so further values count as
+    `other` until one was idle for IDLE_SECONDS. (Rows that tell a state are a `Bounded`.)
 
     Args:
         most: how many rows there are at most, without that of `other`.
         make: makes an empty row.
-        other: the values that stand for all further ones; None: further ones have no row.
+        other: the values that stand for all further ones.
 
     Attributes:
         rows: by value.
         overflow: how often a value was named that found no place.
     """
 
-    def __init__(
-        self, most: int, make: Callable[[], Row], other: Name | None = None, idle: float = IDLE_SECONDS
-    ) -> None:
+    def __init__(self, most: int, make: Callable[[], Row], other: Name) -> None:
         self.rows: dict[Name, Row] = {}
         self.overflow = 0
-        self._most, self._make, self._other, self._idle = most, make, other, idle
+        self._most, self._make, self._other = most, make, other
         self._named_at: dict[Name, float] = {}
 
-    def at(self, name: Name, now: float) -> Row | None:
+    def at(self, name: Name, now: float) -> Row:
         """The row of a value, or that of `other`. `now`: seconds, of any clock."""
         found = self.rows.get(name)
         if found is None:
             if len(self._named_at) >= self._most:
                 self.overflow += 1
-                return None if self._other is None else self.rows.setdefault(self._other, self._make())
+                return self.rows.setdefault(self._other, self._make())
             found = self.rows[name] = self._make()
         self._named_at[name] = now
         return found
 
-    def drop(self, name: Name) -> None:
-        """Drops the row of a value."""
-        self.rows.pop(name, None)
-        self._named_at.pop(name, None)
-
     def forget_idle(self, now: float) -> None:
         """Drops the rows of values that nobody has named for long."""
-        for name in [name for name, at in self._named_at.items() if now - at > self._idle]:
-            self.drop(name)
+        for name in [name for name, at in self._named_at.items() if now - at > IDLE_SECONDS]:
+            del self.rows[name], self._named_at[name]

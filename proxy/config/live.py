@@ -52,8 +52,8 @@ class LiveSettings:
         Key(
             COUNT,
             "groups",
-            "Offsets and lag by group, topic and partition, of this many partitions of groups at most. Further ones "
-            "are left out and counted.",
+            "Offsets and lag by group, topic and partition, of this many partitions of groups at most. Beyond that, "
+            "the one that was idle longest makes room, which is counted.",
             10_000,
             unset=_OFF,
         ),

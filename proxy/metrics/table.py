@@ -433,6 +433,12 @@ LIVE_RESTARTS = _counter(
     "Times that the process that reads the traffic ended while the proxy went on, and was restarted.",
     "Are metrics by topic, client and group begun anew?",
 )
+LIVE_HUNG = _counter(
+    "live_hung_total",
+    "",
+    "Times that this process was killed because it gave no sign of life for 30 s; each counts as a restart, too.",
+    "Does the process hang?",
+)
 LIVE_DROPPED = _counter(
     "live_dropped_bytes_total",
     "",
@@ -499,14 +505,15 @@ LIVE_PUSHES = _counter(
     "Does the collector get the metrics?",
 )
 
-# only where live.topics, live.clients or live.groups ask for it. Names come from peers: LABEL_OVERFLOW counts those
-# that find no place
+# names come from peers, and tables of them are bounded
 LABEL_OVERFLOW = _counter(
     "live_label_overflow_total",
     "label",
-    "Times that a value was named for which there is no room; `other` has its counts.",
+    "Times that a table of such names was full: `other` counted a `topic`, `client_id` or `software`; of all others, "
+    "what was idle longest made room.",
     "Is a limit of `[live]` too small?",
 )
+# only where live.topics, live.clients or live.groups ask for it
 _TOPIC = "cluster topic"
 TOPIC_PRODUCED_BYTES = _counter(
     "topic_produced_bytes_total",
@@ -625,6 +632,7 @@ RECORDER_COUNTERS = {
     "live_runs": LIVE_RUNS,
     "live_age": LIVE_AGE,
     "live_restarts": LIVE_RESTARTS,
+    "live_hung": LIVE_HUNG,
     "live_dropped_bytes": LIVE_DROPPED,
     "live_gaps": LIVE_GAPS,
     "live_spool_bytes": LIVE_SPOOL,

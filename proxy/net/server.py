@@ -332,7 +332,7 @@ class Proxy:
         await self._start_children(connections)
         for companion in self._companions:
             # in the outer nursery, as the observer's child
-            connections.start_soon(look_after, companion.command, companion.ended)
+            connections.start_soon(partial(look_after, companion.command, companion.ended, on_hang=companion.hung))
         self._ready(listening, Address(admin.host, admin.port) if admin else None)
         self._systemd.ready()
         if self._reload is not None:

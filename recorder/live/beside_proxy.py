@@ -82,7 +82,7 @@ class LiveMetrics:
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
-        self._restarts = 0
+        self._restarts = self._hung = 0
         self._runs = False
         # the newest text by the header Accept that it was made for; when it was made, by `time.monotonic`
         self._texts: dict[str, bytes] = {}
@@ -92,9 +92,13 @@ class LiveMetrics:
         """Notes that the process has ended; the proxy starts it again."""
         self._restarts += 1
 
+    def hung(self) -> None:
+        """Notes that the process hung, and was killed."""
+        self._hung += 1
+
     def counters(self) -> Mapping[str, float]:
         """The numbers by the names of the metrics' table; as of the last `text`. Called in any thread."""
-        told = {"live_restarts": self._restarts, "live_runs": float(self._runs)}
+        told = {"live_restarts": self._restarts, "live_hung": self._hung, "live_runs": float(self._runs)}
         return told if self._made_at is None else told | {"live_age": max(time.monotonic() - self._made_at, 0)}
 
     def text(self, accept: str) -> bytes:
@@ -127,4 +131,4 @@ def live_command(folder: LiveFolder, capture: Path, asked: Mapping[str, object],
         for option, value in asked.items()
         if value is not None and value is not False
     ]
-    return [*command, f"--proxy={os.getpid()}", *given, *["--feed"] * is_feed, "--", str(capture)]
+    return [*command, f"--proxy={os.getpid()}", "--beat", *given, *["--feed"] * is_feed, "--", str(capture)]

@@ -39,6 +39,9 @@ class Consumer(Protocol):
     def missed(self, missed: Missed) -> None:
         """Learns that something is missing before the next exchange."""
 
+    def is_behind(self, seconds: float) -> None:
+        """Learns how far the stream is behind while it makes no exchanges for that reason; 0: it makes them again."""
+
     def close(self) -> None:
         """The last call: the proxy has gone, and all that it said was taken."""
 

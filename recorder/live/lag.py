@@ -6,7 +6,7 @@ came first waits for the other one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -14,14 +14,17 @@ import pyarrow.compute as pc
 
 from proxy.wire import keys
 from proxy.wire.apis import name_or_key
+from recorder.bounded import Bounded
 from recorder.capture import frames as c
 from recorder.facts.rows import SIDE
-from recorder.group_lag import GroupLag, Partition, Standing, Waiting
+from recorder.group_lag import GroupLag, Partition, Standing
 from recorder.labels import UNKNOWN, topic_name
 from recorder.live.traffic import FETCH, PRODUCE
 from recorder.reading.elements import Told
 
 LIST_OFFSETS = name_or_key(keys.LIST_OFFSETS)
+# halves of exchanges that wait for the other one, and rows of all of them, each of about a KiB
+MOST_HALVES, MOST_ROWS = 10_000, 50_000
 # in ListOffsets: the timestamp that stands for the log's end
 _LATEST = -1
 
@@ -33,7 +36,14 @@ class LagReader:
         self.lag = GroupLag(most, told)
         self._told, self._clock = told, clock
         # by exchange and kind of facts: the rows of the side that came first
-        self._halves = Waiting[tuple[Any, ...], tuple[str, list[dict[str, Any]]]]()
+        self._halves: Bounded[tuple[Any, ...], tuple[str, list[dict[str, Any]]]] = Bounded(
+            MOST_HALVES, size=lambda of: len(of[1][1]), room=MOST_ROWS
+        )
+
+    @property
+    def forgotten(self) -> Mapping[str, int]:
+        """As of `GroupLag`, with halves of exchanges whose other half had not come."""
+        return {**self.lag.forgotten, "exchange": self._halves.forgotten}
 
     def standings(self) -> Iterator[Standing]:
         """How each group does at each partition."""
@@ -76,9 +86,9 @@ class LagReader:
             key = row["cluster"], row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE], of, row[SIDE]
             sides.setdefault(key, []).append(row)
         for (*exchange, side), rows in sides.items():
-            earlier = self._halves.taken(tuple(exchange))
+            earlier = self._halves.take(tuple(exchange))
             if earlier is None or earlier[0] == side:
-                self._halves.put(tuple(exchange), (side, rows))
+                self._halves[tuple(exchange)] = side, rows
             else:
                 asked, told = (rows, earlier[1]) if side == c.REQUEST else (earlier[1], rows)
                 yield tuple(exchange), asked, told

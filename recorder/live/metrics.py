@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
@@ -113,16 +114,13 @@ class Metrics:
 
     def _forget_idle(self) -> None:
         now = self._forgot_at = self._clock()
-        for rows in self._labelled():
-            rows.forget_idle(now)
-
-    def _labelled(self) -> Iterator[Any]:
         if self.topics is not None:
-            yield self.topics.rows
+            self.topics.rows.forget_idle(now)
         if self.clients is not None:
-            yield from (self.clients.by_id, self.clients.by_software)
+            self.clients.by_id.forget_idle(now)
+            self.clients.by_software.forget_idle(now)
         if self.groups is not None:
-            yield from (self.groups.lag.committed, self.groups.lag.ends)
+            self.groups.lag.forget_idle(now)
 
     def missed(self, missed: Missed) -> None:
         """Counts what the stream has missed."""
@@ -130,23 +128,27 @@ class Metrics:
             self._missed += 1
             self._missed_frames += missed.frames or 0
 
-    def families(self, behind: float = 0.0, passed_over: int = 0) -> list[Family]:
+    def families(
+        self, behind: float = 0.0, passed_over: int = 0, forgotten: Mapping[str, int] = MappingProxyType({})
+    ) -> list[Family]:
         """All families, with copies of the counts.
 
-        `behind`: how far the stream is behind, in seconds. `passed_over`: frames of which it made no exchanges.
+        Args:
+            behind: how far the stream is behind, in seconds. passed_over: frames of which it made no exchanges.
+            forgotten: what `told` has forgotten, by what it is the name of.
         """
         with self._lock:
             return [
                 family(table.LIVE_BEHIND, [((), behind)]),
                 family(table.LIVE_PASSED_OVER, [((), passed_over)]),
-                *self._families(),
+                *self._families(forgotten),
             ]
 
-    def _families(self) -> Iterator[Family]:
+    def _families(self, forgotten: Mapping[str, int]) -> Iterator[Family]:
         yield family(table.LIVE_MISSED_FRAMES, [((), self._missed_frames)])
         yield family(table.LIVE_GAPS_SEEN, [((), self._missed)])
         yield family(table.LIVE_UNREAD, [((), self._unread)])
-        overflow: dict[str, int] = {}
+        overflow = dict(forgotten)
         if self.topics is not None:
             overflow["topic"] = self.topics.rows.overflow
             yield from _of_topics(self.topics)
@@ -159,7 +161,7 @@ class Metrics:
             yield _of_errors(table.CLIENT_ERRORS, self.clients.by_id.rows)
             yield from _of_clients(_SOFTWARE, self.clients.by_software.rows.items())
         if self.groups is not None:
-            overflow["group"], overflow["partition"] = self.groups.lag.committed.overflow, self.groups.lag.ends.overflow
+            overflow |= self.groups.forgotten
             yield from _of_groups(self.groups)
         yield family(table.LABEL_OVERFLOW, (((label,), count) for label, count in overflow.items()))
 
@@ -203,7 +205,7 @@ def _of_clients(
 
 
 def _of_groups(reader: LagReader) -> Iterator[Family]:
-    seen_ends = ((place, seen) for place, seen in reader.lag.ends.rows.items() if seen.is_known)
+    seen_ends = ((place, seen) for place, seen in reader.lag.ends.items() if seen.is_known)
     ends = [((one.cluster, one.topic, str(one.number)), seen) for one, seen in seen_ends]
     yield family(table.LOG_END, ((labels, seen.offset) for labels, seen in ends))
     yield family(table.LOG_END_TIME, ((labels, seen.at) for labels, seen in ends))

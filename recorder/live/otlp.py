@@ -66,6 +66,9 @@ class SpanConsumer:
     def missed(self, missed: Missed) -> None:
         """Nothing: what the stream misses is counted for all consumers."""
 
+    def is_behind(self, seconds: float) -> None:
+        """Nothing: nobody looks at this consumer."""
+
     def close(self) -> None:
         """Sends what waits, and no more."""
         if self._pusher is not None:

@@ -44,6 +44,10 @@ class PageFeed:
         if self.is_asked:
             self._recent.missed(missed.why, missed.frames)
 
+    def is_behind(self, seconds: float) -> None:
+        """Keeps it, for the page to say so."""
+        self._recent.behind = seconds
+
     def close(self) -> None:
         """Ends the page."""
         self._server.close()

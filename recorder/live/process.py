@@ -1,6 +1,6 @@
 """The process that reads a proxy's traffic for those who look. The proxy starts it and keeps it running.
 
-    python -m recorder.live.process CAPTURE --folder FOLDER --proxy PID [--feed]
+    python -m recorder.live.process CAPTURE --folder FOLDER --proxy PID [--beat] [--feed]
 
 It reads the log of the capture (or of the feed, which it removes as it reads), and answers over a socket in FOLDER. It
 is niced, and its memory is bounded: what that costs is missed, and counted. It ends after its proxy.
@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from prometheus_client.metrics_core import Metric as Family
@@ -33,7 +34,7 @@ from recorder.capture.memory import bound_memory
 from recorder.live import folder
 from recorder.live.consumer import Missed, Part
 from recorder.live.metrics import Metrics, Page
-from recorder.live.stream import LOOK_SECONDS, Due, Stream, bounded_told
+from recorder.live.stream import LOOK_SECONDS, BoundedTold, Due, Stream
 from recorder.reading.elements import Told
 from recorder.tracing.headers import WrongHeaders, headers_in
 
@@ -41,6 +42,8 @@ from recorder.tracing.headers import WrongHeaders, headers_in
 NICENESS = 15
 # the most memory that the process may take: rows that wait, and what a consumer keeps
 MEMORY = GIB
+# from one sign of life to the next
+BEAT_SECONDS = 1.0
 # once the proxy has gone: how long what is left is read
 REST_SECONDS = 5.0
 
@@ -51,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("capture", type=Path, help="whose log is read")
     parser.add_argument("--folder", type=Path, required=True, help="where the socket lies")
     parser.add_argument("--proxy", type=int, required=True, help="the process that started this one")
+    parser.add_argument("--beat", action="store_true", help="a byte on standard output each second, while it works")
     parser.add_argument("--feed", action="store_true", help="the log is a feed")
     parser.add_argument("--top", action="store_true", help="`top` may ask")
     for name in ("topics", "clients", "groups"):
@@ -71,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bound_memory(MEMORY)
     # frames and exchanges make many objects and no circles
     gc.set_threshold(50_000, 20, 20)
-    told = bounded_told()
+    told = BoundedTold()
     try:
         return _run(options, _parts(options, told), told, lambda: os.getppid() != options.proxy)
     except WrongHeaders as error:
@@ -123,6 +127,28 @@ def _say(sentence: str) -> None:
     print(f"live: {harmless(sentence)}", file=sys.stderr, flush=True)
 
 
+class Heartbeat:
+    """Signs of life for the proxy, which kills a process that gives none (`proxy.net.children`).
+
+    `to`: the descriptor that they are written to; None: nobody reads them.
+    """
+
+    def __init__(self, to: int | None) -> None:
+        self._to, self._next = to, -math.inf
+        if to is not None:
+            # a proxy that reads nothing must not block this process
+            os.set_blocking(to, False)
+
+    def beat(self) -> None:
+        """Gives a sign, unless it has given one within BEAT_SECONDS."""
+        now = time.monotonic()
+        if self._to is not None and now >= self._next:
+            self._next = now + BEAT_SECONDS
+            # the proxy has gone, or reads nothing
+            with suppress(OSError):
+                os.write(self._to, b".")
+
+
 class _Rest:
     """How long the process goes on after its proxy: REST_SECONDS. `is_over`: the proxy has gone."""
 
@@ -142,22 +168,28 @@ class _Rest:
         return self.has_begun and time.monotonic() > self._end
 
 
-def _run(options: argparse.Namespace, parts: Sequence[Part], told: Told, is_over: Callable[[], bool]) -> int:
+def _run(options: argparse.Namespace, parts: Sequence[Part], told: BoundedTold, is_over: Callable[[], bool]) -> int:
     _check_folder(options.folder)
     consumers = [consumer for part in parts for consumer in part.consumers]
     pages = {name: page for part in parts for name, page in part.pages.items()}
-    metrics, rest = Metrics(told, topics=options.topics, clients=options.clients, groups=options.groups), _Rest(is_over)
-    stream = Stream(options.capture, consumers, [metrics], is_feed=options.feed, told=told, is_due=rest.is_due)
+    metrics = Metrics(told, topics=options.topics, clients=options.clients, groups=options.groups)
+    rest, heartbeat = _Rest(is_over), Heartbeat(sys.stdout.fileno() if options.beat else None)
+
+    def is_due() -> bool:
+        heartbeat.beat()
+        return rest.is_due()
+
+    stream = Stream(options.capture, consumers, [metrics], is_feed=options.feed, told=told, is_due=is_due)
     families = [part.families for part in parts]
 
     def all_families() -> list[Family]:
-        shown = metrics.families(stream.behind, stream.passed_over)
+        shown = metrics.families(stream.behind, stream.passed_over, told.forgotten)
         return [*shown, *(one for each in families for one in each())]
 
     pages["metrics"] = Page(all_families)
     server = serve(by_first_name(pages), options.folder / folder.SOCKET, "live server")
     try:
-        while not rest.is_due() and not (rest.has_begun and stream.is_at_end):
+        while not is_due() and not (rest.has_begun and stream.is_at_end):
             _look(stream)
             if not rest.has_begun:
                 _check_folder(options.folder)

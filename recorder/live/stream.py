@@ -8,7 +8,7 @@ it is no news any more. Frames that are passed over are missed, and counted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pyarrow.compute as pc
 
 from proxy.units import MIB
+from recorder.bounded import Bounded
 from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from recorder.capture.lock import is_live
@@ -24,7 +25,6 @@ from recorder.capture.reader import CaptureFile, row_groups
 from recorder.capture.segments import segment_name, segments
 from recorder.capture.storage import ignore_step
 from recorder.live.consumer import Consumer, Missed
-from recorder.page.counts import Bounded
 from recorder.query.columns import Rows
 from recorder.reading.elements import Told
 from recorder.reading.exchanges import LARGEST_KEPT, Pairing
@@ -47,9 +47,19 @@ class Due(Exception):
     """The stream is to be read no more."""
 
 
-def bounded_told() -> Told:
-    """A `Told` that keeps the newest MOST_TOLD of the names of topics' ids, and of the clients' software."""
-    return Told(Bounded(MOST_TOLD), Bounded(MOST_TOLD))
+class BoundedTold(Told):
+    """Keeps the newest MOST_TOLD of the names of topics' ids, and of the clients' software."""
+
+    topics: Bounded[str, str]
+    software: Bounded[tuple[str, int], tuple[str | None, str | None]]
+
+    def __init__(self) -> None:
+        super().__init__(Bounded(MOST_TOLD), Bounded(MOST_TOLD))
+
+    @property
+    def forgotten(self) -> Mapping[str, int]:
+        """How many ids of topics have no name any more, and how many connections no software."""
+        return {"topic_id": self.topics.forgotten, "connection": self.software.forgotten}
 
 
 class TableReader(Protocol):
@@ -68,8 +78,8 @@ class Stream:
     Args:
         folder: the capture, or the capture of a `feed`.
         is_feed: what was read is removed.
-        told: learns the names of topics' ids, and clients' software; a `bounded_told`.
-        is_due: asked before each table: one look at a long backlog may take minutes.
+        told: learns the names of topics' ids, and clients' software; a `BoundedTold`.
+        is_due: asked before each table and each row of exchanges: one look at a long backlog may take minutes.
 
     Attributes:
         read_ns: when the newest frame arrived that was read, in ns since 1970; 0: none was.
@@ -89,11 +99,11 @@ class Stream:
         self._is_due = is_due
         self._folder, self._consumers, self._readers, self._is_feed = folder, consumers, readers, is_feed
         self.read_ns = self.passed_over = 0
-        self._is_reading = False
+        self._is_reading = self._passes_over = False
         self._pairing = Pairing(most=MOST, with_bodies=True)
         self._ended = Ended(self._pairing)
         telling = rows_that_tell(topics=True, software=True)
-        self._told = told or bounded_told()
+        self._told = told or BoundedTold()
         wanted = Wanted(Rows(), bodies_up_to(LARGEST_KEPT), telling, self._told)
         self._following = Following(folder, wanted, with_all=is_feed, most=MOST, watch=_Watching(self))
 
@@ -106,7 +116,10 @@ class Stream:
     def look(self) -> None:
         """Reads what has come since the last look. Errors: Due; as of `Following.look`."""
         self._is_reading = True
+        passed_over = self.passed_over
         for item, is_new in self._following.look():
+            if self._is_due():
+                raise Due
             # what lies in a feed was read by nobody
             if is_new or self._is_feed:
                 for pair in self._ended.take(item):
@@ -118,6 +131,8 @@ class Stream:
             for session, segment in self._following.read_up_to().items():
                 _forget_read(self._folder, session, segment)
         self._is_reading = False
+        if self.passed_over == passed_over:
+            self._catch_up()
 
     @property
     def is_at_end(self) -> bool:
@@ -149,16 +164,27 @@ class Stream:
         if not any(consumer.is_asked for consumer in self._consumers):
             self.forget()
             return False
-        if time.time_ns() - self.read_ns > BEHIND_NS:
-            self._pass_over(sum(map(len, tables)))
+        behind_ns = time.time_ns() - self.read_ns
+        if behind_ns > BEHIND_NS:
+            self._pass_over(sum(map(len, tables)), behind_ns / 1e9)
             self.forget()
             return False
+        self._catch_up()
         return True
 
-    def _pass_over(self, frames: int) -> None:
+    def _pass_over(self, frames: int, behind: float) -> None:
         self.passed_over += frames
+        self._passes_over = True
         for consumer in self._consumers:
             consumer.missed(Missed(frames, "the stream is behind"))
+            consumer.is_behind(behind)
+
+    def _catch_up(self) -> None:
+        """Says that exchanges are made again, if none were."""
+        if self._passes_over:
+            self._passes_over = False
+            for consumer in self._consumers:
+                consumer.is_behind(0)
 
     def miss(self, missed: Missed) -> None:
         """Tells everybody that something is missing."""

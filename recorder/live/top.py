@@ -78,6 +78,7 @@ class Top:
         self._recent = Recent(told, most_bytes=MEMORY, most_exchanges=MOST_EXCHANGES)
         self._told, self._clock = told, clock
         self._watchers: tuple[_Watcher, ...] = ()
+        self._behind = 0.0
         self._asked_at = -float("inf")
         self._lock = threading.Lock()
 
@@ -100,6 +101,10 @@ class Top:
         for watcher in self._watchers:
             watcher.missed["frames"] += missed.frames or 0
             watcher.missed["times"] += 1
+
+    def is_behind(self, seconds: float) -> None:
+        """Keeps it for each line that is told."""
+        self._behind = seconds
 
     def close(self) -> None:
         """Nothing is left to do: whoever watches sees the process end."""
@@ -144,7 +149,7 @@ class Top:
     def _lines(self, watcher: _Watcher) -> Iterator[bytes]:
         try:
             while True:
-                yield json.dumps(_sums(watcher, self._clock())).encode() + b"\n"
+                yield json.dumps(_sums(watcher, self._behind, self._clock())).encode() + b"\n"
                 time.sleep(STEP_SECONDS)
         finally:
             with self._lock:
@@ -176,16 +181,15 @@ def top_part(told: Told) -> Part:
     return Part([top], {"top": top})
 
 
-def _sums(watcher: _Watcher, now: float) -> Json:
-    counts = watcher.counts
+def _sums(watcher: _Watcher, behind: float, now: float) -> Json:
     return {
         "at": now,
         "exchanges": watcher.exchanges,
         "errors": watcher.errors,
         "bytes": watcher.bytes,
         "missed": dict(watcher.missed),
-        "tables": {name: shown.table(*counts.lines(name, _LINES)) for name in counts.names},
-        "lags": shown.lags(counts.lags(time.time_ns())[:_LINES]),
+        "behind": behind,
+        "tables": shown.tables(watcher.counts, time.time_ns(), _LINES),
     }
 
 

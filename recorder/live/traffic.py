@@ -71,7 +71,7 @@ class Clients:
                 self.by_id.at((cluster, cut(client_id or UNKNOWN)), now),
                 self.by_software.at((cluster, cut(software[0] or UNKNOWN), cut(software[1] or UNKNOWN)), now),
             )
-            for row in filter(None, rows):
+            for row in rows:
                 if is_request:
                     row.requests += count
                     row.request_bytes += size
@@ -82,9 +82,7 @@ class Clients:
         """Counts the errors in a batch of facts, of whatever kind, by client id."""
         now = self._clock()
         for (cluster, client_id), error, count in _errors(pa.Table.from_batches([facts]), "cluster", "client_id"):
-            row = self.by_id.at((cluster or UNKNOWN, cut(client_id or UNKNOWN)), now)
-            if row is not None:
-                row.errors[error] += count
+            self.by_id.at((cluster or UNKNOWN, cut(client_id or UNKNOWN)), now).errors[error] += count
 
     def _sums(self, frames: Any) -> Iterator[tuple[Any, tuple[str | None, str | None], bool, int, int]]:
         names = (c.CLUSTER, c.CLIENT_ID, c.SESSION, c.CONNECTION, c.KIND)
@@ -109,10 +107,9 @@ class Topics:
         if "records" in table.column_names:
             self._count_records(table.filter(pc.is_in(table["api"], value_set=pa.array([PRODUCE, FETCH]))), row_of)
         for of, error, count in _errors(table, "cluster", "topic", "topic_id"):
-            if (row := row_of(*of)) is not None:
-                row.errors[error] += count
+            row_of(*of).errors[error] += count
 
-    def _count_records(self, table: Any, row_of: Callable[[Any, Any, Any], TopicRow | None]) -> None:
+    def _count_records(self, table: Any, row_of: Callable[[Any, Any, Any], TopicRow]) -> None:
         names = ("cluster", "topic", "topic_id", "api", SIDE)
         sums = (
             table.select([*names, "bytes", "records"])
@@ -122,8 +119,6 @@ class Topics:
         for one in sums.to_pylist():
             row = row_of(one["cluster"], one["topic"], one["topic_id"])
             size, records = one["bytes_sum"] or 0, one["records_sum"] or 0
-            if row is None:
-                continue
             if (one["api"], one[SIDE]) == (PRODUCE, c.REQUEST):
                 row.produced_bytes += size
                 row.produced_records += records
@@ -131,7 +126,7 @@ class Topics:
                 row.fetched_bytes += size
                 row.fetched_records += records
 
-    def _row(self, now: float, cluster: str | None, topic: str | None, topic_id: str | None) -> TopicRow | None:
+    def _row(self, now: float, cluster: str | None, topic: str | None, topic_id: str | None) -> TopicRow:
         return self.rows.at((cluster or UNKNOWN, topic_name(self._told, topic, topic_id)), now)
 
 

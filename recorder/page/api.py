@@ -147,9 +147,9 @@ class Api:
             "state": self._source.state(),
             "kept": {"exchanges": exchanges, "bytes": size, "taken": recent.last + 1},
             "missed": recent.losses,
+            "behind": recent.behind,
             "steps": [step._asdict() for step in recent.series.steps(seconds, _STEPS, until_ns)],
-            "tables": {name: shown.table(*recent.counts.lines(name, _LINES)) for name in recent.counts.names},
-            "lags": shown.lags(recent.counts.lags(until_ns)[:_LINES]),
+            "tables": shown.tables(recent.counts, until_ns, _LINES),
         }
 
     def _filter(self, request: Request) -> Json:

@@ -5,9 +5,7 @@ All of it is bounded: a table that is full forgets the line that was seen longes
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from proxy.units import MIB
@@ -15,6 +13,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.errors import WireError
 from proxy.wire.normal_errors import is_normal
+from recorder.bounded import Bounded
 from recorder.capture import frames as c
 from recorder.capture.reader import Row
 from recorder.facts.frame import Unreadable
@@ -29,61 +28,14 @@ from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
 
 Head = Mapping[str, Any]
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
+Of = TypeVar("Of")
 _Line = tuple[Any, ...]
 # lines of a table: more than anybody reads; partitions whose offsets are known
 MOST_LINES, MOST_PARTITIONS = 2000, 20_000
-# of a key: a topic has 249 at most
-LETTERS = 256
 # partitions that nobody speaks of are looked for so often, in seconds
 _FORGET_SECONDS = 60.0
 # bytes of memory to decode a frame with
 _BUDGET = 16 * MIB
-
-
-class Bounded(OrderedDict[Key, Value], Generic[Key, Value]):
-    """A dict that forgets the key that was set longest ago once it has more than `most`, or more than their letters.
-
-    Peers choose names of up to 32 KiB: `most` keys have LETTERS each, on average, with the texts of their values.
-    `forgotten`: how many keys.
-    """
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most, self._letters, self.forgotten = most, 0, 0
-
-    def __setitem__(self, key: Key, value: Value) -> None:
-        if key in self:
-            self._letters -= _letters(key) + _letters(self[key])
-        super().__setitem__(key, value)
-        self.move_to_end(key)
-        self._letters += _letters(key) + _letters(value)
-        while len(self) > self._most or self._letters > self._most * LETTERS:
-            self._letters -= sum(map(_letters, self.popitem(last=False)))
-            self.forgotten += 1
-
-    def use(self, key: Key, made: Callable[[], Value]) -> Value:
-        """The value of a key, which is the newest now; a new one if there is none."""
-        found = self.get(key)
-        if found is None:
-            found = self[key] = made()
-        else:
-            self.move_to_end(key)
-        return found
-
-    def copy_of_items(self) -> list[tuple[Key, Value]]:
-        """All keys and values, while another thread may change them."""
-        while True:
-            with suppress(RuntimeError):
-                return [*self.items()]
-
-
-def _letters(named: object) -> int:
-    """The letters of a text, or of those in a tuple."""
-    if isinstance(named, tuple):
-        return sum(map(_letters, named))
-    return len(named) if isinstance(named, str) else 0
 
 
 class Sums:
@@ -174,6 +126,14 @@ TABLES: Mapping[str, Table] = {
 }
 
 
+class Lines(NamedTuple, Generic[Of]):
+    """Lines of a table. `total`: how many the table has; `forgotten`: how many others made room for them."""
+
+    shown: list[Of]
+    total: int
+    forgotten: int
+
+
 class Counts:
     """The sums of all tables, and groups' lag. One thread adds; others read copies."""
 
@@ -198,8 +158,7 @@ class Counts:
         """Learns where logs end, and what groups commit. `at`: in seconds since 1970."""
         if at - self._forgot_at > _FORGET_SECONDS:
             self._forgot_at = at
-            for rows in (self._lag.committed, self._lag.ends):
-                rows.forget_idle(at)
+            self._lag.forget_idle(at)
         for each in elements:
             topic, partition, end = each.get("topic"), each.get("partition"), each.get("high_watermark")
             base, records = each.get("base_offset"), each.get("records")
@@ -218,11 +177,8 @@ class Counts:
         """The tables' names."""
         return self._tables
 
-    def lines(self, name: str, limit: int) -> tuple[list[dict[str, Any]], int]:
-        """The busiest lines of a table of TABLES, and how many there are, with those that were forgotten.
-
-        A line has the fields of its key, the sums, and `last_ns`.
-        """
+    def lines(self, name: str, limit: int) -> Lines[dict[str, Any]]:
+        """The busiest lines of a table of TABLES: the fields of their keys, the sums, and `last_ns`."""
         table, found = TABLES[name], self._tables[name]
         ranked = sorted(found.copy_of_items(), key=lambda item: -getattr(item[1], table.sums[0]))[:limit]
         made = [
@@ -231,14 +187,15 @@ class Counts:
             | {"last_ns": line.last_ns}
             for key, line in ranked
         ]
-        return made, len(found) + found.forgotten
+        return Lines(made, len(found), found.forgotten)
 
-    def lags(self, now_ns: int) -> list[Standing]:
+    def lags(self, now_ns: int, limit: int) -> Lines[Standing]:
         """How groups do at partitions, the farthest behind first; those without a known end come last.
 
         `now_ns`: the moment at which they are judged, in ns since 1970.
         """
-        return sorted(self._lag.standings(now_ns / 1e9), key=lambda one: (one.lag is None, -(one.lag or 0)))
+        ranked = sorted(self._lag.standings(now_ns / 1e9), key=lambda one: (one.lag is None, -(one.lag or 0)))
+        return Lines(ranked[:limit], len(ranked), sum(self._lag.forgotten.values()))
 
 
 def _offset_facts(row: Row) -> list[GroupFacts]:

@@ -87,6 +87,7 @@ class Recent:
 
     Attributes:
         counts, series: sums of all exchanges that were taken: those by topic, group and so on; those by second.
+        behind: how far the feed is behind, in seconds, while it passes over what comes; 0: it does not.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Recent:
         self._first, self._next, self._size = 0, 0, 0
         self._reader = Judge(EVERYTHING, told, FIELDS_READ)
         self._missed: Counter[str] = Counter()
+        self.behind = 0.0
 
     def take(self, pair: Pair) -> None:
         """Keeps an exchange, and counts it. Called by the feed."""

@@ -6,7 +6,7 @@ JavaScript's numbers can't hold nanoseconds since 1970, nor all offsets, which b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from proxy.tools.plain import lines
@@ -17,6 +17,7 @@ from recorder.capture.reader import Row
 from recorder.group_lag import Seen, Standing
 from recorder.inspect.body import body
 from recorder.inspect.lines import error_counts, errors_text, frame_id, instant, wait_text
+from recorder.page.counts import Counts, Lines
 from recorder.page.series import has_fault
 from recorder.query.evaluation import UNKNOWN, Element
 from recorder.query.fields import FIELDS, Level
@@ -116,30 +117,35 @@ def _frame(row: Row, request: Row | None, budget: Budget) -> Json:
     return head | {"notes": [*filter(None, notes)], "lines": told}
 
 
-def table(lines: Sequence[Json], total: int) -> Json:
-    """A table of `counts.Counts`, its lines with the time of the newest as text."""
-    shown_lines = [each | {"last": instant(each["last_ns"])} for each in lines]
-    for each in shown_lines:
-        del each["last_ns"]
-    return {"lines": shown_lines, "total": total}
+def tables(counts: Counts, now_ns: int, limit: int) -> Json:
+    """All tables of `counts`, each with its first lines, and how many others there are or were.
+
+    `now_ns`: the moment at which groups' lag is judged, in ns since 1970. `limit`: of each table's lines.
+    """
+    found = {name: _table(counts.lines(name, limit), _sums) for name in counts.names}
+    return found | {"lags": _table(counts.lags(now_ns, limit), _lag)}
 
 
-def lags(found: Iterable[Standing]) -> list[Json]:
-    """Groups' lag and state, with both offsets and their times."""
-    return [
-        {
-            "group": each.place.group,
-            "topic": each.place.partition.topic,
-            "partition": each.place.partition.number,
-            "state": each.state,
-            "lag": each.lag,
-            "committed": each.committed.offset,
-            "committed_at": _instant(each.committed),
-            "end": each.end and each.end.offset,
-            "end_at": each.end and _instant(each.end),
-        }
-        for each in found
-    ]
+def _table(found: Lines[Any], line: Callable[[Any], Json]) -> Json:
+    return {"lines": [*map(line, found.shown)], "total": found.total, "forgotten": found.forgotten}
+
+
+def _sums(line: Json) -> Json:
+    return {name: line[name] for name in line if name != "last_ns"} | {"last": instant(line["last_ns"])}
+
+
+def _lag(one: Standing) -> Json:
+    return {
+        "group": one.place.group,
+        "topic": one.place.partition.topic,
+        "partition": one.place.partition.number,
+        "state": one.state,
+        "lag": one.lag,
+        "committed": one.committed.offset,
+        "committed_at": _instant(one.committed),
+        "end": one.end and one.end.offset,
+        "end_at": one.end and _instant(one.end),
+    }
 
 
 def _instant(seen: Seen) -> str:

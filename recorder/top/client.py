@@ -42,6 +42,27 @@ class NodeState(NamedTuple):
     connections: int = 0
 
 
+class Recording(NamedTuple):
+    """What the proxy has not recorded since it began. Where it records nothing: what those who look did not get.
+
+    Attributes:
+        gaps: stretches of a connection that were dropped. bytes: what they had.
+        is_broken: nothing can be recorded now. is_stopped: nothing is recorded now, to leave room on the volume.
+    """
+
+    gaps: int = 0
+    bytes: float = 0
+    is_broken: bool = False
+    is_stopped: bool = False
+
+
+class ProxyState(NamedTuple):
+    """What the proxy's metrics tell. `nodes`: those that it knows, by their ids."""
+
+    nodes: Mapping[str, NodeState]
+    recording: Recording
+
+
 # what an answer breaks with; deep JSON is beyond Python's recursion, and infinity is no number of connections
 _BROKEN = (OSError, http.client.HTTPException, ValueError, RecursionError, OverflowError)
 # bytes of an answer that refuses: a sentence
@@ -85,11 +106,11 @@ class Client:
         """An exchange, by its id, decoded. Errors: NoAnswer."""
         return self._told("/live/top/exchange", id=name)
 
-    def nodes(self) -> dict[str, NodeState]:
-        """The nodes that the proxy knows, by their ids. Errors: NoAnswer."""
+    def state(self) -> ProxyState:
+        """What the proxy tells of itself. Errors: NoAnswer."""
         connection, answer = self._asked("/metrics")
         try:
-            return _nodes(_bounded(answer.read(MOST + 1)).decode())
+            return _state(_bounded(answer.read(MOST + 1)).decode())
         except (*_BROKEN, LookupError) as error:
             raise NoAnswer(f"{self.address} has no page of metrics: {error}") from error
         finally:
@@ -136,20 +157,33 @@ def _bounded(text: bytes) -> bytes:
     return text
 
 
-def _nodes(text: str) -> dict[str, NodeState]:
-    """What metrics tell of nodes. Errors: ValueError, LookupError."""
-    found: dict[str, NodeState] = {}
+def _state(text: str) -> ProxyState:
+    """What metrics tell. Errors: ValueError, LookupError."""
+    nodes: dict[str, NodeState] = {}
+    recording = Recording()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            change = _CHANGES.get(sample.name.removeprefix(_PREFIX))
-            if change is not None:
+            name = sample.name.removeprefix(_PREFIX)
+            if name in _OF_NODES:
                 node = sample.labels["node"]
-                found[node] = found.get(node, NodeState())._replace(**change(sample.value))
-    return found
+                nodes[node] = nodes.get(node, NodeState())._replace(**_OF_NODES[name](sample.value))
+            elif name in _OF_RECORDING:
+                recording = recording._replace(**_OF_RECORDING[name](sample.value))
+    return ProxyState(nodes, recording)
 
 
-_CHANGES: Mapping[str, Callable[[float], dict[str, Any]]] = {
+_Change = Callable[[float], dict[str, Any]]
+_OF_NODES: Mapping[str, _Change] = {
     "node_up": lambda value: {"is_up": value == 1},
     "node_up_since_seconds": lambda value: {"since": value},
     "node_connections": lambda value: {"connections": int(value)},
+}
+# a proxy has the numbers of a recording, or those of a feed
+_OF_RECORDING: Mapping[str, _Change] = {
+    "recorder_gaps_total": lambda value: {"gaps": int(value)},
+    "recorder_dropped_bytes_total": lambda value: {"bytes": value},
+    "recorder_failed": lambda value: {"is_broken": value == 1},
+    "recorder_stopped": lambda value: {"is_stopped": value == 1},
+    "live_gaps_total": lambda value: {"gaps": int(value)},
+    "live_dropped_bytes_total": lambda value: {"bytes": value},
 }

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from proxy.terminal import printable
-from recorder.top.client import Json, NodeState
+from recorder.top.client import Json, NodeState, ProxyState
 
 # what metrics call connections that want no node yet
 _BOOTSTRAP = "bootstrap"
@@ -194,7 +194,8 @@ class Model:
         # the newest last
         self._told: deque[Json] = deque(maxlen=WINDOW + 1)
         self._before: dict[str, dict[tuple[Any, ...], Row]] = {}
-        self.nodes: Mapping[str, NodeState] = {}
+        # None: the proxy has not told it yet
+        self.state: ProxyState | None = None
 
     def forget(self) -> None:
         """Begins anew: with another filter."""
@@ -203,11 +204,6 @@ class Model:
     def tell(self, told: Json) -> None:
         """Takes what the proxy tells of a second."""
         self._told.append(told)
-
-    @property
-    def has_news(self) -> bool:
-        """True once something was told."""
-        return bool(self._told)
 
     def totals(self) -> dict[str, float]:
         """Exchanges, errors and bytes a second, and frames that were missed."""
@@ -223,14 +219,44 @@ class Model:
         view = VIEWS[name]
         if not self._told:
             return []
-        if view.table == "lags":
-            return [self._with_silence(row) for row in self._told[-1]["lags"]]
-        rows = [self._with_rates(view, row) for row in self._lines(self._told[-1], view)]
+        lines: list[Row] = self._table(view)["lines"]
+        if name == "groups":
+            return [self._with_silence(row) for row in lines]
+        rows = [self._with_rates(view, row) for row in lines]
         return self._with_nodes(rows) if name == "nodes" else rows
 
-    def _lines(self, told: Json, view: View) -> list[Row]:
-        lines: list[Row] = told["tables"][view.table]["lines"]
-        return lines
+    def _table(self, view: View) -> Json:
+        table: Json = self._told[-1]["tables"][view.table]
+        return table
+
+    def bounds(self, name: str) -> str:
+        """A sentence on the rows that a view lacks; "" if it has all."""
+        if not self._told:
+            return ""
+        table = self._table(VIEWS[name])
+        shown, total, forgotten = len(table["lines"]), table["total"], table["forgotten"]
+        parts = [f"the first {shown:,} of {total:,} rows"] if total > shown else []
+        rows = "row that was" if forgotten == 1 else "rows that were"
+        parts += [f"the table is full: {forgotten:,} {rows} idle longest made room"] if forgotten else []
+        return "; ".join(parts)
+
+    @property
+    def delay(self) -> str:
+        """A sentence on why nothing new is shown; "" if all is."""
+        behind = self._told[-1]["behind"] if self._told else 0
+        return f"the live process is {age(behind)} behind: until it has caught up, all is missed" if behind else ""
+
+    @property
+    def losses(self) -> tuple[str, bool]:
+        """What the proxy has not recorded since it began, in a few words, and whether it is anything."""
+        if self.state is None:
+            return "", False
+        lost = self.state.recording
+        if lost.is_broken or lost.is_stopped:
+            return "NOT RECORDING" + (" (volume full)" if lost.is_stopped else ""), True
+        if not lost.gaps and not lost.bytes:
+            return "nothing dropped", False
+        return f"dropped {size(lost.bytes)} in {lost.gaps:,} gap{'s' * (lost.gaps != 1)}", True
 
     def _with_rates(self, view: View, row: Row) -> Row:
         first, last = self._told[0], self._told[-1]
@@ -249,9 +275,10 @@ class Model:
 
     def _with_nodes(self, rows: list[Row]) -> list[Row]:
         named = {_BOOTSTRAP if row["node"] is None else str(row["node"]): row for row in rows}
+        nodes = {} if self.state is None else self.state.nodes
         return [
-            {**named.get(name, {}), "node": name, **self._of_node(self.nodes.get(name, NodeState()))}
-            for name in {**named, **self.nodes}
+            {**named.get(name, {}), "node": name, **self._of_node(nodes.get(name, NodeState()))}
+            for name in {**named, **nodes}
         ]
 
     def _of_node(self, state: NodeState) -> Row:

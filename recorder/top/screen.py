@@ -20,7 +20,7 @@ from textual.widgets import DataTable, Footer, Input, Static, Tab, Tabs
 from textual.worker import get_current_worker
 
 from proxy.terminal import printable
-from recorder.top.client import Client, Json, NoAnswer, WrongFilter
+from recorder.top.client import Client, Json, NoAnswer, ProxyState, WrongFilter
 from recorder.top.model import (
     EXCHANGES,
     OF_EXCHANGES,
@@ -57,6 +57,7 @@ q              quit
 
 Sums and rates begin when `top` does, and anew with each filter. Lag is what was seen on the wire since then.
 `missed` are frames that passed while the proxy's process could not keep up: they are in no sum.
+`dropped` is what the recorder has lost since the proxy began, or what those who look have, where nothing is recorded.
 """
 
 
@@ -85,7 +86,9 @@ class TopApp(App[None]):
     TITLE = "kafka-wiretap top"
     CSS = """
     Screen { layers: base; }
-    #totals { height: 1; padding: 0 1; }
+    #totals { height: auto; max-height: 2; padding: 0 1; }
+    #bounds { height: auto; max-height: 2; padding: 0 1; color: $text-muted; display: none; }
+    #bounds.told { display: block; }
     #note { height: auto; max-height: 3; padding: 0 1; color: $text-warning; }
     Tabs { height: 2; }
     DataTable { height: 1fr; }
@@ -117,7 +120,7 @@ class TopApp(App[None]):
         self._order: dict[str, str] = {name: view.order for name, view in VIEWS.items()} | {EXCHANGES: ""}
         self._reversed: set[str] = set()
         self._is_paused = False
-        self._problem = ""
+        self._delay = ""
         self._exchanges: list[Row] = []
         self._shown: list[Row] = []
 
@@ -127,6 +130,7 @@ class TopApp(App[None]):
             yield Static(id="totals", markup=False)
             yield Tabs(*(Tab(f"{number} {name}", id=name) for number, name in enumerate((*VIEWS, EXCHANGES), 1)))
             yield DataTable(cursor_type="row", zebra_stripes=True)
+            yield Static(id="bounds", markup=False)
             yield Static(id="note", markup=False)
             yield Input(placeholder='api == Produce and topic ~ "ord*" and error', value=self._filter)
         yield Footer(show_command_palette=False)
@@ -166,9 +170,9 @@ class TopApp(App[None]):
         worker = get_current_worker()
         while not worker.is_cancelled:
             try:
-                nodes = self._client.nodes()
+                state = self._client.state()
                 exchanges = self._client.exchanges(self._filter, _LISTED) if self._view == EXCHANGES else None
-                self.call_from_thread(self._take_more, nodes, exchanges)
+                self.call_from_thread(self._take_more, state, exchanges)
             except (NoAnswer, WrongFilter):
                 # the other thread says so
                 pass
@@ -179,10 +183,10 @@ class TopApp(App[None]):
             return
         self._model.tell(told)
         if self._refresh():
-            self._say("")
+            self._say(self._delay)
 
-    def _take_more(self, nodes: Any, exchanges: list[Json] | None) -> None:
-        self._model.nodes = nodes
+    def _take_more(self, state: ProxyState, exchanges: list[Json] | None) -> None:
+        self._model.state = state
         if exchanges is not None and not self._is_paused:
             self._exchanges = []
             try:
@@ -193,7 +197,6 @@ class TopApp(App[None]):
                 self._refresh()
 
     def _say(self, problem: str) -> None:
-        self._problem = problem
         self.query_one("#note", Static).update(Text("\n".join(map(printable, problem.split("\n")))))
 
     # what is shown
@@ -201,6 +204,7 @@ class TopApp(App[None]):
     def _refresh(self) -> bool:
         """Shows what was told; False if it can't be read, and is forgotten."""
         try:
+            self._delay = self._model.delay
             if not self._is_paused:
                 self._show_table()
         except _MISFITS:
@@ -215,6 +219,12 @@ class TopApp(App[None]):
         columns = fitting(OF_EXCHANGES if self._view == EXCHANGES else VIEWS[self._view].columns, self.size.width - 2)
         rows = self._exchanges if self._view == EXCHANGES else self._rows()
         self._fill(columns, rows)
+        self._show_bounds("" if self._view == EXCHANGES else self._model.bounds(self._view))
+
+    def _show_bounds(self, sentence: str) -> None:
+        place = self.query_one("#bounds", Static)
+        place.update(sentence)
+        place.set_class(bool(sentence), "told")
 
     def _rows(self) -> list[Row]:
         by = next(one for one in VIEWS[self._view].columns if one.name == self._order[self._view])
@@ -234,7 +244,7 @@ class TopApp(App[None]):
             table.move_cursor(row=min(at, len(rows) - 1))
 
     def _totals(self) -> Text:
-        told, line = self._model.totals(), Text(no_wrap=True, overflow="ellipsis")
+        told, line = self._model.totals(), Text()
         if self.size.width >= _WIDE:
             line.append(f"{self._client.address}  ", "bold")
         if told:
@@ -242,6 +252,9 @@ class TopApp(App[None]):
             line.append(f"  {told['errors']:,.1f} err/s", "bold red" if told["errors"] else "")
             if told["missed_times"]:
                 line.append(f"  missed {told['missed']:,.0f}", "bold yellow")
+        losses, is_lost = self._model.losses
+        if losses:
+            line.append(f"  {losses}", "bold yellow" if is_lost else "dim")
         if self._is_paused:
             line.append("  PAUSED", "reverse")
         if self._filter:

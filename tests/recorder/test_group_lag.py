@@ -1,8 +1,20 @@
-"""Tests of how groups are judged. What groups commit is read in the tests of metrics and of the page's counts."""
+"""Tests of how groups are judged, and of what is kept. What frames say is read in the tests of metrics and counts."""
 
 from __future__ import annotations
 
-from recorder.group_lag import Commit, State, judged
+from typing import Any
+
+from recorder.facts.group_rows import COMMIT, DELETE, END_TXN
+from recorder.group_lag import (
+    GROUP_IDLE_SECONDS,
+    MOST_OPEN_PLACES,
+    Commit,
+    GroupLag,
+    Partition,
+    State,
+    judged,
+)
+from recorder.reading.elements import Told
 from tests.tables import each_row
 
 NOW = 1_800_000_000
@@ -34,3 +46,64 @@ JUDGED: list[tuple[str, list[Commit], int, float, State]] = [
 @each_row("window, behind, later, state", [one[1:] for one in JUDGED], ids=[one[0] for one in JUDGED])
 def test_groups_are_judged_as_burrow_does(window: list[Commit], behind: int, later: float, state: State) -> None:
     assert judged(window, behind, NOW + later) is state
+
+
+def _says(lag: GroupLag, step: str, rows: list[dict[str, Any]], at: float = NOW) -> None:
+    """An exchange of which all parts succeed."""
+    blank = {"step": step, "topic": None, "topic_id": None, "transactional_id": None, "is_news": None}
+    asked = [blank | {"part": str(number)} | row for number, row in enumerate(rows)]
+    lag.read("main", asked, [{"part": row["part"], "error_code": 0} for row in asked], at)
+
+
+def _places(group: str, partitions: range, **more: Any) -> list[dict[str, Any]]:
+    of = {"group_id": group, "topic": "t", "committed_offset": 5, **more}
+    return [of | {"partition": number} for number in partitions]
+
+
+def _groups(lag: GroupLag) -> set[str]:
+    return {one.place.group for one in lag.standings(NOW)}
+
+
+def test_what_open_transactions_commit_is_bounded_and_the_oldest_makes_room_and_is_counted() -> None:
+    lag = GroupLag(MOST_OPEN_PLACES, Told())
+    _says(lag, COMMIT, _places("old", range(10), transactional_id="old"))
+    half = MOST_OPEN_PLACES // 2
+    _says(lag, COMMIT, _places("new", range(half), transactional_id="new"))
+    assert lag.forgotten["transaction"] == 0
+    _says(lag, COMMIT, _places("new", range(half, MOST_OPEN_PLACES), transactional_id="new"))
+    assert lag.forgotten["transaction"] == 1
+    for transaction in ("old", "new"):
+        _says(lag, END_TXN, [{"transactional_id": transaction, "is_news": True}], NOW + 1)
+    assert len([*lag.standings(NOW)]) == MOST_OPEN_PLACES
+    assert _groups(lag) == {"new"}
+
+
+def test_a_place_that_is_committed_again_and_again_in_a_transaction_is_one() -> None:
+    lag = GroupLag(10, Told())
+    for _ in range(2 * MOST_OPEN_PLACES):
+        _says(lag, COMMIT, _places("g", range(1), transactional_id="x"))
+    assert lag.forgotten["transaction"] == 0
+    _says(lag, END_TXN, [{"transactional_id": "x", "is_news": True}], NOW + 1)
+    assert _groups(lag) == {"g"}
+
+
+def test_groups_that_one_request_deletes_are_gone_and_so_are_deleted_offsets() -> None:
+    lag = GroupLag(10, Told())
+    for group in ("a", "b", "c"):
+        _says(lag, COMMIT, _places(group, range(2)))
+    _says(lag, DELETE, [{"group_id": "a"}, {"group_id": "b"}])
+    assert _groups(lag) == {"c"}
+    _says(lag, DELETE, _places("c", range(1)))
+    assert [one.place.partition.number for one in lag.standings(NOW)] == [1]
+
+
+def test_what_nobody_names_for_a_day_is_forgotten() -> None:
+    lag = GroupLag(10, Told())
+    for group, at in (("old", NOW), ("new", NOW + 5.0)):
+        _says(lag, COMMIT, _places(group, range(1)), at)
+    lag.note_end(Partition("main", "t", 0), 9, NOW)
+    lag.forget_idle(NOW + 1 + GROUP_IDLE_SECONDS)
+    assert _groups(lag) == {"new"}
+    assert not lag.ends
+    # it was idle, and made no room for others
+    assert sum(lag.forgotten.values()) == 0

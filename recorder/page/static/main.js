@@ -33,7 +33,7 @@ const KEYS = [
   ["1 to 8", "the views", null],
   ["?", "this help", () => help(), ["?"]],
 ];
-const said = { lost: "", paused: "" };
+const said = { lost: "", behind: "", paused: "" };
 const tabs = document.getElementById("tabs");
 const sums = document.getElementById("sums");
 const dialog = document.getElementById("help");
@@ -42,9 +42,9 @@ let known = null;
 function say(what, text) {
   said[what] = text;
   const place = document.getElementById("state");
-  const told = [said.lost, said.paused].filter(Boolean).join(" ");
+  const told = Object.values(said).filter(Boolean).join(" ");
   if (place.textContent !== told) place.textContent = told;
-  place.classList.toggle("lost", Boolean(said.lost));
+  place.classList.toggle("lost", Boolean(said.lost || said.behind));
 }
 
 function makeTabs() {
@@ -81,10 +81,9 @@ function showTab() {
 
 function showSums() {
   if (known === null || state.tab === "exchanges") return;
-  const tables = { ...known.tables, lags: { lines: known.lags, total: known.lags.length } };
   const scrolled = [...sums.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
   const focused = document.activeElement?.dataset?.sorts;
-  sums.replaceChildren(...TABS[state.tab][1].map(([name, title]) => tableOf(name, title, tables[name], showSums)));
+  sums.replaceChildren(...TABS[state.tab][1].map(([name, title]) => tableOf(name, title, known.tables[name], showSums)));
   sums.querySelectorAll(".scroll").forEach((one, at) => (one.scrollLeft = scrolled[at] ?? 0));
   if (focused) sums.querySelector(`[data-sorts="${focused}"]`)?.focus();
 }
@@ -113,10 +112,12 @@ function showSource() {
   const parts = [known.state && `${known.state} …`, known.is_live ? "live" : "finished"];
   parts.push(`${plural(known.kept.exchanges, "exchange")} kept (${size(known.kept.bytes)})`);
   if (known.kept.taken > known.kept.exchanges) parts.push(`of ${count(known.kept.taken)}`);
+  if (known.behind) parts.push(`${count(Math.round(known.behind))} s behind`);
   if (lost.length) parts.push(`${frames ? plural(frames, "frame") : "something"} missed`);
   const kept = document.getElementById("kept");
   kept.textContent = parts.filter(Boolean).join(" · ");
   kept.title = lost.map(([why, number]) => `${number || "?"} frames: ${shown(why)}`).join("\n");
+  say("behind", known.behind ? "Reading is behind: what passes is counted as missed, and not shown, until it has caught up." : "");
 }
 
 function close() {

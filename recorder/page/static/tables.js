@@ -26,7 +26,7 @@ const BAD = { errors: (number) => number > 0, lag: (number) => number > 0, state
 const orders = new Map();
 
 // The section of a table. `again`: draws it again, once it is sorted otherwise.
-export function tableOf(name, title, { lines, total }, again) {
+export function tableOf(name, title, { lines, total, forgotten }, again) {
   const made = element("section", { "aria-label": title }, element("h2", {}, title));
   if (!lines.length) {
     made.append(element("p", { class: "note" }, NOTHING[name] ?? "Nothing yet."));
@@ -38,7 +38,9 @@ export function tableOf(name, title, { lines, total }, again) {
   for (const line of ordered(name, lines)) body.append(element("tr", {}, ...columns.map((one) => cell(name, one, line[one]))));
   table.append(body);
   made.append(element("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": title }, table));
-  if (total > lines.length) made.append(element("p", { class: "note" }, `The first ${count(lines.length)} of ${plural(total, "line")}.`));
+  const notes = total > lines.length ? [`The first ${count(lines.length)} of ${plural(total, "line")}.`] : [];
+  if (forgotten) notes.push(`The table is full: ${plural(forgotten, "line")} that had been idle longest made room for others.`);
+  if (notes.length) made.append(element("p", { class: "note" }, notes.join(" ")));
   return made;
 }
 

@@ -2,13 +2,27 @@ import logging
 import os
 import signal
 import sys
+from functools import partial
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import wait_all_tasks_blocked
 
-from proxy.net.children import FIRST_PAUSE, LONGEST_PAUSE, WELL_SECONDS, look_after
+from proxy.net import children
+from proxy.net.children import (
+    BEAT_SECONDS,
+    FIRST_PAUSE,
+    HUNG_SECONDS,
+    LONGEST_PAUSE,
+    START_FACTOR,
+    WELL_SECONDS,
+    look_after,
+)
 from tests.proxy.net.threads import no_threads
+
+# the id of no process, so that nothing is known of its processor time
+NOBODY = 2**31 - 1
 
 
 class Child:
@@ -20,6 +34,8 @@ class Child:
         self.ends: list[float] = []
         self.options: dict[str, object] = {}
         self.stdin = None
+        self.stdout: trio.abc.ReceiveStream | None = None
+        self.pid = NOBODY
 
     async def open_process(self, command: list[str], **options: object) -> "Child":
         self.starts.append(trio.current_time())
@@ -86,6 +102,98 @@ async def test_a_child_that_cannot_be_started_is_tried_again(monkeypatch, nurser
     assert len(tries) == len(ends) == 3
     assert "No such file" in caplog.records[0].keys["reason"]
     assert caplog.records[0].levelno == logging.WARNING
+
+
+class Watched(Child):
+    """A process that gives signs of life at these seconds after its start, and then none; it ends when it is killed."""
+
+    def __init__(self, *signs: float, pid: int = NOBODY) -> None:
+        super().__init__()
+        self.signs, self.pid = signs, pid
+        self.hung: list[float] = []
+
+    async def open_process(self, command: list[str], **options: object) -> "Watched":
+        await super().open_process(command, **options)
+        self._ended = trio.Event()
+        self._send, self.stdout = trio.testing.memory_stream_one_way_pair()
+        return self
+
+    def note_hang(self) -> None:
+        self.hung.append(trio.current_time() - self.starts[-1])
+
+    def kill(self) -> None:
+        self._ended.set()
+
+    async def wait(self) -> int:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._give_signs)
+            await self._ended.wait()
+            nursery.cancel_scope.cancel()
+        return -9
+
+    async def _give_signs(self) -> None:
+        for at in self.signs:
+            await trio.sleep_until(self.starts[-1] + at)
+            await self._send.send_all(b".")
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, child: Watched) -> Watched:
+    monkeypatch.setattr(trio.lowlevel, "open_process", child.open_process)
+    nursery.start_soon(partial(look_after, ["live"], child.note_end, on_hang=child.note_hang))
+    return child
+
+
+async def test_a_child_that_gives_no_sign_of_life_is_killed_and_started_again(
+    monkeypatch, nursery, autojump_clock, caplog
+):
+    child = watched(monkeypatch, nursery, Watched(*range(100)))
+    await trio.sleep(99 + 1.5 * HUNG_SECONDS)
+    assert child.hung == [pytest.approx(99 + HUNG_SECONDS, abs=2 * BEAT_SECONDS)]
+    assert len(child.starts) == 2
+    assert caplog.records[0].getMessage() == "child process hangs; killed"
+    assert caplog.records[1].keys["reason"] == "exit code -9"
+
+
+async def test_a_child_may_take_longer_until_its_first_sign_of_life(monkeypatch, nursery, autojump_clock):
+    child = watched(monkeypatch, nursery, Watched())
+    await trio.sleep(1.5 * START_FACTOR * HUNG_SECONDS)
+    assert child.hung == [pytest.approx(START_FACTOR * HUNG_SECONDS, abs=2 * BEAT_SECONDS)]
+
+
+async def test_a_child_is_not_killed_for_seconds_in_which_its_proxy_had_no_turn(monkeypatch, nursery, mock_clock):
+    child = watched(monkeypatch, nursery, Watched(0.0))
+    for _ in range(round(HUNG_SECONDS / 2)):
+        await wait_all_tasks_blocked()
+        # the proxy is suspended for a minute
+        mock_clock.jump(60)
+    await wait_all_tasks_blocked()
+    assert not child.hung
+
+
+async def test_a_child_is_not_killed_for_seconds_in_which_it_waited_for_a_processor(
+    monkeypatch, nursery, autojump_clock
+):
+    # that of these tests, which runs, and has the processor for little of the clock's time
+    child = watched(monkeypatch, nursery, Watched(0.0, pid=os.getpid()))
+    await trio.sleep(3 * HUNG_SECONDS)
+    assert not child.hung
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("hangs", ["os.kill(os.getpid(), signal.SIGSTOP)", "os.close(1); time.sleep(60)"])
+async def test_a_real_child_that_is_stopped_or_sleeps_is_killed(monkeypatch, hangs):
+    monkeypatch.setattr(children, "HUNG_SECONDS", 0.2)
+    monkeypatch.setattr(children, "BEAT_SECONDS", 0.05)
+    code, killed = f"import os, signal, time; os.write(1, b'.'); {hangs}", trio.Event()
+    ended: list[int] = []
+    async with trio.open_nursery() as nursery:
+        command = [sys.executable, "-c", code]
+        nursery.start_soon(partial(look_after, command, lambda: ended.append(1), on_hang=killed.set))
+        with trio.fail_after(60):
+            await killed.wait()
+            while not ended:
+                await wait_all_tasks_blocked(0.01)
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_child_survives_its_supervisor_and_is_detached_from_its_terminal():

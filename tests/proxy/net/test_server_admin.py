@@ -109,7 +109,7 @@ async def test_a_capture_that_cannot_be_written_is_not_ready(broker):
 async def test_a_capture_that_is_not_shipped_is_said_and_the_proxy_stays_ready(broker, monkeypatch):
     events: list[Any] = []
 
-    async def look_after(command: list[str], on_end: Callable[[], None]) -> None:
+    async def look_after(command: list[str], on_end: Callable[[], None], *, on_hang: None) -> None:
         events.append(command)
         on_end()
         await trio.sleep_forever()

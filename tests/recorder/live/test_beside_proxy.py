@@ -48,7 +48,7 @@ def test_a_page_is_found_by_the_first_name_of_the_path_and_sees_the_rest(path: P
 def test_the_last_metrics_are_shown_while_the_process_does_not_answer(path: Path) -> None:
     metrics = LiveMetrics(path)
     assert metrics.text("") == b""
-    assert metrics.counters() == {"live_restarts": 0, "live_runs": 0}
+    assert metrics.counters() == {"live_restarts": 0, "live_hung": 0, "live_runs": 0}
     server = serve(by_first_name({"metrics": echo}), path, "live server")
     text = metrics.text("x")
     assert metrics.counters()["live_runs"] == 1
@@ -56,7 +56,7 @@ def test_the_last_metrics_are_shown_while_the_process_does_not_answer(path: Path
     server.close()
     assert metrics.text("x") == text != b""
     metrics.ended()
-    assert {**metrics.counters(), "live_age": 0} == {"live_restarts": 1, "live_runs": 0, "live_age": 0}
+    assert {**metrics.counters(), "live_age": 0} == {"live_restarts": 1, "live_hung": 0, "live_runs": 0, "live_age": 0}
 
 
 def test_a_process_that_is_not_there_or_says_something_else_is_no_answer(path: Path) -> None:

@@ -20,8 +20,10 @@ from recorder import group_lag, labels
 from recorder.capture.frames import frames_schema
 from recorder.live.beside_proxy import AGE_HEADER
 from recorder.live.consumer import Missed
+from recorder.live.lag import MOST_ROWS
 from recorder.live.metrics import LARGEST_FRAME, Metrics, Page
 from recorder.live.otlp import otlp_part
+from recorder.live.stream import MOST_TOLD, BoundedTold
 from recorder.reading.elements import Told
 from tests.hostile_text import NAME, TEXT
 from tests.recorder.facts.frames import Row, request, response
@@ -304,12 +306,32 @@ def test_a_deleted_group_is_gone() -> None:
     assert reading.shown("group_committed_offset") == {("h", "0", "t"): 5}
 
 
-def test_partitions_of_groups_beyond_the_limit_are_left_out_and_counted() -> None:
+def test_beyond_the_limit_the_partition_of_a_group_that_was_named_longest_ago_makes_room_and_is_counted() -> None:
     reading = Reading(groups=2)
-    for partition in range(3):
+    for partition in (0, 1, 0, 2):
         reading.commit("g", "t", 5, partition=partition)
-    assert len(reading.shown("group_committed_offset")) == 2
-    assert reading.shown("live_label_overflow_total")["group",] == 1
+        reading.fetch("t", 9, partition=partition)
+    assert [*reading.shown("group_lag")] == [("g", "0", "t"), ("g", "2", "t")]
+    told = {label: count for (label,), count in reading.shown("live_label_overflow_total").items() if count}
+    assert told == {"group": 1, "partition": 1}
+
+
+def test_halves_of_exchanges_that_wait_for_the_other_one_are_bounded_and_counted() -> None:
+    reading = Reading(groups=2)
+    half = MOST_ROWS // 2 + 1
+    topic = {"name": "t", "partitions": [{"partition_index": n, "committed_offset": 5} for n in range(half)]}
+    for _ in range(3):
+        reading.say(keys.OFFSET_COMMIT, 8, {"group_id": "g", "topics": [topic]}, None)
+    assert reading.shown("live_label_overflow_total")["exchange",] == 2
+
+
+def test_names_of_topics_and_software_that_were_forgotten_are_counted() -> None:
+    told = BoundedTold()
+    for number in range(MOST_TOLD + 3):
+        told.software["s", number] = "client", None
+    families = Metrics(told).families(forgotten=told.forgotten)
+    (found,) = [one for one in families if one.name.endswith("live_label_overflow")]
+    assert {one.labels["label"]: one.value for one in found.samples} == {"topic_id": 0, "connection": 3}
 
 
 def test_the_state_of_a_group_is_shown_as_one_of_four() -> None:

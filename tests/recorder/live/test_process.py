@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import shutil
@@ -61,3 +62,27 @@ def test_an_address_of_the_page_that_is_in_use_is_said(
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert runs(folder, f"--page={address}", f"--token-file={token}") == 1
     assert capfd.readouterr().err == f"live: the page can't be served at {address}: Address already in use\n"
+
+
+def test_signs_of_life_are_given_while_it_works_if_they_are_asked_for(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: shutil.rmtree(folder))
+    for options in ((), ("--beat",)):
+        folder.mkdir(exist_ok=True)
+        assert runs(folder, *options) == 1
+        said = capfd.readouterr().out
+        assert said == "." * len(said)
+        assert bool(said) == bool(options)
+
+
+def test_a_proxy_that_reads_no_signs_of_life_does_not_block_the_process(folder: Path) -> None:
+    reading, writing = os.pipe()
+    heartbeat = process.Heartbeat(writing)
+    try:
+        os.write(writing, bytes(fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ)))
+        heartbeat.beat()
+        os.close(reading)
+        heartbeat.beat()
+    finally:
+        os.close(writing)

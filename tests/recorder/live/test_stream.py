@@ -17,7 +17,7 @@ from recorder.capture import frames as c
 from recorder.capture.session import sessions
 from recorder.live.consumer import Missed
 from recorder.live.feed import FeedSettings, open_feed
-from recorder.live.stream import BEHIND_NS, MOST_TOLD, Due, Stream, bounded_told
+from recorder.live.stream import BEHIND_NS, MOST_TOLD, BoundedTold, Due, Stream
 from recorder.reading.exchanges import Pair
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Player, cut, talk
@@ -30,6 +30,7 @@ class Looker:
         self.is_asked = is_asked
         self.pairs: list[Pair] = []
         self.missing: list[Missed] = []
+        self.behind: list[float] = []
         self.frames = 0
         self.is_closed = False
 
@@ -38,6 +39,9 @@ class Looker:
 
     def missed(self, missed: Missed) -> None:
         self.missing.append(missed)
+
+    def is_behind(self, seconds: float) -> None:
+        self.behind.append(seconds)
 
     def read(self, frames: Any) -> None:
         self.frames += len(frames)
@@ -131,6 +135,14 @@ def test_what_lies_far_behind_is_read_and_its_exchanges_are_missed_and_counted(
     assert not looker.pairs
     # told once, as a consumer: as a reader of tables, the looker has got them
     assert sum(missed.frames or 0 for missed in looker.missing) == looker.frames == stream.passed_over > 0
+    # until a look finds nothing that is too late
+    assert looker.behind == [pytest.approx(2 * BEHIND_NS / 1e9, abs=5)]
+    stream.look()
+    assert looker.behind[1:] == [0]
+    played(tap, some(3, connection=2))
+    stream.look()
+    assert len(looker.pairs) == 3
+    assert len(looker.behind) == 2
     tap.close()
     stream.close()
 
@@ -149,7 +161,7 @@ def test_a_look_at_much_ends_at_the_next_table_once_it_is_due(settings: FeedSett
 
 
 def test_clients_beyond_the_most_are_learnt_and_the_oldest_are_forgotten(settings: FeedSettings) -> None:
-    told = bounded_told()
+    told = BoundedTold()
     for number in range(3 * MOST_TOLD):
         told.software["old", number] = "old client", None
     named = {"client_software_name": "librdkafka", "client_software_version": "2.10.0"}

@@ -100,6 +100,14 @@ def test_what_is_missed_is_told_to_those_who_watch(asking: Asking) -> None:
     assert next(body)["missed"] == {"frames": 7, "times": 2}
 
 
+def test_those_who_watch_are_told_how_far_it_is_behind(asking: Asking) -> None:
+    body = lines(asking.ask("/watch")[1])
+    asking.top.is_behind(12.5)
+    assert next(body)["behind"] == 12.5
+    asking.top.is_behind(0)
+    assert next(body)["behind"] == 0
+
+
 def test_the_newest_exchanges_come_first_and_one_is_decoded(asking: Asking) -> None:
     for topic in ("t", "u", "t"):
         asking.take(produce, topic, value=b"a value")

@@ -82,7 +82,9 @@ async def test_a_capture_that_cannot_be_read_is_a_sentence() -> None:
     assert "a.parquet is cut" in told["error"]
 
 
-@pytest.mark.parametrize("wrong", ["", "a", "a/1/2", "a/b/e3", "a/1/e", "a/1/e3/4", "a/-1/e3", "a/1/e" + "9" * 400])
+@pytest.mark.parametrize(
+    "wrong", ["", "a", "a/1/2", "a/b/e3", "a/1/e", "a/1/e3/4", "a/-1/e3", "a/1/e" + "9" * 400, "a/1/e" + "9" * 19]
+)
 async def test_what_is_no_id_is_an_error_and_not_a_fault(wrong: str) -> None:
     async with asking(Api(recent(), SOURCE).app()) as client:
         assert (await client.get("/api/exchange", params={"id": wrong})).status_code in (400, 404)
@@ -94,12 +96,14 @@ async def test_sums_have_charts_tables_lag_and_losses() -> None:
     told = await ask(kept, "sums", seconds=60)
     assert sum(step["exchanges"] for step in told["steps"]) == pytest.approx(3, rel=0.01)
     assert {name for name, table in told["tables"].items() if table["lines"]} == {
-        *("apis", "topics", "groups", "clients", "nodes", "connections", "errors")
+        *("apis", "topics", "groups", "clients", "nodes", "connections", "errors", "lags")
     }
-    (lag,) = told["lags"]
+    assert (told["tables"]["lags"]["total"], told["tables"]["lags"]["forgotten"]) == (1, 0)
+    (lag,) = told["tables"]["lags"]["lines"]
     assert (lag["group"], lag["topic"], lag["partition"], lag["lag"]) == ("billing", "orders", 0, 60)
     assert (lag["committed"], lag["end"], lag["state"]) == (40, 100, "ok")
     assert told["missed"] == {"the log was full": 7}
+    assert told["behind"] == 0
     assert told["kept"]["exchanges"] == 3
 
 

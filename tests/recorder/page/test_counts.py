@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from proxy.wire.keys import OFFSET_COMMIT
 from recorder.capture import frames as c
-from recorder.page.counts import LETTERS, MOST_LINES, Bounded, Counts
+from recorder.page.counts import MOST_LINES, MOST_PARTITIONS, Counts
 from recorder.reading.elements import Told
 from recorder.reading.exchanges import Pair
-from tests.recorder.page.traffic import commit, end, fetch, heartbeat, produce, recent
+from tests.recorder.page.traffic import commit, end, exchange, fetch, heartbeat, produce, recent
 
 
 def counts(*pairs: Pair) -> Counts:
@@ -16,11 +17,11 @@ def counts(*pairs: Pair) -> Counts:
 
 
 def lags(made: Counts) -> list[tuple[Any, ...]]:
-    return [(*(one.place.group, *one.place.partition[1:]), one.lag) for one in made.lags(0)]
+    return [(*(one.place.group, *one.place.partition[1:]), one.lag) for one in made.lags(0, 100).shown]
 
 
 def lines(made: Counts, name: str, *columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(line[column] for column in columns) for line in made.lines(name, 100)[0]]
+    return [tuple(line[column] for column in columns) for line in made.lines(name, 100).shown]
 
 
 def test_exchanges_are_counted_by_api_client_node_and_connection() -> None:
@@ -81,7 +82,7 @@ def test_a_group_that_commits_no_more_is_stopped_and_one_that_gets_nowhere_is_st
         commit(59, "well", "orders", 100),
     )
     at = commit(60, "well", "orders", 100).head[c.AT_NS]
-    assert {one.place.group: one.state for one in made.lags(at)} == {
+    assert {one.place.group: one.state for one in made.lags(at, 100).shown} == {
         "stopped": "stopped",
         "stalled": "stalled",
         "well": "ok",
@@ -95,20 +96,26 @@ def test_a_table_forgets_the_line_that_was_seen_longest_ago_and_counts_that() ->
         # the first client comes again and again
         for name in ("first", f"client {number}"):
             made.add(heartbeat(number), head | {"client_id": name}, ())
-    found, total = made.lines("clients", MOST_LINES)
-    assert total == MOST_LINES + 6
-    assert len(found) == MOST_LINES
-    assert {"client 0", "first"} & {line["client_id"] for line in found} == {"first"}
+    found = made.lines("clients", 100)
+    assert (len(found.shown), found.total, found.forgotten) == (100, MOST_LINES, 6)
+    every = made.lines("clients", MOST_LINES).shown
+    assert {"client 0", "first"} & {line["client_id"] for line in every} == {"first"}
 
 
-def test_names_as_long_as_peers_like_take_no_more_room_than_many_usual_ones() -> None:
-    bounded: Bounded[tuple[str, int], tuple[str, None]] = Bounded(100)
-    for number in range(500):
-        bounded["x" * 10_000, number] = "name", None
-        # what is set again is no more than it was
-        bounded["x" * 10_000, number] = "name", None
-    assert len(bounded) == 100 * LETTERS // 10_000
-    assert bounded.forgotten == 500 - len(bounded)
-    for number in range(500):
-        bounded["usual", number] = "name", None
-    assert len(bounded) == 100
+def test_a_new_group_takes_the_place_of_the_one_that_was_named_longest_ago_which_is_counted() -> None:
+    made = Counts(Told())
+    head = {"at": 10**9, "api": "OffsetCommit", "api_key": 8, "version": 8, "sent": 1, "received": 1}
+    pairs = {name: commit(1, name, "orders", 40) for name in ("first", "again", "new")}
+    partitions = [{"partition_index": number, "committed_offset": 4} for number in range(MOST_PARTITIONS - 2)]
+    asked = {"group_id": "many", "topics": [{"name": "orders", "partitions": partitions}]}
+    told = {
+        "topics": [
+            {"name": "orders", "partitions": [{"partition_index": one["partition_index"]} for one in partitions]}
+        ]
+    }
+    pairs["many"] = exchange(2, OFFSET_COMMIT, asked, told)
+    for name in ("first", "again", "many", "again", "new"):
+        made.add(pairs[name], head, ())
+    found = made.lags(0, MOST_PARTITIONS)
+    assert (found.total, found.forgotten) == (MOST_PARTITIONS, 1)
+    assert {one.place.group for one in found.shown} == {"again", "many", "new"}

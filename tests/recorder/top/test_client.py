@@ -22,7 +22,7 @@ from recorder.live.door import Door
 from recorder.live.top import Top
 from recorder.reading.elements import Told
 from recorder.top import client as client_module
-from recorder.top.client import Client, NoAnswer, WrongFilter
+from recorder.top.client import Client, NoAnswer, Recording, WrongFilter
 from tests.recorder.page.traffic import SESSION, produce
 
 TOKEN = "0123456789abcdef"
@@ -72,9 +72,26 @@ def test_what_passes_a_filter_is_told_as_it_comes_and_one_exchange_is_decoded(cl
     assert client.exchange(line["id"])["id"] == line["id"]
 
 
-def test_nodes_are_those_of_the_metrics(client: Client) -> None:
-    node = client.nodes()["2"]
-    assert (node.is_up, node.since) == (False, 1000.5)
+def test_nodes_are_those_of_the_metrics_and_without_a_recorder_nothing_is_lost(client: Client) -> None:
+    state = client.state()
+    assert (state.nodes["2"].is_up, state.nodes["2"].since) == (False, 1000.5)
+    assert state.recording == Recording()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [
+        ({"gaps": 2, "dropped_bytes": 3000, "failed": 1.0, "stopped": 0.0}, Recording(2, 3000, is_broken=True)),
+        ({"gaps": 0, "dropped_bytes": 0, "failed": 0.0, "stopped": 1.0}, Recording(is_stopped=True)),
+        ({"live_gaps": 2, "live_dropped_bytes": 3000}, Recording(2, 3000)),
+    ],
+)
+def test_what_the_recorder_has_lost_is_told_by_the_metrics(numbers: dict[str, float], told: Recording) -> None:
+    page = admin_app(
+        registry([ClusterNumbers("main", Traffic(), list)], lambda: numbers), lambda: (True, ""), lambda: (True, "")
+    )
+    with serve_admin(page, "127.0.0.1", 0) as admin:
+        assert Client(Address(admin.host, admin.port), TOKEN).state().recording == told
 
 
 def test_a_wrong_filter_is_told_with_its_place(client: Client) -> None:
@@ -109,7 +126,7 @@ def test_a_server_that_is_no_proxy_is_a_sentence() -> None:
     with serve_admin(page, "127.0.0.1", 0) as admin:
         client = Client(Address(admin.host, admin.port), TOKEN)
         with pytest.raises(NoAnswer, match="no page of metrics"):
-            client.nodes()
+            client.state()
         with pytest.raises(NoAnswer, match="ended in the middle"):
             next(client.watch(""))
 
@@ -134,7 +151,7 @@ def test_a_server_that_tells_too_much_or_garbage_is_a_sentence(monkeypatch: pyte
 
     with serve_admin(page, "127.0.0.1", 0) as admin:
         client = Client(Address(admin.host, admin.port), TOKEN)
-        for ask in (client.nodes, lambda: next(client.watch("")), lambda: client.exchange("s/1/e1")):
+        for ask in (client.state, lambda: next(client.watch("")), lambda: client.exchange("s/1/e1")):
             with pytest.raises(NoAnswer):
                 ask()
 

@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 
 from recorder.query.language import parse
-from recorder.top.client import Json, NodeState
+from recorder.top.client import Json, NodeState, ProxyState, Recording
 from recorder.top.model import OF_EXCHANGES, VIEWS, WINDOW, Model, age, condition, fitting, of_exchange, ordered, size
 from tests.hostile_text import NAME
 
 
 def told(at: float, **tables: list[Json]) -> Json:
-    lines = {view.table: {"lines": tables.get(view.table, []), "total": 0} for view in VIEWS.values()}
-    return {"at": at, "exchanges": 10 * at, "errors": at, "bytes": 100 * at, "missed": {}, "tables": lines, "lags": []}
+    lines = {view.table: table(*tables.get(view.table, [])) for view in VIEWS.values()}
+    return {"at": at, "exchanges": 10 * at, "errors": at, "bytes": 100 * at, "missed": {}, "behind": 0, "tables": lines}
+
+
+def table(*lines: Json, more: int = 0, forgotten: int = 0) -> Json:
+    return {"lines": [*lines], "total": len(lines) + more, "forgotten": forgotten}
 
 
 def topic(name: str, exchanges: int, errors: int = 0) -> Json:
@@ -44,11 +48,54 @@ def test_a_row_that_is_new_has_a_rate_and_a_first_message_has_none() -> None:
 
 def test_a_node_that_is_down_is_shown_without_traffic() -> None:
     model = Model(lambda: 1000)
-    model.nodes = {"1": NodeState(True, 400, 3), "2": NodeState(False, 990), "bootstrap": NodeState(True, 1)}
+    nodes = {"1": NodeState(True, 400, 3), "2": NodeState(False, 990), "bootstrap": NodeState(True, 1)}
+    model.state = ProxyState(nodes, Recording())
     model.tell(told(0, nodes=[{"node": 1, "exchanges": 5}, {"node": None, "exchanges": 2}]))
     rows = {row["node"]: row for row in model.rows("nodes")}
     assert [(rows[name]["state"], rows[name]["since"]) for name in ("1", "2")] == [("up", 600), ("DOWN", 10)]
     assert (rows["1"]["exchanges"], rows["1"]["connections"], rows["bootstrap"]["exchanges"]) == (5, 3, 2)
+
+
+def test_a_view_that_lacks_rows_says_so() -> None:
+    model = Model()
+    assert model.bounds("topics") == ""
+    message = told(1, topics=[topic("t", 1)])
+    message["tables"]["clients"] = table({}, more=1499)
+    message["tables"]["lags"] = table({}, {}, forgotten=3)
+    message["tables"]["errors"] = table({}, more=1, forgotten=1)
+    model.tell(message)
+    assert [model.bounds(name) for name in ("topics", "clients", "groups", "errors")] == [
+        "",
+        "the first 1 of 1,500 rows",
+        "the table is full: 3 rows that were idle longest made room",
+        "the first 1 of 2 rows; the table is full: 1 row that was idle longest made room",
+    ]
+
+
+def test_a_process_that_is_behind_is_said() -> None:
+    model = Model()
+    assert model.delay == ""
+    model.tell(told(1))
+    assert model.delay == ""
+    model.tell(told(2) | {"behind": 90.4})
+    assert model.delay.startswith("the live process is 2 min behind")
+
+
+@pytest.mark.parametrize(
+    ("recording", "said"),
+    [
+        (Recording(), "nothing dropped"),
+        (Recording(1, 3000), "dropped 3.0 kB in 1 gap"),
+        (Recording(2, 0), "dropped 0 B in 2 gaps"),
+        (Recording(2, 3000, is_broken=True), "NOT RECORDING"),
+        (Recording(is_stopped=True), "NOT RECORDING (volume full)"),
+    ],
+)
+def test_what_is_lost_is_said_and_that_nothing_is(recording: Recording, said: str) -> None:
+    model = Model()
+    assert model.losses == ("", False)
+    model.state = ProxyState({}, recording)
+    assert model.losses == (said, said != "nothing dropped")
 
 
 def test_what_has_no_value_comes_last_whatever_the_order() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -13,10 +14,10 @@ from textual.widgets import DataTable, Static, Tabs
 
 from proxy.schema.addresses import Address
 from proxy.terminal import printable
-from recorder.top.client import Json, NoAnswer, NodeState, WrongFilter
+from recorder.top.client import Json, NoAnswer, NodeState, ProxyState, Recording, WrongFilter
 from recorder.top.screen import TopApp
 from tests.hostile_text import FORGED, NAME
-from tests.recorder.top.test_model import told, topic
+from tests.recorder.top.test_model import table, told, topic
 
 # each takes a second
 pytestmark = pytest.mark.real
@@ -33,6 +34,7 @@ class Proxy:
         self.filters: list[str] = []
         self.over = threading.Event()
         self.lines: list[Json] = []
+        self.recording = Recording()
 
     def watch(self, text: str) -> Iterator[Json]:
         self.filters.append(text)
@@ -49,8 +51,8 @@ class Proxy:
         frame = {"kind": "request", "at": "now", "size": 5, "notes": [], "lines": [{"depth": 0, "text": "acks: 1"}]}
         return {"id": name, "head": [["client_id", NAME]], "errors": "", "frames": [frame]}
 
-    def nodes(self) -> dict[str, NodeState]:
-        return {"2": NodeState(False, 0)}
+    def state(self) -> ProxyState:
+        return ProxyState({"2": NodeState(False, 0)}, self.recording)
 
 
 def plays(proxy: Any, scenario: Scenario, size: tuple[int, int] = (120, 30), text: str = "") -> None:
@@ -168,6 +170,28 @@ def test_what_another_version_tells_is_a_sentence_and_top_goes_on(unreadable: An
         assert app.is_running
 
     plays(proxy, look)
+
+
+@pytest.mark.parametrize("size", [(60, 20), (160, 40)])
+def test_what_is_lost_late_or_left_out_is_seen_at_any_width(size: tuple[int, int]) -> None:
+    message = told(1) | {"missed": {"frames": 1234, "times": 2}, "behind": 12}
+    message["tables"]["topics"] = table(topic("t", 5), more=1999, forgotten=3)
+    proxy = Proxy(message)
+    proxy.recording = Recording(2, 3_000_000)
+
+    async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await until(pilot, lambda: shown(app) and "dropped" in text_of(app, "#totals"))
+        await pilot.pause()
+        # lines may be folded within
+        texts = re.findall(r"<text[^>]*>([^<]*)</text>", app.export_screenshot().replace("&#160;", " "))
+        screen = " ".join(" ".join(texts).split())
+        for said in ("missed 1,234", "dropped 3.0 MB in 2 gaps", "12 s behind", "the first 1 of 2,000 rows"):
+            assert said in screen
+        await pilot.press("3")
+        await until(pilot, lambda: not app.query_one("#bounds").display)
+
+    plays(proxy, scenario, size)
 
 
 def test_a_paused_table_stays_and_a_node_that_is_down_is_seen() -> None:
