@@ -82,9 +82,7 @@ async def test_a_capture_that_cannot_be_read_is_a_sentence() -> None:
     assert "a.parquet is cut" in told["error"]
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", "a", "a/1/2", "a/b/e3", "a/1/e", "a/1/e3/4", "a/-1/e3", "a/1/e" + "9" * 400]
-)
+@pytest.mark.parametrize("wrong", ["", "a", "a/1/2", "a/b/e3", "a/1/e", "a/1/e3/4", "a/-1/e3", "a/1/e" + "9" * 400])
 async def test_what_is_no_id_is_an_error_and_not_a_fault(wrong: str) -> None:
     async with asking(Api(recent(), SOURCE).app()) as client:
         assert (await client.get("/api/exchange", params={"id": wrong})).status_code in (400, 404)
