@@ -77,11 +77,17 @@ class _Wrong(Exception):
 
 
 class Api:
-    """Answers the page's questions. `asked_at`: when the last one came, as of `time.monotonic()`."""
+    """Answers the page's questions.
+
+    Attributes:
+        asked_at: when the last one came, as of `time.monotonic()`.
+        is_closing: True ends all streams.
+    """
 
     def __init__(self, recent: Recent, source: Source) -> None:
         self._recent, self._source = recent, source
         self._streams = 0
+        self.is_closing = False
         self.asked_at = -float("inf")
 
     def app(self) -> Starlette:
@@ -185,7 +191,7 @@ class Api:
     async def _news_of(self, node: Node, last: int) -> AsyncIterator[str]:
         """Events, each with the number that it has got to."""
         said = time.monotonic()
-        while True:
+        while not self.is_closing:
             self.asked_at = time.monotonic()
             last, events = await run_sync(self._events, node, last)
             if not events and time.monotonic() - said > _BEAT:
@@ -234,6 +240,7 @@ class _Stream(Response):
                 await send({"type": "http.response.body", "body": event.encode(), "more_body": True})
             if sending.cancelled_caught:
                 return
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _cancel_when_gone(receive: Receive, scope: CancelScope) -> None:

@@ -292,6 +292,8 @@ class Server:
 
     def close(self) -> None:
         """Ends all streams, and waits for the thread. Blocks for END_SECONDS at most."""
+        # what uvicorn has to cut off is lines of its log
+        self._api.is_closing = True
         self._server.should_exit = True
         self._thread.join()
         self._bound.close()

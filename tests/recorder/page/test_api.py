@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,7 +16,10 @@ from starlette.types import ASGIApp
 from recorder.capture.frames import DamagedFileError
 from recorder.page.api import MOST_STREAMS, Api, Source
 from recorder.page.recent import Recent
+from recorder.page.view import find
+from tests.hostile_text import TEXT
 from tests.recorder.page.traffic import SESSION, commit, fetch, heartbeat, produce, recent
+from tests.recorder.small_capture import everything, write
 
 SOURCE = Source("a capture", lambda: False)
 
@@ -92,6 +96,23 @@ async def test_an_id_whose_numbers_no_capture_can_hold_is_none() -> None:
     for parts in ("{}/e1", "1/e{}"):
         for number, status in ((2**63 - 1, 404), (2**63, 400)):
             await ask(recent(), "exchange", status=status, id=f"{SESSION}/{parts.format(number)}")
+
+
+async def test_hostile_values_of_any_question_are_answered_and_are_no_fault(tmp_path: Path) -> None:
+    write(tmp_path, "frames", everything())
+    app = Api(recent(produce(3)), SOURCE._replace(find=find(tmp_path, 1 << 30))).app()
+    texts = ["", "\0", "%00/1/e1", "a" * 20_000, TEXT, "(" * 5000, "not " * 61 + "error", "partition == " + "9" * 5000]
+    texts += [f"{SESSION}/1/e{2**63 - 1}", f"{SESSION}/1/e{10**19 - 1}", "\0/1/e1", f'value ~ "{"*a" * 2000}"']
+    numbers = ["-1", "9" * 16, "9" * 5000, "\u0663", "1e9", "\0", " 1"]
+    asked = [(path, name, text) for path, name in _TEXTS for text in texts]
+    asked += [(path, name, text) for path, name in _NUMBERS for text in numbers]
+    async with asking(app) as client:
+        answers = {one: (await client.get(f"/api/{one[0]}", params={one[1]: one[2]})).status_code for one in asked}
+    assert [one for one, status in answers.items() if status not in (200, 400, 404)] == []
+
+
+_TEXTS = [("exchanges", "filter"), ("exchange", "id"), ("filter", "text"), ("filter", "begun")]
+_NUMBERS = [("exchanges", "limit"), ("exchanges", "before"), ("sums", "seconds")]
 
 
 async def test_sums_have_charts_tables_lag_and_losses() -> None:

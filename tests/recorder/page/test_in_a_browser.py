@@ -11,6 +11,7 @@ import pytest
 
 from proxy.schema.addresses import Address
 from recorder.capture import frames as c
+from recorder.page import counts
 from recorder.page.api import Source
 from recorder.page.recent import Recent
 from recorder.page.serving import Access, Server, serve
@@ -319,3 +320,20 @@ def test_colours_follow_the_readers_choice(browser: Browser, dark: bool) -> None
     with served(recent(heartbeat(1))) as server:
         ground = opened(browser, server, dark=dark).run("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
+
+
+def test_that_reading_is_behind_and_that_a_table_is_full_is_said(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "MOST_LINES", 10)
+    kept = recent(*(heartbeat(number, f"group-{number}") for number in range(13)))
+    kept.behind = 12.4
+    with served(kept) as server:
+        tab = opened(browser, server)
+        until(tab, "document.getElementById('state').textContent.startsWith('Reading is behind')")
+        assert "12 s behind" in tab.run("document.getElementById('kept').textContent")
+        click(tab, "#tab-groups")
+        note = "[...document.querySelectorAll('#sums .note')].map(one => one.textContent).join()"
+        until(tab, f"{note}.includes('The table is full: 3 lines that had been idle longest made room for others.')")
+        kept.behind = 0
+        until(tab, "!document.getElementById('state').textContent")

@@ -92,6 +92,17 @@ def test_connections_that_follow_the_news_make_no_room(monkeypatch: pytest.Monke
             stream.close()
 
 
+def test_streams_end_with_the_page_without_a_line_of_a_log(caplog: pytest.LogCaptureFixture) -> None:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    with (
+        serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server,
+        httpx.stream("GET", f"{server.url}api/news?after=0", headers=headers, timeout=60) as news,
+    ):
+        server.close()
+        assert news.read() == b""
+    assert not caplog.records
+
+
 def _silent(server: serving.Server) -> socket.socket:
     """A connection of a peer that says nothing."""
     made = socket.create_connection(("127.0.0.1", server.port), 30)
