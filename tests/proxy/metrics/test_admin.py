@@ -214,16 +214,19 @@ def _is_closed_on(sock: socket.socket) -> bool:
         return True
 
 
-def test_above_the_limit_the_connection_that_has_waited_longest_for_its_request_makes_room(server: Server) -> None:
+def test_above_the_limit_the_connection_that_has_waited_longest_for_its_request_makes_room(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limited_server, "PATIENCE_SECONDS", 60.0)
     before = threading.active_count()
     holders = [socket.create_connection((server.host, server.port), 30) for _ in range(MAX_CONNECTIONS)]
     holders[0].sendall(b"GET /livez HTTP/1.1\r\nHost: ")
     for path in ("/livez", "/readyz", "/metrics"):
         assert get(server, path)[0] == 200
-    for holder in holders[:3]:
-        assert holder.recv(1) == b""
-    assert threading.active_count() <= before + MAX_CONNECTIONS
-    # the others are served
+    # one or two further ones, if the thread of the probe before had not ended yet
+    assert holders[0].recv(1) == b""
+    assert wait_for(lambda: threading.active_count() <= before + MAX_CONNECTIONS, "the ends of threads")
+    # the newest are served
     holders[-1].sendall(b"GET /livez HTTP/1.1\r\n\r\n")
     assert holders[-1].recv(15) == b"HTTP/1.0 200 OK"
     for sock in holders:

@@ -114,8 +114,9 @@ def test_connections_without_a_whole_head_make_room_in_time(monkeypatch: pytest.
     monkeypatch.setattr(serving, "IDLE_SECONDS", 0.2)
     with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
         holders = [_silent(server) for _ in range(3)]
-        # a head comes byte by byte, each byte in time
-        holders[0].sendall(b"GET / HTTP/1.1\r\nA: ")
+        # a head comes byte by byte, each byte in time; on a slow machine it may come too late
+        with suppress(ConnectionError):
+            holders[0].sendall(b"GET / HTTP/1.1\r\nA: ")
         for holder in holders:
             assert wait_for(partial(_is_closed_on, holder), "the end of the connection")
             holder.close()
@@ -213,7 +214,8 @@ def test_peers_that_drip_a_handshake_are_let_go_in_time(tmp_path: Path, monkeypa
             impatient.setattr(serving, "IDLE_SECONDS", 0.2)
             holder = _silent(server)
             # the head of a ClientHello, of which each byte comes in time
-            holder.sendall(b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3")
+            with suppress(ConnectionError):
+                holder.sendall(b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3")
             assert wait_for(partial(_is_closed_on, holder), "the end of the connection")
             holder.close()
         assert httpx.get(server.url, verify=trusting).status_code == 401
