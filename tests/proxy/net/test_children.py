@@ -184,6 +184,8 @@ async def test_a_child_is_not_killed_for_seconds_in_which_it_waited_for_a_proces
 async def test_a_real_child_that_is_stopped_or_sleeps_is_killed(monkeypatch, hangs):
     monkeypatch.setattr(children, "HUNG_SECONDS", 0.2)
     monkeypatch.setattr(children, "BEAT_SECONDS", 0.05)
+    # none is started again, and left behind
+    monkeypatch.setattr(children, "FIRST_PAUSE", 1000.0)
     code, killed = f"import os, signal, time; os.write(1, b'.'); {hangs}", trio.Event()
     ended: list[int] = []
     async with trio.open_nursery() as nursery:
