@@ -139,6 +139,7 @@ def test_a_taken_port_is_reported_at_once(server: Server, state: State) -> None:
         serve_admin(admin_app(registry(one(Traffic())), state, State("alive")), "127.0.0.1", server.port)
 
 
+@pytest.mark.ipv6
 def test_an_ipv6_address_is_served_too(state: State) -> None:
     with serve_admin(admin_app(registry(one(Traffic())), state, State("alive")), "::1", 0) as server:
         assert get(server, "/livez")[0] == 200

@@ -94,7 +94,7 @@ async def test_connections_have_numbers_of_their_own_and_ends(broker):
         assert proxy.watcher.seen("closed") == [("closed", number, Cause.CLIENT_CLOSED) for number in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("host", ["::1", "localhost", "127.0.0.1"])
+@pytest.mark.parametrize("host", [pytest.param("::1", marks=pytest.mark.ipv6), "localhost", "127.0.0.1"])
 async def test_listener_and_upstream_may_be_named_in_any_way(host, nursery):
     broker = Broker()
     await broker.start(nursery, host="::1" if host == "::1" else HOST)

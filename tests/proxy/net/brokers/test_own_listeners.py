@@ -12,7 +12,6 @@ from proxy.net.brokers.node_ports import bind
 from proxy.net.brokers.own_listeners import OwnListeners
 from proxy.schema.addresses import Address
 from tests.proxy.net.peers import HOST
-from tests.tables import each_row
 
 
 def seen(there: str, here: str = "198.51.100.1", port: int = 9092) -> Any:
@@ -28,7 +27,10 @@ def everywhere() -> OwnListeners:
     return listeners
 
 
-@each_row(
+OVER_IPV6 = [(HOST, "::ffff:127.0.0.1"), ("::1", "::1"), ("::1", "::"), ("::", "::1"), ("::", HOST)]
+
+
+@pytest.mark.parametrize(
     ("bound", "dialled"),
     [
         (HOST, HOST),
@@ -36,13 +38,9 @@ def everywhere() -> OwnListeners:
         (HOST, "127.1"),
         (HOST, "0"),
         (HOST, "0.0.0.0"),
-        (HOST, "::ffff:127.0.0.1"),
         ("0.0.0.0", "127.0.0.2"),
         ("*", "0.0.0.0"),
-        ("::1", "::1"),
-        ("::1", "::"),
-        ("::", "::1"),
-        ("::", HOST),
+        *(pytest.param(*pair, marks=pytest.mark.ipv6) for pair in OVER_IPV6),
     ],
 )
 def test_a_connection_that_arrives_here_is_known_however_it_was_dialled(bound, dialled):

@@ -109,6 +109,7 @@ async def test_the_kernel_takes_for_a_broker_what_its_buffer_holds(listener):
         assert sock.getsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT) == 0
 
 
+@pytest.mark.ipv6
 async def test_dialling_reaches_a_broker_over_ipv6():
     with socket.socket(socket.AF_INET6) as listener:
         listener.bind(("::1", 0))
