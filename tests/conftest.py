@@ -36,6 +36,9 @@ from tests.scheduling import (  # noqa: F401 - hooks
     pytest_xdist_make_scheduler,
 )
 
+# jsonschema builds a grammar of IRIs as it is imported. It takes a second and a half in each process,
+# and no test needs it
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 # Collecting makes millions of objects that all stay. Garbage collections over them would take half as long as
 # everything else (pytest_collection_finish enables them again).
 gc.disable()

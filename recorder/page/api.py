@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from anyio import CancelScope, create_task_group, move_on_after, sleep
+from anyio import CancelScope, create_task_group, current_time, move_on_after, sleep
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -190,14 +190,14 @@ class Api:
 
     async def _news_of(self, node: Node, last: int) -> AsyncIterator[str]:
         """Events, each with the number that it has got to."""
-        said = time.monotonic()
+        said = current_time()
         while not self.is_closing:
             self.asked_at = time.monotonic()
             last, events = await run_sync(self._events, node, last)
-            if not events and time.monotonic() - said > _BEAT:
+            if not events and current_time() - said > _BEAT:
                 events = [_event("beat", last, {})]
             for event in events:
-                said = time.monotonic()
+                said = current_time()
                 yield event
             await sleep(_LOOK)
 

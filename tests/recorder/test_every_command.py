@@ -147,11 +147,11 @@ def needed(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
 def tried(command: click.Command, needed: list[str]) -> Iterator[list[str]]:
     """Yields command lines, each with one option or argument that is one of `GIVEN`.
 
-    Usually each option gets a third of them, and the next option another third.
+    Usually each option gets a quarter of them, and the next option another quarter.
     """
     arguments = [param for param in command.params if isinstance(param, click.Argument)]
     for turn, param in enumerate(command.params):
-        for given in GIVEN if is_thorough() else GIVEN[turn % 3 :: 3]:
+        for given in GIVEN if is_thorough() else GIVEN[turn % 4 :: 4]:
             if isinstance(param, click.Option) and not param.is_flag:
                 yield [*needed, param.opts[-1], *[given] * param.nargs]
             elif isinstance(param, click.Argument) and arguments.index(param) < len(needed):

@@ -19,8 +19,8 @@ def own_name(name: str) -> str:
 
 NAMES = {own_name(name): key for key in apis.api_keys() if (name := apis.api_name(key))}
 
-# most modules define none of them, so they need no parsing
-BOUND = re.compile(rf"\b({'|'.join(NAMES)})\b[^=\n]*=(?!=)")
+# most modules define none of them in a line that is not indented, so they need no parsing
+BOUND = re.compile(rf"^(?:\S.*)?\b(?:{'|'.join(NAMES)})\b[^=\n]*=(?!=)", re.MULTILINE)
 
 
 def declared(source: str) -> list[str]:

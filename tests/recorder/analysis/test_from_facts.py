@@ -135,6 +135,7 @@ def mixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.real
 @ON_BOTH
 def test_rows_from_facts_are_those_from_frames(engine: SparkSession, mixture: Path) -> None:
     with both_ways(engine, mixture, drop=1) as (with_facts, without):

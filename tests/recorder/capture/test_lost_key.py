@@ -26,7 +26,7 @@ from recorder.capture.tap import Tap, compactor_command, open_tap
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows, kill
 from tests.recorder.capture.traffic import Player, Talk
-from tests.sweeps import examples
+from tests.sweeps import examples, mostly_long
 
 ENCRYPTED = RecordSettings(segment=3_000, encrypt=True)
 
@@ -108,7 +108,7 @@ def assert_all_is_accounted_for(folder: Path, talks: list[Talk], arrived: dict[i
     assert sessions.sessions(folder) == []
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", mostly_long(range(4), 1))
 def test_with_its_key_an_encrypted_log_becomes_what_any_log_becomes(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     talks = some_talks(rng)

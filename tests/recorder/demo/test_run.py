@@ -18,8 +18,9 @@ import pytest
 from rich.console import Console
 
 from recorder.demo import run as module
-from recorder.demo.children import ChildFailed
+from recorder.demo.children import ChildFailed, children
 from recorder.demo.steady import CLIENTS
+from recorder.demo.workload import STEPS_ONLY
 from recorder.terminal import typed
 from tests.recorder.running import run
 
@@ -87,6 +88,10 @@ def test_the_demo_ends_with_an_answer_and_a_capture(tmp_path: Path) -> None:
     (of_mock,) = [one for one in findings(output) if not planted(one) and not is_of_the_machine(one)]
     assert "answered out of turn (response to a request that awaits none" in of_mock
     assert "audit at 127.0.0.1" in (tmp_path / "capture-report.html").read_text()
+    ids = re.findall(r"kafka-wiretap inspect show capture (\S+)", README.read_text())
+    shown = [run("inspect", "show", tmp_path / "capture", each) for each in ids]
+    assert [each.exit_code for each in shown] == [0, 0], "the README's ids hold in the demo's capture"
+    assert not any("behind its end" in each.output for each in shown), "the mock's refusals have bytes of no format"
 
 
 @pytest.mark.long
@@ -114,8 +119,33 @@ def is_of_the_machine(finding: str) -> bool:
     return "(p99)" in finding
 
 
+def test_without_an_engine_the_demo_analyzes_nothing_and_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paper = StringIO()
+    recorded: list[list[str]] = []
+    ran: list[str] = []
+
+    def runs(_screen: Console, _started: object, command: str, *_: str) -> int:
+        ran.append(command)
+        return 0
+
+    monkeypatch.setattr(module, "_lack", lambda: "no Java found")
+    monkeypatch.setattr(module, "_record", lambda *arguments: recorded.append(arguments[-1]))
+    monkeypatch.setattr(module, "_run", runs)
+    monkeypatch.setattr(module, "_replay", lambda *_: 0)
+    with children(tmp_path) as started:
+        assert module._steps(Console(width=200, file=paper), started, tmp_path / "capture", []) == 1
+    # what only a report is about takes nobody's time
+    assert recorded == [[STEPS_ONLY]]
+    assert ran == ["inspect"]
+    assert "The analysis and the report are missing: no Java found" in paper.getvalue()
+    assert "What to try next" in paper.getvalue()
+
+
 @pytest.mark.real
-def test_without_an_engine_the_demo_records_summarizes_and_says_what_is_missing(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_without_an_engine_the_demo_records_and_summarizes(tmp_path: Path) -> None:
     with demo(tmp_path / "capture", JAVA_HOME=str(tmp_path), KAFKA_WIRETAP_ENGINE="spark") as (process, mark):
         output, _ = process.communicate()
         assert process.returncode == 1, output
@@ -124,10 +154,6 @@ def test_without_an_engine_the_demo_records_summarizes_and_says_what_is_missing(
     assert "What to try next" in output
     assert "The analysis and the report are missing: no Java found" in output
     assert "other clients" not in output, "what only a report is about takes nobody's time"
-    ids = re.findall(r"kafka-wiretap inspect show capture (\S+)", README.read_text())
-    shown = [run("inspect", "show", tmp_path / "capture", each) for each in ids]
-    assert [each.exit_code for each in shown] == [0, 0], "the README's ids hold in the demo's capture"
-    assert not any("behind its end" in each.output for each in shown), "the mock's refusals have bytes of no format"
 
 
 @pytest.mark.real

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire import api_name, keys, records
@@ -17,6 +17,7 @@ from recorder.facts.tables import TABLES
 from tests.recorder.facts.frames import Row, request, response
 from tests.recorder.facts.twins import assert_tells_all, facts_of
 from tests.strategies import messages
+from tests.sweeps import examples
 
 TWO = records.write_batch([records.Record(7, value=b"a"), records.Record(8, value=b"b")], producer_id=5)
 IN_TRANSACTION = records.write_batch([records.Record(0, value=b"a")], producer_id=5, transactional=True)
@@ -118,7 +119,7 @@ def test_facts_tell_what_decoders_tell_of_any_frame(frame: Row) -> None:
     assert_tells_all(frame)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(frames(), max_size=6))
 def test_a_frames_facts_do_not_depend_on_other_frames(many: list[Row]) -> None:
     numbered = [row | {"sequence": number} for number, row in enumerate(many)] * 2

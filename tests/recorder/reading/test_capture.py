@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import recorder
@@ -22,6 +22,7 @@ from recorder.reading.heads import of_exchange
 from recorder.reading.told import told
 from recorder.ready import NoCapture
 from tests.recorder.small_capture import everything, request, response, write
+from tests.sweeps import examples
 
 Make = Callable[..., dict[str, Any]]
 NOT_LEADER = 6
@@ -168,7 +169,7 @@ def texts() -> st.SearchStrategy[str]:
 
 
 @pytest.mark.real
-@settings(max_examples=40)
+@examples(40)
 @given(text=texts())
 def test_opening_only_what_may_pass_lists_the_same(capture: Capture, text: str) -> None:
     """The slow twin opens every frame, and leaves nothing to columns or heads."""

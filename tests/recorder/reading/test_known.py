@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import recorder
@@ -27,6 +27,7 @@ from recorder.reading.capture import Capture
 from recorder.reading.known import OF_PARTITIONS, Known
 from tests.recorder.running import run
 from tests.recorder.small_capture import everything, request, response, write
+from tests.sweeps import examples
 
 Row = dict[str, Any]
 Captures = tuple[Capture, list[Capture]]
@@ -190,7 +191,7 @@ def records_of(capture: Capture, text: str) -> Any:
 
 
 @pytest.mark.real
-@settings(max_examples=40)
+@examples(40)
 @given(
     text=texts(),
     columns=st.sampled_from([(), OF_PARTITIONS, ("topic", "error")]),
@@ -206,7 +207,7 @@ def test_exchanges_with_facts_are_those_of_frames(
 
 
 @pytest.mark.real
-@settings(max_examples=20)
+@examples(20)
 @given(text=texts(), which=st.integers(0, 2))
 def test_frames_with_facts_are_those_that_pass_by_themselves(captures: Captures, text: str, which: int) -> None:
     plain, with_facts = captures
@@ -214,7 +215,7 @@ def test_frames_with_facts_are_those_that_pass_by_themselves(captures: Captures,
 
 
 @pytest.mark.real
-@settings(max_examples=20)
+@examples(20)
 @given(text=texts(), which=st.integers(0, 2))
 def test_records_with_facts_are_those_of_frames(captures: Captures, text: str, which: int) -> None:
     plain, with_facts = captures
