@@ -32,11 +32,11 @@ setup:  ## the virtual environment and the system packages that are missing
 demo: setup  ## an embedded cluster, the proxy, real clients, the capture, its analysis, replay and report, in about two minutes
 	@$(BIN)/kafka-wiretap demo $(ARGS)
 
-test: check  ## the checks and the whole suite, the fast tests first (about half an hour on 2 cores)
+test: check  ## the checks and the whole suite, the fast tests first (about a quarter of an hour on 2 cores)
 	$(PYTEST) $(FAST) $(ARGS)
 	$(PYTEST) $(REAL) $(ARGS)
 
-test-fast: setup  ## the tests that need no broker and no JVM, most in less than half a second each (about 4 minutes)
+test-fast: setup  ## the tests that need no broker and no JVM, most in less than half a second each (about 2 minutes)
 	$(PYTEST) $(FAST) $(ARGS)
 
 test-long: setup  ## soaks, full sweeps, and properties with all their examples
