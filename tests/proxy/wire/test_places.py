@@ -22,6 +22,7 @@ from proxy.wire.keys import (
 )
 from proxy.wire.places import FORGOTTEN, Level, at, is_marked, leave_out, named, partitions, topics
 from tests.strategies import EVERY_MESSAGE, at_path, must_codec, values_of
+from tests.sweeps import is_thorough
 from tests.tables import each_row
 
 ID = b"i" * 16
@@ -51,7 +52,7 @@ def projected(kind: MessageKind, key: int, version: int, body: bytes, mark: str)
 def test_partitions_are_those_whose_indexes_stand_in_the_bytes(kind: MessageKind, key: int) -> None:
     for version in versions(key):
         codec = must_codec(kind, key, version)
-        for seed in range(3):
+        for seed in range(3 if is_thorough() else 1):
             body = codec.encode(values_of(codec, seed))
             values = codec.decode(body)[0]
             found = [*partitions(kind, key, values), *partitions(kind, key, values, forgotten=True)]
@@ -62,7 +63,7 @@ def test_partitions_are_those_whose_indexes_stand_in_the_bytes(kind: MessageKind
 def test_each_topic_with_an_id_in_the_bytes_is_found(kind: MessageKind, key: int) -> None:
     for version in versions(key):
         codec = must_codec(kind, key, version)
-        for seed in range(3):
+        for seed in range(3 if is_thorough() else 1):
             body = codec.encode(values_of(codec, seed))
             values = codec.decode(body)[0]
             found = {each.topic_id for each in topics(kind, key, values)}

@@ -38,7 +38,7 @@ from tests.recorder.capture.record_traffic import (
 )
 from tests.recorder.capture.traffic import VENDOR, Call, Chunk, Player, Talk, cut, expected, framed
 from tests.strategies import EVERY_MESSAGE, must_codec, values_of
-from tests.sweeps import mostly_long
+from tests.sweeps import is_thorough, mostly_long
 
 # FREE is chosen; of UNKNOWN, no answer tells the id
 ONLY: dict[str, Any] = {"topics": ("orders*",)}
@@ -142,7 +142,7 @@ def of_every_version(seed: object) -> Iterator[tuple[Call, bool]]:
         entity = kio_entity(kind, key, version) if kind == "request" else None
         if entity is None:
             continue
-        for more in range(3):
+        for more in range(3 if is_thorough() else 2):
             values = values_of(must_codec("request", key, version), f"{seed} {more}", tame=True)
             values = with_topics(rng, must_codec("request", key, version).message.fields, values)
             body = must_codec("request", key, version).encode(values)
