@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -562,7 +563,16 @@ async def parent_of_nobody(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Par
         started.append(await real(*command, **options))
         return started[-1]
 
+    kill = trio.Process.kill
+
+    def killed(process: trio.Process) -> None:
+        """Ends the process before the virtual clock jumps over the time in which the supervisor waits for its end."""
+        kill(process)
+        if process.returncode is None:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
     monkeypatch.setattr(trio.lowlevel, "open_process", noted)
+    monkeypatch.setattr(trio.Process, "kill", killed)
     yield parent
     for process in started:
         process.kill()
