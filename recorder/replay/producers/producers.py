@@ -139,7 +139,7 @@ class Producers(Translator):
                 code = answer["error_code"]
                 producer.abort_failure = kafka_error(code).name if code else ""
 
-        producer.end(False)
+        producer.end((pair, False))
         producer.abort_failure = NO_ANSWER
         return made_abort(self._target_id(producer), pair, done)
 
@@ -201,8 +201,10 @@ class Producers(Translator):
         is_v2 = self._known.is_v2(END_TXN, exchange.version)
         is_last = found == next(reversed(producer.pairs.values()))
         is_nothing_in_it = producer.open_as is None if is_v2 else producer.is_empty
-        # with transactions v2 Kafka takes an abort of nothing, too
-        is_taken = producer.ended_with is values["committed"] or (is_v2 and not values["committed"])
+        # A retry quotes the pair that has ended. With transactions v2 the answer to that gave another pair (KIP-890):
+        # an EndTxn of the new one ends the next transaction. Kafka takes an abort of nothing there, too.
+        is_retry = producer.ended == (found, values["committed"])
+        is_taken = is_retry or (is_v2 and not values["committed"])
         if is_last and is_nothing_in_it and not (is_taken or _is_refused(exchange)):
             return Withheld(Reason.NO_TRANSACTION, "nothing is in it: error 48")
         return None
@@ -271,7 +273,8 @@ class Producers(Translator):
         self._over(producer)
         if answer["error_code"]:
             return
-        producer.end(exchange.request["committed"])
+        pair = producer.pairs.get(_quoted(exchange))
+        producer.end(None if pair is None else (pair, exchange.request["committed"]))
         if recorded is not None and not recorded["error_code"]:
             # a target without transactions v2 gives no pair: the last one stays
             self._known.learn(producer, pair_of(recorded), pair_of(answer))

@@ -37,8 +37,8 @@ class Producer:
         open_as: the target's pair of the transaction that is open there, None if none is.
         partitions, groups: those that the target knows in that transaction.
         abort_failure: why the abort at the end did not succeed, as far as is known; empty: it did, or was not needed.
-        ended_with: True if the last transaction was committed, False if aborted; None: there was none since the
-            producer was initialised.
+        ended: the last transaction that has ended since the producer was initialised: the target's pair of it, and
+            whether it was committed; None: there was none.
     """
 
     key: Hashable
@@ -53,16 +53,16 @@ class Producer:
     partitions: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     abort_failure: str = ""
-    ended_with: bool | None = None
+    ended: tuple[Pair, bool] | None = None
 
     @property
     def is_empty(self) -> bool:
         """True if the target knows of nothing in the transaction."""
         return not self.partitions and not self.groups
 
-    def end(self, committed: bool | None) -> None:
-        """The transaction has ended on the target. None: the producer was initialised."""
-        self.open_as, self.ended_with = None, committed
+    def end(self, ended: tuple[Pair, bool] | None) -> None:
+        """The transaction has ended on the target: see `ended`. None: the producer was initialised."""
+        self.open_as, self.ended = None, ended
         self.partitions.clear()
         self.groups.clear()
 

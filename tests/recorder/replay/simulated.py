@@ -2,8 +2,9 @@
 
 It is one broker of any id: leader of all partitions, coordinator of all transactions. The values that it assigns
 (producer ids, session ids, offsets) start where the test says, so two of them differ in every value. It is strict: a
-first sequence is 0 (KIP-890), a partition joins a transaction of v1 only by AddPartitionsToTxn, and an EndTxn of v1
-needs something to end.
+first sequence is 0 (KIP-890), a partition joins a transaction of v1 only by AddPartitionsToTxn, and an EndTxn that is
+no retry needs something to end, unless it is an abort of v2. A retry quotes the pair that the EndTxn before it quoted;
+with v2 that is not the present one any more (Kafka's `TransactionCoordinator.endTransaction`).
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ class Written:
 
 @dataclass
 class Transaction:
-    """A transactional id."""
+    """A transactional id. `ended`: the pair of its last transaction, and whether that was committed."""
 
     pair: tuple[int, int]
     partitions: set[Place] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
-    ended_with: bool | None = None
+    ended: tuple[tuple[int, int], bool] | None = None
 
 
 @dataclass
@@ -141,21 +142,26 @@ class Broker:
     def _endtxn(self, version: int, values: Values) -> Values:
         found = self.transactions.get(values["transactional_id"])
         none = {"producer_id": -1, "producer_epoch": -1} if version >= 5 else {}
-        if not found or found.pair != (values["producer_id"], values["producer_epoch"]):
+        quoted, is_v2 = (values["producer_id"], values["producer_epoch"]), version >= 5 and self.has_v2
+        is_open = found is not None and bool(found.partitions or found.groups)
+        is_retry = found is not None and not is_open and found.ended is not None and quoted == found.ended[0]
+        if not found or not (is_retry or quoted == found.pair):
             return {"error_code": 47, **none}
-        is_v2 = version >= 5 and self.has_v2
-        is_taken = found.ended_with is values["committed"] or (is_v2 and not values["committed"])
-        if not (found.partitions or found.groups or is_taken):
+        is_taken = found.ended == (quoted, values["committed"]) if is_retry else is_v2 and not values["committed"]
+        if not (is_open or is_taken):
             return {"error_code": 48, **none}
+        if not is_retry:
+            self._end_transaction(found, (quoted, values["committed"]), is_v2)
+        given = {"producer_id": found.pair[0], "producer_epoch": found.pair[1]} if is_v2 else none
+        return {"error_code": 0, **given}
+
+    def _end_transaction(self, found: Transaction, ended: tuple[tuple[int, int], bool], is_v2: bool) -> None:
         for place in found.partitions:
             self.ends[place] = self.end(place) + 1
         found.partitions.clear()
         found.groups.clear()
-        found.ended_with = values["committed"]
-        if is_v2:
-            found.pair = found.pair[0], found.pair[1] + 1
-            return {"error_code": 0, "producer_id": found.pair[0], "producer_epoch": found.pair[1]}
-        return {"error_code": 0, **none}
+        found.ended = ended
+        found.pair = found.pair[0], found.pair[1] + is_v2
 
     def _produce(self, version: int, values: Values) -> Values:
         topics = []

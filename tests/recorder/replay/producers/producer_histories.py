@@ -34,6 +34,10 @@ class Recording:
         self.exchanges.append(exchange(number, api_key, version, values, answer, **more))
         return answer
 
+    def lose_last_answer(self) -> None:
+        """The capture lacks the last response."""
+        self.exchanges[-1].answer_frame = self.exchanges[-1].answered_ns = None
+
     def begin(self, name: str | None = None) -> tuple[int, int]:
         """Gets a producer's id and epoch."""
         values = {"transactional_id": name, "transaction_timeout_ms": 1000}
@@ -125,6 +129,11 @@ class Client:
         # clients commit no empty transaction; with v2, Kafka takes an abort of one
         values = {**self.quoted(), "committed": not is_empty and self.random.random() < 0.5}
         answer = self.recording.ask(END_TXN, self.versions[END_TXN], values)
+        if self.random.random() < 0.2:
+            # the client has not got the response, which the capture may lack, too
+            if self.random.random() < 0.5:
+                self.recording.lose_last_answer()
+            answer = self.recording.ask(END_TXN, self.versions[END_TXN], values)
         if self.is_v2:
             self.pair = answer["producer_id"], answer["producer_epoch"]
             self.places.clear()

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.wire.keys import ADD_PARTITIONS_TO_TXN, DESCRIBE_TRANSACTIONS, END_TXN, INIT_PRODUCER_ID
 from recorder.replay.options import Options
-from recorder.replay.plan import Reason, Resend, Values
+from recorder.replay.plan import Exchange, Reason, Resend, Values
 from tests.recorder.replay.producers.producer_exchanges import (
     PAIR,
     V1,
@@ -112,6 +112,40 @@ def test_with_transactions_v2_a_commit_of_nothing_is_not_sent_unless_the_recorde
     assert [each.reason for each in target.withheld.values()] == [Reason.NO_TRANSACTION] * (not is_sent)
     target.play(recorded_produce(2, batch(b"1", pair=following, sequence=0), name="t", version=12))
     assert log(target) == [b"1"]
+
+
+def ends(number: int, pair: tuple[int, int], given: tuple[int, int] | None) -> Exchange:
+    """A recorded EndTxn of transactions v2 that commits. `given`: the next id and epoch; None: it has no answer."""
+    values = {"transactional_id": "t", "producer_id": pair[0], "producer_epoch": pair[1], "committed": True}
+    told = None if given is None else {"error_code": 0, "producer_id": given[0], "producer_epoch": given[1]}
+    return exchange(number, END_TXN, 5, values, told)
+
+
+def test_with_transactions_v2_a_commit_of_nothing_behind_a_commit_is_no_retry() -> None:
+    """It quotes the pair that the first one's answer gave. Kafka takes a retry by the pair before that alone."""
+    target = Target(Broker(other))
+    following = (PAIR[0], PAIR[1] + 1)
+    target.play(recorded_init(0, PAIR, "t"))
+    target.play(recorded_produce(1, batch(b"1", pair=PAIR, sequence=0), name="t", version=12))
+    assert target.play(ends(2, PAIR, following))
+    # the records of the second transaction were not sent
+    second = ends(3, following, (PAIR[0], PAIR[1] + 2))
+    assert target.play(second) is None
+    assert target.withheld[second.origin].reason is Reason.NO_TRANSACTION
+
+
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["the capture has the first answer", "nobody has it"])
+def test_with_transactions_v2_a_retry_quotes_the_pair_that_has_ended(is_recorded: bool) -> None:
+    target = Target(Broker(other))
+    following = (PAIR[0], PAIR[1] + 1)
+    target.play(recorded_init(0, PAIR, "t"))
+    target.play(recorded_produce(1, batch(b"1", pair=PAIR, sequence=0), name="t", version=12))
+    target.play(ends(2, PAIR, following if is_recorded else None))
+    retry = ends(3, PAIR, following)
+    target.play(retry)
+    assert target.answers[retry.origin]["error_code"] == 0
+    assert target.play(recorded_produce(4, batch(b"2", pair=following, sequence=0), name="t", version=12))
+    assert sequences(target) == [(other(0), 0, 0), (other(0), 1, 0)]
 
 
 def test_an_end_that_quotes_a_pair_before_the_last_is_sent_for_the_target_to_refuse() -> None:
