@@ -15,7 +15,8 @@ from proxy.wire.keys import FIND_COORDINATOR
 from recorder.replay.cluster import Cluster, about_coordinator, newest
 from recorder.replay.engine.own import MAX_CUTS
 from recorder.replay.plan import CLIENT_ID, MadeRequest, ToCoordinator, ToLeader, Values
-from recorder.replay.player.dial import CONNECT_SECONDS, Connection, NotReached, Target, dial
+from recorder.replay.player.dial import Connection, NotReached, Target, dial
+from recorder.replay.player.sockets import CONNECT_SECONDS
 from recorder.replay.prepare import Script
 from recorder.replay.requests.retries import FIRST_PAUSE, is_passing
 

@@ -32,13 +32,12 @@ from recorder.replay.player.frames import READ, Frames
 from recorder.replay.player.guard import Guard
 from recorder.replay.player.recording import Recording, Tape
 from recorder.replay.player.renewal import Session
-from recorder.replay.player.sockets import LINGER_SECONDS, discard_on_close, end_sending
+from recorder.replay.player.sockets import CONNECT_SECONDS, LINGER_SECONDS, discard_on_close, end_sending
 
 _VERSIONS_NEWEST, _VERSIONS_OLDEST = 3, 0
 _UNSUPPORTED_VERSION = 35
 # the first version of Metadata whose answer has the cluster's id
 _TELLS_ID = 2
-CONNECT_SECONDS = 20
 
 
 class NotReached(Exception):

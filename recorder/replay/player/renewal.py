@@ -19,7 +19,7 @@ from recorder.replay.engine.channels import Send
 from recorder.replay.login.logins import Entry
 from recorder.replay.login.sasl import Login
 from recorder.replay.plan import CLIENT_ID, OfferedVersions
-from recorder.replay.player.sockets import Wire
+from recorder.replay.player.sockets import CONNECT_SECONDS, Wire
 
 # The part of its time after which a login is made again: what Kafka's own clients leave for slow networks and clocks.
 _PART = 0.85
@@ -106,8 +106,9 @@ class RenewingWire:
         while True:
             await self._must_log_in.wait()
             try:
-                await self._session.log_in(self._ask, _FIRST_ID)
-            except (WireError, BadSetting):
+                with trio.fail_after(CONNECT_SECONDS):
+                    await self._session.log_in(self._ask, _FIRST_ID)
+            except (WireError, BadSetting, trio.TooSlowError):
                 # the engine dials again, and so hears of a login that fails for good
                 self.cut()
                 return

@@ -26,6 +26,8 @@ from recorder.replay.player.frames import READ, Frames
 _PIECES = 256
 # bytes from which several pieces are written without being copied together
 _LARGE = 64 << 10
+# seconds within which a connection is made and logged in, and within which it is logged in again
+CONNECT_SECONDS = 20
 # seconds that the other side may take to end a connection that is ended here
 LINGER_SECONDS = 5
 

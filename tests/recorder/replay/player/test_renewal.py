@@ -19,7 +19,7 @@ from recorder.replay.login.logins import Entry
 from recorder.replay.player.dial import Connection
 from recorder.replay.player.frames import Frames
 from recorder.replay.player.renewal import RenewingWire, Session
-from recorder.replay.player.sockets import PlainWire, Sockets
+from recorder.replay.player.sockets import CONNECT_SECONDS, PlainWire, Sockets
 
 # seconds that the target's first login counts
 LIFETIME = 100
@@ -199,6 +199,23 @@ async def test_a_login_that_is_refused_later_ends_the_connection(
         key, number = await target.next()
         await target.answers(encode_response(key, 1, number, {"error_code": 33}))
         await target.ended.wait()
+        assert sum(target.begun) == 0
+
+
+@both_wires
+async def test_a_later_login_that_is_never_answered_ends_the_connection(
+    mock_clock: trio.testing.MockClock, plain: bool
+) -> None:
+    async with scripted(plain) as target:
+        mock_clock.jump(LIFETIME)
+        writes(target, 1)
+        assert (await target.next())[0] == SASL_HANDSHAKE
+        mock_clock.jump(CONNECT_SECONDS - 1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not target.ended.is_set()
+        mock_clock.jump(2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert target.ended.is_set()
         assert sum(target.begun) == 0
 
 
