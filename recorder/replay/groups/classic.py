@@ -107,7 +107,7 @@ class ClassicGroups:
         if exchange.api_key == JOIN_GROUP:
             return self._join(exchange, group, values)
         if exchange.api_key == LEAVE_GROUP:
-            return self._leave(group, values)
+            return self._leave(exchange, group, values)
         if exchange.api_key == SYNC_GROUP:
             # it waits for no other request any more
             group.syncs_due.discard(_sync_of(exchange))
@@ -121,7 +121,9 @@ class ClassicGroups:
         self._rejoins.part(exchange, group)
         if member:
             lost = self._lost(exchange)
-            not_sent = self._expelled(exchange, member) if lost else self._rejoins.not_sent(exchange, group, member)
+            not_sent = (
+                self._state.expelled(exchange, member) if lost else self._rejoins.not_sent(exchange, group, member)
+            )
             if not_sent:
                 return not_sent
         elif values["member_id"] and error_of(exchange.answer) == UNKNOWN_MEMBER_ID:
@@ -153,7 +155,7 @@ class ClassicGroups:
         if member is None:
             return Withheld(Reason.NO_MEMBER, values["member_id"])
         lost = self._lost(exchange)
-        not_sent = self._expelled(exchange, member) if lost else self._unsettled(exchange, member)
+        not_sent = self._state.expelled(exchange, member) if lost else self._unsettled(exchange, member)
         if not_sent:
             return not_sent
         generation = self._state.generation(group, member, values["generation_id"])
@@ -172,18 +174,16 @@ class ClassicGroups:
         """True if the recorded cluster answered that it does not know the member."""
         return error_of(exchange.answer) == UNKNOWN_MEMBER_ID and not left_meanwhile(exchange.answer)
 
-    def _expelled(self, exchange: Exchange, member: Member) -> NotSent | None:
-        """Holds a lost member's request until the member has left the target's group as well."""
-        member.expelled = True
-        member.on(Event.EXPELLED)
-        return self._state.unsettled(exchange, member) if member.state is MemberState.LEAVING else None
-
-    def _leave(self, group: Group, values: Values) -> NotSent | None:
+    def _leave(self, exchange: Exchange, group: Group, values: Values) -> NotSent | None:
         entries = values.get("members")
         leaving = {values.get("member_id"), *(entry["member_id"] for entry in entries or ())}
         if any(member in leaving and not left_meanwhile(join.answer) for join, member in group.joins.items()):
             # the recorded cluster had answered its join before
             return Hold(Reason.NO_MEMBER)
+        for one in filter(None, (self._state.known(group.name, name) for name in leaving)):
+            # the target does not know it until its made join is answered, perhaps by another id
+            if one.state.joins_again and isinstance(hold := self._state.unsettled(exchange, one), Hold):
+                return hold
         if entries is None:
             member = self._state.known(group.name, values["member_id"])
             values["member_id"] = member.target if member else ""
@@ -285,7 +285,7 @@ class ClassicGroups:
         group = self._state.group(request["group_id"])
         recorded = request.get("member_id")
         if exchange.api_key == LEAVE_GROUP:
-            group.leaves[exchange] = self._leaving(group, values)
+            group.departure_left(exchange, self._leaving(group, values))
         elif exchange.api_key == SYNC_GROUP and not request["assignments"]:
             group.followed_at = self._state.now
         elif exchange.api_key == JOIN_GROUP:
@@ -306,7 +306,7 @@ class ClassicGroups:
         """No answer will come.
 
         The member of a lost JoinGroup may have joined or not: it joins again by a made request. A made SyncGroup asks
-        for the assignment instead of a lost one.
+        for the assignment instead of a lost one. Who may not have left by a lost LeaveGroup leaves by a made one.
         """
         group = self._state.group(exchange.request["group_id"])
         self._hear(exchange, group)
@@ -323,7 +323,7 @@ class ClassicGroups:
         self._state.request_ended(exchange)
         group.joins.pop(exchange, None)
         group.coming.pop(exchange, None)
-        group.leaves.pop(exchange, None)
+        group.departure_ended(exchange, Event.EXPELLED)
         self._given.pop(exchange, None)
         self._early.discard(exchange)
 
@@ -349,8 +349,7 @@ class ClassicGroups:
         self._state.request_ended(exchange)
         group = self._state.group(exchange.request["group_id"])
         if exchange.api_key == LEAVE_GROUP:
-            for member in group.leaves.pop(exchange, ()):
-                gone(group, member)
+            group.departure_ended(exchange, Event.LEFT)
             return None
         if exchange.api_key == JOIN_GROUP:
             group.coming.pop(exchange, None)
@@ -406,7 +405,7 @@ class ClassicGroups:
         recorded = exchange.answer if not error_of(exchange.answer) else None
         joined(group, member, answer)
         member.join, member.protocols = values, exchange.request["protocols"]
-        member.recorded_to_rejoin = member.gave_up = member.expelled = False
+        member.recorded_to_rejoin = member.gave_up = member.is_over = False
         member.instance = exchange.request.get("group_instance_id")
         if member.instance is not None:
             self._replaced(group, group.instances.get(member.instance, member), member)
@@ -423,7 +422,7 @@ class ClassicGroups:
         """A static member is back with a new id. Its former id is gone."""
         group.instances[member.instance or ""] = member
         if former is not member:
-            former.on(Event.REPLACED)
+            former.on(Event.LEFT)
 
     def _not_joined(self, exchange: Exchange, group: Group, answer: Values) -> Resend | None:
         member = group.members.get(exchange.request["member_id"])
@@ -450,7 +449,7 @@ class ClassicGroups:
             if exchange.api_key == SYNC_GROUP:
                 synced(group, member, exchange.request["generation_id"])
             return None
-        if error == recorded_error or error not in MENDED or member.expelled:
+        if error == recorded_error or error not in MENDED or member.is_over:
             if error == UNKNOWN_MEMBER_ID:
                 member.on(Event.GONE)
             return None
@@ -468,7 +467,7 @@ class ClassicGroups:
         instances = {entry["group_instance_id"] for entry in entries} - {None}
         return [
             member
-            for member in group.present()
+            for member in group.active.values()
             if member.target in targets or (member.join or {}).get("group_instance_id") in instances
         ]
 

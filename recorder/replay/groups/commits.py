@@ -3,7 +3,10 @@
 If the target knows the member and its generation, the request quotes both. A member of a modern group quotes the epoch
 that it has on the target by now: coordinators take a former one only for partitions that the member has had since, and
 the target assigns on its own. Otherwise OffsetFetch and TxnOffsetCommit go as requests of no member. So does an
-OffsetCommit to an empty group; Kafka refuses it in any other, so it is withheld.
+OffsetCommit to an empty group; Kafka refuses it in any other, so it is withheld. So is each request whose member the
+recorded cluster refused: of no member, the target would take it.
+
+A member whose recorded answer is error 25 leaves the target's group first, as in `classic`.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ EPOCH = {
     TXN_OFFSET_COMMIT: "generation_id_or_member_epoch",
     OFFSET_FETCH: "member_epoch",
 }
+# errors that are about the member which a request quotes
+_OF_MEMBERS = MENDED_CLASSIC | MENDED_MODERN
 
 
 class Commits:
@@ -49,24 +54,22 @@ class Commits:
     def _quote(self, exchange: Exchange, part: Values) -> NotSent | None:
         group, field = self._state.group(part["group_id"]), EPOCH[exchange.api_key]
         member = self._state.known(group.name, part["member_id"])
-        not_sent = self._state.unsettled(exchange, member) if member else None
+        refusals = partitions.codes(exchange, exchange.answer) & _OF_MEMBERS
+        hold = self._state.expelled if UNKNOWN_MEMBER_ID in refusals else self._state.unsettled
+        not_sent = hold(exchange, member) if member else None
         if not_sent:
             return not_sent
         generation = self._generation(group, member, part[field]) if member else None
         if member is None or generation is None:
-            return self._without(exchange.api_key, group, member, part)
+            if refusals or (exchange.api_key == OFFSET_COMMIT and not group.empty):
+                return Withheld(Reason.NO_GENERATION if member else Reason.NO_MEMBER, part["member_id"])
+            part |= {name: value for name, value in NO_MEMBER[exchange.api_key].items() if name in part}
+            return None
         part |= {"member_id": member.target, field: generation}
         return None
 
     def _generation(self, group: Group, member: Member, recorded: int) -> int | None:
         return self._state.generation(group, member, recorded) if member.classic or recorded <= 0 else member.current
-
-    @staticmethod
-    def _without(api_key: int, group: Group, member: Member | None, part: Values) -> Withheld | None:
-        if api_key == OFFSET_COMMIT and not group.empty:
-            return Withheld(Reason.NO_GENERATION if member else Reason.NO_MEMBER, part["member_id"])
-        part |= {name: value for name, value in NO_MEMBER[api_key].items() if name in part}
-        return None
 
     def sent(self, exchange: Exchange, values: Values) -> None:
         """The request leaves now."""

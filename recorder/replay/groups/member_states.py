@@ -22,8 +22,8 @@ ABSENT, STABLE and TOLD are *settled*: recorded requests leave. In all other sta
 have led to a settled one. Four rules make the table:
 
   * A join that the target takes settles a member, whatever it was.
-  * The recording outweighs the target: what makes a member STALE or UNSURE changes nothing for one that is LEAVING.
-    Only a target that does not know the member any more has it join again.
+  * The recording outweighs the target: what makes a member STALE, UNSURE or DROPPED brings nobody back who is LEAVING,
+    or whom the recording has lost. Its next recorded join does.
   * A member that has to join again needs neither its assignment nor its epoch. One that is told to rejoin while it
     lacks its assignment will not get that any more: it joins again.
   * What has no client any more (its recorded connection has ended) is not mended.
@@ -91,16 +91,16 @@ class Event(Enum):
     UNKNOWN = auto()
     # its heartbeat was lost, or its epoch is not the target's
     EPOCH_LOST = auto()
-    # the recording lost it
+    # the recording lost it, and the target may still have it
     EXPELLED = auto()
     # its recorded join was refused, because the target still has it
     STILL_THERE = auto()
-    # it has left, or the target does not know it, as in the recording
+    # a made request has it leave, or the target does not know it, as in the recording
     GONE = auto()
+    # it left by a recorded request, or another member has its static name now
+    LEFT = auto()
     # its recorded connection has ended
     SILENT = auto()
-    # another member has its static name now
-    REPLACED = auto()
 
 
 class Made(Enum):
@@ -126,13 +126,13 @@ TRANSITIONS = {
     Event.TOLD_EARLY:  (_ABSENT,  _DROPPED,  _EARLY,    _EARLY,    _EARLY,    _STALE,   _STALE,    _UNSURE,   _LEAVING),
     Event.MUST_JOIN:   (_DROPPED, _DROPPED,  _STALE,    _STALE,    _STALE,    _STALE,   _STALE,    _STALE,    _LEAVING),
     Event.JOIN_LOST:   (_ABSENT,  _DROPPED,  _STALE,    _STALE,    _STALE,    _STALE,   _STALE,    _STALE,    _LEAVING),
-    Event.UNKNOWN:     (_DROPPED, _DROPPED,  _DROPPED,  _DROPPED,  _DROPPED,  _DROPPED, _DROPPED,  _DROPPED,  _DROPPED),
+    Event.UNKNOWN:     (_DROPPED, _DROPPED,  _DROPPED,  _DROPPED,  _DROPPED,  _DROPPED, _DROPPED,  _DROPPED,  _ABSENT),
     Event.EPOCH_LOST:  (_ABSENT,  _DROPPED,  _UNSURE,   _UNSURE,   _UNSURE,   _STALE,   _UNSYNCED, _UNSURE,   _LEAVING),
-    Event.EXPELLED:    (_ABSENT,  _DROPPED,  _LEAVING,  _LEAVING,  _LEAVING,  _LEAVING, _LEAVING,  _LEAVING,  _LEAVING),
+    Event.EXPELLED:    (_ABSENT,  _ABSENT,   _LEAVING,  _LEAVING,  _LEAVING,  _LEAVING, _LEAVING,  _LEAVING,  _LEAVING),
     Event.STILL_THERE: (_LEAVING, _LEAVING,  _LEAVING,  _LEAVING,  _LEAVING,  _LEAVING, _LEAVING,  _LEAVING,  _LEAVING),
     Event.GONE:        (_ABSENT,  _DROPPED,  _ABSENT,   _ABSENT,   _ABSENT,   _DROPPED, _ABSENT,   _ABSENT,   _ABSENT),
+    Event.LEFT:        (_ABSENT,  _ABSENT,   _ABSENT,   _ABSENT,   _ABSENT,   _ABSENT,  _ABSENT,   _ABSENT,   _ABSENT),
     Event.SILENT:      (_ABSENT,  _ABSENT,   _STABLE,   _TOLD,     _EARLY,    _STABLE,  _STABLE,   _STABLE,   _LEAVING),
-    Event.REPLACED:    (_ABSENT,  _ABSENT,   _ABSENT,   _ABSENT,   _ABSENT,   _ABSENT,  _ABSENT,   _ABSENT,   _ABSENT),
 }  # fmt: skip
 _NEXT = {(state, event): row[at] for event, row in TRANSITIONS.items() for at, state in enumerate(MemberState)}
 

@@ -60,7 +60,8 @@ class Member:
             in flight confirms.
         in_flight: the number of its recorded requests in flight; `made_in_flight`: a made one is in flight.
         about_to_go: the recording is about to lose it, so the replay keeps it alive no more.
-        expelled: the recorded cluster told it that it is no member (error 25) since its last join.
+        is_over: its recorded membership is over since its last join: a request by which it leaves has left, or the
+            recorded cluster told it that it is no member (error 25). Nothing brings it back but its next recorded join.
         gave_up: it could not be mended within `--wait`.
         departure_failure: why it could not leave at the end, as far as is known; empty: it could, or did not try.
         connection: the recorded one of its last request, while that is open.
@@ -90,7 +91,7 @@ class Member:
     in_flight: int = 0
     made_in_flight: bool = False
     about_to_go: bool = False
-    expelled: bool = False
+    is_over: bool = False
     gave_up: bool = False
     departure_failure: str = ""
     connection: tuple[str, int] | None = None
@@ -123,8 +124,8 @@ class Group:
         members: all that ever were; `active`: those that are present or may have something to send.
         joins: JoinGroups in flight, or to be sent again -> the recorded id of their member; `coming`: those that were
             read and have not left -> the id that their request quotes, or its instance id; `newcomers`: heartbeats in
-            flight by which members join; `leaves`: LeaveGroups in flight -> the members that they name; `memberless`:
-            commits in flight that quote no member, which only an empty group takes.
+            flight by which members join; `leaves`: requests in flight by which members leave -> those members;
+            `memberless`: commits in flight that quote no member, which only an empty group takes.
         generation, leader: the target's last generation, and its leader's id there.
         assigned: the target's last generation that has its assignment.
         left_at: the target's generation when a member last left.
@@ -232,8 +233,21 @@ class Group:
         )
 
     def is_leaving(self, member: Member) -> bool:
-        """True while a LeaveGroup that names the member is in flight: the target may not know it any more."""
+        """True while a recorded request by which it leaves is in flight: the target may not know it any more."""
         return any(member in named for named in self.leaves.values())
+
+    def departure_left(self, exchange: Exchange, members: list[Member]) -> None:
+        """A recorded request by which these members leave has left."""
+        self.leaves[exchange] = members
+        for member in members:
+            member.is_over = True
+
+    def departure_ended(self, exchange: Exchange, event: Event) -> None:
+        """It was answered (LEFT), or lost (EXPELLED): then a made request has its members leave. Others rebalance."""
+        for member in self.leaves.pop(exchange, ()):
+            if member.state.present:
+                self.left_at = max(self.left_at, self.generation)
+            member.on(event)
 
     def elected(self, member: Member) -> bool:
         """True for the leader that the target elected in its present generation."""
@@ -379,9 +393,21 @@ class Memberships:
         self._held[exchange] = member
         return Hold(Reason.NO_GENERATION)
 
+    def expelled(self, exchange: Exchange, member: Member) -> Hold | Withheld | None:
+        """Holds a request that the recorded cluster refused with error 25 until its member has left on the target, too.
+
+        The target refuses it then.
+        """
+        member.is_over = True
+        member.on(Event.EXPELLED)
+        return self.unsettled(exchange, member) if member.state is MemberState.LEAVING else None
+
     def mend(self, exchange: Exchange, group: Group, member: Member, error: int) -> Resend | None:
-        """After a refusal that the recording lacks: the member joins again, and its request is sent again."""
-        if exchange.answer is None or not self.may_mend(exchange):
+        """After a refusal that the recording lacks: the member joins again, and its request is sent again.
+
+        None where that changes nothing: the member is leaving or has left, or was mended too often.
+        """
+        if exchange.answer is None or member.is_over or not self.may_mend(exchange):
             return None
         refused(group, member, error)
         return Resend()
@@ -417,8 +443,8 @@ def left_meanwhile(answer: Values | None) -> bool:
 
 
 def refused(group: Group, member: Member, error: int) -> None:
-    """The target refused a member, unlike the recording: the group mends it, unless it is leaving anyway."""
-    if group.is_leaving(member):
+    """The target refused a member, unlike the recording: the group mends it, unless its membership is over anyway."""
+    if member.is_over:
         return
     member.on(_EVENTS_OF_ERRORS.get(error, Event.MUST_JOIN))
     group.mending = True

@@ -1,7 +1,7 @@
 """Requests that the replay makes for groups: heartbeats of silent members, joins of refused ones, departures.
 
 A member's state tells which request it makes (`member_states.MADE`). It has at most one made request in flight, and
-makes none while its recorded LeaveGroup is in flight.
+makes none while a recorded request by which it leaves is in flight.
 
     made         in a classic group                                      in a modern one
     -------------------------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class Mending:
             return None
         if member.instance is not None and group.instances.get(member.instance) is not member:
             # the static member is back with a new id, which this join would fence
-            member.on(Event.REPLACED)
+            member.on(Event.LEFT)
             return None
         if not member.classic:
             owned: Values = {name: [] for name in HEARTBEATS[member.api_key].owned}
@@ -335,7 +335,7 @@ class Mending:
             self._state.on_made_heartbeat(member.api_key, group.name, answer)
             self._state.advance(group, member, None, answer["member_epoch"])
             self._soon(member)
-        elif error in LOST:
+        elif error in LOST and not member.is_over:
             # it asked for its epoch, which the target does not know any more
             member.on(Event.UNKNOWN if error == UNKNOWN_MEMBER_ID else Event.MUST_JOIN)
 

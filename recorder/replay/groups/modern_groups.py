@@ -85,8 +85,7 @@ class ModernGroups:
             given = exchange.version in HEARTBEATS[exchange.api_key].makes_ids or epoch < JOIN
             return Withheld(Reason.NO_MEMBER if given else Reason.NO_GENERATION, values["member_id"])
         if error_of(exchange.answer) == UNKNOWN_MEMBER_ID:
-            member.on(Event.EXPELLED)
-            return self._joining(exchange, group, member)
+            return self._state.expelled(exchange, member)
         if epoch > JOIN and self._state.generation(group, member, epoch) is None:
             return Withheld(Reason.NO_GENERATION, f"member epoch {epoch}")
         return self._state.unsettled(exchange, member)
@@ -114,26 +113,30 @@ class ModernGroups:
             member.confirming = member.owned
         if exchange.request["member_epoch"] == JOIN:
             group.newcomers.add(exchange)
+        elif exchange.request["member_epoch"] < JOIN and member:
+            group.departure_left(exchange, [member])
         self._state.request_left(exchange, group, member)
 
     def lost(self, exchange: Exchange) -> None:
         """No answer will come.
 
-        A member whose heartbeat had left asks for its epoch, and confirms again what it owns.
+        A member whose heartbeat had left asks for its epoch, and confirms again what it owns. If the heartbeat was its
+        departure, it leaves by a made one.
         """
-        found = self._end(exchange)
-        if found and found[1]:
+        found = self._end(exchange, Event.EXPELLED)
+        if found and found[1] and not found[1].is_over:
             found[1].on(Event.EPOCH_LOST)
 
-    def _end(self, exchange: Exchange) -> tuple[Group, Member | None] | None:
+    def _end(self, exchange: Exchange, departure: Event) -> tuple[Group, Member | None] | None:
         found = self._state.request_ended(exchange)
         if found:
             found[0].newcomers.discard(exchange)
+            found[0].departure_ended(exchange, departure)
         return found
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Learns ids, epochs and assignments. Sends the request again after a refusal that can be mended."""
-        self._end(exchange)
+        self._end(exchange, Event.LEFT)
         group = self._state.group(exchange.request["group_id"])
         error = error_of(answer)
         if error:
@@ -141,16 +144,14 @@ class ModernGroups:
         recorded = exchange.request["member_id"] or (exchange.answer or {}).get("member_id") or answer.get("member_id")
         member = self._state.member(group, recorded or "", exchange.api_key)
         self._state.identify(group, member, answer.get("member_id") or values["member_id"])
-        if exchange.request["member_epoch"] < JOIN:
-            member.on(Event.GONE)
-        else:
+        if exchange.request["member_epoch"] >= JOIN:
             self._accepted(exchange, group, member, values, answer)
         return None
 
     def _accepted(self, exchange: Exchange, group: Group, member: Member, values: Values, answer: Values) -> None:
         recorded = exchange.answer if error_of(exchange.answer) == 0 else None
         if values["member_epoch"] == JOIN:
-            member.join, member.gave_up = values, False
+            member.join, member.gave_up, member.is_over = values, False, False
         self._state.note_request(exchange, member)
         heartbeat_answered(member, answer)
         self._state.advance(group, member, recorded["member_epoch"] if recorded else None, answer["member_epoch"])
@@ -172,6 +173,9 @@ class ModernGroups:
 
 def heartbeat_answered(member: Member, answer: Values) -> None:
     """The target answered a heartbeat. The member's next one confirms what the answer assigned."""
+    if member.is_over:
+        # its departure has overtaken the heartbeat
+        return
     member.on(Event.JOINED)
     member.longest_silence = pace(answer["heartbeat_interval_ms"] * MILLISECOND)
     member.endpoint_epoch = answer.get("endpoint_information_epoch", member.endpoint_epoch)

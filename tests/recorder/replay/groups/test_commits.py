@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recorder.replay.plan import Reason, Withheld
-from tests.recorder.replay.group_clients import recorded
+from proxy.wire.keys import LEAVE_GROUP
+from recorder.replay.plan import Hold, Reason, Withheld
+from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, Script
 
 COMMIT = {
@@ -39,6 +40,32 @@ def test_an_unknown_members_commit_is_withheld_while_the_group_has_members():
     script = Script()
     script.join("other", "t")
     assert script.asked(recorded(8, 7, COMMIT))[0] == Withheld(Reason.NO_MEMBER, "r")
+
+
+def committed(error: int) -> dict[str, object]:
+    return {"topics": [{"name": "a", "partitions": [{"partition_index": 0, "error_code": error}]}]}
+
+
+@pytest.mark.parametrize("error", [22, 25, 27])
+@pytest.mark.parametrize(
+    ("api_key", "version", "values"), [(8, 7, COMMIT), (28, 3, TXN)], ids=["commit", "transaction"]
+)
+def test_what_the_recorded_cluster_refused_an_unknown_member_is_not_sent_as_of_none(api_key, version, values, error):
+    """The target would take it."""
+    refused = answer_to(recorded(api_key, version, values), committed(error))
+    assert Script().asked(refused)[0] == Withheld(Reason.NO_MEMBER, "r")
+
+
+def test_a_member_that_the_recorded_cluster_had_lost_by_its_commit_leaves_before_it():
+    script = Script()
+    script.join("r", "t")
+    commit = answer_to(recorded(8, 7, COMMIT), committed(25))
+    assert script.asked(commit)[0] == Hold(Reason.NO_GENERATION)
+    (made,) = script.made()
+    assert (made.api_key, made.values["member_id"]) == (LEAVE_GROUP, "t")
+    made.done({"error_code": 0, "members": []})
+    refusal, sent = script.asked(commit)
+    assert (refusal, sent["member_id"]) == (None, "t")
 
 
 def test_offsets_are_fetched_without_an_unknown_member():

@@ -23,7 +23,7 @@ WAYS: dict[MemberState, list[Event]] = {
     MemberState.UNSURE: [Event.JOINED, Event.EPOCH_LOST],
     MemberState.LEAVING: [Event.JOINED, Event.EXPELLED],
 }
-CLASSIC_ALONE = {Event.UNASSIGNED, Event.SYNCED, Event.TOLD, Event.TOLD_EARLY, Event.JOIN_LOST, Event.REPLACED}
+CLASSIC_ALONE = {Event.UNASSIGNED, Event.SYNCED, Event.TOLD, Event.TOLD_EARLY, Event.JOIN_LOST}
 MODERN_ALONE = {Event.EPOCH_LOST, Event.STILL_THERE}
 STORIES = {
     True: st.lists(st.sampled_from([event for event in Event if event not in MODERN_ALONE]), max_size=12),
@@ -97,15 +97,15 @@ class Twin:
             self._must_join()
 
     def _unknown(self) -> None:
-        self.is_in_group, self.must_join = False, True
+        # a member that was to leave is gone
+        self.is_in_group, self.must_join = False, not self.leaves
 
     def _epoch_lost(self) -> None:
         if not self.lacks_assignment:
             self.lacks_epoch, self.told = True, 0
 
     def _expelled(self) -> None:
-        if self.is_in_group:
-            self.leaves, self.must_join = True, False
+        self.leaves, self.must_join = self.is_in_group, False
 
     def _still_there(self) -> None:
         self.is_in_group = True
@@ -117,7 +117,7 @@ class Twin:
     def _silent(self) -> None:
         self.must_join = self.lacks_assignment = self.lacks_epoch = False
 
-    def _replaced(self) -> None:
+    def _left(self) -> None:
         self.__init__()  # type: ignore[misc]
 
     @property
@@ -205,7 +205,7 @@ def test_a_member_is_in_the_group_after_a_join_and_not_after_it_has_left(state):
     assert state.after(Event.JOINED).present
     assert state.after(Event.JOINED).settled
     assert not state.after(Event.GONE).present
-    assert not state.after(Event.REPLACED).present
+    assert state.after(Event.LEFT) is MemberState.ABSENT
     assert not state.after(Event.UNKNOWN).present
 
 

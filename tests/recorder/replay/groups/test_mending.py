@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.embedded import encode_blob
-from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
-from recorder.replay.plan import ToCoordinator
+from proxy.wire.keys import (
+    CONSUMER_GROUP_HEARTBEAT,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    SYNC_GROUP,
+)
+from recorder.replay.plan import Hold, Reason, ToCoordinator
 from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined
 from tests.recorder.replay.groups.test_modern_groups import answer, beat
@@ -53,6 +60,113 @@ def test_a_member_whose_departure_is_under_way_makes_no_request():
     script.now = 60 * SECOND
     assert script.made() == []
     script.answer(exchange, sent, {"error_code": 0})
+    assert script.made() == []
+
+
+LEAVE = {"group_id": GROUP, "members": [{"member_id": "r", "group_instance_id": None}]}
+OK = {"error_code": 0}
+BEAT = {"group_id": GROUP, "member_id": "r", "generation_id": 1}
+
+
+@pytest.mark.parametrize("error", [22, 25, 27])
+@pytest.mark.parametrize("has_left", [False, True], ids=["leaving", "left"])
+def test_a_recorded_heartbeat_that_a_departure_has_overtaken_is_not_mended(has_left, error):
+    script = Script()
+    script.join("r", "t")
+    late, late_sent = script.send(HEARTBEAT, 3, BEAT, OK)
+    leave, leave_sent = script.send(LEAVE_GROUP, 3, LEAVE, OK)
+    if has_left:
+        script.answer(leave, leave_sent, OK)
+    assert script.answer(late, late_sent, {"error_code": error}) is None
+    if not has_left:
+        script.answer(leave, leave_sent, OK)
+    script.now = 60 * SECOND
+    assert script.made() == []
+
+
+@pytest.mark.parametrize("has_left", [False, True], ids=["leaving", "left"])
+def test_a_recorded_commit_that_a_departure_has_overtaken_is_not_mended(has_left):
+    script = Script()
+    script.join("r", "t")
+    place = {"name": "a", "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]}
+
+    def told(error: int) -> dict[str, object]:
+        return {"topics": [{"name": "a", "partitions": [{"partition_index": 0, "error_code": error}]}]}
+
+    values = {"group_id": GROUP, "member_id": "r", "generation_id_or_member_epoch": 1, "topics": [place]}
+    commit, commit_sent = script.send(OFFSET_COMMIT, 7, values, told(0))
+    leave, leave_sent = script.send(LEAVE_GROUP, 3, LEAVE, OK)
+    if has_left:
+        script.answer(leave, leave_sent, OK)
+    assert script.answer(commit, commit_sent, told(25)) is None
+    if not has_left:
+        script.answer(leave, leave_sent, OK)
+    script.now = 60 * SECOND
+    assert script.made() == []
+
+
+@pytest.mark.parametrize("has_left", [False, True], ids=["leaving", "left"])
+@pytest.mark.parametrize("error", [0, 25, 110])
+def test_a_consumers_heartbeat_that_its_departure_has_overtaken_brings_it_not_back(error, has_left):
+    script = Script()
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9))
+    late, late_sent = script.send(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 1), answer("m", 1))
+    leave, leave_sent = script.send(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", -1), answer("m", -1))
+    if has_left:
+        script.answer(leave, leave_sent, answer("m", -1))
+    assert script.answer(late, late_sent, answer("m", 9, error)) is None
+    if not has_left:
+        script.answer(leave, leave_sent, answer("m", -1))
+    script.now = 60 * SECOND
+    assert script.made() == []
+
+
+def test_a_member_that_is_mended_leaves_once_the_target_has_it_again():
+    """The target would not know it, or give it another id behind its departure."""
+    script = Script()
+    script.join("r", "t")
+    late, late_sent = script.send(HEARTBEAT, 3, BEAT, OK)
+    script.answer(late, late_sent, {"error_code": 25})
+    leave = answer_to(recorded(LEAVE_GROUP, 3, LEAVE), OK)
+    assert script.asked(leave)[0] == Hold(Reason.NO_GENERATION)
+    (join,) = script.made()
+    assert script.asked(leave)[0] == Hold(Reason.NO_GENERATION)
+    join.done(joined("t2", 9, "t2"))
+    refusal, sent = script.asked(leave)
+    assert (refusal, sent["members"][0]["member_id"]) == (None, "t2")
+
+
+def test_a_member_whose_departure_is_lost_leaves_by_a_made_one():
+    script = Script()
+    script.join("r", "t")
+    leave, _ = script.send(LEAVE_GROUP, 3, LEAVE, OK)
+    script.groups.lost(leave, {})
+    (made,) = script.made()
+    assert (made.api_key, made.values["member_id"]) == (LEAVE_GROUP, "t")
+    made.done({"error_code": 25, "members": []})
+    script.now = 60 * SECOND
+    assert script.made() == []
+
+
+def test_a_consumer_whose_departure_is_lost_leaves_by_a_made_one():
+    script = Script()
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9))
+    leave, _ = script.send(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", -1), answer("m", -1))
+    script.groups.lost(leave, {})
+    (made,) = script.made()
+    assert made.values["member_epoch"] == -1
+    made.done(answer("m", -1, 25))
+    script.now = 60 * SECOND
+    assert script.made() == []
+
+
+def test_a_member_that_both_clusters_have_lost_is_not_brought_back():
+    script = Script()
+    script.join("r", "t")
+    late, late_sent = script.send(HEARTBEAT, 3, BEAT, OK)
+    script.answer(late, late_sent, {"error_code": 25})
+    lost, lost_sent = script.send(HEARTBEAT, 3, BEAT, {"error_code": 25}, connection=2)
+    assert script.answer(lost, lost_sent, {"error_code": 25}) is None
     assert script.made() == []
 
 
