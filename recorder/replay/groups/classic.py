@@ -30,6 +30,7 @@ from recorder.replay.groups.members import (
     Member,
     Memberships,
     error_of,
+    is_outdated,
     left_meanwhile,
     pace,
 )
@@ -359,7 +360,7 @@ class ClassicGroups:
             if not again:
                 self._early.discard(exchange)
             return again
-        return self._told(exchange, group, answer)
+        return self._told(exchange, group, values, answer)
 
     def _joined(self, exchange: Exchange, group: Group, values: Values, answer: Values) -> Resend | None:
         error, recorded_error = error_of(answer), error_of(exchange.answer)
@@ -434,7 +435,7 @@ class ClassicGroups:
         mended = error_of(answer) in MENDED and self._state.may_mend(exchange)
         return Resend() if mended else None
 
-    def _told(self, exchange: Exchange, group: Group, answer: Values) -> Resend | None:
+    def _told(self, exchange: Exchange, group: Group, values: Values, answer: Values) -> Resend | None:
         """Takes the answer to a Heartbeat or SyncGroup."""
         member = group.members.get(exchange.request["member_id"])
         if member is None:
@@ -443,7 +444,8 @@ class ClassicGroups:
         if recorded_error == REBALANCE_IN_PROGRESS:
             self._hear(exchange, group)
         was_told_early = member.state is MemberState.TOLD_EARLY
-        if error == REBALANCE_IN_PROGRESS:
+        is_told = error == REBALANCE_IN_PROGRESS and not is_outdated(member, error, values["generation_id"])
+        if is_told:
             member.on(Event.TOLD)
         if not error:
             if exchange.api_key == SYNC_GROUP:
@@ -453,11 +455,11 @@ class ClassicGroups:
             if error == UNKNOWN_MEMBER_ID:
                 member.on(Event.GONE)
             return None
-        is_early = exchange.api_key == HEARTBEAT and error == REBALANCE_IN_PROGRESS and not was_told_early
+        is_early = exchange.api_key == HEARTBEAT and is_told and not was_told_early
         if is_early and group.changed_since(member):
             member.on(Event.TOLD_EARLY)
             return None
-        return self._state.mend(exchange, group, member, error)
+        return self._state.mend(exchange, group, member, error, values["generation_id"])
 
     @staticmethod
     def _leaving(group: Group, values: Values) -> list[Member]:

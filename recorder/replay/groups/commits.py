@@ -16,7 +16,15 @@ from recorder.replay import partitions
 from recorder.replay.groups.classic import MENDED as MENDED_CLASSIC
 from recorder.replay.groups.classic import needs_assignment
 from recorder.replay.groups.member_states import Event, MemberState
-from recorder.replay.groups.members import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, Group, Member, Memberships
+from recorder.replay.groups.members import (
+    INT32_MAX,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    Group,
+    Member,
+    Memberships,
+    is_outdated,
+)
 from recorder.replay.groups.modern_groups import MENDED as MENDED_MODERN
 from recorder.replay.plan import Exchange, NotSent, Reason, Resend, Values, Withheld
 
@@ -92,18 +100,19 @@ class Commits:
         """Sends the request again after a refusal of its member that can be mended."""
         self._end(exchange)
         recorded, told = partitions.codes(exchange, exchange.answer), partitions.codes(exchange, answer)
+        quoted = values.get(EPOCH[exchange.api_key], INT32_MAX)
         for part in _parts(exchange.request):
             member = self._state.known(part.get("group_id"), part.get("member_id"))
             if member:
                 member.recorded_to_rejoin |= REBALANCE_IN_PROGRESS in recorded
-                if REBALANCE_IN_PROGRESS in told:
+                if REBALANCE_IN_PROGRESS in told and not is_outdated(member, REBALANCE_IN_PROGRESS, quoted):
                     member.on(Event.TOLD)
-                again = self._mended(exchange, self._state.group(part["group_id"]), member, told - recorded)
+                again = self._mended(exchange, self._state.group(part["group_id"]), member, told - recorded, quoted)
                 if again:
                     return again
         return None
 
-    def _mended(self, exchange: Exchange, group: Group, member: Member, unlike: set[int]) -> Resend | None:
+    def _mended(self, exchange: Exchange, group: Group, member: Member, unlike: set[int], quoted: int) -> Resend | None:
         errors = sorted(unlike & (MENDED_CLASSIC if member.classic else MENDED_MODERN))
         if not errors:
             return None
@@ -113,7 +122,7 @@ class Commits:
             return None
         if error == REBALANCE_IN_PROGRESS and self._ends_unassigned(group):
             return Resend() if self._state.may_mend(exchange) else None
-        return self._state.mend(exchange, group, member, error)
+        return self._state.mend(exchange, group, member, error, quoted)
 
     def _ends_unassigned(self, group: Group) -> bool:
         """True if the elected leader ends a generation for which the recorded leader has sent no assignment.
@@ -125,7 +134,7 @@ class Commits:
         leader = group.elected_member
         if leader is None or not needs_assignment(group, leader):
             return False
-        if leader.connection is None:
+        if not leader.connections:
             if self._state.options.speed is None:
                 leader.on(Event.EXPELLED)
             return leader.state is MemberState.LEAVING

@@ -26,7 +26,7 @@ have led to a settled one. Four rules make the table:
     or whom the recording has lost. Its next recorded join does.
   * A member that has to join again needs neither its assignment nor its epoch. One that is told to rejoin while it
     lacks its assignment will not get that any more: it joins again.
-  * What has no client any more (its recorded connection has ended) is not mended.
+  * What has no client any more (its recorded connections have ended) is not mended.
 
 Members of classic groups are never UNSURE, those of modern groups never UNSYNCED, and nobody tells them to rejoin. The
 other states and their events are theirs alike, so both have one table.
@@ -99,7 +99,7 @@ class Event(Enum):
     GONE = auto()
     # it left by a recorded request, or another member has its static name now
     LEFT = auto()
-    # its recorded connection has ended
+    # its recorded connections have ended
     SILENT = auto()
 
 

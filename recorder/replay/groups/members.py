@@ -64,7 +64,8 @@ class Member:
             recorded cluster told it that it is no member (error 25). Nothing brings it back but its next recorded join.
         gave_up: it could not be mended within `--wait`.
         departure_failure: why it could not leave at the end, as far as is known; empty: it could, or did not try.
-        connection: the recorded one of its last request, while that is open.
+        connections: the recorded ones of its requests, while they are open. Clients have one for joins and syncs, and
+            another for heartbeats: at `max` the one may be over long before the other.
         recorded_at: the recorded time of its last request; `session`: its session timeout, 0: unknown.
         last_sent_at: when it last sent a request; `longest_silence`: 0 if unlimited.
         pause: between its made requests; `again_at`: when the next one may leave.
@@ -94,7 +95,7 @@ class Member:
     is_over: bool = False
     gave_up: bool = False
     departure_failure: str = ""
-    connection: tuple[str, int] | None = None
+    connections: set[tuple[str, int]] = field(default_factory=set)
     recorded_at: int = 0
     session: int = 0
     last_sent_at: int = 0
@@ -352,7 +353,8 @@ class Memberships:
     def note_request(self, exchange: Exchange, member: Member) -> None:
         """A recorded request of a member was sent: the member is alive."""
         member.last_sent_at, member.recorded_at, member.about_to_go = self.now, exchange.at_ns, False
-        member.connection = None if exchange.connection in self._closed else exchange.connection
+        if exchange.connection not in self._closed:
+            member.connections.add(exchange.connection)
 
     def close(self, connection: tuple[str, int]) -> None:
         """A recorded connection ended: its members fall silent, as in the recording."""
@@ -361,8 +363,7 @@ class Memberships:
         for group in self.groups.values():
             self.touch(group)
             for member in group.members.values():
-                if member.connection == connection:
-                    member.connection = None
+                member.connections.discard(connection)
 
     def request_ended(self, exchange: Exchange) -> tuple[Group, Member | None] | None:
         """A request was answered or lost. Returns its group and member; None if it had not left."""
@@ -402,14 +403,18 @@ class Memberships:
         member.on(Event.EXPELLED)
         return self.unsettled(exchange, member) if member.state is MemberState.LEAVING else None
 
-    def mend(self, exchange: Exchange, group: Group, member: Member, error: int) -> Resend | None:
+    def mend(self, exchange: Exchange, group: Group, member: Member, error: int, quoted: int) -> Resend | None:
         """After a refusal that the recording lacks: the member joins again, and its request is sent again.
 
         None where that changes nothing: the member is leaving or has left, or was mended too often.
+
+        Args:
+            quoted: the target's generation or epoch in the request.
         """
         if exchange.answer is None or member.is_over or not self.may_mend(exchange):
             return None
-        refused(group, member, error)
+        if not is_outdated(member, error, quoted):
+            refused(group, member, error)
         return Resend()
 
     def may_mend(self, exchange: Exchange) -> bool:
@@ -440,6 +445,13 @@ def left_meanwhile(answer: Values | None) -> bool:
     A member that the cluster does not know is told its own id. Source: Kafka's `removeMemberAndUpdateClassicGroup`.
     """
     return answer is not None and error_of(answer) == UNKNOWN_MEMBER_ID and answer.get("member_id") == ""
+
+
+def is_outdated(member: Member, error: int, quoted: int) -> bool:
+    """True for a refusal of a generation that the member has left behind by a join since its request left."""
+    return (
+        error in (ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS) and member.current is not None and quoted < member.current
+    )
 
 
 def refused(group: Group, member: Member, error: int) -> None:

@@ -15,7 +15,7 @@ Heartbeats leave with growing pauses while a member is not settled, while it ask
 mends a member or is ahead of a recorded join (`Group.is_ahead`), because a rebalance that the recording lacks takes all
 members along. Otherwise a member's heartbeat leaves once it has been silent for long.
 
-A member whose recorded connection has ended sends nothing. The target loses it after its session timeout, as the
+A member whose recorded connections have ended sends nothing. The target loses it after its session timeout, as the
 recorded cluster did; but a static member that was back in time is kept alive, however slow the replay is. At the end of
 the replay all members leave, static ones too.
 """
@@ -33,6 +33,7 @@ from recorder.replay.groups.member_states import Event, Made, MemberState
 from recorder.replay.groups.members import (
     FENCED_MEMBER_EPOCH,
     ILLEGAL_GENERATION,
+    INT32_MAX,
     MEMBER_ID_REQUIRED,
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
@@ -40,6 +41,7 @@ from recorder.replay.groups.members import (
     Member,
     Memberships,
     error_of,
+    is_outdated,
     refused,
 )
 from recorder.replay.groups.modern_groups import HEARTBEATS, JOIN, LEAVE, heartbeat_answered
@@ -167,7 +169,7 @@ class Mending:
         return (
             member.state.present
             and member.state.settled
-            and (member.connection is not None or group.returns(member))
+            and (bool(member.connections) or group.returns(member))
             and not (member.in_flight or member.about_to_go or not member.longest_silence)
         )
 
@@ -177,7 +179,7 @@ class Mending:
         return not member.state.settled or member.asks_since is not None or taken_along
 
     def _made(self, group: Group, member: Member) -> MadeRequest | None:
-        if member.connection is None and member.state is not MemberState.LEAVING and not group.returns(member):
+        if not member.connections and member.state is not MemberState.LEAVING and not group.returns(member):
             # the target loses it after its session timeout; requests of its client on a new connection are mended then
             member.on(Event.SILENT)
             return None
@@ -270,7 +272,10 @@ class Mending:
         def done(answer: Values | None) -> None:
             member.made_in_flight = False
             self._state.touch(group)
-            if answer is not None:
+            # a recorded join may have been answered since
+            if answer is not None and not is_outdated(
+                member, error_of(answer) or 0, values.get("generation_id", INT32_MAX)
+            ):
                 learn(group, member, answer)
 
         to = ToCoordinator(GROUP, name)

@@ -140,7 +140,7 @@ class ModernGroups:
         group = self._state.group(exchange.request["group_id"])
         error = error_of(answer)
         if error:
-            return self._refused(exchange, group, error)
+            return self._refused(exchange, group, values, error)
         recorded = exchange.request["member_id"] or (exchange.answer or {}).get("member_id") or answer.get("member_id")
         member = self._state.member(group, recorded or "", exchange.api_key)
         self._state.identify(group, member, answer.get("member_id") or values["member_id"])
@@ -156,7 +156,7 @@ class ModernGroups:
         heartbeat_answered(member, answer)
         self._state.advance(group, member, recorded["member_epoch"] if recorded else None, answer["member_epoch"])
 
-    def _refused(self, exchange: Exchange, group: Group, error: int) -> Resend | None:
+    def _refused(self, exchange: Exchange, group: Group, values: Values, error: int) -> Resend | None:
         member = group.members.get(exchange.request["member_id"])
         if member is None:
             return None
@@ -168,7 +168,7 @@ class ModernGroups:
             # it leaves before it joins
             member.on(Event.STILL_THERE)
             return Resend() if self._state.may_mend(exchange) else None
-        return self._state.mend(exchange, group, member, error)
+        return self._state.mend(exchange, group, member, error, values["member_epoch"])
 
 
 def heartbeat_answered(member: Member, answer: Values) -> None:

@@ -62,12 +62,12 @@ class Rejoins:
     def again(self, exchange: Exchange, group: Group, member: Member) -> NotSent | None:
         """What becomes of a leader's JoinGroup that the target answered without others of its recorded generation.
 
-        Once those are on their way, a made join takes their leader along. A second join of its own would begin a
-        generation that the recording does not have.
+        Once those are on their way, a made join takes their leader along, which may be answered behind theirs. A second
+        join of its own would begin a generation that the recording does not have.
         """
         if group.is_ahead or group.awaits(exchange):
             return Hold(Reason.NO_GENERATION)
-        return self._present(exchange, group, member)
+        return self._state.unsettled(exchange, member) or self._present(exchange, group, member)
 
     def _asking(self, member: Member) -> Hold | None:
         """Has made heartbeats ask whether this member should rejoin. None once they have asked for long."""
@@ -103,7 +103,7 @@ class Rejoins:
         roster, generation = _roster(exchange, group), (exchange.answer or {}).get("generation_id", -1)
         for member in group.present():
             member.about_to_go |= roster is not None and member.id not in roster and member.recorded < generation
-            is_gone = self._state.options.speed is None and member.connection is None
+            is_gone = self._state.options.speed is None and not member.connections
             if member.about_to_go and (is_gone or 0 < member.session <= exchange.first_ns - member.recorded_at):
                 member.on(Event.EXPELLED)
 
@@ -114,7 +114,7 @@ class Rejoins:
         The answer to the recorded leader's JoinGroup names all members. Without it, members whose connection ended are
         lost.
         """
-        gone = [member for member in group.present() if member.connection is None]
+        gone = [member for member in group.present() if not member.connections]
         roster = _roster(exchange, group)
         if roster is None:
             return gone or None

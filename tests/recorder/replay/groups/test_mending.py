@@ -13,12 +13,15 @@ from proxy.wire.keys import (
     OFFSET_COMMIT,
     SYNC_GROUP,
 )
-from recorder.replay.plan import Hold, Reason, ToCoordinator
+from recorder.replay.plan import Hold, MadeRequest, Reason, Resend, ToCoordinator
 from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined
 from tests.recorder.replay.groups.test_modern_groups import answer, beat
 
 SECOND = 10**9
+OK = {"error_code": 0}
+BEAT = {"group_id": GROUP, "member_id": "r", "generation_id": 1}
+LEAVE = {"group_id": GROUP, "members": [{"member_id": "r", "group_instance_id": None}]}
 
 
 def test_a_silent_member_is_kept_alive_by_made_heartbeats():
@@ -63,9 +66,51 @@ def test_a_member_whose_departure_is_under_way_makes_no_request():
     assert script.made() == []
 
 
-LEAVE = {"group_id": GROUP, "members": [{"member_id": "r", "group_instance_id": None}]}
-OK = {"error_code": 0}
-BEAT = {"group_id": GROUP, "member_id": "r", "generation_id": 1}
+def test_a_member_with_two_connections_is_alive_while_one_of_them_is_open():
+    """At `max` the requests of one of them may be over long before those of the other."""
+    script = Script()
+    script.join("r", "t")
+    script.pass_by(HEARTBEAT, 3, BEAT, OK, OK, connection=2)
+    script.pass_by(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, joined("r", 2, "r"), joined("t", 8, "t"))
+    script.groups.closed(("s", 1))
+    script.now = 60 * SECOND
+    assert [made.api_key for made in script.made()] == [HEARTBEAT]
+    script.groups.closed(("s", 2))
+    script.now = 120 * SECOND
+    assert script.made() == []
+
+
+@pytest.mark.parametrize("error", [22, 27])
+def test_a_made_heartbeat_of_a_generation_that_is_over_mends_nothing(error):
+    script = Script()
+    script.join("r", "t")
+    script.now = 60 * SECOND
+    (late,) = script.made()
+    script.pass_by(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, joined("r", 2, "r"), joined("t", 8, "t"))
+    late.done({"error_code": error})
+    script.pass_by(HEARTBEAT, 3, BEAT | {"generation_id": 2}, OK, OK)
+    assert script.made() == []
+    script.now = 120 * SECOND
+    assert [made.api_key for made in script.made()] == [HEARTBEAT]
+
+
+@pytest.mark.parametrize("error", [22, 27])
+def test_a_recorded_request_of_a_generation_that_is_over_has_nobody_join_again(error):
+    script = Script()
+    script.join("r", "t")
+    late, late_sent = script.send(SYNC_GROUP, 3, BEAT | {"assignments": []}, OK)
+    (join,) = refused_until_it_joins(script)
+    join.done(joined("t", 8, "t"))
+    assert script.answer(late, late_sent, {"error_code": error}) == Resend()
+    refusal, sent = script.asked(late)
+    assert (refusal, sent["generation_id"]) == (None, 8)
+
+
+def refused_until_it_joins(script: Script) -> list[MadeRequest]:
+    """The target refuses a heartbeat; returns what the replay makes then."""
+    exchange, sent = script.send(HEARTBEAT, 3, BEAT, OK, connection=2)
+    script.answer(exchange, sent, {"error_code": 22})
+    return script.made()
 
 
 @pytest.mark.parametrize("error", [22, 25, 27])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
-from recorder.replay.plan import AnsweredBefore, Exchange, Hold, Reason, Values
+from recorder.replay.plan import AnsweredBefore, Exchange, Hold, Reason, Resend, Values
 from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined, refused
 
@@ -144,3 +144,24 @@ def test_a_leader_does_not_wait_for_a_join_that_the_recorded_cluster_refused():
 def members_with(instance: str) -> Values:
     told = {"metadata": b"m", "group_instance_id": None}
     return {"members": [told | {"member_id": "r"}, told | {"member_id": "other", "group_instance_id": instance}]}
+
+
+def test_an_early_leader_is_answered_by_the_made_join_that_takes_it_along_behind_the_newcomer():
+    script = Script()
+    script.join("r", "t")
+    beat(script, "r", 27, 27)
+    newcomer, newcomer_sent = script.send(JOIN_GROUP, 2, JOIN, joined("new", 2, "r"), connection=2)
+    leader, leader_sent = script.send(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, joined("r", 2, "r", "new"))
+    assert script.answer(leader, leader_sent, joined("t", 8, "t")) == Resend()
+    (asks,) = script.made()
+    asks.done({"error_code": 27})
+    script.now = SECOND
+    (joins,) = script.made()
+    assert joins.api_key == JOIN_GROUP
+    # the newcomer hears of the generation first
+    assert script.answer(newcomer, newcomer_sent, joined("t2", 9, "t")) is None
+    assert isinstance(script.asked(leader)[0], Hold)
+    joins.done(joined("t", 9, "t", "t2"))
+    refusal, _ = script.asked(leader)
+    assert isinstance(refusal, AnsweredBefore)
+    assert (refusal.answer["generation_id"], len(refusal.answer["members"])) == (9, 2)
