@@ -152,10 +152,20 @@ def test_a_member_leaves_once_its_join_is_answered_if_the_recorded_cluster_had_a
     script = Script()
     script.pass_by(JOIN_GROUP, 5, JOIN, refused(79, "r"), refused(79, "t"))
     exchange, sent = script.send(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, joined("r", 1, "r"))
-    leaving = recorded(LEAVE_GROUP, 3, {"group_id": GROUP, "members": [{"member_id": "r"}]})
+    leaving = recorded(LEAVE_GROUP, 3, {"group_id": GROUP, "members": [{"member_id": "r"}]}, at=2)
     assert script.asked(leaving)[0] == Hold(Reason.NO_MEMBER)
     script.answer(exchange, sent, joined("t", 7, "t"))
     assert script.asked(leaving)[0] is None
+
+
+def test_a_member_leaves_while_its_join_waits_that_the_recorded_cluster_never_answered():
+    """Its client had ended the connection."""
+    script = Script()
+    script.pass_by(JOIN_GROUP, 5, JOIN, refused(79, "r"), refused(79, "t"))
+    script.send(JOIN_GROUP, 5, JOIN | {"member_id": "r"}, None)
+    leaving = recorded(LEAVE_GROUP, 3, {"group_id": GROUP, "members": [{"member_id": "r"}]}, at=2)
+    not_sent, sent = script.asked(leaving)
+    assert (not_sent, sent["members"][0]["member_id"]) == (None, "t")
 
 
 def test_a_member_leaves_while_its_join_waits_as_it_did_in_the_recording():
