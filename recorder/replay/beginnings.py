@@ -103,7 +103,8 @@ class Beginnings:
         self._producing: dict[Origin, tuple[int, tuple[Place, ...]]] = {}
         self._commits: dict[tuple[str, Place], int] = {}
         self._members: dict[tuple[str, str], int] = {}
-        self._generations: set[tuple[str, int]] = set()
+        # when an answer to a join first told of a generation
+        self._generations: dict[tuple[str, int], int] = {}
         # generations whose leader's SyncGroup is in the recording
         self._assigned: set[tuple[str, int]] = set()
         # the group, and the id by which its member joins; None: the member has joined before
@@ -197,7 +198,7 @@ class Beginnings:
     def _joined(self, group: str, asked_as: str | None, at_ns: int, values: Values) -> None:
         generation: int = values["generation_id"] if "generation_id" in values else values["member_epoch"]
         if not values["error_code"] and generation > 0:
-            self._generations.add((group, generation))
+            self._generations.setdefault((group, generation), at_ns)
         member = values.get("member_id") or asked_as
         # until the answer, a member that joins again is still the one from before
         if asked_as is not None and member and values["error_code"] in (0, _MEMBER_ID_REQUIRED):
@@ -302,6 +303,11 @@ class Beginnings:
         """True for a member from before, at a time of the recording."""
         begun = min(self._members.get((group, member), _NEVER), *self._unreadable_since(JOINING))
         return begun > at_ns
+
+    def is_generation(self, group: str, generation: int, at_ns: int) -> bool:
+        """True for a generation that no answer tells before that time of the recording."""
+        begun = min(self._generations.get((group, generation), _NEVER), *self._unreadable_since(JOINING))
+        return begun >= at_ns
 
     def _unreadable_since(self, api_keys: Iterable[int]) -> Iterator[int]:
         return (self._unreadable.get(key, _NEVER) for key in api_keys)

@@ -3,6 +3,7 @@
     withheld requests and parts       of members, generations, transactions, sessions and topic ids from before
     OffsetFetch                       offsets that were committed before: only errors are compared
     ListOffsets                       offsets of records from before, likewise
+    JoinGroup                         of a static leader that is back in a generation from before, likewise
     descriptions of groups            groups with a member from before: not compared
     assignments of groups             likewise (`assigned`)
     records                           those that the target lacks (`matching`)
@@ -20,7 +21,7 @@ from proxy.wire.keys import JOIN_GROUP, LIST_OFFSETS
 from proxy.wire.places import Partition
 from recorder.replay import partitions
 from recorder.replay.beginnings import Before, Beginnings
-from recorder.replay.comparison.terms import EnclosingNames
+from recorder.replay.comparison.terms import NOWHERE, EnclosingNames
 from recorder.replay.consumers.records import count_within
 from recorder.replay.names import Names
 from recorder.replay.outcome import BeforeKind, FromBefore, Stream
@@ -38,7 +39,7 @@ from recorder.replay.requests.apis import (
 )
 
 _WITH_OFFSETS = those(Trait.TELLS_OFFSETS)
-# APIs whose answers tell of what is from before
+# APIs of reads whose answers tell of what is from before
 TOLD = _WITH_OFFSETS | DESCRIBES_GROUPS | LONG_POLLS
 # requests that a member can't send unless it is in the target's group
 _OF_MEMBERS = (CLASSIC | HEARTBEATS) - {JOIN_GROUP}
@@ -56,6 +57,7 @@ class NotExpected(NamedTuple):
 
 
 _ALL_EXPECTED = NotExpected()
+_ERRORS_ALONE = NotExpected(follow=frozenset({NOWHERE}))
 
 
 class BeforeRecording:
@@ -114,6 +116,8 @@ class BeforeRecording:
             return NotExpected(follow=frozenset(self._offsets(exchange, exchange.answer or {})))
         if exchange.api_key in DESCRIBES_GROUPS:
             return NotExpected(whole=frozenset(self._groups(exchange, exchange.answer or {})))
+        if exchange.api_key == JOIN_GROUP and self._is_back(exchange, exchange.answer or {}):
+            return _ERRORS_ALONE
         return _ALL_EXPECTED
 
     def _offsets(self, exchange: Exchange, answer: Values) -> Iterator[EnclosingNames]:
@@ -132,6 +136,16 @@ class BeforeRecording:
             return 0 <= offset < self._begun.end(*place)
         committed: int = told["committed_offset"]
         return committed >= 0 and self._begun.is_commit(group, place, exchange.answered_ns or 0)
+
+    def _is_back(self, exchange: Exchange, answer: Values) -> bool:
+        """True for the join of a static leader that the recorded cluster took back without a new generation."""
+        group, generation = exchange.request["group_id"], answer.get("generation_id", -1)
+        if not answer.get("skip_assignment"):
+            return False
+        is_from_before = self._begun.is_generation(group, generation, exchange.answered_ns or 0)
+        if is_from_before:
+            self._count_once((group, generation), Before(BeforeKind.GENERATION, group))
+        return is_from_before
 
     def _groups(self, exchange: Exchange, answer: Values) -> Iterator[EnclosingNames]:
         for group in answer.get("groups", ()):

@@ -6,14 +6,19 @@ from typing import Any
 
 import pytest
 
-from proxy.wire.keys import DELETE_TOPICS, FETCH, METADATA, OFFSET_COMMIT, PRODUCE, SHARE_FETCH
+from proxy.wire.keys import DELETE_TOPICS, FETCH, JOIN_GROUP, METADATA, OFFSET_COMMIT, PRODUCE, SHARE_FETCH
 from proxy.wire.records import with_base_offset
 from recorder.replay.beginnings import Beginnings
 from recorder.replay.choice import Choice
+from recorder.replay.cluster import Cluster
+from recorder.replay.comparison.from_before import BeforeRecording
+from recorder.replay.comparison.terms import NOWHERE
+from recorder.replay.names import Names
 from recorder.replay.options import Options
+from recorder.replay.stream import AnswerRecorded, RequestRecorded
 from recorder.replay.survey import survey
 from tests.recorder.replay.simple import FETCH_VERSION, PRODUCE_VERSION, batch, fetch, fetched, produce, produced
-from tests.recorder.replay.simulation import Recording
+from tests.recorder.replay.simulation import MS, Recording
 
 ID = b"i" * 16
 
@@ -50,6 +55,25 @@ def shares(recording: Recording, at: float, offset: int) -> None:
     topic = {"error_code": 0, "name": "a", "topic_id": ID, "is_internal": False, "partitions": []}
     recording.exchanges(at, 4, SHARE_FETCH, 1, asked, told)
     recording.exchanges(90 + at, 4, METADATA, 12, {"topics": None}, {"brokers": [], "topics": [topic]})
+
+
+@pytest.mark.parametrize("is_told_before", [False, True])
+def test_a_generation_that_takes_a_static_leader_back_is_from_before_unless_an_earlier_answer_tells_it(
+    is_told_before: bool,
+) -> None:
+    recording = Recording()
+    asked = {"group_id": "g", "member_id": "", "group_instance_id": "i", "protocol_type": "consumer", "protocols": []}
+    told = {"error_code": 0, "generation_id": 5, "protocol_type": "consumer", "protocol_name": "p", "members": []}
+    told |= {"leader": "l", "member_id": "l"}
+    if is_told_before:
+        recording.exchanges(0, 5, JOIN_GROUP, 9, asked, told | {"skip_assignment": False})
+    recording.exchanges(10, 6, JOIN_GROUP, 9, asked, told | {"skip_assignment": True})
+    found = begun(recording)
+    (back,) = [row.exchange for row in recording.happenings if isinstance(row, RequestRecorded) and row.ns >= 10 * MS]
+    (answer,) = [row for row in recording.happenings if isinstance(row, AnswerRecorded) and row.origin == back.origin]
+    back.take_answer(answer.ns, answer.frame)
+    expected = BeforeRecording(found, Names("", {}, Cluster())).told_by(back)
+    assert (NOWHERE in expected.follow) is not is_told_before
 
 
 def test_records_below_the_lowest_base_offset_of_the_recording_are_from_before() -> None:
