@@ -1,4 +1,4 @@
-"""Files that are in memory alone: what processes share, or what the kernel shall gather bytes in.
+"""Files that are in memory alone: what processes share.
 
 Python's own `os.memfd_create` is missing from interpreters that were built for a C library older than glibc 2.27, on
 whatever machine they run: python-build-standalone's, which `uv` installs. So the machine's C library is asked.

@@ -22,7 +22,7 @@ SHIPPED = {
 }
 # package -> single files that these folders need
 FILES = {
-    "proxy": ("files.py", "memory_files.py", "niceness.py", "terminal.py", "units.py"),
+    "proxy": ("files.py", "niceness.py", "terminal.py", "units.py"),
     "recorder": ("moments.py",),
 }
 

@@ -13,7 +13,6 @@ from recorder.capture.direct_io import (
     BLOCK,
     BUFFER,
     GROUPS_PER_TRIAL,
-    MAX_PIECES,
     MAX_WRITE_SECONDS,
     TRIAL_BYTES,
     DirectFile,
@@ -70,7 +69,7 @@ def test_only_whole_blocks_are_appended(begun, total, blocks_of, path):
 @pytest.mark.parametrize("seed", range(5))
 def test_pieces_may_be_tiny_and_many(seed, blocks_of, path):
     rng = random.Random(seed)
-    pieces = [rng.randbytes(rng.randint(0, 60)) for _ in range(5 * MAX_PIECES)]
+    pieces = [rng.randbytes(rng.randint(0, 60)) for _ in range(2_500)]
     blocks_of().append(pieces, 0, b"", ALL)
     whole = b"".join(pieces)
     assert path.read_bytes() == whole[: len(whole) - len(whole) % BLOCK]
@@ -80,6 +79,36 @@ def test_a_piece_may_be_larger_than_the_buffer(blocks_of, path):
     piece = random.Random(0).randbytes(2 * BUFFER + 5 * BLOCK)
     blocks_of().append([piece], 0, b"", ALL)
     assert path.read_bytes() == piece
+
+
+def test_each_piece_is_copied_before_the_next_one_is_made(blocks_of, path):
+    piece = bytearray(300_000)
+
+    def made_in_one_place() -> Iterator[bytearray]:
+        for number in range(40):
+            piece[:] = bytes([number]) * len(piece)
+            yield piece
+
+    blocks_of().append(made_in_one_place(), 0, b"", ALL)
+    whole = b"".join(bytes([number]) * len(piece) for number in range(40))
+    assert path.read_bytes() == whole[: len(whole) - len(whole) % BLOCK]
+
+
+def test_the_seconds_of_an_append_are_those_of_the_disk_alone(blocks_of, monkeypatch):
+    now, write = [0.0], os.pwritev
+
+    def slowly_made() -> Iterator[bytes]:
+        for _ in range(3):
+            now[0] += 100
+            yield bytes(BUFFER)
+
+    def at_a_pace(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
+        now[0] += 0.5
+        return write(descriptor, pieces, at)
+
+    monkeypatch.setattr("recorder.capture.direct_io.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("recorder.capture.direct_io.os.pwritev", at_a_pace)
+    assert blocks_of().append(slowly_made(), 0, b"", ALL) == (3 * BUFFER, 1.5)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -135,24 +164,19 @@ def test_a_file_system_without_direct_io_raises_and_leaves_no_descriptor(monkeyp
     path.touch()
     before = len(os.listdir("/proc/self/fd"))
 
-    def no_memory(*_: object) -> int:
+    def no_memory(*_: object, **__: object) -> None:
         raise OSError(errno.ENOMEM, "no memory")
 
-    monkeypatch.setattr("recorder.capture.direct_io.memory_file", no_memory)
+    monkeypatch.setattr("recorder.capture.direct_io.mmap.mmap", no_memory)
     with pytest.raises(OSError, match="no memory"):
         DirectFile(os.open(path, os.O_RDONLY | os.O_DIRECT))
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_disk_that_takes_a_part_is_an_error(blocks_of, monkeypatch, path):
-    one, write = blocks_of(), os.pwritev
-
-    def in_part(descriptor: int, pieces: Sequence[bytes], at: int) -> int:
-        return write(descriptor, pieces, at) if descriptor != one._descriptor else 0
-
-    monkeypatch.setattr("recorder.capture.direct_io.os.pwritev", in_part)
+    monkeypatch.setattr("recorder.capture.direct_io.os.pwritev", lambda *_: 0)
     with pytest.raises(ShortWrite):
-        one.append([bytes(BUFFER)], 0, b"", ALL)
+        blocks_of().append([bytes(BUFFER)], 0, b"", ALL)
     assert path.stat().st_size == 0
 
 
@@ -167,7 +191,7 @@ def test_a_direct_file_may_be_closed_twice(blocks_of):
 @pytest.mark.parametrize("most", [1, BLOCK, BUFFER - BLOCK, BUFFER, 2 * BUFFER])
 def test_a_direct_write_stops_at_its_limit(most, blocks_of, path):
     piece = random.Random(0).randbytes(5 * BUFFER)
-    written = blocks_of().append([piece], 0, b"", most)
+    written = blocks_of().append([piece], 0, b"", most).size
     assert path.read_bytes() == piece[:written]
     assert most - BLOCK < written <= most + BUFFER - BLOCK
     if most <= BUFFER:
