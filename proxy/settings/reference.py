@@ -11,10 +11,11 @@ from proxy.config.tls import ListenerTls, UpstreamTls
 from proxy.schema.faults import KeyPath
 from proxy.schema.flags import CAPTURE, CLUSTERS, FLAGS, MAIN, flag_of
 from proxy.schema.keys import KeyedField, keys_of
+from proxy.schema.kinds import SECONDS, SIZE
 from proxy.schema.toml import dotted, toml
 from proxy.settings.sources import variable_of
 
-HEAD = """\
+HEAD = f"""\
 # Settings
 
 `kafka-wiretap config reference` writes this page from the descriptions in the code; don't edit it.
@@ -47,6 +48,8 @@ the environment, the environment over the file, the file over the default.
 - **Serve several clusters.** Several `[clusters.NAME]` share one process, admin page and capture. Their ports must not
   overlap: those of `listen` and `nodes`, and the whole ranges of `node_ports` and `node_count`, whether or not a node
   has the port.
+
+A duration is {SECONDS.name}. A size is {SIZE.name}.
 """
 
 # heading, key path of the section, its dataclass
@@ -66,6 +69,8 @@ INTRODUCTIONS = {
     "[clusters.NAME.tls.upstream]": "Without it the proxy speaks plaintext to brokers.\n",
     "[capture]": "Without it nothing is recorded.\n",
 }
+# the kinds that most keys have -> their names in the tables; what they are stands once, above
+KINDS = {SECONDS.name: "a duration", SIZE.name: "a size"}
 COLUMNS = "| key | value | default | what it does | flag |\n|---|---|---|---|---|"
 
 
@@ -145,5 +150,9 @@ def _lines() -> Iterator[str]:
 def _row(described: DescribedKey) -> str:
     key = described.field.key
     flag = f"`{described.flag}`" if described.flag else ""
-    text = f"{key.text} For example `{toml(key.example)}`."
-    return f"| `{described.short}` | {key.kind.name} | {described.default} | {text} | {flag} |"
+    example = f"`{toml(key.example)}`"
+    # values to choose from, and a default that is written in the same way, are examples enough
+    is_shown = bool(key.kind.choices) or example == described.default
+    text = key.text if is_shown else f"{key.text} For example {example}."
+    kind = KINDS.get(key.kind.name, key.kind.name)
+    return f"| `{described.short}` | {kind} | {described.default} | {text} | {flag} |"

@@ -55,10 +55,7 @@ def error_share(*, retriable: bool) -> RuleFunction:
     """Makes a rule's function: the share of an API's answers that hold an error, either retriable or not."""
 
     def find(tables: Tables) -> DataFrame:
-        """The share of an API's answers that hold an error, by code. Errors that are a normal step of the protocol
-        don't count. Errors about a topic, leader or coordinator that is not known yet count from 30 s after the client
-        first got them.
-        """
+        """The share of an API's answers that hold an error, by code."""
         known = inside(tables.exchanges).filter(F.col(t.ERROR_CODES).isNotNull())
         answers = known.groupBy(c.API, WINDOW).agg(F.count("*").alias("_answers"))
         wrong = inside(_faults(tables)).filter(F.col(t.RETRIABLE) == retriable)
@@ -73,9 +70,7 @@ def error_rate(codes: Sequence[int]) -> RuleFunction:
     """Makes a rule's function: how often a second a client gets one of these error codes."""
 
     def find(tables: Tables) -> DataFrame:
-        """How often a second an API answers a client with an error of this kind. Errors about a topic, leader or
-        coordinator that is not known yet count from 30 s after the client first got them.
-        """
+        """How often a second an API answers a client with an error of this kind."""
         wrong = inside(_settled(tables.errors)).filter(F.col(t.ERROR_CODE).isin(*codes))
         cases = counted(wrong, [PEER, t.ERROR, c.API])
         subject = F.concat(PEER, F.lit(": "), c.API)
@@ -117,9 +112,7 @@ def _due(tables: Tables, exchanges: DataFrame) -> DataFrame:
 
 def always_fails(tables: Tables) -> DataFrame:
     """Requests of a client to an API, if all of them fail over the whole capture: each gets an error, or no answer.
-    However seldom the client tries, it gets nowhere. Errors that are a normal step of the protocol are no failures.
-    Errors about a topic, leader or coordinator that is not known yet are failures from 30 s after the client first got
-    them. Unanswered long polls don't count.
+    However seldom the client tries, it gets nowhere. Unanswered long polls don't count.
     """
     tries = [PEER, c.API]
     columns = [*t.KEYS, *tries, FAMILY, c.NODE, c.AT, WINDOW, t.ERROR]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 
 from proxy.wire.apis import api_name
 from recorder.analysis.findings.causes import CAUSES, Joined
@@ -26,6 +28,8 @@ _HEAD = f"""\
 - The numbers of a rule that lasts, or that measures ten windows, are those of the worst window. The sentence says when
   that was ("at worst"); the finding's own time is that of all windows in which the rule is true.
 - Findings with one cause are one finding, with its [consequences](#causes-and-consequences) under it.
+- Rules about errors leave out those that are a normal step of the protocol. Errors about a topic, leader or coordinator
+  that is not known yet count from 30 s after the client first got them.
 - A rule that can't be judged says why: the capture is too short, or none of the bodies that the rule reads was kept.
 - Measures are "at least" if more than {100 * MUCH:g} % of the frames fell into gaps, or if more than
   {100 * MUCH:g} % of the answers could not be read.
@@ -56,15 +60,18 @@ def page() -> Iterator[str]:
             f"{'yes' if rule.must_last else ''} | {_bodies(rule)} | {rule.severity.value} |"
         )
     yield from _CAUSES.splitlines()
-    for row in CAUSES:
-        consequences = ", ".join(f"[{name}](#{name})" for name in row.consequences)
-        yield f"| [{row.rule}](#{row.rule}) | {consequences} | {_SHARED[row.by]} |"
+    for (consequences, by), rows in groupby(CAUSES, key=attrgetter("consequences", "by")):
+        yield f"| {_links(row.rule for row in rows)} | {_links(consequences)} | {_SHARED[by]} |"
     for rule in RULES:
         doc = " ".join((rule.find.__doc__ or "").split())
         yield from ("", f"## {rule.name}", doc)
         yield from _told(rule)
         if rule.otherwise is not None:
             yield from _told(rule.otherwise)
+
+
+def _links(rules: Iterable[str]) -> str:
+    return ", ".join(f"[{name}](#{name})" for name in rules)
 
 
 def _told(rule: Rule | Otherwise) -> Iterator[str]:
