@@ -10,18 +10,18 @@ from pathlib import Path
 import click
 
 from proxy.cli import main
-from tests.docs.shown import ROOT, fences
+from tests.docs.shown import PAGES, fences
 from tests.tables import each_row
 
-PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "deploy").rglob("*.md")])
 SHELL = {"", "bash", "sh"}
 # what ends a command in a shell
 ENDS = {"|", "||", "&", "&&", ";", ">", "2>", "<"}
 
 
 def shown(text: str) -> Iterator[list[str]]:
-    """The words behind the program's name, of each of its commands in the text's fences."""
-    for fence in fences(text, SHELL):
+    """The words behind the program's name, of each of its commands in the text's fences, and between its backquotes."""
+    spans = re.findall(r"`(kafka-wiretap [^`]+)`", re.sub(r"^ *```.*?```$", "", text, flags=re.MULTILINE | re.DOTALL))
+    for fence in (*fences(text, SHELL), *(" ".join(span.split()) for span in spans)):
         lines = iter(fence.replace("\\\n", " ").splitlines())
         for line in lines:
             if found := re.match(r" *(?:\S+=\S+ )*(?:\S*/)?kafka-wiretap (?P<words>.*)", line):
