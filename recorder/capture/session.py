@@ -222,6 +222,15 @@ def is_live(folder: Path, session: str) -> bool:
         return False
 
 
+def may_publish(folder: Path, session: str) -> bool:
+    """True if the session is live, or its compactor is still behind the end of the log. Changes nothing."""
+    try:
+        with open_session(folder, session) as opened:
+            return locks.is_live(opened) or locks.is_locked(opened, locks.COMPACTOR_LOCK)
+    except FileNotFoundError:
+        return False
+
+
 def begin(folder: Path, session: str) -> tuple[Folder, Lock]:
     """Makes a session's folder. Returns it and its writer's lock, held before other processes can see the folder.
 

@@ -22,7 +22,7 @@ from proxy.niceness import yield_to_others
 from proxy.standard_error import queue_standard_error
 from proxy.terminal import harmless
 from recorder.capture.lock import Lock
-from recorder.capture.session import is_live, sessions
+from recorder.capture.session import may_publish, sessions
 from recorder.capture.shipped import SHIP_FOLDER, SHIP_LOCK
 
 # the traffic is more urgent, and so is the compaction
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def is_over() -> bool:
         if os.getppid() == options.proxy:
             return False
-        return not any(is_live(options.folder, session) for session in sessions(options.folder))
+        return not any(may_publish(options.folder, session) for session in sessions(options.folder))
 
     try:
         with Folder.at(options.folder) as capture, capture.make_folder(SHIP_FOLDER) as ship:
