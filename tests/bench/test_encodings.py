@@ -77,7 +77,7 @@ def single(page: str) -> list[tuple[str, ...]]:
 
 
 def test_the_two_forms_on_the_page_are_the_same_message() -> None:
-    types, encoded = map(parse, re.findall(r"(?ms)^```\n(MetadataResponse.*?)^```$", PAGE))
+    types, encoded = map(parse, re.findall(r"(?ms)^```text\n(MetadataResponse.*?)^```$", PAGE))
     assert types == encoded
     (message,) = types
     assert message.name == encodings.response().name

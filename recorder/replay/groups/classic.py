@@ -178,7 +178,7 @@ class ClassicGroups:
     def _leave(self, exchange: Exchange, group: Group, values: Values) -> NotSent | None:
         entries = values.get("members")
         leaving = {values.get("member_id"), *(entry["member_id"] for entry in entries or ())}
-        if any(member in leaving and _was_answered_before(exchange, join) for join, member in group.joins.items()):
+        if any(member in leaving and _has_joined(join) for join, member in group.joins.items()):
             return Hold(Reason.NO_MEMBER)
         for one in filter(None, (self._state.known(group.name, name) for name in leaving)):
             # the target does not know it until its made join is answered, perhaps by another id
@@ -478,9 +478,9 @@ def _sync_of(exchange: Exchange) -> tuple[int, str]:
     return exchange.request["generation_id"], exchange.request["member_id"]
 
 
-def _was_answered_before(exchange: Exchange, join: Exchange) -> bool:
-    """True if the recorded cluster had answered a join before this request began."""
-    return join.answered_ns is not None and join.answered_ns <= exchange.first_ns
+def _has_joined(join: Exchange) -> bool:
+    """True if the recorded cluster answered a join, and the member did not leave while it waited."""
+    return join.answered_ns is not None and not left_meanwhile(join.answer)
 
 
 def _assigned_before(group: Group, generation: Generation) -> list[Values]:
