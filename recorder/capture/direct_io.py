@@ -120,6 +120,8 @@ def _aligned_buffer() -> memoryview:
     """
     pages = mmap.mmap(-1, BUFFER + BLOCK + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     start = -ctypes.addressof(ctypes.c_char.from_buffer(pages)) % HUGE_PAGE
+    # a child of a fork would share the pages meanwhile, and what the disk reads might come to its copy (open(2))
+    pages.madvise(mmap.MADV_DONTFORK)
     # some kernels have no huge pages
     with suppress(OSError):
         pages.madvise(mmap.MADV_HUGEPAGE, start, BUFFER)

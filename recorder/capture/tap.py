@@ -191,10 +191,7 @@ class Tap:
             self._open(facts, conversation)
         except Exception:
             # nobody can tell what of the connection the settings leave out, so nothing of it is recorded
-            log(ERROR, FAULT, trace=True, connection=facts.connection)
-            self._recorders.pop(facts.connection, None)
-            self._leave_unrecorded(facts.connection, UnrecordedConnection(conversation, is_lost=True))
-            self._gaps += 1
+            self._lose_by_fault(facts.connection, conversation)
 
     def _open(self, facts: OpenedConnection, conversation: Conversation) -> None:
         opening = {
@@ -290,15 +287,17 @@ class Tap:
         self, connection: int, cause: StrEnum, at_ns: int, decision: Mapping[str, str | int] = MappingProxyType({})
     ) -> None:
         """Records the end of a connection; the last call for it. `decision`: what was seen, if the proxy ended it."""
-        self._special.discard(connection)
-        self._watched.pop(connection, None)
-        self._recorded_whole.discard(connection)
         recorder = self._recorders.pop(connection, None)
         with _fault_logged(FAULT, connection=connection):
             if recorder is not None:
                 self._close(recorder, cause, at_ns, decision)
-            elif (unrecorded := self._unrecorded.pop(connection)).is_lost:
-                self._count_unlogged(unrecorded.conversation, c.GAP_FAULT)
+        # a fault may have made it special just now, or lost it
+        self._special.discard(connection)
+        self._watched.pop(connection, None)
+        self._recorded_whole.discard(connection)
+        unrecorded = self._unrecorded.pop(connection, None)
+        if unrecorded is not None and unrecorded.is_lost:
+            self._count_unlogged(unrecorded.conversation, c.GAP_FAULT)
 
     def _close(
         self, recorder: ConnectionRecorder, cause: StrEnum, at_ns: int, decision: Mapping[str, str | int]
@@ -573,18 +572,20 @@ class Tap:
 
     def _break_off_by_fault(self, connection: int, direction: Direction, chunk: bytes, at_ns: int, step: Step) -> None:
         """Begins a gap at a chunk whose recording met a fault, unless there is one: it costs no connection."""
-        log(ERROR, FAULT, trace=True, connection=connection)
         recorder = self._recorders.get(connection)
+        # a fault that lasts is told once a gap
+        if recorder is None or recorder.gap is None:
+            log(ERROR, FAULT, trace=True, connection=connection)
         if recorder is None:
             return
-        self._watched.pop(connection, None)
-        if recorder.gap is None:
-            # the log may have them
-            recorder.ended_unwritten += [*step.finished, *step.one_way]
-            offset = step.offset + len(step.data) - len(chunk)
-            self._break_off_at(recorder, c.GAP_FAULT, direction, offset, at_ns)
-        if recorder.frame_filter is not None:
-            recorder.frame_filter.resume()
+        with self._fault_as_loss(recorder):
+            if recorder.gap is None:
+                # the log may have them
+                recorder.ended_unwritten += [*step.finished, *step.one_way]
+                offset = step.offset + len(step.data) - len(chunk)
+                self._break_off_at(recorder, c.GAP_FAULT, direction, offset, at_ns)
+            if recorder.frame_filter is not None:
+                recorder.frame_filter.resume()
 
     @contextmanager
     def _fault_as_gap(self, recorder: ConnectionRecorder, at_ns: int) -> Iterator[None]:
@@ -593,7 +594,25 @@ class Tap:
             yield
         except Exception:
             log(ERROR, FAULT, trace=True, connection=recorder.connection)
-            self._break_off(recorder, c.GAP_FAULT, at_ns)
+            with self._fault_as_loss(recorder):
+                self._break_off(recorder, c.GAP_FAULT, at_ns)
+
+    @contextmanager
+    def _fault_as_loss(self, recorder: ConnectionRecorder) -> Iterator[None]:
+        """A fault in the block, which deals with another, ends the recording of the connection."""
+        try:
+            yield
+        except Exception:
+            self._lose_by_fault(recorder.connection, recorder.conversation)
+
+    def _lose_by_fault(self, connection: int, conversation: Conversation) -> None:
+        """Records no more of a connection. It is counted as lost when it closes, with all of its frames."""
+        log(ERROR, FAULT, trace=True, connection=connection)
+        self._recorders.pop(connection, None)
+        self._watched.pop(connection, None)
+        self._recorded_whole.discard(connection)
+        self._leave_unrecorded(connection, UnrecordedConnection(conversation, is_lost=True))
+        self._gaps += 1
 
     def _break_off(self, recorder: ConnectionRecorder, reason: str, at_ns: int) -> None:
         """Begins a gap, unless there is one."""
@@ -605,6 +624,8 @@ class Tap:
 
     def _begin_gap(self, recorder: ConnectionRecorder, gap: Gap) -> None:
         recorder.gap = gap
+        # no chunk may take the short way until the gap has ended
+        self._watched.pop(recorder.connection, None)
         unwritten, recorder.ended_unwritten = recorder.ended_unwritten, []
         gap.count_unwritten(unwritten)
         self._special.add(recorder.connection)

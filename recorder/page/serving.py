@@ -100,7 +100,7 @@ class _Connections:
 
     def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None) -> None:
         self._app, self.tls = app, tls
-        # the oldest first
+        # the one that waits, or answers, since longest first
         self._open: dict[_Ends, _Connection] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,6 +122,10 @@ class _Connections:
             oldest.end()
         self._open[ends] = connection
         return True
+
+    def put_last(self, ends: _Ends) -> None:
+        """Notes that a connection waits anew, from now on."""
+        self._open[ends] = self._open.pop(ends)
 
     def remove(self, ends: _Ends) -> None:
         """Removes a connection."""
@@ -167,6 +171,9 @@ class _Connection(asyncio.Protocol):
             self._handshake = asyncio.get_running_loop().create_task(self._secure(transport, tls))
 
     async def _secure(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+        if self._transport is None:
+            # it made room before this began; a handshake would keep its memory until its limit of time
+            return
         loop, secured = asyncio.get_running_loop(), None
         with suppress(OSError):
             # None: the peer has gone meanwhile. The clock of `_wait` ends a handshake before this limit
@@ -227,6 +234,7 @@ class _Connection(asyncio.Protocol):
             yield
         finally:
             if self._transport is not None:
+                self._connections.put_last(self._ends)
                 self._wait()
 
     def _wait(self) -> None:

@@ -213,14 +213,16 @@ def test_a_fault_of_the_recorder_costs_a_recording_not_a_connection(
 
 
 class Faulty:
-    """Raises an error at one call of a function, the n-th, and calls it at all others."""
+    """Raises an error at one call of a function, the n-th, and calls it at all others. `lasts`: at later ones, too."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, number: int) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, number: int, *, lasts: bool = False
+    ) -> None:
         self.calls, real = 0, getattr(owner, name)
 
         def called(*arguments: Any, **options: Any) -> Any:
             self.calls += 1
-            if self.calls == number:
+            if self.calls == number or (lasts and self.calls > number):
                 raise RuntimeError("a bug")
             return real(*arguments, **options)
 
@@ -286,6 +288,53 @@ def test_a_fault_with_the_end_of_a_stream_or_of_a_connection_is_a_gap(
     assert [(gap["cause"], gap["frames"]) for gap in gaps] == [("recorder_fault", 0)]
     assert len(rows) == len(traffic.expected(talk))
     assert len(event_rows(tmp_path, "closed")) == 1
+
+
+def test_a_gap_that_an_answer_of_the_proxy_began_ends(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection's chunks take the short way before, as the rule leaves out nothing of them."""
+    rng = random.Random(8)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 40, (keys.HEARTBEAT,)), 300)
+    tap = tap_of(records=RecordRule.DROP)
+    player = Player(tap)
+    player.open(talk)
+    half = len(talk.chunks) // 2
+    for chunk in talk.chunks[:half]:
+        player.play(1, chunk)
+    faulty = Faulty(monkeypatch, ConnectionRecorder, "add", 1)
+    tap.answered(1, 1, b"\0\0\0\4\0\0\0\1", player.now)
+    for chunk in talk.chunks[half:]:
+        player.play(1, chunk)
+    player.close(1)
+    tap.close()
+    assert faulty.calls >= 1
+    compact(tmp_path)
+    rows, (gap,) = lost_and_kept(tmp_path, talk)
+    assert gap["cause"] == "recorder_fault"
+    came = len(traffic.expected(talk))
+    assert len(rows) + gap["frames"] == came
+    assert len(rows) >= came - 10
+
+
+def test_a_fault_that_lasts_costs_the_recording_and_no_connection(
+    tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rng = random.Random(9)
+    talk, other = some_talks(rng, 2, 20, 500)
+    tap = tap_of()
+    with monkeypatch.context() as patched:
+        for name in ("take", "drop_kept_back"):
+            Faulty(patched, ConnectionRecorder, name, 1, lasts=True)
+        Player(tap).all_of([talk])
+    Player(tap).all_of([other])
+    tap.close()
+    # the fault, and the one that dealing with it met
+    assert len(caplog.records) == 2
+    compact(tmp_path)
+    (gap,) = event_rows(tmp_path, "gap")
+    assert (gap["connection"], gap["cause"], gap["frames"]) == (None, "recorder_fault", len(traffic.expected(talk)))
+    assert {row["connection"] for row in frame_rows(tmp_path)} == {other.connection}
 
 
 def test_a_connection_whose_opening_met_a_fault_is_lost_as_a_whole(

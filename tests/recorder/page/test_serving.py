@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import http.client
 import socket
 import ssl
+import threading
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -74,6 +78,30 @@ def test_above_the_limit_the_connection_that_has_waited_longest_for_a_head_makes
         assert not any(map(_has_ended, holders[1:]))
         for holder in holders:
             holder.close()
+
+
+def test_a_connection_that_was_just_answered_makes_room_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 3)
+    with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
+        browser = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        browser.connect()
+        # once it is closed, another answer is an error
+        browser.auto_open = 0
+        silent = [_silent(server) for _ in range(2)]
+        assert _status(browser) == 401
+        assert httpx.get(server.url).status_code == 401
+        assert wait_for(partial(_has_ended, silent[0]), "the end of the first silent connection")
+        assert _status(browser) == 401
+        browser.close()
+        for one in silent:
+            one.close()
+
+
+def _status(connection: http.client.HTTPConnection) -> int:
+    connection.request("GET", "/")
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
 
 
 def test_connections_that_follow_the_news_make_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +233,28 @@ def test_peers_that_say_nothing_of_tls_count_and_make_room(tmp_path: Path, monke
         assert not any(map(_has_ended, holders[8:]))
         for holder in holders:
             holder.close()
+
+
+@pytest.mark.real
+def test_peers_that_make_room_before_their_handshake_begins_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 3)
+    held: list[threading.Thread] = []
+    monkeypatch.setattr(serving, "begin", held.append)
+    with by_tls(tmp_path) as (server, trusting):
+        # all come in one turn of the loop, which begins behind them
+        holders = [_silent(server) for _ in range(30)]
+        held[0].start()
+        assert httpx.get(server.url, verify=trusting).status_code == 401
+        wait_for(lambda: _handshakes() <= 3, "the handshakes of those that made room to be gone")
+        for holder in holders:
+            holder.close()
+
+
+def _handshakes() -> int:
+    gc.collect()
+    return sum(isinstance(one, SSLProtocol) for one in gc.get_objects())
 
 
 @pytest.mark.real
