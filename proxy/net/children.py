@@ -34,7 +34,7 @@ WELL_SECONDS = 60.0
 HUNG_SECONDS, START_FACTOR = 30.0, 3
 # how long a sign of life is waited for at a time, in seconds
 BEAT_SECONDS = 1.0
-# in /proc (proc(5)): the state of a process that runs or waits for a processor, and the unit of the time it had one
+# in /proc (proc(5)): the state of a thread that runs or waits for a processor, and the unit of the time it had one
 _WANTS_PROCESSOR = "R"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -139,18 +139,26 @@ class _Processor:
     """What a process has had of the processors, by Linux; elsewhere it counts as one that never had to wait."""
 
     def __init__(self, pid: int) -> None:
-        self._path = Path(f"/proc/{pid}/stat")
+        self._folder = Path(f"/proc/{pid}")
         self._had = 0.0
 
     def share_of(self, seconds: float) -> float:
         """Of so many seconds that have passed: how many the process had a processor, or wanted none."""
-        try:
-            # behind the name, which may hold anything: the state, and from the twelfth value on the processor's time
-            state, *values = self._path.read_text("utf-8", "replace").rpartition(")")[2].split()
-        except OSError:
+        if not (values := _stat(self._folder)):
             return seconds
-        before, self._had = self._had, sum(map(int, values[10:12])) / _TICKS
-        return min(self._had - before, seconds) if state == _WANTS_PROCESSOR else seconds
+        before, self._had = self._had, sum(map(int, values[11:13])) / _TICKS
+        # the process's own state is that of its main thread, its time that of all
+        wants = any(_stat(thread)[:1] == [_WANTS_PROCESSOR] for thread in self._folder.glob("task/*"))
+        return min(self._had - before, seconds) if wants else seconds
+
+
+def _stat(folder: Path) -> list[str]:
+    """What Linux says of a process or a thread: first its state, from the twelfth value on its time. Empty: gone."""
+    try:
+        # behind the name, which may hold anything
+        return (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 async def _give(stdin: trio.abc.SendStream, given: bytes) -> None:

@@ -1,7 +1,9 @@
 import logging
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -176,6 +178,32 @@ async def test_a_child_is_not_killed_for_seconds_in_which_it_waited_for_a_proces
     # that of these tests, which runs, and has the processor for little of the clock's time
     child = watched(monkeypatch, nursery, Watched(0.0, pid=os.getpid()))
     await trio.sleep(3 * HUNG_SECONDS)
+    assert not child.hung
+
+
+@pytest.fixture
+def behind_a_thread() -> Iterator[int]:
+    """The id of a process whose main thread sleeps while another one runs."""
+    code = """
+import os, threading
+def run():
+    os.write(1, b"\\n")
+    while True:
+        pass
+threading.Thread(target=run).start()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+async def test_a_child_is_not_killed_while_any_of_its_threads_waits_for_a_processor(
+    monkeypatch, nursery, autojump_clock, behind_a_thread
+):
+    child = watched(monkeypatch, nursery, Watched(0.0, pid=behind_a_thread))
+    await trio.sleep(1.2 * HUNG_SECONDS)
     assert not child.hung
 
 
