@@ -42,9 +42,14 @@ class Bounded(OrderedDict[Key, Value], Generic[Key, Value]):
         self._taken = self.forgotten = 0
 
     def __setitem__(self, key: Key, value: Value) -> None:
+        size = self._size((key, value))
+        if size > self._room:
+            # all others would make room, and in vain
+            self.take(key)
+            self.forgotten += 1
+            return
         super().__setitem__(key, value)
         self.move_to_end(key)
-        size = self._size((key, value))
         self._taken += size - self._sizes.get(key, 0)
         self._sizes[key] = size
         while len(self) > self._most or self._taken > self._room:

@@ -39,8 +39,14 @@ def test_a_value_that_grows_is_measured_when_it_is_set_again() -> None:
     grown.append(1)
     bounded["new"] = grown
     assert (list(bounded), bounded.forgotten) == (["new"], 1)
-    # what is larger than all the room is not kept
-    bounded["new"] = [1] * 11
-    assert not bounded
-    bounded["next"] = [1] * 10
-    assert list(bounded) == ["next"]
+
+
+def test_what_is_larger_than_all_the_room_is_not_kept_and_what_is_there_stays() -> None:
+    bounded: Bounded[str, list[int]] = Bounded(100, size=lambda of: len(of[1]), room=10)
+    bounded["old"], bounded["new"] = [1, 2, 3], [1]
+    # one that was there has grown
+    for key in ("next", "new"):
+        bounded[key] = [1] * 11
+    assert (list(bounded), bounded.forgotten) == (["old"], 2)
+    bounded["next"] = [1] * 7
+    assert list(bounded) == ["old", "next"]
