@@ -189,8 +189,9 @@ TRUST = (
     ),
     graph(
         "Values without a row, a minute",
-        "How often a limit of `[live]` had no room for a value: `other` counts a topic, client or software then; of "
-        "all else, what was idle longest made room. Next: a larger limit.",
+        "How often a table had no room for a value: `other` counts a topic, client or software then; of all else, what "
+        "was idle longest made room. Next: a larger limit of `[live]`: `topics` for `topic`, `clients` for `client_id` "
+        "and `software`, `groups` for `group` and `partition`. No setting governs the others.",
         Query(or_zero(steadily_per_minute(table.LABEL_OVERFLOW)), "all"),
         Query(steadily_per_minute(table.LABEL_OVERFLOW, "label"), "{{label}}"),
         unit="cpm",

@@ -511,7 +511,8 @@ LABEL_OVERFLOW = _counter(
     "label",
     "Times that a table of such names was full: `other` counted a `topic`, `client_id` or `software`; of all others, "
     "what was idle longest made room.",
-    "Is a limit of `[live]` too small?",
+    "Is a limit of `[live]` too small? `topics` sets that of `topic`, `clients` of `client_id` and `software`, "
+    "`groups` of `group` and `partition`; no setting that of others.",
 )
 # only where live.topics, live.clients or live.groups ask for it
 _TOPIC = "cluster topic"

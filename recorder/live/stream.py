@@ -26,7 +26,7 @@ from recorder.capture.segments import segment_name, segments
 from recorder.capture.storage import ignore_step
 from recorder.live.consumer import Consumer, Missed
 from recorder.query.columns import Rows
-from recorder.reading.elements import Told
+from recorder.reading.elements import Connection, Library, Told
 from recorder.reading.exchanges import LARGEST_KEPT, Pairing
 from recorder.reading.following import Closed, Ended, Following, Wanted, Watch
 from recorder.reading.rows import bodies_up_to
@@ -34,9 +34,11 @@ from recorder.reading.told import rows_that_tell
 
 # the most memory for rows and exchanges that wait
 MOST = 64 * MIB
-# names of topics' ids that are known, and connections whose client's software is: the oldest are forgotten for others.
-# Both together take less than MOST, beyond which nothing more could be learnt
+# names of topics' ids that are known, and open connections whose client's software is: the oldest are forgotten for
+# others. Both together take less than MOST, beyond which nothing more could be learnt
 MOST_TOLD = 50_000
+# connections that have ended, whose exchanges may still be looked at
+MOST_ENDED = 25_000
 # frames that arrived so long ago are no news: their exchanges are passed over
 BEHIND_NS = 5 * 10**9
 # from one look at the log to the next
@@ -48,17 +50,32 @@ class Due(Exception):
 
 
 class BoundedTold(Told):
-    """Keeps the newest MOST_TOLD of the names of topics' ids, and of the clients' software."""
+    """Keeps the newest MOST_TOLD of the names of topics' ids, and of the clients' software by open connection."""
 
     topics: Bounded[str, str]
-    software: Bounded[tuple[str, int], tuple[str | None, str | None]]
+    software: Bounded[Connection, Library]
 
     def __init__(self) -> None:
         super().__init__(Bounded(MOST_TOLD), Bounded(MOST_TOLD))
+        self._ended: Bounded[Connection, Library] = Bounded(MOST_ENDED)
+
+    def software_of(self, connection: Connection) -> Library:
+        """As of `Told`, also of the last MOST_ENDED connections that have ended. Called in any thread."""
+        return self.software.get(connection) or self._ended.get(connection) or super().software_of(connection)
+
+    def end(self, closed: Closed) -> None:
+        """A connection has ended, or a session with all of its own: they take no room from others."""
+        session, connection = closed
+        # a session's end is rare
+        ended = [key for key in self.software if key[0] == session] if connection is None else [(session, connection)]
+        for key in ended:
+            if library := self.software.get(key):
+                self._ended[key] = library
+                self.software.take(key)
 
     @property
     def forgotten(self) -> Mapping[str, int]:
-        """How many ids of topics have no name any more, and how many connections no software."""
+        """How many ids of topics have no name any more, and how many open connections no software."""
         return {"topic_id": self.topics.forgotten, "connection": self.software.forgotten}
 
 
@@ -78,7 +95,7 @@ class Stream:
     Args:
         folder: the capture, or the capture of a `feed`.
         is_feed: what was read is removed.
-        told: learns the names of topics' ids, and clients' software; a `BoundedTold`.
+        told: learns the names of topics' ids, and clients' software.
         is_due: asked before each table and each row of exchanges: one look at a long backlog may take minutes.
 
     Attributes:
@@ -93,7 +110,7 @@ class Stream:
         readers: Sequence[TableReader] = (),
         *,
         is_feed: bool = False,
-        told: Told | None = None,
+        told: BoundedTold | None = None,
         is_due: Callable[[], bool] = lambda: False,
     ) -> None:
         self._is_due = is_due
@@ -127,6 +144,8 @@ class Stream:
                         consumer.take(pair)
             elif isinstance(item, Closed):
                 self._forget(item)
+            if isinstance(item, Closed):
+                self._told.end(item)
         if self._is_feed:
             for session, segment in self._following.read_up_to().items():
                 _forget_read(self._folder, session, segment)

@@ -90,7 +90,7 @@ class Clients:
         columns = (sums[name].to_pylist() for name in (*names, f"{c.SIZE}_count", f"{c.SIZE}_sum"))
         for cluster, client_id, session, connection, kind, count, size in zip(*columns, strict=True):
             if kind in (c.REQUEST, c.RESPONSE):
-                software = self._told.software.get((session, connection), (None, None))
+                software = self._told.software_of((session, connection))
                 yield (cluster or UNKNOWN, client_id), software, kind == c.REQUEST, count, size or 0
 
 

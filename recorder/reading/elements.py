@@ -62,6 +62,9 @@ _OF_DATA |= {"high_watermark"} | OF_BATCHES | OF_RECORDS
 _OF_BODY = {"acks": "acks", "group_instance_id": "instance", "instance_id": "instance"}
 # a topic's, group's or transaction's name (a topic's id as text), and a partition or WHOLE
 Key = tuple[str, int]
+# a session and a connection; a library and its version
+Connection = tuple[str, int]
+Library = tuple[str | None, str | None]
 
 
 @dataclass(slots=True)
@@ -74,7 +77,11 @@ class Told:
     """
 
     topics: dict[str, str] = field(default_factory=dict)
-    software: dict[tuple[str, int], tuple[str | None, str | None]] = field(default_factory=dict)
+    software: dict[Connection, Library] = field(default_factory=dict)
+
+    def software_of(self, connection: Connection) -> Library:
+        """The library and version of a connection's client, None if nobody has told them."""
+        return self.software.get(connection, (None, None))
 
 
 @dataclass(slots=True)

@@ -224,7 +224,7 @@ class Judge:
 
     def _with_software(self, head: Head) -> Head:
         if self.needs_software:
-            found = self.told.software.get((head[c.SESSION], head[c.CONNECTION]), (None, None))
+            found = self.told.software_of((head[c.SESSION], head[c.CONNECTION]))
             head["software"], head["software_version"] = found
         return head
 

@@ -18,8 +18,7 @@ from proxy.schema.addresses import Address
 from recorder.live.consumer import Missed
 from recorder.live.feed import FeedSettings, open_feed
 from recorder.live.page import page_part
-from recorder.live.stream import Stream
-from recorder.reading.elements import Told
+from recorder.live.stream import BoundedTold, Stream
 from tests.brokers import children
 from tests.brokers.mock import MockCluster
 from tests.brokers.waiting import wait_for
@@ -39,7 +38,7 @@ def token_file(tmp_path: Path) -> Path:
 
 
 def test_exchanges_are_kept_while_somebody_looks_and_losses_are_told(tmp_path: Path, token_file: Path) -> None:
-    settings, told, said = FeedSettings(folder=tmp_path / "feed"), Told(), list[str]()
+    settings, told, said = FeedSettings(folder=tmp_path / "feed"), BoundedTold(), list[str]()
     part = page_part(Address("127.0.0.1", 0), token_file, None, None, (), told, None, said.append)
     (url,) = re.findall(r"the page is at (\S+)", said[0])
     tap = open_feed(settings)

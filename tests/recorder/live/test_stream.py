@@ -19,6 +19,7 @@ from recorder.live.consumer import Missed
 from recorder.live.feed import FeedSettings, open_feed
 from recorder.live.stream import BEHIND_NS, MOST_TOLD, BoundedTold, Due, Stream
 from recorder.reading.exchanges import Pair
+from recorder.reading.following import Closed
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Player, cut, talk
 
@@ -160,21 +161,57 @@ def test_a_look_at_much_ends_at_the_next_table_once_it_is_due(settings: FeedSett
     stream.close()
 
 
+def named(connection: int) -> traffic.Talk:
+    """A connection whose client says which library it is."""
+    library = {"client_software_name": "librdkafka", "client_software_version": f"2.10.{connection}"}
+    asked = catalog.encode_request(API_VERSIONS, 3, 1, "shop", library)
+    answered = catalog.encode_response(API_VERSIONS, 3, 1, {"error_code": 0})
+    call = traffic.Call(API_VERSIONS, 3, 1, "shop", traffic.framed(asked), traffic.framed(answered))
+    return cut(random.Random(connection), traffic.Talk(connection, [call]), 500, time.monotonic_ns())
+
+
 def test_clients_beyond_the_most_are_learnt_and_the_oldest_are_forgotten(settings: FeedSettings) -> None:
     told = BoundedTold()
     for number in range(3 * MOST_TOLD):
         told.software["old", number] = "old client", None
-    named = {"client_software_name": "librdkafka", "client_software_version": "2.10.0"}
-    asked = catalog.encode_request(API_VERSIONS, 3, 1, "shop", named)
-    answered = catalog.encode_response(API_VERSIONS, 3, 1, {"error_code": 0})
-    call = traffic.Call(API_VERSIONS, 3, 1, "shop", traffic.framed(asked), traffic.framed(answered))
     tap, looker = open_feed(settings), Looker()
     stream = Stream(settings.folder, [looker], is_feed=True, told=told)
-    played(tap, cut(random.Random(1), traffic.Talk(1, [call]), 500, time.monotonic_ns()))
+    played(tap, named(1))
     stream.look()
-    assert len(looker.pairs) == 1
-    assert len(told.software) == MOST_TOLD
-    assert ("old", 3 * MOST_TOLD - 1) in told.software
-    assert [*told.software.values()][-1] == ("librdkafka", "2.10.0")
+    (pair,) = looker.pairs
+    assert told.software_of((pair.head[c.SESSION], 1)) == ("librdkafka", "2.10.1")
+    assert told.software_of(("old", 3 * MOST_TOLD - 1)) == ("old client", None)
+    assert told.forgotten["connection"] == 2 * MOST_TOLD + 1
     tap.close()
     stream.close()
+
+
+def test_connections_that_have_ended_take_no_room_from_those_that_are_open(
+    settings: FeedSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.live.stream.MOST_TOLD", 3)
+    monkeypatch.setattr("recorder.live.stream.MOST_ENDED", 4)
+    told, tap, looker = BoundedTold(), open_feed(settings), Looker()
+    stream = Stream(settings.folder, [looker], is_feed=True, told=told)
+    player, long_lived = Player(tap), named(1)
+    player.open(long_lived)
+    for chunk in long_lived.chunks:
+        player.play(1, chunk)
+    for connection in range(2, 12):
+        played(tap, named(connection))
+        stream.look()
+    assert told.forgotten["connection"] == 0
+    session = looker.pairs[0].head[c.SESSION]
+    # exchanges of connections that have just ended may still be looked at
+    assert [of for of in range(1, 12) if told.software_of((session, of))[0]] == [1, 8, 9, 10, 11]
+    tap.close()
+    stream.close()
+
+
+def test_the_end_of_a_session_is_that_of_all_of_its_connections() -> None:
+    told = BoundedTold()
+    for session, connection in (("old", 1), ("new", 1), ("old", 2)):
+        told.software[session, connection] = session, None
+    told.end(Closed("old"))
+    assert [*told.software] == [("new", 1)]
+    assert told.software_of(("old", 2)) == ("old", None)
