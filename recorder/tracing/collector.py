@@ -100,7 +100,7 @@ class _Asking(requests.Session):
             self.mount(f"{scheme}://", _Adapter())
 
     def request(self, *given: Any, **named: Any) -> requests.Response:
-        """Makes a request, which ends within its `timeout`, whatever comes. Errors: RequestException, NoThread."""
+        """Makes a request. From the connection on, it ends within its `timeout`. Errors: RequestException, NoThread."""
         with cut_after(named["timeout"]) as line:
             try:
                 answer = super().request(*given, **named | {"allow_redirects": False, "stream": True})

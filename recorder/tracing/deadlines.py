@@ -1,7 +1,8 @@
-"""Ends a request of urllib3 at a deadline, whatever its peer sends.
+"""Ends a request of urllib3 at a deadline, from the connection on, whatever its peer sends.
 
 urllib3's own limits are for each piece that is read, so a peer that drips bytes would hold the asking thread for ever.
-Here a second thread shuts the connection down at the deadline, and the asking thread reads its end.
+Here a second thread shuts the connection down at the deadline, and the asking thread reads its end. It can't shut down
+what comes before: the lookup of a name, and connects to its addresses, for each of which urllib3's limit holds.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from proxy.threads import begin
 def cut_after(seconds: float) -> Iterator[Line]:
     """Within the block, what this thread asks by connections of POOLS ends after so many seconds.
 
+    That holds from the connection on: to look up a name and to connect may take longer.
+
     Errors: NoThread.
     """
-    line = _OF_THREAD.line = Line()
+    line = Line()
     timer = threading.Timer(max(seconds, 0), line.cut)
     timer.daemon = True
     begin(timer)
+    _OF_THREAD.line = line
     try:
         yield line
     finally:
