@@ -163,6 +163,7 @@ def test_no_command_was_forgotten() -> None:
     assert set(EVERY) == set(NEEDED)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", NEEDED)
 def test_any_argument_gives_an_answer_or_an_error_line(name: str, needed: dict[str, str]) -> None:
     words = [needed.get(word, word) for word in NEEDED[name]]

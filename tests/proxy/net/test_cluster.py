@@ -168,6 +168,7 @@ async def test_a_limit_is_its_clusters_own(brokers: tuple[Broker, Broker]):
         await (await proxy.client(cluster="east")).hears_the_end()
 
 
+@pytest.mark.real
 async def test_pods_that_come_and_go_leave_no_listener_behind_and_their_clients_go_on(nursery, autojump_clock):
     broker = Broker()
     address = await broker.start(nursery)

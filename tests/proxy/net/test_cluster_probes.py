@@ -98,7 +98,7 @@ async def test_the_first_bytes_of_a_client_may_come_one_by_one(broker: Broker) -
         await ended(proxy, Cause.CLIENT_CLOSED)
 
 
-@pytest.mark.parametrize(("idle", "at"), [(None, 600), (7.0, 7)])
+@pytest.mark.parametrize(("idle", "at"), [pytest.param(None, 600, marks=pytest.mark.real), (7.0, 7)])
 async def test_a_client_that_says_nothing_is_idle_in_the_end(
     idle: float | None, at: float, broker: Broker, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -111,6 +111,7 @@ class Acceptor:
         return await self._sock.accept()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ECONNABORTED, errno.EPROTO])
 async def test_connections_that_cannot_be_accepted_do_not_end_the_proxy(
     number, broker, monkeypatch, autojump_clock, caplog

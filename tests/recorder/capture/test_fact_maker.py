@@ -111,6 +111,7 @@ def steps_of(folder: Path) -> list[str]:
     return seen
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("is_made_before", [False, True])
 def test_a_crash_before_any_step_leaves_no_facts_that_count_and_the_next_run_makes_them(
     folder: Path, complete: Path, is_made_before: bool
@@ -214,6 +215,7 @@ DAMAGES = [
 ]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_facts_that_do_not_count_are_made_anew(whole: Path, damage: Callable[[Path], None]) -> None:
     damage(whole)

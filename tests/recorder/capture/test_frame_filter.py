@@ -409,6 +409,7 @@ def test_an_open_connection_of_which_nothing_is_left_out_is_a_match(
     assert not caplog.records
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("seed", mostly_long(range(10), 2))
 def test_a_sample_has_all_exchanges_of_some_clients_and_none_of_the_others(seed, tmp_path):
     rng = random.Random(seed)

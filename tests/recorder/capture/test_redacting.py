@@ -215,6 +215,7 @@ def place_of(row: dict[str, Any]) -> tuple[Any, ...]:
     return row[c.CONNECTION], row[c.SEQUENCE], row[c.EXCHANGE], row[c.KIND], row[c.API]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("seed", mostly_long(range(10), 1))
 def test_chosen_topics_of_every_version_are_redacted_as_they_would_be_recorded(tmp_path: Path, seed: int) -> None:
     calls = [told_topics(12, 0), *(one for one, _ in of_every_version(seed) if one.api_key not in NOT_PLAYED)]
@@ -296,6 +297,7 @@ def of_clients(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Played], 
     return played, kept
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     "settings",
     [{"share": 0.4}, {"share": 0.4, "seed": 3}, {"shares": {"Metadata": 0.3}}, {"share": 0.6, **ONLY}],

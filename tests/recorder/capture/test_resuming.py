@@ -76,6 +76,7 @@ MADE_UP = {
 }
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("made_up", MADE_UP)
 def test_no_state_keeps_a_segment_that_is_there_from_being_read(tmp_path: Path, made_up: str) -> None:
     talk = record(tmp_path)

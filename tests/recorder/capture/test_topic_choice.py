@@ -347,6 +347,7 @@ def halves(data: bytes) -> Iterable[bytes]:
         at = stop
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("pieces", [whole, halves])
 def test_after_a_fault_no_exchange_is_recorded_that_is_not_chosen(
     pieces: Callable[[bytes], Iterable[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

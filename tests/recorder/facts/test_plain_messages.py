@@ -149,6 +149,7 @@ def tables(frames: list[Row], decoders: tuple[Decoder, ...]) -> dict[str, list[R
     return found
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("side", "key", "version"), KINDS)
 def test_many_at_once_make_the_rows_of_each(side: str, key: int, version: int) -> None:
     chance = Random(version)

@@ -19,6 +19,7 @@ def note(*arguments: object) -> str:
     return result.stderr.splitlines()[-1]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("command", ["frames", "exchanges", "topics", "errors", "latency"])
 @pytest.mark.parametrize(
     ("asked", "meant"),

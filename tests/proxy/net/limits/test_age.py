@@ -32,6 +32,7 @@ def connections(nursery: trio.Nursery) -> set[Connection]:
     return watched
 
 
+@pytest.mark.real
 async def test_each_connection_ends_at_the_age_give_or_take_a_tenth(connections, autojump_clock: MockClock):
     crowd = []
     for number in range(300):
