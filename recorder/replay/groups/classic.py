@@ -323,7 +323,7 @@ class ClassicGroups:
         self._state.request_ended(exchange)
         group.joins.pop(exchange, None)
         group.coming.pop(exchange, None)
-        group.departure_ended(exchange, Event.EXPELLED)
+        group.departure_ended(exchange, None)
         self._given.pop(exchange, None)
         self._early.discard(exchange)
 
@@ -349,7 +349,7 @@ class ClassicGroups:
         self._state.request_ended(exchange)
         group = self._state.group(exchange.request["group_id"])
         if exchange.api_key == LEAVE_GROUP:
-            group.departure_ended(exchange, Event.LEFT)
+            group.departure_ended(exchange, answer)
             return None
         if exchange.api_key == JOIN_GROUP:
             group.coming.pop(exchange, None)

@@ -22,7 +22,9 @@ from recorder.replay.plan import Exchange, Hold, Reason, Resend, Values, Withhel
 
 # Kafka's error codes about members
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 25, 27, 79
-FENCED_MEMBER_EPOCH = 110
+FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH = 82, 110
+# answers to a departure after which the member is gone
+HAS_LEFT = frozenset({0, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH})
 # Generations that are kept: a late member may need the one before the last. At `max`, generations that were read ahead
 # are kept too, up to a limit.
 KEPT_GENERATIONS, MOST_GENERATIONS = 2, 10_000
@@ -60,8 +62,9 @@ class Member:
             in flight confirms.
         in_flight: the number of its recorded requests in flight; `made_in_flight`: a made one is in flight.
         about_to_go: the recording is about to lose it, so the replay keeps it alive no more.
-        is_over: its recorded membership is over since its last join: a request by which it leaves has left, or the
-            recorded cluster told it that it is no member (error 25). Nothing brings it back but its next recorded join.
+        is_over: its recorded membership is over since its last join: a request by which it leaves has left, and the
+            recorded cluster did not refuse it, or told it that it is no member (error 25). Nothing brings it back but
+            its next recorded join.
         gave_up: it could not be mended within `--wait`.
         departure_failure: why it could not leave at the end, as far as is known; empty: it could, or did not try.
         connections: the recorded ones of its requests, while they are open. Clients have one for joins and syncs, and
@@ -241,14 +244,24 @@ class Group:
         """A recorded request by which these members leave has left."""
         self.leaves[exchange] = members
         for member in members:
-            member.is_over = True
+            member.is_over |= not keeps(exchange.answer, member.id, member.instance)
 
-    def departure_ended(self, exchange: Exchange, event: Event) -> None:
-        """It was answered (LEFT), or lost (EXPELLED): then a made request has its members leave. Others rebalance."""
+    def departure_ended(self, exchange: Exchange, answer: Values | None) -> None:
+        """The target answered it, or it was lost (`answer` is None). Those who stay rebalance.
+
+        Whom only the target refused, or may not have let go, leaves by a made request. Whom the recorded cluster
+        refused stays a member.
+        """
         for member in self.leaves.pop(exchange, ()):
+            stays = keeps(exchange.answer, member.id, member.instance)
+            has_left = answer is not None and not keeps(answer, member.target, member.instance)
+            # the recorded answer may not have been known when the request left
+            member.is_over &= not stays
+            if stays and not has_left:
+                continue
             if member.state.present:
                 self.left_at = max(self.left_at, self.generation)
-            member.on(event)
+            member.on(Event.LEFT if has_left else Event.EXPELLED)
 
     def elected(self, member: Member) -> bool:
         """True for the leader that the target elected in its present generation."""
@@ -437,6 +450,18 @@ def pace(silence: int) -> int:
 def error_of(answer: Values | None) -> int | None:
     """The error code of a whole answer; None without an answer."""
     return None if answer is None else answer.get("error_code", 0)
+
+
+def keeps(answer: Values | None, name: str, instance: str | None) -> bool:
+    """True for an answer to a departure that refuses to let this member go, as a whole or in its entry.
+
+    Args:
+        name: the member's id in the answer's cluster; `instance`: its instance id, if it is static.
+    """
+    entries = (answer or {}).get("members") or ()
+    own = (one for one in entries if one["member_id"] == name or (instance and one["group_instance_id"] == instance))
+    codes = {error_of(answer) or 0, *(one["error_code"] for one in own)}
+    return not codes <= HAS_LEFT
 
 
 def left_meanwhile(answer: Values | None) -> bool:

@@ -32,6 +32,7 @@ from recorder.replay.groups.classic import ClassicGroups, gone, joined, needs_as
 from recorder.replay.groups.member_states import Event, Made, MemberState
 from recorder.replay.groups.members import (
     FENCED_MEMBER_EPOCH,
+    HAS_LEFT,
     ILLEGAL_GENERATION,
     INT32_MAX,
     MEMBER_ID_REQUIRED,
@@ -51,9 +52,6 @@ from recorder.replay.requests.blobs import rename_topics
 # the first and the longest pause between requests that ask the same
 SHORTEST_PAUSE, LONGEST_PAUSE = 20 * 10**6, 10**9
 LOST = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
-
-# the target's answers to a departure after which the member is gone
-_HAS_LEFT = frozenset({0, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH})
 
 Done = Callable[[Values | None], None]
 
@@ -291,7 +289,7 @@ class Mending:
 
     @staticmethod
     def _left(group: Group, member: Member, answer: Values) -> None:
-        codes = {error_of(answer) or 0, *(one["error_code"] for one in answer.get("members") or ())} - _HAS_LEFT
+        codes = {error_of(answer) or 0, *(one["error_code"] for one in answer.get("members") or ())} - HAS_LEFT
         member.departure_failure = kafka_error(min(codes)).name if codes else ""
         if not codes:
             gone(group, member)

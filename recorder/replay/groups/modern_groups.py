@@ -123,20 +123,20 @@ class ModernGroups:
         A member whose heartbeat had left asks for its epoch, and confirms again what it owns. If the heartbeat was its
         departure, it leaves by a made one.
         """
-        found = self._end(exchange, Event.EXPELLED)
+        found = self._end(exchange, None)
         if found and found[1] and not found[1].is_over:
             found[1].on(Event.EPOCH_LOST)
 
-    def _end(self, exchange: Exchange, departure: Event) -> tuple[Group, Member | None] | None:
+    def _end(self, exchange: Exchange, answer: Values | None) -> tuple[Group, Member | None] | None:
         found = self._state.request_ended(exchange)
         if found:
             found[0].newcomers.discard(exchange)
-            found[0].departure_ended(exchange, departure)
+            found[0].departure_ended(exchange, answer)
         return found
 
     def answered(self, exchange: Exchange, values: Values, answer: Values) -> Resend | None:
         """Learns ids, epochs and assignments. Sends the request again after a refusal that can be mended."""
-        self._end(exchange, Event.LEFT)
+        self._end(exchange, answer)
         group = self._state.group(exchange.request["group_id"])
         error = error_of(answer)
         if error:

@@ -13,7 +13,7 @@ from proxy.wire.keys import (
     OFFSET_COMMIT,
     SYNC_GROUP,
 )
-from recorder.replay.plan import Hold, MadeRequest, Reason, Resend, ToCoordinator
+from recorder.replay.plan import Hold, MadeRequest, Reason, Resend, ToCoordinator, Values
 from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined
 from tests.recorder.replay.groups.test_modern_groups import answer, beat
@@ -189,6 +189,63 @@ def test_a_member_whose_departure_is_lost_leaves_by_a_made_one():
     (made,) = script.made()
     assert (made.api_key, made.values["member_id"]) == (LEAVE_GROUP, "t")
     made.done({"error_code": 25, "members": []})
+    script.now = 60 * SECOND
+    assert script.made() == []
+
+
+def departure(error: int, own: int = 0) -> Values:
+    """The answer to `LEAVE`: its error, and those of two members, of whom the other is refused."""
+    members = [("r", own), ("t", own), ("other", 30)]
+    return {
+        "error_code": error,
+        "members": [{"member_id": name, "group_instance_id": None, "error_code": code} for name, code in members],
+    }
+
+
+REFUSED = [departure(30), departure(0, own=30)]
+
+
+@pytest.mark.parametrize("recorded_answer", REFUSED, ids=["whole", "member"])
+@pytest.mark.parametrize("on_target", [*REFUSED, None, OK], ids=["whole", "member", "lost", "left"])
+def test_a_member_whose_departure_the_recorded_cluster_refused_stays_and_is_mended(recorded_answer, on_target):
+    script = Script()
+    script.join("r", "t")
+    leave, leave_sent = script.send(LEAVE_GROUP, 3, LEAVE, recorded_answer)
+    if on_target:
+        script.answer(leave, leave_sent, on_target)
+    else:
+        script.groups.lost(leave, {})
+    assert script.made() == []
+    later, later_sent = script.send(HEARTBEAT, 3, BEAT, OK)
+    assert script.answer(later, later_sent, {"error_code": 25}) == Resend()
+    assert [made.api_key for made in script.made()] == [JOIN_GROUP]
+
+
+def test_a_consumer_whose_departure_the_recorded_cluster_refused_stays_and_is_mended():
+    script = Script()
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 0), answer("m", 1), answer("m", 9))
+    script.pass_by(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", -1), answer("m", 0, 30), answer("m", 0, 30))
+    late, late_sent = script.send(CONSUMER_GROUP_HEARTBEAT, 1, beat("m", 1), answer("m", 1))
+    assert script.answer(late, late_sent, answer("m", 0, 25)) == Resend()
+    assert [made.values["member_epoch"] for made in script.made()] == [0]
+
+
+@pytest.mark.parametrize("on_target", REFUSED, ids=["whole", "member"])
+def test_a_member_whose_departure_the_target_alone_refused_leaves_by_a_made_one(on_target):
+    script = Script()
+    script.join("r", "t")
+    leave, leave_sent = script.send(LEAVE_GROUP, 3, LEAVE, OK)
+    script.answer(leave, leave_sent, on_target)
+    (made,) = script.made()
+    assert (made.api_key, made.values["member_id"]) == (LEAVE_GROUP, "t")
+
+
+@pytest.mark.parametrize("code", [0, 25, 82])
+def test_a_member_that_has_left_by_either_answer_makes_no_request(code):
+    script = Script()
+    script.join("r", "t")
+    leave, leave_sent = script.send(LEAVE_GROUP, 3, LEAVE, departure(0, own=code))
+    script.answer(leave, leave_sent, departure(0, own=code))
     script.now = 60 * SECOND
     assert script.made() == []
 
