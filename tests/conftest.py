@@ -14,8 +14,10 @@ import gc
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -127,13 +129,14 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Runs the fast tests first, so that mistakes show before the first broker has started.
 
-    Leaves tests over IPv6 out where the machine has none; pytest counts them as deselected.
+    Leaves tests out that need what this machine does not have or allow; pytest counts them as deselected.
     """
     items.sort(key=_slowness)
-    if not _has_ipv6():
-        over_ipv6 = [item for item in items if item.get_closest_marker("ipv6")]
-        config.hook.pytest_deselected(items=over_ipv6)
-        items[:] = [item for item in items if item not in over_ipv6]
+    for marker, is_there in (("ipv6", _has_ipv6), ("dump", _may_dump)):
+        needing = [item for item in items if item.get_closest_marker(marker)]
+        if needing and not is_there():
+            config.hook.pytest_deselected(items=needing)
+            items[:] = [item for item in items if item not in needing]
 
 
 def _has_ipv6() -> bool:
@@ -144,6 +147,12 @@ def _has_ipv6() -> bool:
     except OSError:
         return False
     return True
+
+
+def _may_dump() -> bool:
+    """False if tcpdump may not open the loopback (CAP_NET_RAW), as in many a container. One that is missing may."""
+    program = shutil.which("tcpdump")
+    return program is None or not subprocess.run([program, "-i", "lo", "-L"], capture_output=True).returncode
 
 
 def pytest_collection_finish() -> None:
