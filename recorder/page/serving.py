@@ -131,6 +131,11 @@ class _Connections:
         """Removes a connection."""
         self._open.pop(ends, None)
 
+    def end_handshakes(self) -> None:
+        """Ends the connections whose TLS has not begun to serve."""
+        for connection in [one for one in self._open.values() if not one.is_served]:
+            connection.end()
+
 
 class _Connection(asyncio.Protocol):
     """A connection, which another protocol serves. It ends itself once it has waited too long for a head.
@@ -153,6 +158,11 @@ class _Connection(asyncio.Protocol):
     def is_waiting(self) -> bool:
         """True while there is no whole head."""
         return self._clock is not None
+
+    @property
+    def is_served(self) -> bool:
+        """False during TLS's handshake: uvicorn does not know the connection yet."""
+        return self._is_served
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Takes part in the limit; above that, closes the connection."""
@@ -246,6 +256,18 @@ class _Connection(asyncio.Protocol):
             self._clock = None
 
 
+class _Uvicorn(uvicorn.Server):
+    """Ends handshakes, too: uvicorn does not know them, and from Python 3.12.1 on waits for them."""
+
+    def __init__(self, config: uvicorn.Config, connections: _Connections) -> None:
+        super().__init__(config)
+        self._connections = connections
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._connections.end_handshakes()
+        await super().shutdown(sockets)
+
+
 class Server:
     """A running server. `port`: what was bound; `url`: by which a browser asks."""
 
@@ -286,7 +308,7 @@ class Server:
             timeout_graceful_shutdown=END_SECONDS,
             h11_max_incomplete_event_size=LONGEST_HEAD,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Uvicorn(config, connections)
         self._thread = threading.Thread(target=self._run, name="page", daemon=True)
         begin(self._thread)
 

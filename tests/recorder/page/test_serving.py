@@ -271,6 +271,18 @@ def test_peers_that_drip_a_handshake_are_let_go_in_time(tmp_path: Path, monkeypa
         assert httpx.get(server.url, verify=trusting).status_code == 401
 
 
+@pytest.mark.real
+def test_peers_in_their_handshake_do_not_hold_up_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with by_tls(tmp_path) as (server, trusting):
+        holders = [_silent(server) for _ in range(3)]
+        # connections are taken in their order
+        assert httpx.get(server.url, verify=trusting).status_code == 401
+    for holder in holders:
+        assert _has_ended(holder)
+        holder.close()
+    assert not caplog.records
+
+
 def test_a_certificate_that_is_none_is_a_sentence_and_frees_the_port(tmp_path: Path) -> None:
     file = tmp_path / "chain"
     file.write_text("nothing")
