@@ -29,6 +29,7 @@ from proxy.wire import apis, catalog
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import framed
 from proxy.wire.keys import HEARTBEAT, METADATA
+from recorder.capture.selection import LeftOutBy
 from tests.brokers.children import spawn, stop
 from tests.brokers.waiting import wait_for
 from tests.certificates import Authority
@@ -301,7 +302,7 @@ def all_is_as_before(proxy: Proxy) -> None:
                 assert re.fullmatch(r"\d{1,2}|other", sample.labels.get("version", "other"))
             assert sample.labels.get("error", "other") in {"other", *(error.name for error in ERRORS.values())}
             assert sample.labels.get("reason", "malformed") in {*OpaqueReason, *UnreadReason}
-            assert sample.labels.get("cause", Cause.IDLE) in {*Cause, *DialFailure}
+            assert sample.labels.get("cause", Cause.IDLE) in {*Cause, *DialFailure, *LeftOutBy}
             assert sample.labels.get("cluster", "plain") in CLUSTERS
     faults = [one.value for one in proxy.samples()["connections_closed"] if one.labels["cause"] == Cause.PROXY_FAULT]
     assert sum(faults) == 0
