@@ -228,7 +228,8 @@ class GroupLag:
         committed.offset, committed.at = offset, at
         end = self.ends.get(place.partition)
         if committed.window and at - committed.window[-1].at < MIN_DISTANCE:
-            committed.window.pop()
+            # the time stays: by a newer one, a group that commits all the time would be judged by one commit for ever
+            at = committed.window.pop().at
         committed.window.append(Commit(offset, at, max(end.offset - offset, 0) if end else None))
 
     def _delete(self, cluster: str, rows: Iterable[GroupFacts]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from recorder.facts.group_rows import COMMIT, DELETE, END_TXN
@@ -46,6 +47,20 @@ JUDGED: list[tuple[str, list[Commit], int, float, State]] = [
 @each_row("window, behind, later, state", [one[1:] for one in JUDGED], ids=[one[0] for one in JUDGED])
 def test_groups_are_judged_as_burrow_does(window: list[Commit], behind: int, later: float, state: State) -> None:
     assert judged(window, behind, NOW + later) is state
+
+
+@each_row(
+    "offset, state", [(lambda _: 5, State.STALLED), (lambda number: number, State.WARNING)], ids=["stuck", "slow"]
+)
+def test_a_group_that_commits_many_times_a_second_is_judged_by_more_than_its_newest_commit(
+    offset: Callable[[int], int], state: State
+) -> None:
+    lag = GroupLag(9, Told())
+    for number in range(60):
+        at = NOW + number / 5
+        lag.note_end(Partition("main", "t", 0), 100 + number, at)
+        _says(lag, COMMIT, _places("g", range(1), committed_offset=offset(number)), at)
+    assert [one.state for one in lag.standings(NOW + 12)] == [state]
 
 
 def _says(lag: GroupLag, step: str, rows: list[dict[str, Any]], at: float = NOW) -> None:
