@@ -222,6 +222,7 @@ async def test_a_browser_that_never_reads_is_let_go(autojump_clock: trio.testing
         await stream.ended.wait()
 
 
+@pytest.mark.long
 async def test_there_are_only_so_many_streams(autojump_clock: trio.testing.MockClock) -> None:
     app = Api(recent(), SOURCE).app()
     async with trio.open_nursery() as nursery:
