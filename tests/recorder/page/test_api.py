@@ -156,13 +156,19 @@ class Stream:
             await self.gone.wait()
             return {"type": "http.disconnect"}
 
-        await self._app(scope, receive, self._send.send)
+        async with self._send:
+            await self._app(scope, receive, self._send.send)
         self.ended.set()
 
     async def start(self) -> int:
         message = await self._sent.receive()
         status: int = message["status"]
         return status
+
+    async def read_on(self) -> None:
+        """Reads to the end: who reads nothing is let go."""
+        async for _ in self._sent:
+            pass
 
     async def event(self) -> tuple[str, int, Any]:
         """Its name, its number, its data."""
@@ -222,7 +228,6 @@ async def test_a_browser_that_never_reads_is_let_go(autojump_clock: trio.testing
         await stream.ended.wait()
 
 
-@pytest.mark.long
 async def test_there_are_only_so_many_streams(autojump_clock: trio.testing.MockClock) -> None:
     app = Api(recent(), SOURCE).app()
     async with trio.open_nursery() as nursery:
@@ -230,6 +235,8 @@ async def test_there_are_only_so_many_streams(autojump_clock: trio.testing.MockC
         for stream in streams:
             nursery.start_soon(stream.run)
             assert await stream.start() == 200
+            # the clock runs while threads make answers
+            nursery.start_soon(stream.read_on)
         async with asking(app) as client:
             assert (await client.get("/api/news")).status_code == 503
         streams[0].gone.set()
@@ -237,5 +244,6 @@ async def test_there_are_only_so_many_streams(autojump_clock: trio.testing.MockC
         late = Stream(app)
         nursery.start_soon(late.run)
         assert await late.start() == 200
+        nursery.start_soon(late.read_on)
         for stream in (*streams, late):
             stream.gone.set()
