@@ -9,6 +9,7 @@ file. The frames' bytes (*bodies*) are read only on request.
 from __future__ import annotations
 
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -144,7 +145,7 @@ def row_groups(
 
 def tables_of(file: CaptureFile, columns: Sequence[str], where: Any = None) -> Iterator[Any]:
     """As `row_groups`, for a reader that forgets each table before the next: each has an allowance of its own."""
-    for number in groups_between(file, 0, 1 << 62):
+    for number in groups_between(file):
         allowance = Allowance(READING, DEFAULT_BUDGET)
         yield from row_groups(file, columns, where=where, allowance=allowance, only_group=number)
 
@@ -197,8 +198,8 @@ def file_at(path: Place) -> CaptureFile:
     return _capture_file(hour.parent.name.partition("=")[2], hour.name.partition("=")[2], path)
 
 
-def groups_between(file: CaptureFile, start: int, end: int, where: Any = None) -> list[int]:
-    """The numbers of the row groups whose first byte is from `start` on and before `end`.
+def groups_between(file: CaptureFile, start: int = 0, end: int = sys.maxsize, where: Any = None) -> list[int]:
+    """The numbers of the row groups whose first byte is from `start` on and before `end`: by default, of all.
 
     `where`: a pyarrow expression; row groups are left out if the footer's statistics exclude that it is true for a row.
     Errors: DamagedFileError.

@@ -150,7 +150,8 @@ class _Connection(asyncio.Protocol):
         self._clock: asyncio.TimerHandle | None = None
         self._handshake: asyncio.Task[None] | None = None
         self._ends: _Ends = ((), ())
-        self._is_served = False
+        # False during TLS's handshake: uvicorn does not know the connection yet
+        self.is_served = False
         # what has come behind the handshake, in the same turn
         self._early: list[bytes] = []
 
@@ -158,11 +159,6 @@ class _Connection(asyncio.Protocol):
     def is_waiting(self) -> bool:
         """True while there is no whole head."""
         return self._clock is not None
-
-    @property
-    def is_served(self) -> bool:
-        """False during TLS's handshake: uvicorn does not know the connection yet."""
-        return self._is_served
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Takes part in the limit; above that, closes the connection."""
@@ -195,7 +191,7 @@ class _Connection(asyncio.Protocol):
             self._serve(secured)
 
     def _serve(self, transport: asyncio.Transport) -> None:
-        self._is_served = True
+        self.is_served = True
         self._served.connection_made(transport)
         for data in self._early:
             self._served.data_received(data)
@@ -216,13 +212,13 @@ class _Connection(asyncio.Protocol):
         """Makes room."""
         if self._transport is not None:
             self._leave()
-        if self._is_served:
-            self._is_served = False
+        if self.is_served:
+            self.is_served = False
             self._served.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Passes bytes on, and so do the methods below with what else happens."""
-        if self._is_served:
+        if self.is_served:
             self._served.data_received(data)
         else:
             self._early.append(data)

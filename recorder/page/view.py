@@ -100,7 +100,7 @@ def find(folder: Place, most: int) -> Callable[[str, int, int], Pair | None]:
         wanted = rows_of_ids((session,), (connection,), exchanges=(exchange,))
         # by names and footers alone: an id that names nothing must not have a whole capture read
         of_session = (each for each in files(folder) if each.session == session)
-        own = [each for each in of_session if groups_between(each, 0, 1 << 62, wanted.expression)]
+        own = [each for each in of_session if groups_between(each, where=wanted.expression)]
         return next(pairs(rows(own, wanted, bodies=all_bodies, most=most), most=most, with_bodies=True), None)
 
     return found

@@ -193,7 +193,6 @@ class Model:
         self._clock = clock
         # the newest last
         self._told: deque[Json] = deque(maxlen=WINDOW + 1)
-        self._before: dict[str, dict[tuple[Any, ...], Row]] = {}
         # None: the proxy has not told it yet
         self.state: ProxyState | None = None
 

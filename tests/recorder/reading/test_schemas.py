@@ -389,7 +389,6 @@ def test_a_registry_whose_answer_never_ends_is_asked_once(
 
 
 def test_other_entries_of_a_folder_cost_no_schema(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_tools")
     (tmp_path / "7.proto").write_text('syntax = "proto3"; import "shop.proto"; message Order { Money price = 1; }')
     (tmp_path / "shop.proto").write_text('syntax = "proto3"; message Money { int32 cents = 1; }')
     (tmp_path / "0-elsewhere.proto").symlink_to(tmp_path / "shop.proto")
