@@ -6,7 +6,7 @@ does not answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -155,14 +155,14 @@ class TopApp(App[None]):
                 for told in self._client.watch(text):
                     if worker.is_cancelled:
                         return
-                    self.call_from_thread(self._take, text, told)
+                    self._from_thread(self._take, text, told)
             except WrongFilter as error:
-                self.call_from_thread(self._say, f"{error}\n{text}\n{' ' * error.at}^")
+                self._from_thread(self._say, f"{error}\n{text}\n{' ' * error.at}^")
                 return
             except NoAnswer as error:
-                self.call_from_thread(self._say, f"{error}; asking again")
+                self._from_thread(self._say, f"{error}; asking again")
             if not worker.is_cancelled:
-                self.call_from_thread(self._model.forget)
+                self._from_thread(self._model.forget)
                 _wait(worker, _PAUSE)
 
     @work(thread=True, exclusive=True, group="more")
@@ -172,11 +172,15 @@ class TopApp(App[None]):
             try:
                 state = self._client.state()
                 exchanges = self._client.exchanges(self._filter, _LISTED) if self._view == EXCHANGES else None
-                self.call_from_thread(self._take_more, state, exchanges)
+                self._from_thread(self._take_more, state, exchanges)
             except (NoAnswer, WrongFilter):
                 # the other thread says so
                 pass
             _wait(worker, _SECOND)
+
+    def _from_thread(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Calls it in the application's thread, unless that takes down the screen: widgets go before workers do."""
+        self.call_from_thread(lambda: callback(*arguments) if self.is_running else None)
 
     def _take(self, text: str, told: Json) -> None:
         if text != self._filter:
@@ -359,9 +363,9 @@ class TopApp(App[None]):
         try:
             found = self._client.exchange(name)
         except (NoAnswer, WrongFilter) as error:
-            self.call_from_thread(self._say, str(error))
+            self._from_thread(self._say, str(error))
             return
-        self.call_from_thread(self._show, found)
+        self._from_thread(self._show, found)
 
     def _show(self, found: Json) -> None:
         try:
