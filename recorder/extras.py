@@ -25,7 +25,7 @@ MODULES = {
     "mcp": (*_ANALYSIS, "mcp", "anyio", "pydantic"),
     "otlp": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http", "requests", "urllib3"),
     "hash": ("cryptography",),
-    "schemas": ("fastavro", "grpc_tools", "requests"),
+    "schemas": ("fastavro", "grpc_tools", "requests", "urllib3"),
     "demo": (*_ANALYSIS, *_REPORT, "confluent_kafka", "aiokafka"),
 }
 

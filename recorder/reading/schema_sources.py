@@ -12,12 +12,15 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from queue import Empty, Queue
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote, urlsplit
 
 from proxy.files import Folder
-from proxy.threads import start_thread
+
+if TYPE_CHECKING:
+    from requests import Response
+
+    from recorder.http_deadlines import Line
 
 # USER:PASSWORD for a registry
 USERINFO = "KAFKA_WIRETAP_SCHEMA_REGISTRY_USERINFO"
@@ -82,16 +85,16 @@ class Registry:
     """A schema registry. `url`: http:// or https://, with credentials or without."""
 
     def __init__(self, url: str) -> None:
-        import requests
+        from recorder.http_deadlines import Session
 
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
         self._base = parts._replace(netloc=host).geturl().rstrip("/")
         given = f"{parts.username or ''}:{parts.password or ''}" if parts.username else os.environ.get(USERINFO, "")
         user, _, password = given.partition(":")
-        self._http = requests.Session()
+        self._http = Session()
         # without an own one, requests would look for credentials in ~/.netrc
-        self._auth = requests.auth.HTTPBasicAuth(user, password) if user else lambda request: request
+        self._http.auth = (user, password) if user else lambda request: request
         self._is_gone: str | None = None
 
     def schema(self, number: int) -> Schema:
@@ -113,51 +116,48 @@ class Registry:
                 found[name] = _schema_of(needed)
 
     def _asked(self, path: str) -> dict[str, Any]:
-        """What the registry answers. Errors: NoSchema.
+        """What the registry answers. Errors: NoSchema."""
+        from recorder.http_deadlines import within
 
-        A thread asks, because nothing else ends a head or a body whose bytes come one by one.
-        """
         if self._is_gone:
             raise NoSchema(self._is_gone)
-        answers: Queue[bytes | NoSchema] = Queue()
-        start_thread(lambda: answers.put(self._body_or_reason(path)), "schema registry")
         try:
-            body = answers.get(timeout=MAX_SECONDS)
-        except Empty:
-            self._is_gone = f"the registry's answers take more than {MAX_SECONDS} s"
-            raise NoSchema(self._is_gone) from None
-        if isinstance(body, NoSchema):
-            raise body
-        try:
+            body = within(MAX_SECONDS, lambda line: _body(self._http.get(self._base + path, timeout=MAX_SECONDS), line))
             found = json.loads(body)
+        except NoSchema:
+            raise
+        except TimeoutError:
+            raise self._gone(f"the registry's answers take more than {MAX_SECONDS} s") from None
+        except OSError as error:
+            raise self._gone(f"the registry can't be asked: {type(error).__name__}") from error
         except (ValueError, RecursionError):
             found = None
+        except Exception as error:
+            # whatever a library makes of foreign bytes
+            raise NoSchema(f"the registry's answer can't be read ({type(error).__name__})") from error
         if not isinstance(found, dict):
             raise NoSchema("the registry's answer is no JSON object")
         return found
 
-    def _body_or_reason(self, path: str) -> bytes | NoSchema:
-        """The body of an answer, or why there is none."""
-        import requests
+    def _gone(self, why: str) -> NoSchema:
+        self._is_gone = why
+        return NoSchema(why)
 
-        try:
-            with self._http.get(
-                self._base + path, auth=self._auth, timeout=MAX_SECONDS, stream=True, allow_redirects=False
-            ) as answer:
-                if answer.status_code != 200:
-                    return NoSchema(f"the registry answers {answer.status_code}")
-                body = bytearray()
-                for chunk in answer.iter_content(_AT_ONCE):
-                    body += chunk
-                    if len(body) > MAX_BYTES:
-                        return NoSchema(f"the registry's answer has more than {MAX_BYTES >> 20} MiB")
-                return bytes(body)
-        except requests.RequestException as error:
-            self._is_gone = f"the registry can't be asked: {type(error).__name__}"
-            return NoSchema(self._is_gone)
-        except Exception as error:
-            # whatever a library makes of foreign bytes
-            return NoSchema(f"the registry's answer can't be read ({type(error).__name__})")
+
+def _body(answer: Response, line: Line) -> bytes:
+    """The body of an answer. Errors: NoSchema, TimeoutError, RequestException."""
+    with answer:
+        if answer.status_code != 200:
+            raise NoSchema(f"the registry answers {answer.status_code}")
+        body = bytearray()
+        for chunk in answer.iter_content(_AT_ONCE):
+            body += chunk
+            if len(body) > MAX_BYTES:
+                raise NoSchema(f"the registry's answer has more than {MAX_BYTES >> 20} MiB")
+    if line.is_cut:
+        # what was cut looks like a short answer
+        raise TimeoutError
+    return bytes(body)
 
 
 def _schema_of(answer: Mapping[str, Any]) -> str:

@@ -1,7 +1,6 @@
 """Exchanges as OpenTelemetry spans, for a collector that takes OTLP over HTTP: of a capture, or as they pass.
 
     collector  spans and metrics -> requests, by the SDK's exporters; why one failed
-    deadlines  a request's end, whatever its peer sends
     numbers    the text of a metrics page -> OTLP metrics
     headers    what a collector wants to be told, in a file
     sender     sends in a thread of its own, with a limited queue before it

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -19,10 +20,9 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
-from requests.adapters import HTTPAdapter
 
 from proxy.terminal import harmless
-from recorder.tracing.deadlines import POOLS, cut_after
+from recorder.http_deadlines import Line, Session, within
 
 # how long a batch may take, with all tries
 PATIENCE_SECONDS = 10.0
@@ -76,49 +76,35 @@ class _Redirected(requests.RequestException):
     """The collector sends elsewhere, to where no headers go, since they may hold a secret."""
 
 
-class _Adapter(HTTPAdapter):
-    """Asks by connections that end at their deadline."""
-
-    def init_poolmanager(self, *given: Any, **named: Any) -> None:
-        """Makes the connections' pools."""
-        super().init_poolmanager(*given, **named)
-        self.poolmanager.pool_classes_by_scheme = POOLS
-
-    def proxy_manager_for(self, *given: Any, **named: Any) -> Any:
-        """The pools of connections by a proxy that the environment names."""
-        manager = super().proxy_manager_for(*given, **named)
-        manager.pool_classes_by_scheme = POOLS
-        return manager
-
-
-class _Asking(requests.Session):
-    """Asks the collector alone, and reads little more than the head of an answer: its body tells nothing new."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        for scheme in POOLS:
-            self.mount(f"{scheme}://", _Adapter())
+class _Asking(Session):
+    """Reads little more than the head of an answer: the body of one tells nothing new."""
 
     def request(self, *given: Any, **named: Any) -> requests.Response:
-        """Makes a request. From the connection on, it ends within its `timeout`. Errors: RequestException, NoThread."""
-        with cut_after(named["timeout"]) as line:
-            try:
-                answer = super().request(*given, **named | {"allow_redirects": False, "stream": True})
-            except requests.RequestException as error:
-                # its text is that of Python's objects, around the reason
-                raise type(error)(_reason(error)) from error
-            if line.is_cut:
-                # a head that was cut looks like a short one
-                answer.close()
-                raise requests.Timeout("its answer takes too long")
-            # small bodies come with the head; a connection on which there is more is not used again
-            with suppress(requests.RequestException):
-                next(answer.iter_content(_SMALL), b"")
-            answer.close()
+        """Makes a request, which ends within its `timeout`. Errors: RequestException, NoThread."""
+        try:
+            ask = partial(super().request, *given, **named)
+            answer = within(named["timeout"], lambda line: _with_head(ask(), line))
+        except TimeoutError as error:
+            raise requests.Timeout(str(error)) from error
+        except requests.RequestException as error:
+            # its text is that of Python's objects, around the reason
+            raise type(error)(_reason(error)) from error
         # the SDK takes every status below 400 for success
         if answer.status_code >= 300 and answer.ok:
             raise _Redirected(f"it redirects with status {answer.status_code}: right would be the address there")
         return answer
+
+
+def _with_head(answer: requests.Response, line: Line) -> requests.Response:
+    """The answer, once its head has come. Errors: TimeoutError."""
+    with answer:
+        if line.is_cut:
+            # a head that was cut looks like a short one
+            raise TimeoutError("its answer takes too long")
+        # small bodies come with the head; a connection on which there is more is not used again
+        with suppress(requests.RequestException):
+            next(answer.iter_content(_SMALL), b"")
+    return answer
 
 
 def _reason(error: BaseException) -> str:
