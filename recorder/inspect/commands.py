@@ -29,7 +29,8 @@ from recorder.capture import frames as c
 from recorder.capture.remote import Place, reason_of
 from recorder.extras import check
 from recorder.filters import nothing_passes
-from recorder.inspect.options import CAPTURE, PATTERN, READING_HELP, Shown, filters, shown_id
+from recorder.ids import Id
+from recorder.inspect.options import CAPTURE, PATTERN, READING_HELP, filters, shown_id
 from recorder.query.fields import ALL, FAULTS, FIELDS, OF_ELEMENTS
 from recorder.query.syntax import EVERYTHING
 from recorder.ready import NoCapture, check_encodes, check_is_capture, ready_at
@@ -592,7 +593,7 @@ def _note_unsure(what: str, wanted: Filter, unsure: Unsure) -> None:
 @click.option("--bytes", "most", type=COUNT, help="Show at most this many bytes of a value.")
 @click.option("--records", type=COUNT, default=10, show_default=True, help=RECORDS_HELP)
 @budget_option("The most memory for all that is shown: decompressed, decoded and printed.")
-def show(folder: Place, ids: tuple[Shown, ...], kind: str | None, most: int | None, records: int, budget: int) -> None:
+def show(folder: Place, ids: tuple[Id, ...], kind: str | None, most: int | None, records: int, budget: int) -> None:
     """Show connections (4), exchanges (4/e8: exchange 8 of connection 4) and frames (4/17: frame 17 of connection 4).
     If the capture has several sessions, put SESSION/ in front.
 

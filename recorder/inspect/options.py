@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from proxy.command_line import beginning_with, text
-from proxy.option_types import COUNT, LARGEST_NUMBER, NUMBER, ReadBy
+from proxy.option_types import COUNT, NUMBER, ReadBy
 from proxy.similar import LIKELY, nearest
 from proxy.tools import names
 from proxy.tools.arguments import named
@@ -24,6 +24,7 @@ from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
 from recorder.capture.session import is_name
 from recorder.filters import SINCE, UNTIL
+from recorder.ids import Id, id_in
 from recorder.query.fields import ALL, FAULTS, FIELDS, Level
 from recorder.query.values import Api
 from recorder.query.values import api as read_api
@@ -34,12 +35,6 @@ READING_HELP = "The most memory for what is read and counted, and for one frame'
 
 
 CAPTURE = click.argument("folder", type=CaptureType(), metavar="FOLDER")
-# The forms of an id, the longest first. A part of digits alone can be a session's name only in an id of three parts.
-_IDS = (
-    re.compile(r"(?P<session>[^/]+)/(?P<connection>[0-9]+)/(?P<exchange>e?)(?P<number>[0-9]+)"),
-    re.compile(r"(?P<session>)(?P<connection>[0-9]+)/(?P<exchange>e?)(?P<number>[0-9]+)"),
-    re.compile(r"(?:(?P<session>[^/]*[^/0-9][^/]*)/)?(?P<connection>[0-9]+)(?P<exchange>)(?P<number>)"),
-)
 
 
 def api(value: str) -> Api:
@@ -68,34 +63,13 @@ def _complete_session(context: click.Context, _param: click.Parameter, begun: st
     return beginning_with(begun, sorted(filter(is_name, {file.stem.rsplit("-", 2)[0] for file in files})))
 
 
-class Shown(NamedTuple):
-    """An id given to `show`: of a connection, or of one exchange or frame of it.
-
-    `session`: the session's name or a prefix of it; None if the id has no session.
-    """
-
-    session: str | None
-    connection: int
-    exchange: int | None = None
-    sequence: int | None = None
-
-    def __str__(self) -> str:
-        parts = [*([self.session] if self.session else []), str(self.connection)]
-        parts += [] if self.exchange is None else [f"e{self.exchange}"]
-        return "/".join([*parts, *([] if self.sequence is None else [str(self.sequence)])])
-
-
-def shown_id(value: str) -> Shown:
-    """Parses [SESSION/]CONNECTION[/eEXCHANGE or /FRAME]; the session may be any unambiguous prefix."""
-    found = next(filter(None, (form.fullmatch(value) for form in _IDS)), None)
-    numbers = [int(found[name]) for name in ("connection", "number") if found[name]] if found else []
-    if found is None or max(numbers) > LARGEST_NUMBER:
+def shown_id(value: str) -> Id:
+    """An id given to `show`; the session may be any unambiguous prefix."""
+    found = id_in(text(value))
+    if found is None:
         right = "4 (a connection), 4/e8 (an exchange), 4/17 (a frame) or 20261121T130500Z/4/17"
         raise click.BadParameter(f"{value!r} is no id; right would be {right}")
-    session = text(found["session"]) if found["session"] else None
-    if len(numbers) == 1:
-        return Shown(session, numbers[0])
-    return Shown(session, numbers[0], **{"exchange" if found["exchange"] else "sequence": numbers[1]})
+    return found
 
 
 def _columns(value: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from recorder.capture.reader import Row
 from recorder.capture.remote import Place
 from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.hashing.batches import HASHED
+from recorder.ids import Id
 from recorder.inspect import connection
 from recorder.inspect.body import body, needs_request
 from recorder.inspect.lines import (
@@ -33,7 +34,6 @@ from recorder.inspect.lines import (
     moment,
     wait_text,
 )
-from recorder.inspect.options import Shown
 from recorder.query.columns import rows_of_ids
 from recorder.reading.exchanges import Pair, exchange_id, pairs
 from recorder.reading.rows import all_bodies, request_of, rows
@@ -75,7 +75,7 @@ class Form(NamedTuple):
         return row_errors(row, budget=Budget(self.budget.size))
 
 
-def shown(folder: Place, asked: Shown, form: Form) -> Iterator[str] | Tree:
+def shown(folder: Place, asked: Id, form: Form) -> Iterator[str] | Tree:
     """The connection, exchange or frame of an id: as lines of text, or as a tree for JSON.
 
     Errors: LookupError, with a sentence, if no session or several have that id; the errors of `rows`.
@@ -114,9 +114,7 @@ def _origin(folder: Place, row: Row, form: Form) -> str | None:
     return f"{found.session}/{found.connection}/e{found.exchange}" if found else None
 
 
-def _of_one_session(
-    found: Iterable[dict[str, Any]], asked: Shown, folder: Place, what: str
-) -> Iterator[dict[str, Any]]:
+def _of_one_session(found: Iterable[dict[str, Any]], asked: Id, folder: Place, what: str) -> Iterator[dict[str, Any]]:
     """The rows of the first session. They are not kept, as they may be many and large.
 
     The errors of `_check_one` are raised at the end.
@@ -131,7 +129,7 @@ def _of_one_session(
     _check_one([*sessions], asked, folder, what)
 
 
-def _check_one(sessions: Sequence[str], asked: Shown, folder: Place, what: str) -> None:
+def _check_one(sessions: Sequence[str], asked: Id, folder: Place, what: str) -> None:
     """Raises LookupError unless there is exactly one session."""
     if not sessions:
         raise LookupError(f"no {what} {printable(asked)} in {printable(folder)}")

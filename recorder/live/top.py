@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from proxy.units import MIB
+from recorder.ids import exchange_in
 from recorder.live.consumer import Missed, Part
 from recorder.page import shown
 from recorder.page.counts import Counts
@@ -27,7 +28,7 @@ from recorder.page.series import has_fault
 from recorder.query.language import FilterError
 from recorder.query.syntax import Node, names
 from recorder.reading.elements import Told
-from recorder.reading.exchanges import Pair, id_parts
+from recorder.reading.exchanges import Pair
 from recorder.reading.passing import Judge
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class Top:
 
     def _exchange(self, asked: Mapping[str, str]) -> Json:
         try:
-            pair = self._recent.find(*id_parts(asked.get("id", "")))
+            pair = self._recent.find(*exchange_in(asked.get("id", "")))
         except ValueError as error:
             raise LookupError(str(error)) from None
         if pair is None:

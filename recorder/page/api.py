@@ -32,12 +32,13 @@ from starlette.types import Receive, Scope, Send
 from proxy.terminal import printable
 from proxy.wire.errors import OverBudget
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
+from recorder.ids import exchange_in
 from recorder.page import shown
 from recorder.page.recent import Recent
 from recorder.query.fields import FIELDS
 from recorder.query.language import FilterError, completions
 from recorder.query.syntax import Node
-from recorder.reading.exchanges import Pair, id_parts
+from recorder.reading.exchanges import Pair
 
 FILES = Path(__file__).parent / "static"
 # exchanges that one answer holds, by default and at most; that an event holds, so that a browser can draw them
@@ -130,7 +131,7 @@ class Api:
 
     def _exchange(self, request: Request) -> Json:
         try:
-            place = id_parts(request.query_params.get("id", ""))
+            place = exchange_in(request.query_params.get("id", ""))
         except ValueError as error:
             raise _Wrong({"error": str(error)}) from None
         try:

@@ -8,11 +8,9 @@ Bodies are kept only if the caller wants them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from proxy.option_types import LARGEST_NUMBER
 from proxy.units import MIB
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
 from proxy.wire.errors import OverBudget, in_bytes
@@ -28,7 +26,6 @@ from recorder.reading.known import answered
 ROW_SIZE = 3000
 # bytes of a frame: those who keep exchanges in memory keep no larger body, or a few would push out all other exchanges
 LARGEST_KEPT = MIB
-_ID = re.compile(r"([^/]+)/([0-9]{1,19})/e([0-9]{1,19})")
 Read = Callable[[Row, ResponseErrors | None], Side | None]
 
 
@@ -69,14 +66,6 @@ def exchange_id(row: Row) -> str:
 def short_exchange_id(row: Row) -> str:
     """An exchange within its session: CONNECTION/eEXCHANGE."""
     return f"{row[c.CONNECTION]}/e{row[c.EXCHANGE]}"
-
-
-def id_parts(text: str) -> tuple[str, int, int]:
-    """Session, connection and exchange of an exchange's id. Errors: ValueError, with a sentence for users."""
-    found = _ID.fullmatch(text)
-    if found is None or max(int(found[2]), int(found[3])) > LARGEST_NUMBER:
-        raise ValueError("this is no exchange's id; right would be SESSION/CONNECTION/eNUMBER")
-    return found[1], int(found[2]), int(found[3])
 
 
 class Pairing:

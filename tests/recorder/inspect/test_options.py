@@ -13,7 +13,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from proxy.cli import main
-from recorder.inspect.options import Shown, shown_id
+from recorder.inspect.options import shown_id
 from tests.tables import each_row
 
 
@@ -98,30 +98,9 @@ def test_bash_completes_with_what_the_help_tells_to_paste(folder: Path, tmp_path
     assert (done.stdout, done.stderr) == ("Fetch FetchSnapshot\n", "")
 
 
-@each_row(
-    ("text", "shown"),
-    [
-        ("4", Shown(None, 4)),
-        ("4/17", Shown(None, 4, sequence=17)),
-        ("4/e8", Shown(None, 4, exchange=8)),
-        ("20261121T13/4", Shown("20261121T13", 4)),
-        ("20261121T13/4/17", Shown("20261121T13", 4, sequence=17)),
-        ("2026/4/e8", Shown("2026", 4, exchange=8)),
-        ("s/1/0", Shown("s", 1, sequence=0)),
-    ],
-)
-def test_an_id_names_a_connection_an_exchange_or_a_frame(text: str, shown: Shown) -> None:
-    assert shown_id(text) == shown
-    assert str(shown) == text
-
-
-@each_row(
-    "text",
-    ["", "x", "4/", "/4", "4/x8", "4/17/9/1", "a/b/c", "e8", "-1", f"4/{1 << 63}", f"{1 << 70}", "\u0664/\u0661"],
-)
-def test_a_bad_id_is_refused_with_right_examples(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no id; right would be 4 "):
-        shown_id(text)
+def test_a_bad_id_is_refused_with_right_examples() -> None:
+    with pytest.raises(click.BadParameter, match="'4/x8' is no id; right would be 4 "):
+        shown_id("4/x8")
 
 
 @pytest.mark.parametrize(
