@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from typing import Protocol
+
 from recorder.replay.plan import Exchange, NotSent, Resend, Values
 
 
-class Translator:
+class Translator(Protocol):
     """A room of state. `plan` has its possible answers.
 
-    None of these methods does anything here. A room overrides those in which it has something to say: the engine calls
-    no others (`engine.routes`).
+    A room says what concerns it. The other methods do nothing here: it overrides those in which it has something to
+    say, and the engine calls no others (`engine.routes`).
     """
 
+    @abstractmethod
     def concerns(self, api_key: int, version: int) -> bool:
         """True for APIs that this room translates or learns from."""
-        raise NotImplementedError
 
     def learns(self, api_key: int) -> bool:
         """True for those of these APIs whose answers this room learns from."""
@@ -26,6 +29,7 @@ class Translator:
 
     def sent(self, exchange: Exchange, values: Values, now: int) -> None:
         """The request leaves now."""
+        return
 
     def answered(self, exchange: Exchange, values: Values, answer: Values, now: int) -> Resend | None:
         """Both sides have answered. Returns how the request is sent again, if it has to be."""
@@ -33,3 +37,4 @@ class Translator:
 
     def lost(self, exchange: Exchange, values: Values | None) -> None:
         """No answer will come."""
+        return
