@@ -13,13 +13,13 @@ import io
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from logging import ERROR
 from pathlib import Path
 from socket import AF_INET6, AF_UNIX, SHUT_RDWR, socket
 from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
 from proxy.log import log
@@ -28,6 +28,8 @@ from proxy.threads import no_thread, start_thread
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
+# a connection
+Peer = TypeVar("Peer")
 # the most connections at a time
 MAX_CONNECTIONS = 64
 # the pause in seconds after accept() has failed, because too many files are open: one may be closed meanwhile
@@ -119,45 +121,54 @@ class Handler(WSGIRequestHandler):
         """Logs nothing: scrapes come every few seconds."""
 
 
-class _Places:
-    """The connections that are served, MAX_CONNECTIONS at most. Called in several threads."""
+class Places(Generic[Peer]):
+    """The places of connections, `most` at most: above that, the one that has waited longest for a head makes room.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        # the oldest first; True: its request's head has not come yet
-        self._taken: dict[socket, bool] = {}
+    `end`: ends a connection that makes room. Called in several threads.
+    """
 
-    def take(self, connection: socket) -> bool:
-        """Takes a place for a new connection, if need be that of the one that has waited longest for its head.
+    def __init__(self, most: int, end: Callable[[Peer], None]) -> None:
+        self._most, self._end = most, end
+        # `end` may give the place back, too
+        self._lock = threading.RLock()
+        # the oldest first; True: the head of its request, or of its next one, has not come yet
+        self._taken: dict[Peer, bool] = {}
 
-        Returns False if there is none.
-        """
+    def take(self, connection: Peer) -> bool:
+        """Takes a place for a new connection. Returns False if there is none."""
         with self._lock:
-            if len(self._taken) >= MAX_CONNECTIONS and not self._free_one():
-                return False
+            if len(self._taken) >= self._most:
+                oldest = next((each for each, waits in self._taken.items() if waits), None)
+                if oldest is None:
+                    return False
+                del self._taken[oldest]
+                # with the lock, its own thread has not closed it yet
+                self._end(oldest)
             self._taken[connection] = True
             return True
 
-    def _free_one(self) -> bool:
-        oldest = next((connection for connection, waits in self._taken.items() if waits), None)
-        if oldest is None:
-            return False
-        del self._taken[oldest]
-        # its thread reads the end, and closes it. With the lock, it is not closed yet
-        with suppress(OSError):
-            oldest.shutdown(SHUT_RDWR)
-        return True
-
-    def keep(self, connection: socket) -> None:
-        """Lets a connection keep its place until it is closed."""
+    def keep(self, connection: Peer) -> None:
+        """Lets a connection keep its place until it waits anew, or leaves."""
         with self._lock:
             if connection in self._taken:
                 self._taken[connection] = False
 
-    def leave(self, connection: socket) -> None:
-        """Gives back the place of a connection that is about to be closed, if it has one."""
+    def wait(self, connection: Peer) -> None:
+        """Notes that a connection waits for its next head from now on."""
+        with self._lock:
+            if self._taken.pop(connection, None) is not None:
+                self._taken[connection] = True
+
+    def leave(self, connection: Peer) -> None:
+        """Gives back the place of a connection, if it has one."""
         with self._lock:
             self._taken.pop(connection, None)
+
+
+def _shut_down(connection: socket) -> None:
+    """Ends a connection: its thread reads the end, and closes it."""
+    with suppress(OSError):
+        connection.shutdown(SHUT_RDWR)
 
 
 class ThreadingServer(ThreadingMixIn, WSGIServer):
@@ -168,7 +179,7 @@ class ThreadingServer(ThreadingMixIn, WSGIServer):
     request_queue_size = 128
 
     def __init__(self, app: WSGIApplication, address: tuple[str, int] | str, name: str) -> None:
-        self._places = _Places()
+        self._places = Places(MAX_CONNECTIONS, _shut_down)
         self._name = name
         super().__init__(address, Handler)  # type: ignore[arg-type]
         self.set_app(app)

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from proxy.limited_files import UnusableFile
+from proxy.limited_server import Places
 from proxy.schema.addresses import Address
 from proxy.schema.certificates import wrong_certificate
 from proxy.terminal import printable
@@ -93,14 +94,14 @@ class _Connections:
     """Open connections: MAX_CONNECTIONS at most, and none to whoever sends no whole head within IDLE_SECONDS. ASGI.
 
     uvicorn's own clock stops at the first byte of a head, and begins after TLS's handshake. The application, however,
-    is called once a head is whole. Above the limit, the connection that has waited longest for a head makes room.
+    is called once a head is whole.
 
     `tls`: what connections begin with; None: nothing.
     """
 
     def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None) -> None:
         self._app, self.tls = app, tls
-        # the one that waits, or answers, since longest first
+        self.places = Places(MAX_CONNECTIONS, _Connection.end)
         self._open: dict[_Ends, _Connection] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,20 +116,14 @@ class _Connections:
 
     def add(self, ends: _Ends, connection: _Connection) -> bool:
         """Adds a connection, or returns False: there are too many."""
-        if len(self._open) >= MAX_CONNECTIONS:
-            oldest = next((one for one in self._open.values() if one.is_waiting), None)
-            if oldest is None:
-                return False
-            oldest.end()
+        if not self.places.take(connection):
+            return False
         self._open[ends] = connection
         return True
 
-    def put_last(self, ends: _Ends) -> None:
-        """Notes that a connection waits anew, from now on."""
-        self._open[ends] = self._open.pop(ends)
-
-    def remove(self, ends: _Ends) -> None:
+    def remove(self, ends: _Ends, connection: _Connection) -> None:
         """Removes a connection."""
+        self.places.leave(connection)
         self._open.pop(ends, None)
 
     def end_handshakes(self) -> None:
@@ -154,11 +149,6 @@ class _Connection(asyncio.Protocol):
         self.is_served = False
         # what has come behind the handshake, in the same turn
         self._early: list[bytes] = []
-
-    @property
-    def is_waiting(self) -> bool:
-        """True while there is no whole head."""
-        return self._clock is not None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Takes part in the limit; above that, closes the connection."""
@@ -206,7 +196,7 @@ class _Connection(asyncio.Protocol):
     def _leave(self) -> None:
         self._stop_waiting()
         self._transport = None
-        self._connections.remove(self._ends)
+        self._connections.remove(self._ends, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Makes room."""
@@ -236,11 +226,12 @@ class _Connection(asyncio.Protocol):
     def answering(self) -> Iterator[None]:
         """The clock stands still within the block."""
         self._stop_waiting()
+        self._connections.places.keep(self)
         try:
             yield
         finally:
             if self._transport is not None:
-                self._connections.put_last(self._ends)
+                self._connections.places.wait(self)
                 self._wait()
 
     def _wait(self) -> None:
