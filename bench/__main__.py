@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bench import kroxylicious, loads, real, report, spool, sustained, workers
+from bench.console import options, say, say_machine
 from bench.contenders import ALL_KROXYLICIOUS, RECORDING, Contender, all_ways, fake_cluster
 from bench.loads import LOADS, Load, Sample, Target
 from bench.processes import Programs
@@ -29,7 +30,7 @@ SUSTAINED = ("burst", "produce", "fetch")
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     begun = time.monotonic()
-    say("machine: " + report.machine())
+    say_machine()
     say(f"{asked.rounds} rounds, each load {asked.seconds} s; medians, and ratios with their range over the rounds")
     asked.java = not asked.no_java and _has_kroxylicious()
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-", dir=asked.folder) as folder:
@@ -46,9 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     names = [load.name for load in (*LOADS, *real.REAL_LOADS)]
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="how long each load runs in a round (default 0.5)")
+    parser = options("bench", __doc__, rounds=5, seconds=0.5)
     parser.add_argument("--sustained", type=float, default=4, help="seconds of sustained recording; 0: none")
     parser.add_argument("--only", nargs="*", choices=names, default=names, help="these loads (default: all)")
     parser.add_argument("--no-record", action="store_true", help="leave recording out")
@@ -181,10 +180,6 @@ def interleaved(
 def dropped(ways: Sequence[Contender]) -> str:
     lost = {way.name: way.metrics()["recorder_dropped_bytes_total"] for way in ways if way.name == RECORDING}
     return "".join(f"{name}: {count / 1e6:,.0f} MB were not recorded\n" for name, count in lost.items())
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
 ratios. Trust the one of processor time, which other work hardly changes.
 """
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from statistics import median
 
 from bench import report
 from bench.__main__ import interleaved, measure
+from bench.console import options, say, say_machine
 from bench.contenders import PROXY, fake_cluster, proxy
 from bench.loads import LOADS, Load
 
@@ -25,16 +25,14 @@ TARGET = 0.95
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.against", description=__doc__)
+    parser = options("bench.against", __doc__, rounds=21, seconds=0.5)
     parser.add_argument("checkout", type=Path, help="the root of the other checkout")
-    parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--seconds", type=float, default=0.5, help="how long each load runs in a round (default 0.5)")
     parser.add_argument("--only", nargs="*", choices=[load.name for load in LOADS], default=["lone", "burst"])
     parser.add_argument(
         "--python", nargs="+", default=[sys.executable], metavar="PATH", help="run the other proxy (default: this one)"
     )
     asked = parser.parse_args(arguments)
-    print("machine: " + report.machine(), flush=True)
+    say_machine()
     # without the working folder, which is this checkout, the path decides before what is installed
     env = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(asked.checkout.resolve())}
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
@@ -47,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for load in LOADS:
             if load.name in asked.only:
                 rounds = interleaved(ways, asked.rounds, partial(measure, programs, load, asked.seconds))
-                print(table(load, rounds), flush=True)
+                say(table(load, rounds))
     return 0
 
 

@@ -6,7 +6,6 @@ Five proxies record the same loads in turns, each with a compactor beside it; ra
 median with their range.
 """
 
-import argparse
 import secrets
 import sys
 import tempfile
@@ -16,7 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from bench import report
-from bench.__main__ import interleaved, measure, say
+from bench.__main__ import interleaved, measure
+from bench.console import options, say, say_machine
 from bench.contenders import RECORDING, Contender, fake_cluster, proxy
 from bench.loads import LOADS, Load, Sample, Target
 
@@ -42,12 +42,10 @@ CHOSEN = ("burst", "produce", "produce-7", "fetch", "fetch-16", *(load.name for 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.dropping", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long each load runs in a round (default 1)")
+    parser = options("bench.dropping", __doc__, rounds=5, seconds=1)
     parser.add_argument("--only", nargs="*", choices=CHOSEN, default=CHOSEN, help="these loads (default: all)")
     asked = parser.parse_args(arguments)
-    say("machine: " + report.machine())
+    say_machine()
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
         programs, upstream = stack.enter_context(fake_cluster(folder))

@@ -23,6 +23,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
+from bench.console import say
 from bench.contenders import KAFKA_WIRETAP
 from bench.spark_captures import CONNECTIONS, Mixture, exchanges, key_of, topic_of
 from proxy.conversation.exchange import Direction
@@ -66,11 +67,11 @@ def main(arguments: list[str]) -> None:
         plain = Path(place) / "plain"
         shutil.copytree(capture, plain)
         making = _work("facts", capture, "--processes", "1")
-        print(f"{asked.megabytes} MB of frames: compacting takes {compacting:.1f} s of a processor", flush=True)
-        print(f"making facts: {making:.1f} s, {making / compacting:.2f} times compacting", flush=True)
+        say(f"{asked.megabytes} MB of frames: compacting takes {compacting:.1f} s of a processor")
+        say(f"making facts: {making:.1f} s, {making / compacting:.2f} times compacting")
         sizes = {name: _size(capture / name) for name in (c.FRAMES_FOLDER, FACTS_FOLDER)}
         share = sizes[FACTS_FOLDER] / sizes[c.FRAMES_FOLDER]
-        print(f"facts: {sizes['facts'] / 1e6:.2f} MB, {share:.3f} times the frames' Parquet", flush=True)
+        say(f"facts: {sizes['facts'] / 1e6:.2f} MB, {share:.3f} times the frames' Parquet")
         for question, (command, *options) in QUESTIONS.items():
             # a question about all of a capture makes the facts
             shutil.rmtree(plain / FACTS_FOLDER, ignore_errors=True)

@@ -14,7 +14,7 @@ from statistics import median
 from time import process_time
 from typing import NamedTuple
 
-from bench import report
+from bench.console import say, say_machine
 from tests.recorder.capture.floods import FLOODS, REQUEST, WHOLE, Flood, Recorded
 
 PLAIN = "plain"
@@ -59,9 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="floods whose names hold this")
     asked = parser.parse_args(arguments)
     size = asked.kib * 1024
-    print("machine: " + report.machine(), flush=True)
+    say_machine()
     head = f"{'ns/byte':>9} {': plain':>8}"
-    print(f"{'':28} {'proxy':18}   compactor\n{'':28} {head}   {head}   growth, at most {TARGET}", flush=True)
+    say(f"{'':28} {'proxy':18}   compactor\n{'':28} {head}   {head}   growth, at most {TARGET}")
     for name, flood in FLOODS.items():
         if asked.only in name:
             # what is compiled when first asked for is no work of the flood's
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rounds = [
                 (cost(FLOODS[PLAIN], size), cost(flood, size), cost(flood, MORE * size)) for _ in range(asked.rounds)
             ]
-            print(line(name, rounds, size), flush=True)
+            say(line(name, rounds, size))
     return 0
 
 

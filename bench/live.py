@@ -4,7 +4,6 @@ Four proxies take the same loads in turns: with and without a capture, with and 
 then is a niced process beside the proxy; asked is that both ways with it are at least 0.95 of recording without it.
 """
 
-import argparse
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -12,7 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from bench import report
-from bench.__main__ import interleaved, measure, say
+from bench.__main__ import interleaved, measure
+from bench.console import options, say, say_machine
 from bench.contenders import PROXY, RECORDING, fake_cluster, proxy
 from bench.loads import LOADS, Target
 
@@ -23,12 +23,10 @@ CHOSEN = ("burst", "produce", "produce-7", "fetch")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.live", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long each load runs in a round (default 1)")
+    parser = options("bench.live", __doc__, rounds=5, seconds=1)
     parser.add_argument("--only", nargs="*", choices=CHOSEN, default=CHOSEN, help="these loads (default: all)")
     asked = parser.parse_args(arguments)
-    say("machine: " + report.machine())
+    say_machine()
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
         programs, upstream = stack.enter_context(fake_cluster(folder))

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from bench.console import say
 from bench.contenders import PROXY, RECORDING, Contender, fake_cluster, proxy
 from bench.loads import LOADS, Load
 from bench.processes import Programs
@@ -50,14 +51,14 @@ def _measure(folder: Path, soak_seconds: float) -> None:
     with fake_cluster(folder) as (programs, upstream):
         for name, record in ((PROXY, None), (RECORDING, folder / "capture")):
             with proxy(upstream, folder, name, record, *(SMALL_QUEUE if record else ())) as way:
-                print(f"{name}: " + connections(programs, way), flush=True)
+                say(f"{name}: " + connections(programs, way))
                 way.settle()
         if soak_seconds:
             where = folder / "soak"
             where.mkdir()
             with proxy(upstream, where, RECORDING, where / "capture") as way:
                 for line in soak(programs, way, soak_seconds):
-                    print(line, flush=True)
+                    say(line)
                 way.settle()
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
 
-from bench import report
+from bench.console import say, say_machine
 from bench.contenders import KAFKA_WIRETAP, LISTENING, METRICS_ON
 from bench.processes import ROOT, build, compacted, running
 from proxy.wire import catalog
@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checkout", type=Path, default=ROOT, help="whose proxy it is (default: this one's)")
     parser.add_argument("--only", default="", help="floods whose names hold this")
     asked = parser.parse_args(arguments)
-    print("machine: " + report.machine(), flush=True)
+    say_machine()
     print(f"{'ms, medians of the rounds':44} {'longest':>9} {'99 %':>9} {'middle':>9}")
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
@@ -222,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 rounds = [measure(way, flood, asked.connections, asked.kib * 1024) for _ in range(asked.rounds)]
                 middle = Waited(*map(median, zip(*rounds, strict=True)))
                 label = (flood.name if flood else "nobody") + (", recording" if records else "")
-                print(f"{label:44} {middle}", flush=True)
+                say(f"{label:44} {middle}")
     return 0
 
 

@@ -10,7 +10,6 @@ looks 200 times a second, and a C function counts for the line that calls it.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -25,8 +24,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from bench import loads, report
+from bench import loads
 from bench.__main__ import interleaved, measure, warm_up
+from bench.console import options, say, say_machine
 from bench.contenders import (
     KROXYLICIOUS_UNMEASURED,
     PROXY,
@@ -85,14 +85,12 @@ class StepTime(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.profile", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long each load runs in a round (default 1)")
+    parser = options("bench.profile", __doc__, rounds=5, seconds=1)
     names = [load.name for load in LOADS]
     parser.add_argument("--only", nargs="*", choices=names, default=["lone", "burst", "produce-7"])
     parser.add_argument("--no-java", action="store_true", help="leave Kroxylicious out")
     asked = parser.parse_args(arguments)
-    print("machine: " + report.machine(), flush=True)
+    say_machine()
     if shutil.which("perf") is None:
         print("Linux' perf is not here (Debian's linux-perf), so system calls and the like are not counted")
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
@@ -106,12 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for load in (load for load in LOADS if load.name in asked.only):
             warm_up(ways, partial(measure, programs, load, 3 * asked.seconds), load.is_time)
             rounds = interleaved(ways, asked.rounds, partial(costs, programs, load, asked.seconds, folder))
-            print(costs_table(load, rounds), flush=True)
+            say(costs_table(load, rounds))
             for way in ways:
                 if way.name in (PROXY, RECORDING):
                     if can_trace():
-                        print(steps_table(way.name, steps(programs, load, asked.seconds, folder, way)), flush=True)
-                    print(modules_table(way.name, modules(programs, load, 4 * asked.seconds, folder, way)), flush=True)
+                        say(steps_table(way.name, steps(programs, load, asked.seconds, folder, way)))
+                    say(modules_table(way.name, modules(programs, load, 4 * asked.seconds, folder, way)))
     return 0
 
 

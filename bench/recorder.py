@@ -12,7 +12,6 @@ the same bytes into frames by their lengths and writes the frames as the only co
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench import report
+from bench.console import options, say, say_machine
 from bench.contenders import PROXY, RECORDING, RELAY, SETTLE_SECONDS, bare_relay, fake_cluster, proxy
 from bench.loads import LOADS, run
 from bench.processes import Programs
@@ -62,13 +61,11 @@ class Recorded(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints all measures."""
-    parser = argparse.ArgumentParser(prog="python -m bench.recorder", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=20, help="how long each load runs in a round (default 20)")
+    parser = options("bench.recorder", __doc__, rounds=3, seconds=20)
     parser.add_argument("--only", choices=("sustained", "compactor"), help="one part (default: both)")
     parser.add_argument("--folder", type=Path, help="where to record (default: the temporary folder)")
     asked = parser.parse_args(arguments)
-    say("machine: " + report.machine())
+    say_machine()
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-", dir=asked.folder) as place:
         if asked.only != "compactor":
             sustained(Path(place), asked.rounds, asked.seconds)
@@ -226,11 +223,6 @@ def _ratio(ratios: Sequence[float]) -> str:
 
 def _reached(is_reached: bool) -> str:
     return "reached" if is_reached else "MISSED"
-
-
-def say(text: str) -> None:
-    """Prints a line at once."""
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench import replay_captures, report
+from bench.console import say
 from bench.contenders import KAFKA_WIRETAP, LISTENING
 from bench.processes import ROOT, build, running
 from bench.replay_captures import Shot
@@ -223,10 +224,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 {"late": lateness, "quarter": quarter, "memory": memory}[part](folder, broker, asked)
     return 0
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from bench.report import machine
+from bench.console import say_machine
 from proxy.conversation.exchange import Cause, Exchange
 from proxy.conversation.login import Login
 from proxy.conversation.routes import Routes
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scrapes", type=int, default=30)
     parser.add_argument("--nodes", type=int, default=NODES)
     asked = parser.parse_args(arguments)
-    print("machine: " + machine(), flush=True)
+    say_machine()
     page = registry([ClusterNumbers("main", traffic(asked.nodes), list)])
     text = fastest_ms(generate_latest, page, asked.scrapes)
     verdict = "reached" if text < TARGET_MS else "MISSED"

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import spark_sources, spark_streams
+from bench.console import say
 from bench.spark_captures import BLOCK, HOUR, IN_BATCH, VERSIONS, fetched, mixed, small_exchanges
 from bench.spark_memory import resident
 from bench.timing import ROUNDS, fastest, seconds
@@ -216,7 +217,7 @@ def _say_small(folder: Path, asked: argparse.Namespace) -> None:
         f"{ours / plain:.2f} times its time",
         flush=True,
     )
-    print(f"analyze, everything: {analyzed(folder, asked.cores):.1f} s", flush=True)
+    say(f"analyze, everything: {analyzed(folder, asked.cores):.1f} s")
 
 
 def _say_records(folder: Path, asked: argparse.Namespace) -> None:
@@ -224,7 +225,7 @@ def _say_records(folder: Path, asked: argparse.Namespace) -> None:
     other = found["kafka-python in mapInPandas"]
     for name, spent in found.items():
         rate = asked.answers * IN_BATCH / spent / asked.cores
-        print(f"{name}: {spent:.1f} s, {rate:,.0f} records/s a core, {other / spent:.1f} times as fast", flush=True)
+        say(f"{name}: {spent:.1f} s, {rate:,.0f} records/s a core, {other / spent:.1f} times as fast")
 
 
 def _say_sources(place: Path, asked: argparse.Namespace) -> None:
@@ -236,14 +237,14 @@ def _say_sources(place: Path, asked: argparse.Namespace) -> None:
     for what, found, other in ways:
         for name, (spent, most) in found.items():
             ratio = f"{spent / found[other][0]:.2f} times {other}'s"
-            print(f"{what}: {name}: {spent:.1f} s, {ratio}, {most / 1e6:,.0f} MB resident", flush=True)
+            say(f"{what}: {name}: {spent:.1f} s, {ratio}, {most / 1e6:,.0f} MB resident")
 
 
 def _say_streams(place: Path, asked: argparse.Namespace) -> None:
     place.mkdir()
     tiny = small_exchanges(place / "tiny", BLOCK)
     made = spark_streams.recorded(place, asked.streams)
-    print(f"recording Heartbeats: {made.rate:,.0f} frames a second of processor time", flush=True)
+    say(f"recording Heartbeats: {made.rate:,.0f} frames a second of processor time")
     captures = {
         "those": place / "capture",
         "Heartbeats, Produces and Fetches": small_exchanges(place / "small", _MIXED),
@@ -251,13 +252,13 @@ def _say_streams(place: Path, asked: argparse.Namespace) -> None:
     for name, capture in captures.items():
         read = spark_streams.streamed(capture, tiny, asked.cores)
         ratio = f"{read.work.rate / made.rate:.2f} times the recording's rate"
-        print(f"a stream over {name}: {read.work.rate:,.0f} frames a second of processor time, {ratio}", flush=True)
-        print(f"the first one: {read.first:.1f} s; {read.resident / 1e6:,.0f} MB resident", flush=True)
+        say(f"a stream over {name}: {read.work.rate:,.0f} frames a second of processor time, {ratio}")
+        say(f"the first one: {read.first:.1f} s; {read.resident / 1e6:,.0f} MB resident")
 
 
 def _say_report(folder: Path, megabytes: int, cores: int) -> None:
     spent, most = reported(folder, cores)
-    print(f"report of {megabytes:,} MB: {spent:.0f} s, {most / 1e6:,.0f} MB resident", flush=True)
+    say(f"report of {megabytes:,} MB: {spent:.0f} s, {most / 1e6:,.0f} MB resident")
 
 
 def _say_masters(folder: Path, megabytes: int) -> None:
@@ -267,7 +268,7 @@ def _say_masters(folder: Path, megabytes: int) -> None:
             with _at(master) as address:
                 spent, most = on_master(folder, address, road)
             told = f"analyze of {megabytes:,} MB on {master} by the {road} road"
-            print(f"{told}: {spent:.0f} s, {most / 1e6:,.0f} MB resident", flush=True)
+            say(f"{told}: {spent:.0f} s, {most / 1e6:,.0f} MB resident")
     shutil.rmtree(folder)
 
 

@@ -7,7 +7,6 @@ microseconds, medians of the rounds, for the 50th, 99th and 99.9th percentile.
 
 from __future__ import annotations
 
-import argparse
 import socket
 import subprocess
 import sys
@@ -19,8 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from bench import loads, report
+from bench import loads
 from bench.__main__ import interleaved
+from bench.console import options, say, say_machine
 from bench.contenders import (
     KROXYLICIOUS,
     KROXYLICIOUS_UNMEASURED,
@@ -54,11 +54,9 @@ Neighbour = Callable[[Contender], AbstractContextManager[None]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.tails", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0, help="how long each load runs in a round (default 1)")
+    parser = options("bench.tails", __doc__, rounds=5, seconds=1)
     asked = parser.parse_args(arguments)
-    print("machine: " + report.machine(), flush=True)
+    say_machine()
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
         programs, upstream = stack.enter_context(fake_cluster(folder))
@@ -75,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             measure = partial(tail, programs, asked.seconds, neighbour)
             for _ in range(WARM_UPS):
                 measure(java[0])
-            print(table(title, interleaved(ways, asked.rounds, measure)), flush=True)
+            say(table(title, interleaved(ways, asked.rounds, measure)))
     return 0
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import median
 
 from bench import encodings, records
+from bench.console import say, say_machine
 from bench.processes import ROOT
-from bench.report import machine
 from bench.wire_codecs import (
     AIOKAFKA,
     KAFKA_PYTHON,
@@ -50,7 +50,7 @@ FIRST_USE = "from proxy import wire; begin = time.process_time(); wire.codec('re
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
-    say("machine: " + machine())
+    say_machine()
     say(f"{asked.rounds} rounds of {asked.seconds} s each; processor time; medians, and ratios with their range\n")
     for name in asked.only or PARTS:
         for line in PARTS[name](asked.rounds, asked.seconds):
@@ -175,10 +175,6 @@ def _at_least(ratio: Ratios, target: float) -> str:
 
 def _at_most(ratio: Ratios, target: float) -> str:
     return f"   target {target:g}: {'reached' if ratio.median <= target else 'MISSED'}"
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
 
 
 # name -> (rounds, seconds) -> lines

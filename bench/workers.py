@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import psutil
 
-from bench import report
+from bench.console import say, say_machine
 from bench.contenders import ANY_PORT, KAFKA_WIRETAP, LISTENING, fake_cluster
 from bench.processes import processor_ns, running
 
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kind", choices=["lone", "burst"], default="burst")
     asked = parser.parse_args(arguments)
-    print("machine: " + report.machine(), flush=True)
+    say_machine()
     with tempfile.TemporaryDirectory(prefix="kafka-wiretap-bench-") as name, ExitStack() as stack:
         folder = Path(name)
         programs, upstream = stack.enter_context(fake_cluster(folder))
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     middle_ratio = statistics.median(ratios)
     verdict = "reached" if middle_ratio >= TARGET else "MISSED"
     said = f"ratio {middle_ratio:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-    print(f"{said}; target {TARGET} where processors are free: {verdict}", flush=True)
+    say(f"{said}; target {TARGET} where processors are free: {verdict}")
     return 0
 
 
