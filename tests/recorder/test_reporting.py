@@ -14,6 +14,7 @@ from recorder.analysis.summary.bounds import Table
 from recorder.analysis.summary.sections.findings import Finding, Findings, Severity
 from recorder.analysis.summary.whole import Summary, of_json
 from recorder.reporting import report
+from tests.recorder.running import unread_capture
 
 BAD = Finding("slow", Severity.CRITICAL, "Fetch on node 2", "Fetch on node 2 took 400 ms\x1b[31m", "look at it")
 FOUND = Summary(findings=Findings(found=Table((BAD,)), quiet=("gaps",)))
@@ -21,10 +22,7 @@ FOUND = Summary(findings=Findings(found=Table((BAD,)), quiet=("gaps",)))
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    hour = tmp_path / "capture" / "frames" / "date=2026-11-21" / "hour=12"
-    hour.mkdir(parents=True)
-    (hour / "a-1-1.parquet").touch()
-    return tmp_path / "capture"
+    return unread_capture(tmp_path)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from proxy.metrics.admin import admin_app, serve_admin
 from proxy.metrics.collector import registry
 from proxy.metrics.traffic import Traffic
 from tests.brokers.waiting import wait_for
+from tests.closing import is_closed_on
 from tests.proxy.metrics.exchanges import exchange, finish
 from tests.proxy.metrics.scrape import one
 from tests.proxy.net.threads import no_threads
@@ -200,19 +201,8 @@ def test_a_request_that_takes_too_long_is_abandoned(
     """This includes a request that comes byte by byte, each byte in time."""
     monkeypatch.setattr(limited_server, "PATIENCE_SECONDS", 0.2)
     with socket.create_connection((server.host, server.port), 0.01) as sock:
-        assert wait_for(lambda: _is_closed_on(sock), "the end of the connection")
+        assert wait_for(lambda: is_closed_on(sock), "the end of the connection")
     assert capfd.readouterr() == ("", "")
-
-
-def _is_closed_on(sock: socket.socket) -> bool:
-    """True if the server has closed the connection, one byte later."""
-    try:
-        sock.sendall(b"a")
-        return sock.recv(1) == b""
-    except TimeoutError:
-        return False
-    except ConnectionError:
-        return True
 
 
 def test_above_the_limit_the_connection_that_has_waited_longest_for_its_request_makes_room(

@@ -12,15 +12,12 @@ from recorder import spark_options
 from recorder.analysis import running
 from recorder.analysis.questions.encodings import Answer
 from tests.recorder.encodings.test_study import ROWS
-from tests.recorder.running import run
+from tests.recorder.running import run, unread_capture
 
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    hour = tmp_path / "capture" / "frames" / "date=2026-11-21" / "hour=12"
-    hour.mkdir(parents=True)
-    (hour / "a-1-1.parquet").touch()
-    return tmp_path / "capture"
+    return unread_capture(tmp_path)
 
 
 @pytest.fixture

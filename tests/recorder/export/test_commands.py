@@ -15,7 +15,7 @@ from recorder.analysis.summary.sections.findings import Finding, Findings, Sever
 from recorder.export import commands, publisher
 from recorder.export.message import Message
 from recorder.export.publisher import Publisher
-from tests.recorder.running import run
+from tests.recorder.running import run, unread_capture
 
 FINDING = Finding("slow", Severity.CRITICAL, "Fetch on node 2", "it was slow", "look", 10**18)
 WHERE = ("--cloudevents", "findings", "--bootstrap", "127.0.0.1:9")
@@ -23,10 +23,7 @@ WHERE = ("--cloudevents", "findings", "--bootstrap", "127.0.0.1:9")
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    hour = tmp_path / "capture" / "frames" / "date=2026-11-21" / "hour=12"
-    hour.mkdir(parents=True)
-    (hour / "a-1-1.parquet").touch()
-    return tmp_path / "capture"
+    return unread_capture(tmp_path)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.brokers import children
 from tests.brokers.mock import MockCluster
+from tests.recorder.running import unread_capture
 
 ROOT = Path(__file__).resolve().parents[3]
 TOPIC, PATIENCE = "findings", 60
@@ -67,14 +68,6 @@ def bootstrap() -> Iterator[str]:
         yield cluster.bootstrap
 
 
-def folder(parent: Path) -> Path:
-    """A capture's folder, with a file that nothing reads."""
-    hour = parent / "capture" / "frames" / "date=2026-11-21" / "hour=12"
-    hour.mkdir(parents=True)
-    (hour / "a-1-1.parquet").touch()
-    return parent / "capture"
-
-
 def written(bootstrap: str) -> int:
     """Returns the number of records in the topic."""
     with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": "anyone"})) as reader:
@@ -88,7 +81,7 @@ def written(bootstrap: str) -> int:
 def test_an_interrupted_export_prints_how_many_events_the_topic_has(
     bootstrap: str, tmp_path: Path, number: signal.Signals, answer: int
 ) -> None:
-    command = [sys.executable, "-c", EXPORT, str(folder(tmp_path)), bootstrap, str(int(number)), str(answer)]
+    command = [sys.executable, "-c", EXPORT, str(unread_capture(tmp_path)), bootstrap, str(int(number)), str(answer)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     if done.returncode == 0:
         # all events had been sent when the signal came
@@ -112,7 +105,7 @@ def test_an_interrupted_export_prints_how_many_events_the_topic_has(
 def test_an_export_interrupted_before_it_found_the_topic_prints_nothing(tmp_path: Path, number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        command = [sys.executable, "-c", EXPORT, str(folder(tmp_path)), address, "0", "0"]
+        command = [sys.executable, "-c", EXPORT, str(unread_capture(tmp_path)), address, "0", "0"]
         child = children.spawn(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             # the export waits for a response from its first connection on

@@ -22,6 +22,7 @@ from recorder.page.api import FILES, Source
 from recorder.page.serving import Access, CannotServe, Certificate, serve
 from tests.brokers.waiting import wait_for
 from tests.certificates import Authority
+from tests.closing import has_ended, is_closed_on
 from tests.recorder.page.traffic import heartbeat, recent
 from tests.tables import each_row
 
@@ -74,8 +75,8 @@ def test_above_the_limit_the_connection_that_has_waited_longest_for_a_head_makes
     with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
         holders = [_silent(server) for _ in range(3)]
         assert httpx.get(server.url).status_code == 401
-        assert wait_for(partial(_has_ended, holders[0]), "the end of the first connection")
-        assert not any(map(_has_ended, holders[1:]))
+        assert wait_for(partial(has_ended, holders[0]), "the end of the first connection")
+        assert not any(map(has_ended, holders[1:]))
         for holder in holders:
             holder.close()
 
@@ -90,7 +91,7 @@ def test_a_connection_that_was_just_answered_makes_room_last(monkeypatch: pytest
         silent = [_silent(server) for _ in range(2)]
         assert _status(browser) == 401
         assert httpx.get(server.url).status_code == 401
-        assert wait_for(partial(_has_ended, silent[0]), "the end of the first silent connection")
+        assert wait_for(partial(has_ended, silent[0]), "the end of the first silent connection")
         assert _status(browser) == 401
         browser.close()
         for one in silent:
@@ -146,29 +147,8 @@ def test_connections_without_a_whole_head_make_room_in_time(monkeypatch: pytest.
         with suppress(ConnectionError):
             holders[0].sendall(b"GET / HTTP/1.1\r\nA: ")
         for holder in holders:
-            assert wait_for(partial(_is_closed_on, holder), "the end of the connection")
+            assert wait_for(partial(is_closed_on, holder), "the end of the connection")
             holder.close()
-
-
-def _has_ended(sock: socket.socket) -> bool:
-    """True if the server has closed the connection, to which nothing was said."""
-    try:
-        return sock.recv(1) == b""
-    except TimeoutError:
-        return False
-    except ConnectionError:
-        return True
-
-
-def _is_closed_on(sock: socket.socket) -> bool:
-    """True if the server has closed the connection, one byte later."""
-    try:
-        sock.sendall(b"a")
-        return sock.recv(1) == b""
-    except TimeoutError:
-        return False
-    except ConnectionError:
-        return True
 
 
 @each_row(
@@ -229,8 +209,8 @@ def test_peers_that_say_nothing_of_tls_count_and_make_room(tmp_path: Path, monke
         holders = [_silent(server) for _ in range(10)]
         assert httpx.get(server.url, verify=trusting).status_code == 401
         for holder in holders[:8]:
-            assert wait_for(partial(_has_ended, holder), "the end of the connection")
-        assert not any(map(_has_ended, holders[8:]))
+            assert wait_for(partial(has_ended, holder), "the end of the connection")
+        assert not any(map(has_ended, holders[8:]))
         for holder in holders:
             holder.close()
 
@@ -266,7 +246,7 @@ def test_peers_that_drip_a_handshake_are_let_go_in_time(tmp_path: Path, monkeypa
             # the head of a ClientHello, of which each byte comes in time
             with suppress(ConnectionError):
                 holder.sendall(b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3")
-            assert wait_for(partial(_is_closed_on, holder), "the end of the connection")
+            assert wait_for(partial(is_closed_on, holder), "the end of the connection")
             holder.close()
         assert httpx.get(server.url, verify=trusting).status_code == 401
 
@@ -278,7 +258,7 @@ def test_peers_in_their_handshake_do_not_hold_up_the_end(tmp_path: Path, caplog:
         # connections are taken in their order
         assert httpx.get(server.url, verify=trusting).status_code == 401
     for holder in holders:
-        assert _has_ended(holder)
+        assert has_ended(holder)
         holder.close()
     assert not caplog.records
 

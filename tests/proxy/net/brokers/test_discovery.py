@@ -56,6 +56,13 @@ async def dialled(address: Address) -> Stream:
     return await dial(address, 10)
 
 
+async def serving(nursery: trio.Nursery, speak: Callable[[trio.SocketStream], Awaitable[None]]) -> Address:
+    """Serves connections by `speak`. Returns where."""
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    nursery.start_soon(trio.serve_listeners, speak, [listener])
+    return Address(*listener.socket.getsockname())
+
+
 async def asked(address: Address, dial: Callable[[Address], Awaitable[Stream]] = dialled) -> DiscoveredNodes:
     return await ask_for_nodes(partial(dial, address), QUESTION)
 
@@ -178,9 +185,7 @@ async def test_a_broker_that_refuses_the_first_version_or_answers_in_part_is_ask
                 asked_in_fact.append((head.api_key, head.api_version))
                 await stream.send_all(said)
 
-    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
-    nursery.start_soon(trio.serve_listeners, speak, [listener])
-    assert (await asked(Address(*listener.socket.getsockname()))).nodes == NODES[:1]
+    assert (await asked(await serving(nursery, speak))).nodes == NODES[:1]
     assert asked_in_fact == asked_for
     nursery.cancel_scope.cancel()
 
@@ -196,9 +201,7 @@ async def test_a_broker_that_resets_the_connection_at_the_first_question_is_aske
         else:
             await stream.send_all(answered(NODE))
 
-    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
-    nursery.start_soon(trio.serve_listeners, speak, [listener])
-    assert (await asked(Address(*listener.socket.getsockname()))).nodes == NODES[:1]
+    assert (await asked(await serving(nursery, speak))).nodes == NODES[:1]
     nursery.cancel_scope.cancel()
 
 
@@ -217,10 +220,8 @@ async def test_an_answer_without_brokers_or_with_an_error_does_not_count(newest,
             await stream.receive_some()
             await stream.send_all(said)
 
-    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
-    nursery.start_soon(trio.serve_listeners, speak, [listener])
     with pytest.raises(NotAnswered, match=reason):
-        await asked(Address(*listener.socket.getsockname()))
+        await asked(await serving(nursery, speak))
     nursery.cancel_scope.cancel()
 
 
@@ -233,10 +234,8 @@ async def test_a_broker_that_tells_its_versions_and_not_its_nodes_is_not_asked_a
         heard.append(await stream.receive_some())
         await stream.aclose()
 
-    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
-    nursery.start_soon(trio.serve_listeners, speak, [listener])
     with pytest.raises(NotAnswered, match="does it ask for a login"):
-        await asked(Address(*listener.socket.getsockname()))
+        await asked(await serving(nursery, speak))
     assert len(heard) == 2
     nursery.cancel_scope.cancel()
 
@@ -260,10 +259,8 @@ async def test_a_broker_that_resets_the_connection_has_been_reached_too(nursery)
         await stream.receive_some()
         Peer(stream).reset()
 
-    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
-    nursery.start_soon(trio.serve_listeners, reset, [listener])
     with pytest.raises(NotAnswered, match="reset by peer"):
-        await asked(Address(*listener.socket.getsockname()))
+        await asked(await serving(nursery, reset))
     nursery.cancel_scope.cancel()
 
 
@@ -272,10 +269,8 @@ async def test_a_discovery_query_that_comes_back_does_not_count_as_unanswered(nu
         assert await stream.receive_some() == QUESTION.frame
         await stream.send_all(QUESTION.loop_answer)
 
-    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
-    nursery.start_soon(trio.serve_listeners, own, [listener])
     with pytest.raises(LeadsBackIndirectly, match="leads back to this proxy by way of others") as lost:
-        await asked(Address(*listener.socket.getsockname()))
+        await asked(await serving(nursery, own))
     assert not isinstance(lost.value, NotAnswered)
     nursery.cancel_scope.cancel()
 
@@ -315,10 +310,8 @@ async def test_a_server_that_answers_something_else_gives_no_answer(said, reason
         await stream.receive_some()
         await stream.send_all(said)
 
-    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
-    nursery.start_soon(trio.serve_listeners, speak, [listener])
     with pytest.raises(NotAnswered, match=reason):
-        await asked(Address(*listener.socket.getsockname()))
+        await asked(await serving(nursery, speak))
     nursery.cancel_scope.cancel()
 
 
@@ -334,7 +327,5 @@ async def test_an_answer_may_come_byte_by_byte(nursery):
             for byte in frame:
                 await stream.send_all(bytes([byte]))
 
-    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
-    nursery.start_soon(trio.serve_listeners, speak, [listener])
-    assert (await asked(Address(*listener.socket.getsockname()))).nodes == NODES[:1]
+    assert (await asked(await serving(nursery, speak))).nodes == NODES[:1]
     nursery.cancel_scope.cancel()
