@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
-from typing import Any
 from urllib.parse import unquote
 
 from tests.s3 import CREDENTIALS, Store
+from tests.servers import Quiet, serving
 
 _HOP_BY_HOP = {"expect", "connection", "transfer-encoding", "keep-alive"}
 _CHECKSUM = "x-amz-checksum-sha256"
@@ -105,7 +105,7 @@ class Front:
             assert self.lock.wait_for(lambda: not self._at_work, 60)
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(Quiet, http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     front: Front
 
@@ -203,9 +203,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _hang_up(self) -> None:
         self.close_connection = True
 
-    def log_message(self, *_: Any) -> None:
-        pass
-
 
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
@@ -219,13 +216,10 @@ def front(behind: Store) -> Iterator[Front]:
     class Handler(_Handler):
         pass
 
-    with _Server(("127.0.0.1", 0), Handler) as server:
-        Handler.front = opened = Front(behind, server.server_address[1])
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    server = _Server(("127.0.0.1", 0), Handler)
+    Handler.front = opened = Front(behind, server.server_address[1])
+    with serving(server):
         try:
             yield opened
         finally:
             opened.goes_on.set()
-            server.shutdown()
-            thread.join()

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from proxy.wire import catalog, keys, records
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, REQUEST_HEAD, framed
-from tests.faults.live import HOST, OWN_PORT, PATIENCE, Where, answer, serving
+from tests.faults.live import HOST, OWN_PORT, PATIENCE, Where, answer
 from tests.hostile_text import NAME, TEXT
+from tests.servers import serving
 
 HARMLESS = tuple(f"orders-{number}" for number in range(7))
 HOSTILE = (TEXT, NAME, "<script>alert(1)</script>&amp;", 'a"} 1\nkafka_wiretap_up{x="', "\\n\\", "$__all{{x}}")
@@ -176,5 +177,5 @@ def answering(traffic: Traffic) -> Iterator[Where]:
 
     server = socketserver.ThreadingTCPServer((HOST, 0), Connection)
     server.daemon_threads = True
-    with serving(server) as where:
-        yield where
+    with serving(server) as port:
+        yield HOST, port

@@ -27,6 +27,7 @@ from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, METADATA, PRODUCE
 from tests.brokers.children import spawn, stop
 from tests.brokers.waiting import wait_for
+from tests.servers import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
@@ -113,21 +114,8 @@ def broker(answering: Answering = _answers) -> Iterator[Where]:
     """A broker in place of all nodes. While `answering` runs, the connection is not read."""
     server = _Server((HOST, 0), _Connection)
     server.answering = answering
-    with serving(server) as where:
-        yield where
-
-
-@contextmanager
-def serving(server: socketserver.TCPServer) -> Iterator[Where]:
-    """A server that is bound serves in a thread, within the block."""
-    with server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield HOST, server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(server) as port:
+        yield HOST, port
 
 
 def _memory(pid: int, which: str) -> int:

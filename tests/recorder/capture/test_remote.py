@@ -5,10 +5,8 @@ from __future__ import annotations
 import http.server
 import io
 import random
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,6 +21,7 @@ from tests.recorder.capture import looks
 from tests.recorder.capture.test_compaction import record
 from tests.recorder.running import run
 from tests.s3 import Store, store
+from tests.servers import Quiet, serving
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def test_a_file_that_is_gone_is_named(s3: Store, capture: Path) -> None:
         list(row_groups(gone))
 
 
-class _Refusing(http.server.BaseHTTPRequestHandler):
+class _Refusing(Quiet, http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
         self.send_response(403)
@@ -72,20 +71,12 @@ class _Refusing(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def refusing(s3: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
-    yield
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)) as port:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        yield
 
 
 @pytest.mark.parametrize("command", [["analyze"], ["report"], ["sql"]], ids=lambda one: one[0])

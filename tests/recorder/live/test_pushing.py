@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any
 
 from recorder.live.otlp import MetricsPusher
 from recorder.tracing.collector import Collector
 from tests.brokers.waiting import wait_for
 from tests.recorder.tracing.receiver import receiver
+from tests.servers import Quiet, serving
 
 PAGE = b"# TYPE wiretap_open gauge\nwiretap_open 3\n"
 # an end of a page that is not sent
@@ -24,7 +23,7 @@ def page() -> Iterator[tuple[str, list[bytes]]]:
     """A page of metrics: its URL, and its text, which may be changed; it may end early."""
     texts = [PAGE]
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             text = texts[0]
             self.send_response(200)
@@ -32,17 +31,8 @@ def page() -> Iterator[tuple[str, list[bytes]]]:
             self.end_headers()
             self.wfile.write(text.removesuffix(CUT))
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/metrics", texts
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as port:
+        yield f"http://127.0.0.1:{port}/metrics", texts
 
 
 def has_counted(pusher: MetricsPusher, outcome: str, number: int = 1) -> bool:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from recorder.reading.avro_limits import Endless, check
 from recorder.reading.schema_sources import USERINFO, NoSchema, Registry, Schema
 from recorder.reading.schemas import MAX_DATA, MAX_SCHEMAS, Schemas, Value, schemas_at
+from tests.servers import Quiet, serving
 
 ORDER = {
     "type": "record",
@@ -246,7 +247,7 @@ def test_a_folder_has_a_file_for_each_schema(tmp_path: Path) -> None:
         schemas_at(str(tmp_path / "missing"))
 
 
-class _Answers(http.server.BaseHTTPRequestHandler):
+class _Answers(Quiet, http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.asked.append((self.path, self.headers.get("Authorization")))  # type: ignore[attr-defined]
         status, body = self.server.answers.get(self.path, (404, b"{}"))  # type: ignore[attr-defined]
@@ -256,9 +257,6 @@ class _Answers(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", "http://127.0.0.1:1/")
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -278,12 +276,9 @@ class Server(http.server.ThreadingHTTPServer):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Server() as serving:
-        thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
-        thread.start()
-        yield serving
-        serving.shutdown()
-        thread.join()
+    server = Server()
+    with serving(server):
+        yield server
 
 
 def test_a_registry_is_asked_once_for_each_schema_and_for_what_it_needs(server: Server) -> None:
@@ -361,7 +356,7 @@ def test_a_registry_that_can_not_be_reached_is_asked_once(server: Server) -> Non
     assert whys == {f"schema {number}: the registry can't be asked: ConnectionError" for number in range(3)}
 
 
-class _Drips(http.server.BaseHTTPRequestHandler):
+class _Drips(Quiet, http.server.BaseHTTPRequestHandler):
     """Sends a byte now and then, as long as the server is there: of its head, or of its body."""
 
     def do_GET(self) -> None:
@@ -370,9 +365,6 @@ class _Drips(http.server.BaseHTTPRequestHandler):
         with suppress(OSError):
             while not self.server.is_over.wait(0.01):  # type: ignore[attr-defined]
                 self.wfile.write(b" ")
-
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 @pytest.mark.parametrize("number", [1, 2], ids=["body", "head"])

@@ -12,6 +12,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
+from tests.servers import Quiet, serving
+
 
 class Receiver:
     """What a collector got.
@@ -64,7 +66,7 @@ def _value(each: KeyValue) -> Any:
 def receiver() -> Iterator[Receiver]:
     """Runs a collector within the block."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             with found.got:
@@ -81,17 +83,11 @@ def receiver() -> Iterator[Receiver]:
             with suppress(ConnectionError):
                 self.wfile.writelines(found.body)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        found = Receiver(f"http://127.0.0.1:{server.server_port}")
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    with serving(server) as port:
+        found = Receiver(f"http://127.0.0.1:{port}")
         try:
             yield found
         finally:
             found.hang.set()
-            server.shutdown()
-            thread.join()
