@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from contextvars import ContextVar
 from socket import SHUT_RDWR, socket
 from typing import Any, TypeVar
 
@@ -34,11 +35,12 @@ class Line:
         self._handle: socket | None = None
         self.is_cut = False
 
-    def use(self, connection: socket) -> None:
-        """A connection of which something is awaited now."""
+    def use(self, connection: socket | None) -> None:
+        """Notes the connection of which something is awaited now; None: nothing is any more."""
         with self._lock:
-            self._close()
-            self._handle = socket(fileno=os.dup(connection.fileno()))
+            if self._handle is not None:
+                self._handle.close()
+            self._handle = None if connection is None else socket(fileno=os.dup(connection.fileno()))
             if self.is_cut:
                 self._shut_down()
 
@@ -49,30 +51,15 @@ class Line:
             self._shut_down()
             return self._handle is not None
 
-    def close(self) -> None:
-        """Leaves the connection as it is."""
-        with self._lock:
-            self._close()
-
     def _shut_down(self) -> None:
         if self._handle is not None:
             # the peer may have closed it
             with suppress(OSError):
                 self._handle.shutdown(SHUT_RDWR)
 
-    def _close(self) -> None:
-        if self._handle is not None:
-            self._handle.close()
-            self._handle = None
 
-
-class _OfThread(threading.local):
-    """What the calling thread asks by; None outside of `within`."""
-
-    line: Line | None = None
-
-
-_OF_THREAD = _OfThread()
+# what the calling thread asks by; None outside of `within`
+_LINE: ContextVar[Line | None] = ContextVar("line", default=None)
 
 
 def within(seconds: float, ask: Callable[[Line], Found]) -> Found:
@@ -84,13 +71,13 @@ def within(seconds: float, ask: Callable[[Line], Found]) -> Found:
     line, found = Line(), Future[Found]()
 
     def run() -> None:
-        _OF_THREAD.line = line
+        _LINE.set(line)
         try:
             found.set_result(ask(line))
         except BaseException as error:
             found.set_exception(error)
         finally:
-            line.close()
+            line.use(None)
 
     start_thread(run, "HTTP request")
     if wait([found], max(seconds, 0)).done:
@@ -102,8 +89,8 @@ def within(seconds: float, ask: Callable[[Line], Found]) -> Found:
 
 
 def _used(connection: socket) -> socket:
-    if _OF_THREAD.line is not None:
-        _OF_THREAD.line.use(connection)
+    if (line := _LINE.get()) is not None:
+        line.use(connection)
     return connection
 
 
