@@ -261,21 +261,23 @@ def _run_claimed(
     live: wiring.Live | None,
     reload: Callable[[], ReloadedSettings],
 ) -> int:
+    from proxy import net
+
     settings, shipping = claims.settings, wiring.shipping(capture)
     companions = [one for one in (shipping, live.companion if live else None) if one is not None]
     recorded = live.recording if live else capture
     if settings.workers == 1:
-        from proxy import net
-
         observer, child = wiring.recorder(recorded, settings)
-        return net.run(settings, observer, child, _show_listeners, reload, claims.release, companions)
-    from proxy.net.workers import run_workers
+        proxy = net.Proxy(settings, observer, child, _show_listeners, reload, claims.release, companions)
+        return net.run(proxy)
+    from proxy.net.workers import Parent
 
     if capture is not None:
         wiring.check_folder(capture.folder)
     # each worker records on its own, with its part of the limits
     recording = wiring.share(recorded, settings.workers)
-    return run_workers(settings, wiring.WORKER_COMMAND, recording, _show_listeners, reload, claims.release, companions)
+    parent = Parent(settings, wiring.WORKER_COMMAND, recording, _show_listeners, reload, claims.release, companions)
+    return net.run(parent)
 
 
 def _reloading(

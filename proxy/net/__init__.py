@@ -22,7 +22,7 @@ log_throttle.py  throttles log events that peers can cause at will
 
 from proxy.net.change import Change
 from proxy.net.reloading import ReloadedSettings
-from proxy.net.server import run
+from proxy.net.server import Proxy, run
 from proxy.net.state.claims import StateClaims
 
-__all__ = ["Change", "ReloadedSettings", "StateClaims", "run"]
+__all__ = ["Change", "Proxy", "ReloadedSettings", "StateClaims", "run"]

@@ -73,36 +73,15 @@ def ignore_ready(listening: Mapping[str, Address], metrics: Address | None) -> N
     """The default of `ready`."""
 
 
-def run(
-    settings: ProxySettings,
-    observer: Observer | None = None,
-    child: Sequence[str] | None = None,
-    ready: Ready = ignore_ready,
-    reload: ReadSettings | None = None,
-    released: Callable[[], None] = do_nothing,
-    companions: Sequence[Companion] = (),
-) -> int:
-    """Runs a proxy until SIGTERM or SIGINT.
-
-    Args:
-        observer: the recorder; closed at the end. None: nothing is recorded.
-        child: the command of the observer's own process (the compactor), which is kept running.
-        ready: called once, when all listeners are open.
-        reload: reads the settings again; called in a thread after a SIGHUP. None: SIGHUP does nothing.
-        released: called when all listeners are closed and the state files written; in a thread if one can be started.
-        companions: further processes that are kept running.
+def run(proxy: Proxy) -> int:
+    """Runs a proxy, or a parent of workers, until SIGTERM or SIGINT; a worker until it is told to stop.
 
     Returns:
-        0; 1 if exchanges in flight were cut off, or the recorder could not write everything in time.
+        0; 1 if exchanges in flight were cut off, a recording could not be written in time, or a worker was killed.
 
     Raises:
         BadSetting: an address can't be listened on, or a file that a setting names can't be used.
     """
-    return run_proxy(Proxy(settings, observer, child, ready, reload, released, companions))
-
-
-def run_proxy(proxy: Proxy) -> int:
-    """Runs a `Proxy`, a `Parent` or a `Worker`; see `run`."""
     _allow_many_connections()
     _freeze_loaded_objects()
     sys.unraisablehook = _log_unraisable
@@ -146,10 +125,18 @@ def _log_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 class Proxy:
-    """A proxy from start to stop, which runs once; see `run` for the arguments.
+    """A proxy from start to stop, which `run` runs once.
+
+    Args:
+        observer: the recorder; closed at the end. None: nothing is recorded.
+        child: the command of the observer's own process (the compactor), which is kept running.
+        ready: called once, when all listeners are open.
+        reload: reads the settings again; called in a thread after a SIGHUP. None: SIGHUP does nothing.
+        released: called when all listeners are closed and the state files written; in a thread if one can be started.
+        companions: further processes that are kept running.
 
     settings: those in effect; a reload replaces them.
-    last_resort: ends the process if the proxy does not end in time; None until `run_proxy` sets it.
+    last_resort: ends the process if the proxy does not end in time; None until `run` sets it.
     recorder_hangs: True if the recorder was not closed in time, so its thread still runs.
     """
 

@@ -11,7 +11,8 @@ from tests.proxy.cli_runs import Run
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs in place of the proxy."""
     run = Run()
-    monkeypatch.setattr("proxy.net.run", run)
+    monkeypatch.setattr("proxy.net.Proxy", run)
+    monkeypatch.setattr("proxy.net.run", lambda code: code)
     return run
 
 

@@ -83,7 +83,7 @@ def test_several_workers_each_record_with_their_part(run, monkeypatch, tmp_path)
         heard.append(told)
         return 0
 
-    monkeypatch.setattr("proxy.net.workers.run_workers", noted)
+    monkeypatch.setattr("proxy.net.workers.Parent", noted)
     folder = tmp_path / "capture"
     sizes = ("--record-queue", "3MiB", "--record-spool", "1GiB")
     assert proxy(*BASIC, "--workers", 3, "--record", folder, *sizes).exit_code == 0

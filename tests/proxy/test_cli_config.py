@@ -58,7 +58,8 @@ def test_each_cluster_says_where_it_listens(monkeypatch, file):
         ready({cluster.name: cluster.listen for cluster in settings.clusters}, None)
         return 0
 
-    monkeypatch.setattr("proxy.net.run", run)
+    monkeypatch.setattr("proxy.net.Proxy", run)
+    monkeypatch.setattr("proxy.net.run", lambda code: code)
     with file.open("a") as settings:
         settings.write('[clusters.west]\nupstream = "b1:9092"\nlisten = "127.0.0.2:0"\n')
     assert proxy("--config", file).stderr == "listening on 127.0.0.1:0 for east\nlistening on 127.0.0.2:0 for west\n"

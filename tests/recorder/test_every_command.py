@@ -112,7 +112,7 @@ def needed(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
     (tmp_path / "wiretap.toml").write_text('[clusters.east]\nupstream = "b1:9092"\nlisten = "127.0.0.1:0"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("proxy.net.run", lambda *_: 0)
-    monkeypatch.setattr("proxy.net.workers.run_workers", lambda *_: 0)
+    monkeypatch.setattr("proxy.net.workers.Parent", lambda *_: None)
     monkeypatch.setattr("proxy.net.doctor.examine", lambda *_, **__: None)
     monkeypatch.setattr("proxy.wiring.recorder", lambda *_: (None, None))
     monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)

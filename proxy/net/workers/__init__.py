@@ -18,7 +18,7 @@ calls.py           requests and answers over a channel
 """
 
 from proxy.net.workers.job import Job
-from proxy.net.workers.parent import run_workers
+from proxy.net.workers.parent import Parent
 from proxy.net.workers.worker import run_worker
 
-__all__ = ["Job", "run_worker", "run_workers"]
+__all__ = ["Job", "Parent", "run_worker"]

@@ -1,4 +1,4 @@
-"""The parent of workers: a proxy whose connections are in other processes. The command line calls `run_workers`.
+"""The parent of workers: a proxy whose connections are in other processes. The command line makes it.
 
 The parent binds every listener, and sends its socket to all workers. The socket listens before the workers accept, so
 no client is refused. A worker that asks for new nodes gets an answer once all workers accept on the nodes' listeners.
@@ -32,7 +32,7 @@ from proxy.net.change import Change, do_nothing, drop
 from proxy.net.children import Companion
 from proxy.net.cluster import Cluster, ClusterParts, ProxyContext, Serve, saved_state
 from proxy.net.reloading import READ_SECONDS, ReadSettings, ReloadedSettings
-from proxy.net.server import Proxy, Ready, ignore_ready, run_proxy
+from proxy.net.server import Proxy, Ready, ignore_ready
 from proxy.net.sockets.tls import ClusterCredentials
 from proxy.net.stopping import EXIT_CLEAN, EXIT_CUT_OFF, cancel_when
 from proxy.net.workers.balance import ConnectionCounts
@@ -49,33 +49,6 @@ from proxy.schema.errors import BadSetting
 CONSENT_SECONDS = READ_SECONDS + 2
 # systemd's variables, which workers do not get: else they would notify systemd in the parent's place
 SYSTEMD_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
-
-
-def run_workers(
-    settings: ProxySettings,
-    command: Sequence[str],
-    recording: Any = None,
-    ready: Ready = ignore_ready,
-    reload: ReadSettings | None = None,
-    released: Callable[[], None] = do_nothing,
-    companions: Sequence[Companion] = (),
-) -> int:
-    """Runs a proxy of several processes until SIGTERM or SIGINT.
-
-    Args:
-        command: starts a worker. Two file descriptors are added as arguments: the worker's end of the channel, and the
-            memory of `ConnectionCounts`. A `Job` is written to standard input.
-        recording: the recorder's settings for each worker; None: nothing is recorded.
-        ready: called once, when all listeners are open and each of the first workers has joined or ended.
-        reload, released, companions: see `proxy.net.run`.
-
-    Returns:
-        0; 1 if a worker cut exchanges off, could not write its recording in time, or had to be killed.
-
-    Raises:
-        BadSetting: an address can't be listened on, or a file that a setting names can't be used.
-    """
-    return run_proxy(Parent(settings, command, recording, ready, reload, released, companions))
 
 
 class PublishedNodes(Nodes):
@@ -226,7 +199,15 @@ class ParentCluster:
 
 
 class Parent(Proxy):
-    """The parent's process; see `run_workers` for the arguments."""
+    """The parent's process, which `proxy.net.run` runs.
+
+    Args:
+        command: starts a worker. Two file descriptors are added as arguments: the worker's end of the channel, and the
+            memory of `ConnectionCounts`. A `Job` is written to standard input.
+        recording: the recorder's settings for each worker; None: nothing is recorded.
+        ready: called once, when all listeners are open and each of the first workers has joined or ended.
+        reload, released, companions: see `Proxy`.
+    """
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from proxy.net.blocking import in_thread
 from proxy.net.change import Change, commit, do_nothing, drop
 from proxy.net.cluster import Cluster, ClusterParts, ProxyContext
 from proxy.net.reloading import ReloadedSettings
-from proxy.net.server import Proxy, run_proxy
+from proxy.net.server import Proxy, run
 from proxy.net.stopping import Urgency
 from proxy.net.workers.balance import ConnectionCounts, OwnCount
 from proxy.net.workers.calls import Calls, Payload
@@ -55,7 +55,7 @@ def run_worker(
         files: the descriptors of the worker's end of the channel, and of the memory of `ConnectionCounts`.
     """
     count = ConnectionCounts(files[1], job.settings.workers).of(job.slot)
-    return run_proxy(Worker(job, socket.socket(fileno=files[0]), count, observer, child))
+    return run(Worker(job, socket.socket(fileno=files[0]), count, observer, child))
 
 
 class WorkerCluster:

@@ -150,7 +150,7 @@ def test_a_bad_setting_names_its_cluster(kind: str, busy: Address, tmp_path):
         "state": {"state": tmp_path / "nodes.json"},
     }
     with pytest.raises(BadSetting) as error:
-        net.run(whole(settings(NOWHERE, name="east"), settings(NOWHERE, name="west", **wrong[kind])))
+        net.run(net.Proxy(whole(settings(NOWHERE, name="east"), settings(NOWHERE, name="west", **wrong[kind]))))
     assert error.value.cluster == "west"
 
 

@@ -25,7 +25,7 @@ def test_a_busy_listen_port_is_a_bad_setting_and_the_recording_is_closed():
     with bind(Address(HOST, 0)) as sock:
         busy = Address(*sock.getsockname())
         with pytest.raises(BadSetting, match=r"--listen 127.* can't be had \(Address already in use\); right would be"):
-            net.run(whole(settings(NOWHERE, listen=busy)), watcher)
+            net.run(net.Proxy(whole(settings(NOWHERE, listen=busy)), watcher))
     assert watcher.events == [("close",)]
 
 
@@ -33,18 +33,18 @@ def test_a_busy_metrics_port_is_a_bad_setting():
     with bind(Address(HOST, 0)) as sock:
         busy = Address(*sock.getsockname())
         with pytest.raises(BadSetting, match=r"--metrics 127.* can't be had .*; right would be .* 127.0.0.1:9464"):
-            net.run(whole(settings(NOWHERE), metrics=busy))
+            net.run(net.Proxy(whole(settings(NOWHERE), metrics=busy)))
 
 
 def test_a_node_that_cannot_be_listened_for_is_a_bad_setting():
     with pytest.raises(BadSetting, match=r"--node 1=192.0.2.1:9094 can't be listened on"):
-        net.run(whole(settings(NOWHERE, named={1: Address("192.0.2.1", 9094)})))
+        net.run(net.Proxy(whole(settings(NOWHERE, named={1: Address("192.0.2.1", 9094)}))))
 
 
 def test_an_unreadable_state_file_is_a_bad_setting(tmp_path):
     (tmp_path / "nodes.json").write_text("not json")
     with pytest.raises(BadSetting, match=r"--state .* can't be read"):
-        net.run(whole(settings(NOWHERE, state=tmp_path / "nodes.json")))
+        net.run(net.Proxy(whole(settings(NOWHERE, state=tmp_path / "nodes.json"))))
 
 
 def test_an_error_of_no_setting_is_raised_unchanged():
@@ -52,12 +52,12 @@ def test_an_error_of_no_setting_is_raised_unchanged():
         raise RuntimeError("nothing to do with settings")
 
     with pytest.raises(ExceptionGroup) as raised:
-        net.run(whole(settings(NOWHERE)), None, None, ready)
+        net.run(net.Proxy(whole(settings(NOWHERE)), None, None, ready))
     assert raised.group_contains(RuntimeError)
 
 
 def test_a_run_ends_with_the_exit_code():
-    assert net.run(whole(settings(NOWHERE)), None, None, stopped) == 0
+    assert net.run(net.Proxy(whole(settings(NOWHERE)), None, None, stopped)) == 0
 
 
 async def test_flags_that_win_over_the_state_file_are_logged(broker, caplog):
@@ -79,7 +79,7 @@ def few_files() -> Iterator[None]:
 
 
 def test_the_proxy_may_open_as_many_files_as_it_is_allowed(few_files):
-    net.run(whole(settings(NOWHERE)), None, None, lambda *where: signal.raise_signal(signal.SIGTERM))
+    net.run(net.Proxy(whole(settings(NOWHERE)), None, None, lambda *where: signal.raise_signal(signal.SIGTERM)))
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert limit == most
 

@@ -265,7 +265,7 @@ def test_a_run_of_which_a_thread_still_hangs_is_left_with_its_exit_code(monkeypa
     left: list[int] = []
     monkeypatch.setattr(server, "exit_now", left.append)
     monkeypatch.setattr(stopping, "RECORDER_SECONDS", 0)
-    assert net.run(whole(settings(NOWHERE)), hung_disk, None, stopped) == 1
+    assert net.run(net.Proxy(whole(settings(NOWHERE)), hung_disk, None, stopped)) == 1
     assert left == [1]
 
 
