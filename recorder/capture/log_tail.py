@@ -23,7 +23,7 @@ from recorder.capture.assembly import Assembly
 from recorder.capture.columns import EventRows, FrameRows, SharedDictionaries
 from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.progress import read_state, segments_with_state
-from recorder.capture.reader import CaptureFile, Listing, listed
+from recorder.capture.reader import Listing, listed
 from recorder.capture.row_group import with_whole_frames
 from recorder.capture.segments import SegmentReader, segment_name, segments
 from recorder.capture.spool import DamagedSegmentError, UnknownSpoolError
@@ -44,15 +44,15 @@ class Portion:
     """What a call of `LogTail.read` found.
 
     Attributes:
-        files: published files of segments that were gone before they were opened; earlier than `tables`.
+        published: files of segments that were gone before they were opened; earlier than `tables`.
         tables: frames, as Arrow tables with the columns of `frames`.
-        closed: connections that have ended, behind all their frames.
+        closed: connections that have ended by what `tables` are made of, behind all their frames.
         losses: what is missing.
         is_new: False for what was in the log already when the tail was opened.
         is_empty: True if the log has nothing more at present.
     """
 
-    files: list[CaptureFile] = field(default_factory=list)
+    published: Listing = field(default_factory=lambda: Listing([], []))
     tables: list[Any] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
@@ -222,8 +222,7 @@ class LogTail:
 
     def _published_of(self, wanted: range) -> Portion:
         """The published files of segments that can't be read any more."""
-        frames, _ = self._published()
-        return Portion([file for file in frames if file.last in wanted])
+        return Portion(Listing(*([file for file in table if file.last in wanted] for table in self._published())))
 
     def _assembly_after(self, segment: int) -> Assembly | None:
         """The compactor's state after a segment; None if there is none that is whole."""

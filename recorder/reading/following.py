@@ -27,7 +27,7 @@ from proxy.wire.errors import OverBudget, in_bytes
 from recorder.capture import frames as c
 from recorder.capture.frames import DamagedFileError
 from recorder.capture.log_tail import LogTail, Loss, Portion
-from recorder.capture.reader import READING, CaptureFile, Row, files, last_ns, listed, row_groups
+from recorder.capture.reader import READING, CaptureFile, Listing, Row, last_ns, listed, row_groups, tables_of
 from recorder.capture.session import sessions
 from recorder.capture.spool import UnknownSpoolError
 from recorder.query.columns import Rows, between, rows_of_exchanges, rows_of_frames
@@ -129,11 +129,12 @@ class Following:
         self._open_tails(is_first=True, with_all=with_all)
         if not with_all:
             before = {name: tail.segment for name, tail in self._tails.items()}
-        self._old_files = [
-            file
-            for file in published.frames
-            if (file.last <= before.get(file.session, 0) if with_all else file.last == before.get(file.session))
-        ]
+
+        def is_old(file: CaptureFile) -> bool:
+            newest = before.get(file.session)
+            return newest is not None and (file.last <= newest if with_all else file.last == newest)
+
+        self._old_files = Listing(*([*filter(is_old, table)] for table in published))
         if not self._tails and not self._is_unreadable:
             self._say(f"no proxy records there now: waiting for one; {self._how_late()}")
 
@@ -162,9 +163,9 @@ class Following:
         if self._looks:
             self._open_tails()
         elif self._with_all:
-            yield from ((row, False) for row in self._of_files(self._old_files))
+            yield from ((item, False) for item in self._of_files(self._old_files))
             if not self._is_unreadable:
-                over = {file.session for file in self._old_files} - self._tails.keys()
+                over = {file.session for file in self._old_files.frames} - self._tails.keys()
                 yield from ((Closed(session), False) for session in sorted(over))
         else:
             self._note_asked_in_files()
@@ -213,12 +214,12 @@ class Following:
         self._done[session] = segment
 
     def _taken(self, session: str, portion: Portion) -> Iterator[tuple[Row | Closed, bool]]:
-        """Keeps a portion's rows; returns those of published files, which come first."""
+        """Keeps a portion's rows and ends; returns those of published files, which come first."""
         for loss in portion.losses:
             self._watch.lost(session, loss)
-        if portion.files:
+        if any(portion.published):
             yield from self._released(_BEHIND_ALL)
-            yield from ((row, portion.is_new) for row in self._of_files(portion.files))
+            yield from ((item, portion.is_new) for item in self._of_files(portion.published))
         are_new = portion.is_new or self._with_all
         self._learn_from(portion.tables)
         if are_new and portion.tables and not self._watch.wants_rows(portion.tables):
@@ -231,14 +232,18 @@ class Following:
         for table in portion.tables:
             self._read_until[session] = max(self._reached(session), table[c.AT_NS][-1].as_py())
         for connection in portion.closed:
+            if not are_new:
+                self._forget_asked(session, connection)
             place = self._reached(session), session, connection, _BEHIND_ALL
             self._keep(place, Closed(session, connection), is_new=portion.is_new)
 
     def _note_asked_in_files(self) -> None:
         """Notes the unanswered requests of the last published segments."""
-        for file in self._old_files:
+        for file in self._old_files.frames:
             for table in row_groups(file, allowance=Allowance(READING, self._most)):
                 self._note_asked(file.session, [table])
+        for session, connection in _closed_in(self._old_files.events):
+            self._forget_asked(session, connection)
 
     def _note_asked(self, session: str, tables: Iterable[Any]) -> None:
         """Notes requests that are not answered in these tables or in later ones. All other rows are passed over."""
@@ -255,6 +260,12 @@ class Following:
                 asked[row[c.CONNECTION], row[c.EXCHANGE]] = row
             if len(asked) * ROW_SIZE > self._most:
                 raise OverBudget(f"keeping requests without an answer makes more than {in_bytes(self._most)}")
+
+    def _forget_asked(self, session: str, connection: int) -> None:
+        """Forgets the requests of a connection that has ended: nobody answers them any more."""
+        asked = self._asked[session]
+        for one in [each for each in asked if each[0] == connection]:
+            del asked[one]
 
     def _keep_rows(self, found: Iterable[Row], *, is_new: bool) -> None:
         for row in found:
@@ -273,8 +284,9 @@ class Following:
             self._size -= ROW_SIZE + (0 if isinstance(item, Closed) else len(item[c.FRAME] or b""))
             yield item, is_new
 
-    def _of_files(self, found: Iterable[CaptureFile]) -> Iterator[Row]:
-        every, wanted = [*found], self._wanted
+    def _of_files(self, published: Listing) -> Iterator[Row | Closed]:
+        """The rows of published files; then the connections that end there."""
+        every, wanted = published.frames, self._wanted
         try:
             if wanted.telling is not None:
                 for row in rows(every, wanted.telling, bodies=has_body, most=self._most):
@@ -283,6 +295,10 @@ class Following:
                 yield from rows(every, wanted.rows, bodies=wanted.bodies, most=self._most)
         except DamagedFileError as error:
             self._say(f"{error}: frames that were published with it are missing")
+        try:
+            yield from (Closed(*one) for one in _closed_in(published.events))
+        except DamagedFileError as error:
+            self._say(f"{error}: connections that ended there seem to be open")
 
     def _of_tables(self, tables: list[Any]) -> Iterator[Row]:
         if tables:
@@ -334,11 +350,25 @@ class Following:
 
     def _published_news(self) -> Iterator[tuple[Row | Closed, bool]]:
         """The rows of files that were published since the last listing, of sessions without a log to follow."""
-        found = [file for file in files(self._folder) if file.session not in self._tails]
-        news = [file for file in found if file.last > self._done.get(file.session, 0)]
-        for file in news:
+        before = {**self._done}
+
+        def is_new(file: CaptureFile) -> bool:
+            return file.session not in self._tails and file.last > before.get(file.session, 0)
+
+        published = listed(self._folder)
+        frames = [*filter(is_new, published.frames)]
+        for file in frames:
             self._done[file.session] = max(self._done.get(file.session, 0), file.last)
-        yield from ((row, True) for row in self._of_files(news))
+        # a segment's events are published before its frames, and come with those, or with later ones
+        events = [file for file in published.events if is_new(file) and file.last <= self._done.get(file.session, 0)]
+        yield from ((item, True) for item in self._of_files(Listing(frames, events)))
+
+
+def _closed_in(events: Iterable[CaptureFile]) -> Iterator[tuple[str, int]]:
+    """The session and the number of each connection that ends in files of events. Errors: as of `tables_of`."""
+    for file in events:
+        for table in tables_of(file, (c.CONNECTION,), pc.field(c.KIND) == c.EVENT_CLOSED):
+            yield from ((file.session, connection) for connection in table[c.CONNECTION].to_pylist())
 
 
 class Followed(Judged, Generic[Item]):

@@ -245,7 +245,7 @@ def test_a_tail_that_the_compactor_overtakes_lacks_nothing(tmp_path: Path) -> No
         def read(tail: LogTail, portions: int) -> None:
             for _ in range(portions):
                 portion = tail.read()
-                for file in portion.files:
+                for file in portion.published.frames:
                     found.extend(ids([*rows([file], Rows())]))
                 for table in portion.tables:
                     found.extend(zip(*(table[name].to_pylist() for name in (c.CONNECTION, c.SEQUENCE)), strict=True))
@@ -456,13 +456,13 @@ def test_frames_that_do_not_come_whole_are_kept_within_the_budget(tmp_path: Path
                 looker.look()
 
 
-def exchanges(folder: Path, said: list[str], where: str = "") -> Any:
+def exchanges(folder: Path, said: list[str], where: str = "", *, with_all: bool = False) -> Any:
     capture = GrowingCapture(folder, [])
-    return Follower(capture, with_all=False, say=said.append).exchanges(capture.filter(where))
+    return Follower(capture, with_all=with_all, say=said.append).exchanges(capture.filter(where))
 
 
-def shown(source: Any) -> list[tuple[int, str]]:
-    return [(pair.head[c.EXCHANGE], pair.outcome.value) for pair, is_new in source.look() if is_new]
+def shown(source: Any, *, new: bool = True) -> list[tuple[int, str]]:
+    return [(pair.head[c.EXCHANGE], pair.outcome.value) for pair, is_new in source.look() if is_new == new]
 
 
 def test_an_exchange_that_was_asked_in_an_earlier_segment_has_its_request(tmp_path: Path) -> None:
@@ -495,3 +495,65 @@ def test_a_request_without_an_answer_is_shown_when_its_connection_ends(tmp_path:
             player.close(1)
             tap.flush()
             assert shown(source) == [(0, "unanswered")]
+
+
+def ask_and_leave(tap: Tap, connection: int) -> None:
+    """A connection that ends before its request is answered."""
+    player = played(tap, Talk(connection, []), [])
+    call = traffic.call(random.Random(connection), keys.HEARTBEAT, connection, "app")
+    player.play(connection, Chunk(Direction.REQUEST, call.request, connection))
+    player.close(connection)
+    tap.flush()
+
+
+def roll(folder: Path, tap: Tap, connection: int, segment: int) -> None:
+    """Makes all before a segment published alone."""
+    other = played(tap, Talk(connection, []), [])
+    while not segment_of(folder, segment).exists():
+        beats(other, connection, 5, 1)
+        tap.flush()
+    compact(folder)
+
+
+UNANSWERED = (0, "unanswered")
+
+
+def test_a_connection_that_ended_in_a_segment_that_was_gone_has_ended(tmp_path: Path) -> None:
+    with (
+        closing_tap(open_tap(tmp_path, RecordSettings(segment=1_000), "s")) as tap,
+        looking(tmp_path) as looker,
+        closing(exchanges(tmp_path, [], "connection == 1")) as source,
+    ):
+        looker.look()
+        assert shown(source) == []
+        # the first segment is held open
+        roll(tmp_path, tap, 2, segment=3)
+        ask_and_leave(tap, 1)
+        roll(tmp_path, tap, 3, segment=5)
+        looker.look(8)
+        assert looker.closed == [Closed("s", 1)]
+        assert [one for _ in range(8) for one in shown(source)] == [UNANSWERED]
+
+
+def test_a_connection_that_ended_before_somebody_looks_has_ended(tmp_path: Path) -> None:
+    with closing_tap(open_tap(tmp_path, RecordSettings(segment=1_000), "s")) as tap:
+        ask_and_leave(tap, 1)
+        roll(tmp_path, tap, 2, segment=3)
+        with closing(exchanges(tmp_path, [], "connection == 1", with_all=True)) as source:
+            assert shown(source, new=False) == [UNANSWERED]
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+def test_an_end_without_an_answer_that_was_there_before_is_no_news(tmp_path: Path, is_published: bool) -> None:
+    tap = open_tap(tmp_path, RecordSettings(segment=1_000), "s")
+    ask_and_leave(tap, 1)
+    if is_published:
+        roll(tmp_path, tap, 2, segment=2)
+    with closing(exchanges(tmp_path, [], "connection == 1")) as source:
+        assert shown(source) == []
+        beats(played(tap, Talk(3, []), []), 3, 5, 1)
+        tap.flush()
+        assert shown(source) == []
+        tap.close()
+        compact(tmp_path)
+        assert [one for _ in range(4) for one in shown(source)] == []
