@@ -182,7 +182,7 @@ class Api:
         except _Wrong as wrong:
             return JSONResponse(wrong.told, wrong.status)
         if self._streams >= MOST_STREAMS:
-            return JSONResponse({"error": f"{MOST_STREAMS} pages look already"}, 503)
+            return JSONResponse({"error": f"{MOST_STREAMS} pages follow already, and no more can"}, 503)
         # a browser that comes again says what it has seen
         seen = request.headers.get("last-event-id", request.query_params.get("after", ""))
         last = self._recent.last

@@ -104,9 +104,11 @@ async function showOlder() {
   }
 }
 
+const newsAddress = () => `/api/news?${new URLSearchParams({ filter: state.filter, after: last < 0 ? "" : last })}`;
+
 function listen() {
   if (document.hidden) return;
-  stream = new EventSource(`/api/news?${new URLSearchParams({ filter: state.filter, after: last < 0 ? "" : last })}`);
+  stream = new EventSource(newsAddress());
   stream.addEventListener("open", () => {
     retry = SOONEST;
     if (!isLost) return;
@@ -123,14 +125,31 @@ function listen() {
   stream.addEventListener("error", lost);
 }
 
-// The browser tries again by itself, unless the server refused: then this does, and asks who it is.
-function lost() {
+// The browser tries again by itself, unless the server refused: then this does, asks why, and who it is.
+async function lost() {
   isLost = true;
-  say("lost", "Connection lost; trying again …");
-  if (stream && stream.readyState !== EventSource.CLOSED) return;
-  clearTimeout(timer);
-  timer = setTimeout(begin, retry);
-  retry = Math.min(retry * 2, LATEST);
+  const isRefused = stream?.readyState === EventSource.CLOSED;
+  if (stream === null || isRefused) {
+    clearTimeout(timer);
+    timer = setTimeout(begin, retry);
+    retry = Math.min(retry * 2, LATEST);
+  }
+  const why = isRefused ? await refusal() : "";
+  if (isLost) say("lost", `${why ? `This page is not live: ${why}.` : "Connection lost;"} trying again …`);
+}
+
+// What the server says against a stream: an EventSource does not tell. "": nothing, or there is no server.
+async function refusal() {
+  const asking = new AbortController();
+  try {
+    const answer = await fetch(newsAddress(), { signal: asking.signal });
+    return answer.ok ? "" : (await answer.json()).error;
+  } catch {
+    return "";
+  } finally {
+    // a stream that is granted now would never end
+    asking.abort();
+  }
 }
 
 function stop() {

@@ -204,17 +204,23 @@ def test_exchanges_appear_as_they_come_and_wait_while_paused(browser: Browser) -
         assert texts(tab)[0] == "third"
 
 
+def hide(tab: Tab, *, is_hidden: bool) -> None:
+    """Tells the page that nobody sees it, or that somebody does again."""
+    value = str(is_hidden).lower()
+    tab.run(f"Object.defineProperty(document, 'hidden', {{value: {value}, configurable: true}})")
+    tab.run("document.dispatchEvent(new Event('visibilitychange'))")
+
+
 def test_a_tab_that_nobody_sees_leaves_its_connection_to_others_and_catches_up(browser: Browser) -> None:
     kept = recent(heartbeat(1))
-    hidden = "Object.defineProperty(document, 'hidden', {{value: {}, configurable: true}})"
     with served(kept) as server:
         tabs = [opened(browser, server) for _ in range(3)]
         for _ in range(8):
-            tabs[0].run(f"{hidden.format('true')}, document.dispatchEvent(new Event('visibilitychange'))")
+            hide(tabs[0], is_hidden=True)
             tabs.insert(0, opened(browser, server))
         kept.take(heartbeat(2, client_id="second"))
         until(tabs[0], f"{ROWS}.length === 2")
-        tabs[1].run(f"{hidden.format('false')}, document.dispatchEvent(new Event('visibilitychange'))")
+        hide(tabs[1], is_hidden=False)
         until(tabs[1], f"{ROWS}.length === 2")
 
 
@@ -264,6 +270,28 @@ def test_a_lost_connection_is_said_and_made_again(browser: Browser) -> None:
         until(tab, "document.getElementById('state').textContent === ''")
         until(tab, f"{ROWS}.length === 2")
         assert texts(tab) == ["late", "app"]
+
+
+def test_a_page_above_the_limit_says_why_it_is_not_live_and_is_once_there_is_room(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.page.api.MOST_STREAMS", 2)
+    kept = recent(heartbeat(1))
+    with served(kept) as server:
+        first, second = opened(browser, server), opened(browser, server)
+        for tab in (first, second):
+            # a browser shows one tab at a time
+            hide(tab, is_hidden=False)
+        kept.take(heartbeat(2))
+        for tab in (first, second):
+            until(tab, f"{ROWS}.length === 2")
+        late = opened(browser, server)
+        until(late, "document.getElementById('state').textContent.includes('2 pages follow already')")
+        assert "Connection lost" not in late.run("document.getElementById('state').textContent")
+        hide(first, is_hidden=True)
+        until(late, "document.getElementById('state').textContent === ''")
+        kept.take(heartbeat(3))
+        until(late, f"{ROWS}.length === 3")
 
 
 @pytest.mark.parametrize("width", [400, 700, 1000, 1300, 2000])
