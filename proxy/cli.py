@@ -133,7 +133,14 @@ def _harmless_errors() -> Iterator[None]:
         object.__setattr__(error, "message", harmless(error.message))
         if isinstance(error, click.NoSuchOption) and error.possibilities:
             error.possibilities[:] = _alike(error.option_name, error.possibilities)
+        if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.ctx:
+            _add_right_option(error, error.param, error.ctx)
         raise
+
+
+def _add_right_option(error: click.MissingParameter, option: click.Option, ctx: click.Context) -> None:
+    if described := option.get_help_record(ctx):
+        object.__setattr__(error, "message", f"Right would be {described[0]}")
 
 
 def _alike(option: str, possibilities: Iterable[str]) -> list[str]:

@@ -52,9 +52,31 @@ class ReadBy(Type):
         try:
             return self.read(written)
         except ValueError as error:
-            named = f"{param.opts[0]} " if param is not None else ""
-            fault = self._fault or error
-            raise click.BadParameter(f"{written!r} {fault}; right would be {named}{self._right}", ctx, param) from None
+            raise _refused(written, self._fault or error, self._right, param, ctx) from None
+
+
+class Whole(click.IntRange):
+    """The type of whole numbers of a range. `right`: a right value, for the sentence about a text that is no number."""
+
+    def __init__(self, least: int, most: int, right: str) -> None:
+        super().__init__(least, most)
+        self._right = right
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Raises BadParameter."""
+        try:
+            int(value)
+        except ValueError:
+            raise _refused(text(value), "is no whole number", self._right, param, ctx) from None
+        return super().convert(value, param, ctx)
+
+
+def _refused(
+    written: str, fault: object, right: str, param: click.Parameter | None, ctx: click.Context | None
+) -> click.BadParameter:
+    # an argument has no name that anybody types
+    named = f"{param.opts[0]} " if isinstance(param, click.Option) else ""
+    return click.BadParameter(f"{written!r} {fault}; right would be {named}{right}", ctx, param)
 
 
 def placeholder(kind: Kind) -> str:
@@ -79,14 +101,14 @@ TIME = of_kind(SECONDS, "500ms, 10s or 2m", metavar="TIME", made=_nanoseconds)
 BROKERS = of_kind(_BROKERS, "broker-1:9092,broker-2:9092")
 
 # how many of something
-COUNT = click.IntRange(0, sys.maxsize)
+COUNT = Whole(0, sys.maxsize, "10")
 # a number in a column of int64
 LARGEST_NUMBER = (1 << 63) - 1
-NUMBER = click.IntRange(0, LARGEST_NUMBER)
+NUMBER = Whole(0, LARGEST_NUMBER, "0")
 # the place in a list, from 1 on
-POSITION = click.IntRange(1, sys.maxsize)
+POSITION = Whole(1, sys.maxsize, "1")
 # rows that a terminal shows
-ROWS = click.IntRange(1, 100_000)
+ROWS = Whole(1, 100_000, "20")
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)

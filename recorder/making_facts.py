@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from proxy.option_types import POSITION
 from proxy.terminal import echo, printable
 from recorder.capture.frames import DamagedFileError, UnknownFormatError
 from recorder.capture.remote import Place, S3Path, reason_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @CAPTURE
 @click.option(
     "--processes",
-    type=click.IntRange(min=1),
+    type=POSITION,
     default=cores(),
     show_default="one a core",
     help="How many processes make them.",

@@ -104,8 +104,6 @@ def ready_at(place: Place) -> list[str]:
 
 def _made_ready(folder: Path) -> list[str]:
     check_encodes(folder)
-    if not folder.exists():
-        raise NoCapture(f"{printable(folder)} does not exist")
     check_is_capture(folder)
     begin_reading(folder)
     notes, recorded = _compacted(folder)
@@ -149,11 +147,13 @@ def check_is_capture(folder: Path) -> None:
     """Checks that the folder holds a capture. Errors: NoCapture if it does not, or can't be read."""
     shown = printable(folder)
     try:
+        is_there = folder.exists()
         is_capture = any((folder / name).is_dir() for name in (FRAMES_FOLDER, SPOOL_FOLDER))
     except OSError as error:
         raise NoCapture(f"{shown} can't be read: {error.strerror}") from error
     if not is_capture:
-        raise NoCapture(f"{shown} holds no capture: record one with  kafka-wiretap proxy --record {shown} ...")
+        lacks = "holds no capture" if is_there else "does not exist"
+        raise NoCapture(f"{shown} {lacks}: record one with  kafka-wiretap proxy --record {shown} ...")
 
 
 def check_encodes(folder: Path) -> None:

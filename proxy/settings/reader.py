@@ -249,12 +249,17 @@ class SettingsReader:
         if place[:size] in self._keys:
             return
         names = tuple(sorted(self._names.get(place[: size - 1], ())))
-        nearest = _nearest(place[size - 1], names)
-        if nearest is None:
+        right = self._elsewhere(place[size - 1])
+        if right is None and (nearest := _nearest(place[size - 1], names)):
+            right = (*place[: size - 1], nearest)
+        if right is None:
             self._add_lines(wording.unknown_without_suggestion(place[:size], given, names))
         else:
-            right = (*place[: size - 1], nearest)
             self._add_lines(wording.unknown(place[:size], given, right, self._keys.get(right)))
+
+    def _elsewhere(self, name: str) -> KeyPath | None:
+        """The path of a key or table of this very name, which stands in another section; None: there is none."""
+        return min((known for known in (*self._tables, *self._keys) if known[-1:] == (name,)), key=len, default=None)
 
 
 def _one_line(line: str) -> str:

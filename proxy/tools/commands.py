@@ -217,7 +217,13 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
 
 
 @wire.command(short_help="Decode a frame, or what stands in one.")
-@click.option("--hex", "text", metavar="HEX", help="The frame as hex; spaces, colons and 0x may stand in it.")
+@click.option(
+    "--hex",
+    "given",
+    type=arguments.octets,
+    metavar="HEX",
+    help="The frame as hex; spaces, colons and 0x may stand in it.",
+)
 @click.option(
     "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file with the frame, raw or as hex."
 )
@@ -251,7 +257,7 @@ def _source(codec: catalog.Codec, function: str, paths: tuple[str, ...]) -> str:
 @click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and settings' values too.")
 @budget_option("The most memory for all the bytes: decompressed, decoded and printed.")
 def decode(
-    text: str | None,
+    given: bytes | None,
     file: Path | None,
     response_to: tuple[int | RequestType, int | Dialect] | None,
     dialect: str,
@@ -279,14 +285,14 @@ def decode(
     from proxy.tools.tree import Shown
     from proxy.wire.budget import Budget
 
-    if text is not None and file is not None:
+    if given is not None and file is not None:
         raise click.UsageError("--hex or --file, not both")
     answered, spoken = _answered(response_to, Dialect(dialect))
     what = bare.Bare(name, batches, topic, key, spoken)
     shown = Shown(not show_secrets, records, Budget(budget))
     _check_bare(what, response_to is not None)
     try:
-        data = frames.octets(text) if text is not None else frames.octets_of(_read(file))
+        data = frames.octets_of(_read(file)) if given is None else given
         found = bare.trees(data, what, shown) if what else frames.trees(data, frames.Asked(answered, shown, spoken))
         for one in found:
             print_json(one, shown.budget, indent=2)

@@ -46,7 +46,8 @@ def octets(text: str) -> bytes:
         return bytes.fromhex(digits)
     except ValueError:
         odd = re.search(r"[^0-9a-fA-F]", digits)
-        raise ValueError(f"no hex: {odd.group()!r} stands in it" if odd else "no hex: a digit is missing") from None
+        why = f"{odd.group()!r} stands in it" if odd else "a digit is missing"
+        raise ValueError(f"no hex: {why}; right would be two digits a byte, such as 0003000c") from None
 
 
 def octets_of(data: bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proxy.limited_files import UnusableFile
-from proxy.option_types import FILE, FOLDER
+from proxy.option_types import FILE, FOLDER, Whole
 from proxy.schema.flags import CAPTURE, MAIN
 from proxy.terminal import echo, printable
 from proxy.version import program_version
@@ -49,7 +49,7 @@ class CantImport(click.ClickException):
 @click.option(
     "--port",
     "ports",
-    type=click.IntRange(1, 65535),
+    type=Whole(1, 65535, "9092"),
     multiple=True,
     help="A port of brokers; repeatable. Default: whoever speaks Kafka is found by looking.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -70,4 +71,8 @@ def top(proxy: Address, filter_text: str | None, token_file: Path) -> None:
         raise click.UsageError(f"{printable(token_file)} {error}") from error
     except FilterError as error:
         raise click.UsageError(str(error)) from error
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError(
+            "top draws on a terminal, and there is none; right would be kafka-wiretap inspect exchanges FOLDER --follow"
+        )
     TopApp(Client(proxy, token), filter_text or "").run()

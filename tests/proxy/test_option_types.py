@@ -85,3 +85,18 @@ def test_a_range_ends_where_what_is_counted_ends(option: Any, least: int, most: 
     for beyond in (least - 1, most + 1):
         with pytest.raises(click.BadParameter):
             option.convert(str(beyond), OPTION, None)
+
+
+@pytest.mark.parametrize("option", [option_types.COUNT, option_types.POSITION, option_types.ROWS, option_types.NUMBER])
+@pytest.mark.parametrize("written", ["many", "1.5", "", "1e3"])
+def test_what_is_no_number_is_refused_with_a_right_one(option: Any, written: str) -> None:
+    with pytest.raises(click.BadParameter) as refused:
+        option.convert(written, OPTION, None)
+    said = f"{written!r} is no whole number; right would be --given "
+    assert refused.value.message.startswith(said)
+    assert option.convert(refused.value.message.removeprefix(said), OPTION, None) >= 0
+
+
+def test_the_right_value_of_an_argument_stands_without_a_name() -> None:
+    with pytest.raises(click.BadParameter, match=r"right would be 1GiB$"):
+        SIZE.convert("x", click.Argument(["given"]), None)

@@ -56,7 +56,7 @@ def test_a_path_that_is_no_utf_8_is_refused_in_a_sentence(captured: Path) -> Non
 
 
 def test_a_missing_folder_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
-    with pytest.raises(NoCapture, match=r"/nowhere does not exist$"):
+    with pytest.raises(NoCapture, match=r"/nowhere does not exist: record one with"):
         ready(tmp_path / "nowhere")
 
 

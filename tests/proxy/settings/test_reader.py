@@ -78,6 +78,8 @@ def test_every_key_is_listed_with_its_value_and_source():
         (source(depth=1, lief__fish=3, lief__frogs=3), ["pond.lief is no setting; right would be [pond.life]"]),
         (source(depth=1, life__fist=3), ["pond.life.fist is no setting; right would be pond.life.fish = 7"]),
         (source(depth=1, xyz=3), ["pond.xyz is no setting; right would be one of depth, ducks, life"]),
+        (source(("fish",), depth=1), ["fish is no setting; right would be pond.life.fish = 7"]),
+        (source(("life",), depth=1), ["life is no setting; right would be [pond.life]"]),
         (source(depth=1, life=3), ["pond.life = 3 stands where a table belongs; right would be [pond.life]"]),
         (source(depth=1, ducks=[]), ["pond.ducks = [] stands where a table belongs; right would be [pond.ducks]"]),
         (

@@ -228,7 +228,7 @@ REFUSED: list[tuple[int, tuple[object, ...], str]] = [
     (2, ("decode", "--batches", "--key", "00", "--hex", "00"), "--key goes with --topic"),
     # bytes
     (1, ("decode", "--hex", REQUEST[:-1].hex()), rf"Metadata v12 at byte \d+: {ENDS}$"),
-    (1, ("decode", "--hex", "xx"), "no hex: 'x' stands in it$"),
+    (2, ("decode", "--hex", "xx"), "no hex: 'x' stands in it; right would be two digits a byte, such as 0003000c$"),
     (2, ("decode", "--topic", "__consumer_offsets", "--key", "xx", "--hex", "00"), "no hex"),
     (1, ("decode", "--batches", "--hex", REQUEST.hex()), "no record batch: "),
     (1, ("decode", "--batches", "--hex", ""), "no record batch: no bytes$"),

@@ -120,7 +120,8 @@ def test_spark_submit_runs_the_package_alone(cluster: str, folder: Path, package
 def test_spark_submit_prints_the_error_with_the_same_exit_code(cluster: str, package: Path) -> None:
     """`spark-submit` copies a program's errors to its standard output."""
     found = submitted(package, cluster, "analyze", str(package / "none"))
-    assert (found.returncode, found.stdout) == (2, f"Error: {package / 'none'} does not exist\n")
+    assert found.returncode == 2
+    assert found.stdout.startswith(f"Error: {package / 'none'} does not exist: record one with")
 
 
 def submitted(package: Path, master: str, *arguments: str) -> Any:

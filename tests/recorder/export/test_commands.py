@@ -100,7 +100,7 @@ def test_a_folder_that_is_no_capture_is_reported_before_the_cluster_is_contacted
 ) -> None:
     monkeypatch.setattr(publisher, "PATIENCE", 0.5)
     monkeypatch.setattr(spark_options, "check_spark", lambda: None)
-    assert refused(tmp_path / "nowhere", *WHERE).endswith("/nowhere does not exist")
+    assert "/nowhere does not exist: record one with" in refused(tmp_path / "nowhere", *WHERE)
 
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])

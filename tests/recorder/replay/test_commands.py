@@ -65,7 +65,7 @@ def test_without_a_target_nothing_is_played(tmp_path: Path) -> None:
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     found = CliRunner().invoke(replay, [str(tmp_path / "nowhere"), "--to", "127.0.0.1:1"])
     assert found.exit_code == 2
-    assert found.output.endswith("/nowhere does not exist\n")
+    assert "/nowhere does not exist: record one with" in found.output
 
 
 def test_a_strange_file_refuses_as_all_refusals_do(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_one_process_ships_a_capture(store_front: Front, folder: Path) -> None:
     ("words", "line"),
     [
         (["s3://bucket/x", URL], "s3://bucket/x is a URL; right would be a folder of this machine"),
-        (["{folder}", "bucket"], "'bucket' names no bucket; right would be url s3://bucket/folder"),
+        (["{folder}", "bucket"], "'bucket' names no bucket; right would be s3://bucket/folder"),
         (["{empty}", URL], "holds no capture"),
         (["{folder}", URL, "--endpoint", "store"], "is no URL of a store; right would be --endpoint https://store"),
     ],

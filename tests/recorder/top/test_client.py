@@ -163,10 +163,12 @@ def test_a_server_that_tells_too_much_or_garbage_is_a_sentence(monkeypatch: pyte
         (["https://127.0.0.1:1", "--token-file", "token"], "is no URL of a proxy's metrics"),
         (["10.0.0.5:9464", "--token-file", "token"], "the token would pass in clear"),
         (["http://wiretap.example:9464", "--token-file", "token"], "the token would pass in clear"),
-        (["127.0.0.1:1"], "--token-file"),
+        (["127.0.0.1:1"], "Missing option '--token-file' (env var: 'KAFKA_WIRETAP_LIVE__TOKEN_FILE')."),
+        (["127.0.0.1:1"], "Right would be --token-file FILE"),
         (["127.0.0.1:1", "--token-file", "nothing"], "can't be read"),
         (["127.0.0.1:1", "--token-file", "short"], "holds no token"),
         (["127.0.0.1:1", "topic =", "--token-file", "token"], "no operator"),
+        (["127.0.0.1:1", "--token-file", "token"], "there is none; right would be kafka-wiretap inspect exchanges"),
     ],
 )
 def test_a_wrong_argument_is_a_sentence(
