@@ -6,6 +6,7 @@ left out, and the question is asked again: the caller names such files, and exit
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -50,6 +51,7 @@ _NO_TABLE = re.compile(r"The table or view (`.+`) cannot be found|Table or view 
 _EXPECTED = re.compile(r" expected '.*")
 # the embedded engine's message about its memory
 _NO_MEMORY = "Failed to allocate additional"
+_NO_SPACE = os.strerror(errno.ENOSPC)
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 # what gRPC says if nobody answers at the embedded engine's socket, or if nobody does any more
 _UNAVAILABLE = "StatusCode.UNAVAILABLE"
@@ -275,6 +277,9 @@ def as_click_errors(log: Path | None, *, is_embedded: bool = False) -> Iterator[
     except (PySparkException, Py4JError) as error:
         if is_embedded and _UNAVAILABLE in str(error):
             raise EngineGone from error
+        if _NO_SPACE in str(error):
+            right = "right would be more room where the output goes, and temporary files (TMPDIR)"
+            raise click.ClickException(f"a disk is full ({_NO_SPACE}); {right}") from error
         engine = "the embedded engine" if is_embedded else "Spark"
         more = "; --engine spark may know more" if is_embedded else f" (its log: {log})" if log else ""
         raise click.ClickException(f"{engine} failed: {_reason(error)}{more}") from error
@@ -291,7 +296,8 @@ def _question(error: Any) -> str:
 
 def _reason(error: Exception) -> str:
     lines = [line.strip(": ") for line in str(error).splitlines() if line.strip() and line[0] not in " \t"]
-    thrown = bool(lines) and "exception was thrown" in lines[0]  # an exception in Python: the last line names it
+    # an exception in Python: the last line names it
+    thrown = bool(lines) and ("exception was thrown" in lines[0] or lines[0].startswith("Traceback"))
     # an exception in Java: it stands below the name of the called method
     called = len(lines) > 1 and lines[0].startswith("An error occurred while calling")
     return (lines or ["no reason given"])[-1 if thrown else int(called)]

@@ -13,6 +13,7 @@ import pytest
 from click import ClickException
 from click.testing import CliRunner
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from proxy.wire.error_reader import Unread
 from recorder import analyze, extras, spark_options
@@ -588,6 +589,26 @@ def test_a_java_exception_is_one_line(tmp_path: Path) -> None:
         "Spark failed: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] can't read x.parquet.  "
         f"SQLSTATE: KD001 (its log: {tmp_path / 'log'})"
     )
+
+
+@pytest.mark.parametrize(
+    ("last", "line"),
+    [
+        ("ValueError: no number", "the embedded engine failed: ValueError: no number; --engine spark may know more"),
+        (
+            "OSError: [Errno 28] No space left on device",
+            "a disk is full (No space left on device); right",
+        ),
+    ],
+)
+def test_a_python_exception_of_the_embedded_engine_is_one_line(last: str, line: str) -> None:
+    told = (
+        "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        'Traceback (most recent call last):\n  File "tasks.py", line 34, in _worked\n    outcomes = []\n' + last + "\n"
+    )
+    with pytest.raises(ClickException) as failed, as_click_errors(None, is_embedded=True):
+        raise PySparkException(told)
+    assert failed.value.message.startswith(line)
 
 
 def test_an_unreachable_master_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
