@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from math import log2
+from math import ceil, log2
 from typing import Any, NamedTuple
 
 from proxy.wire.normal_errors import is_normal
@@ -81,11 +81,11 @@ class Series:
         if latency is not None and (wait is None or wait.is_work):
             second.latencies[_bucket(latency)] += 1
 
-    def steps(self, seconds: int, number: int, until_ns: int) -> Iterator[Step]:
-        """The last `seconds` before a moment, as `number` steps of equal length, the oldest first."""
-        width = max(seconds // number, 1)
+    def steps(self, seconds: int, most: int, until_ns: int) -> Iterator[Step]:
+        """The last `seconds` before a moment, as `most` steps at most of equal length, the oldest first."""
+        width = max(ceil(seconds / most), 1)
         end = until_ns // _SECOND // width * width + width
-        for begin in range(end - width * number, end, width):
+        for begin in range(end - width * ceil(seconds / width), end, width):
             yield _step(begin, width, [self._seconds.get(at) for at in range(begin, begin + width)])
 
 

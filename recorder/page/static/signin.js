@@ -8,6 +8,7 @@ async function signIn() {
   parts.delete("token");
   // the token must not stay in the address, nor in the history
   history.replaceState(null, "", parts.size ? `#${parts}` : location.pathname);
+  said.textContent = "Signing in …";
   const answer = await fetch("/signin", { method: "POST", body: new URLSearchParams({ token }) });
   if (answer.ok) location.reload();
   else said.textContent = "That is not the token of this page. A new start of the command has a new one.";

@@ -26,8 +26,8 @@ def series(*pairs: Pair) -> Series:
     return made
 
 
-def steps(made: Series, seconds: int, number: int) -> list[Step]:
-    return [*made.steps(seconds, number, made.last_ns)]
+def steps(made: Series, seconds: int, most: int) -> list[Step]:
+    return [*made.steps(seconds, most, made.last_ns)]
 
 
 def test_rates_are_a_second_and_steps_end_with_the_newest_exchange() -> None:
@@ -37,6 +37,14 @@ def test_rates_are_a_second_and_steps_end_with_the_newest_exchange() -> None:
     assert [later.at_ms - step.at_ms for step, later in pairwise(found)] == [2000] * 4
     sizes = sum(pair.request["size"] for pair in pairs if pair.request)
     assert sum(step.sent for step in found) * 2 == pytest.approx(sizes)
+
+
+@pytest.mark.parametrize("seconds", [60, 300, 900, 3600])
+def test_steps_reach_back_as_far_as_was_asked(seconds: int) -> None:
+    found = steps(series(heartbeat(1, second=10_000)), seconds, 120)
+    width = (found[1].at_ms - found[0].at_ms) // 1000
+    assert seconds <= len(found) * width < seconds + width
+    assert len(found) <= 120
 
 
 def test_errors_are_those_that_are_no_normal_step() -> None:
