@@ -45,19 +45,30 @@ _LISTED = 100
 # what comes of an answer of another shape: each view reads what it shows
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 _UNREADABLE = "the proxy tells what can't be read: right would be a proxy of this version"
+# no line is wider than the narrowest terminal that all of `top` suits
 _HELP = """\
-1 … 8, Tab     another view
-↑ ↓            choose a row
-Enter          its exchanges: what the row stands for becomes the filter; of an exchange, both of its frames
-Esc            back: from an exchange to the list, from the list to the whole
-s  r           order by the next column; the other way round
-/              a filter, as `inspect` takes it: api == Produce and topic ~ "ord*" and error
-p, Space       pause: what is shown stays, what passes is still counted
-q              quit
+1 … 8, Tab  another view
+↑ ↓         choose a row
+Enter       its exchanges: what the row stands for joins
+            the filter; of an exchange, both of its frames
+Esc         back: from an exchange to the list, from the
+            list to the whole
+s  r        order by the next column; the other way round
+/           a filter, as `inspect` takes it:
+            api == Produce and topic ~ "ord*" and error
+p, Space    pause: what is shown stays, what passes is still
+            counted
+q           quit
 
-Sums and rates begin when `top` does, and anew with each filter. Lag is what was seen on the wire since then.
-`missed` are frames that passed while the proxy's process could not keep up: they are in no sum.
-`dropped` is what the recorder has lost since the proxy began, or what those who look have, where nothing is recorded.
+Sums and rates begin when `top` does, and anew with each
+filter. Lag is what was seen on the wire since then.
+
+`missed` are frames that passed while the process beside the
+proxy could not keep up: they are in no sum.
+
+`dropped` is what the recorder has lost since the proxy
+began. Where nothing is recorded, it is what those who look
+did not get.
 """
 
 
@@ -100,14 +111,15 @@ class TopApp(App[None]):
             Binding(str(number), f"view('{name}')", name, show=False)
             for number, name in enumerate((*VIEWS, EXCHANGES), 1)
         ),
+        # the first ones are seen in a narrow terminal, too
+        Binding("question_mark", "help", "help"),
+        Binding("q", "quit", "quit"),
         Binding("slash", "filter", "filter"),
         Binding("enter", "choose", "exchanges", show=True, priority=False),
         Binding("escape", "back", "back"),
         Binding("s", "order", "order"),
         Binding("r", "reverse", "reverse"),
         Binding("p,space", "pause", "pause"),
-        Binding("question_mark", "help", "help"),
-        Binding("q", "quit", "quit"),
     ]
 
     def __init__(self, client: Client, text: str = "") -> None:

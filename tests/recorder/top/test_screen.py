@@ -219,3 +219,21 @@ def test_order_goes_from_column_to_column_and_round() -> None:
         await until(pilot, lambda: shown(app)[0][0] == "t")
 
     plays(Proxy(told(1, topics=[topic("t", 5, errors=1), topic("u", 5, errors=2)])), scenario)
+
+
+def test_a_narrow_terminal_shows_how_to_get_help_and_to_quit_and_no_line_of_help_is_folded() -> None:
+    async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
+        def keys() -> list[Any]:
+            return [*app.query("FooterKey")]
+
+        await until(pilot, keys)
+        await pilot.pause()
+        seen = {key.description for key in keys() if key.region.right <= app.size.width}
+        assert {"help", "quit"} <= seen
+        await pilot.press("question_mark")
+        await until(pilot, lambda: app.screen.query(Static) and app.screen.query_one(Static).size.height)
+        await pilot.pause()
+        text = app.screen.query_one(Static)
+        assert text.size.height == len(str(text.render()).split("\n"))
+
+    plays(Proxy(told(1)), scenario, (60, 40))
