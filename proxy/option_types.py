@@ -56,19 +56,22 @@ class ReadBy(Type):
 
 
 class Whole(click.IntRange):
-    """The type of whole numbers of a range. `right`: a right value, for the sentence about a text that is no number."""
+    """The type of whole numbers of a range. `right`: a right value, for the sentence about a wrong one."""
 
     def __init__(self, least: int, most: int, right: str) -> None:
         super().__init__(least, most)
-        self._right = right
+        self._least, self._most, self._right = least, most, right
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number. Raises BadParameter."""
         try:
-            int(value)
+            number = int(value)
         except ValueError:
             raise _refused(text(value), "is no whole number", self._right, param, ctx) from None
-        return super().convert(value, param, ctx)
+        if not self._least <= number <= self._most:
+            bound = f"less than {self._least}" if number < self._least else f"more than {self._most}"
+            raise _refused(str(value), f"is {bound}", self._right, param, ctx)
+        return number
 
 
 def _refused(

@@ -37,6 +37,11 @@ SLOWEST = 1 << 10
 LARGEST_WHOLE, PART_BYTES = 1 << 28, 1 << 25
 # the pace is looked at between two reads
 _READ_BYTES = 1 << 12
+# the SDK only says that it can't find any
+_NO_KEYS = (
+    "there are no keys; right would be --credentials FILE (capture.ship_credentials), or the variables "
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
 # characters of a store's own words in a line
 _MAX_WORDS = 200
 
@@ -309,7 +314,9 @@ def _translation(error: BaseException) -> StoreError:
         cause = _CODES.get(code) or _STATUSES.get(status or 0, Cause.STORE)
         return StoreError(cause, _words(f"{error.operation_name}: {code or status}: {told.get('Message', '')}"), status)
     match error:
-        case sdk.NoCredentialsError() | sdk.PartialCredentialsError() | sdk.CredentialRetrievalError():
+        case sdk.NoCredentialsError():
+            return StoreError(Cause.CREDENTIALS, _NO_KEYS)
+        case sdk.PartialCredentialsError() | sdk.CredentialRetrievalError():
             cause = Cause.CREDENTIALS
         case sdk.TokenRetrievalError() | sdk.UnauthorizedSSOTokenError() | sdk.ProfileNotFound():
             cause = Cause.CREDENTIALS

@@ -82,8 +82,8 @@ def test_bytes_that_are_no_text_are_refused_as_such() -> None:
 )
 def test_a_range_ends_where_what_is_counted_ends(option: Any, least: int, most: int) -> None:
     assert [option.convert(str(number), OPTION, None) for number in (least, most)] == [least, most]
-    for beyond in (least - 1, most + 1):
-        with pytest.raises(click.BadParameter):
+    for beyond, fault in ((least - 1, f"less than {least}"), (most + 1, f"more than {most}")):
+        with pytest.raises(click.BadParameter, match=f"^'{beyond}' is {fault}; right would be --given "):
             option.convert(str(beyond), OPTION, None)
 
 

@@ -58,6 +58,20 @@ def test_a_store_that_refuses_is_one_line(store_front: Front, folder: Path, monk
     assert done.stderr.count("\n") == 1
 
 
+def test_without_keys_it_says_where_keys_are_looked_for(
+    store_front: Front, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.shipping.shipper.FIRST_PAUSE", 0.0)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    done = run(folder, URL)
+    assert done.exit_code == 1
+    assert "there are no keys; right would be --credentials FILE" in done.stderr
+
+
 def test_one_process_ships_a_capture(store_front: Front, folder: Path) -> None:
     with Folder.at(folder) as capture, capture.make_folder(SHIP_FOLDER) as ship:
         lock = Lock.take(ship, SHIP_LOCK)
