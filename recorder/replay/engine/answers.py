@@ -119,8 +119,8 @@ class Answers:
         world, exchange, answer = self._play.world, item.exchange, item.answers[0]
         if self._play.is_over(item):
             # rooms still learn what the item began on the target, so that it can be ended
-            world.answered(item, item.values, answer, now)
-            self._play.settle(item)
+            again = world.answered(item, item.values, answer, now)
+            (self._play.settle if again is None else self._play.lose)(item)
             return
         is_equal, makes_topics = answer is exchange.answer, item.route.makes_topics
         # where the pause would outlast --wait, the answer counts as it is

@@ -142,13 +142,20 @@ class ClassicGroups:
     def _overtakes(exchange: Exchange, group: Group, member: Member | None) -> bool:
         """True for a newcomer's JoinGroup while one is in flight that led to an earlier generation in the recording.
 
-        The target may take both into one generation.
+        The target may take both into one generation. A join without a recorded answer counts as an earlier one if the
+        newcomer's generation lacks its member: its client was gone by then.
         """
         answer = exchange.answer
         if answer is None or error_of(answer) or (member and member.state.present):
             return False
-        others = (join.answer for join in group.joins if join is not exchange)
-        return any(each and not error_of(each) and each["generation_id"] < answer["generation_id"] for each in others)
+        generation = answer["generation_id"]
+        roster = group.rosters.get((generation, answer["leader"]))
+        return any(
+            not error_of(join.answer) and join.answer["generation_id"] < generation
+            if join.answer
+            else roster is not None and name is not None and name not in roster
+            for join, name in group.joins.items()
+        )
 
     def _quote(self, exchange: Exchange, group: Group, values: Values) -> NotSent | None:
         """Translates member id and generation of a Heartbeat or SyncGroup."""

@@ -149,6 +149,21 @@ def test_joins_that_overlap_lead_to_the_recorded_generations_where_the_target_wa
     assert set(life.result.totals.withheld) <= {Reason.REFUSED}
 
 
+@each_row("elect", [min, max], ids=["the one that is gone", "the newcomer"])
+def test_a_newcomer_does_not_share_a_generation_with_one_whose_client_was_gone_before_its_join_was_answered(elect):
+    recorded = lived([(3, "start", 101), (3, "crash", 102), (0, "start", 214)])
+    life = Life(recorded, options=Options(speed=None), elect=elect)
+    assert life.result.mismatches == []
+    assert life.result.totals.withheld == {}
+
+
+def test_a_newcomer_does_not_wait_for_the_refused_join_of_a_member_that_has_left_and_is_gone():
+    recorded = lived([(3, "start", 102), (3, "leave", 103), (3, "start", 212)])
+    life = Life(recorded, options=Options(speed=None))
+    assert life.result.mismatches == []
+    assert life.result.totals.withheld == {}
+
+
 def codes(values):
     return [each["error_code"] for topic in values["topics"] for each in topic["partitions"]]
 
