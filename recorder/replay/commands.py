@@ -408,11 +408,11 @@ class WrongFilter(Refused):
 def show(report: Path, number: int, budget: int) -> None:
     """Show the N-th mismatch of REPORT (JSON or HTML): the request, and both answers side by side."""
     from recorder.replay.results.report import NoReport, read
-    from recorder.replay.results.show import shown
+    from recorder.replay.results.show import whole_mismatch
 
     screen, left = console(), Budget(budget)
     try:
-        for part in shown(read(report), number, screen.width, left):
+        for part in whole_mismatch(read(report), number, screen.width, left):
             screen.print(part)
     except (NoReport, LookupError) as error:
         raise Refused(str(error)) from error

@@ -1,4 +1,4 @@
-"""The verdict on an exchange: `compare.verdict`, a pure function.
+"""The verdict on an exchange: `compare.answer_verdict`, a pure function.
 
 `recorder.analysis.change` compares two captures as a whole.
 

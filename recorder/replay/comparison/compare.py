@@ -84,7 +84,7 @@ class AnswerVerdict(NamedTuple):
 _SAME = AnswerVerdict(DifferenceKind.SAME)
 
 
-def verdict(
+def answer_verdict(
     api_key: int,
     version: int,
     recorded: Values | None,

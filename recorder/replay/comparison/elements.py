@@ -65,7 +65,7 @@ def matched(
     return found
 
 
-def named_by(row: Ways, element: Values) -> Name | None:
+def element_name(row: Ways, element: Values) -> Name | None:
     """The values that name an element; None if no way does."""
     fields = _fields(row, element)
     return None if fields is None else _values(element, fields)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from proxy.wire.places import Level
 from recorder.replay.comparison.compared_fields import ComparedField
-from recorder.replay.comparison.elements import named_by
+from recorder.replay.comparison.elements import element_name
 from recorder.replay.comparison.shown import shown_name
 from recorder.replay.comparison.terms import NOWHERE, EnclosingNames
 from recorder.replay.plan import Values
@@ -51,13 +51,13 @@ class StructPath:
     def _label(self) -> str:
         if self.element is None or self.line is None or self.line.named is None:
             return ""
-        name = named_by(self.line.named, self.element)
+        name = element_name(self.line.named, self.element)
         return f"[{self.number if name is None else shown_name(name)}]"
 
 
 def enclosing_names(above: EnclosingNames, line: ComparedField, element: Values) -> EnclosingNames:
     """The names around the values of an element."""
-    name = named_by(line.named or (), element)
+    name = element_name(line.named or (), element)
     if line.level is Level.TOPIC and name:
         return EnclosingNames(above.group, name[0], above.partition, above.resource_type)
     if line.level is Level.PARTITION and name:

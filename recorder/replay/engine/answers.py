@@ -106,7 +106,7 @@ class Answers:
     def _answered(self, item: Item, now: int) -> None:
         assert item.values is not None
         if len(item.answers) != 1:
-            item.answers = [routing.joined(item.exchange.api_key, item.values, item.answers)]
+            item.answers = [routing.joined_answer(item.exchange.api_key, item.values, item.answers)]
         item.answered_at, item.state = now, ItemState.ANSWERED
         self._play.answered_at = now
         if item.is_recording_done:

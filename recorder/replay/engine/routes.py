@@ -83,11 +83,11 @@ class Route:
         return self.counted
 
     def chosen(self, offered: range | None, newest: int | None) -> int | None:
-        """The version in which requests are sent; None if there is none. See `choosing.choose`."""
+        """The version in which requests are sent; None if there is none. See `choosing.version_to_send`."""
         # a node's versions are one object until it is dialled again
         if offered is not self._offered or newest != self._newest:
             self._offered, self._newest = offered, newest
-            self._chosen = choosing.choose(self.api_key, self.version, offered, newest=newest)
+            self._chosen = choosing.version_to_send(self.api_key, self.version, offered, newest=newest)
         return self._chosen
 
 

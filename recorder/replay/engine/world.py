@@ -21,7 +21,7 @@ from proxy.wire.keys import CREATE_TOPICS, DELETE_TOPICS, PRODUCE, SHARE_ACKNOWL
 from proxy.wire.places import WHOLE
 from recorder.replay.cluster import Cluster
 from recorder.replay.comparison.assigned import Assignments
-from recorder.replay.comparison.compare import DifferenceKind, reason_apart, verdict
+from recorder.replay.comparison.compare import DifferenceKind, answer_verdict, reason_apart
 from recorder.replay.comparison.expectations import Expectations, same_names
 from recorder.replay.comparison.from_before import BeforeRecording
 from recorder.replay.comparison.one_sided import OneSidedCommits
@@ -315,7 +315,7 @@ class World:
         """The version in which a request would go to any node of the target."""
         node = self.cluster.any_node()
         offered = self.cluster.offered.get(-1 if node is None else node, {}).get(api_key)
-        return versions.choose(api_key, recorded, offered, newest=self._newest(api_key))
+        return versions.version_to_send(api_key, recorded, offered, newest=self._newest(api_key))
 
     def _newest(self, api_key: int) -> int | None:
         if self.cluster.features.get("transaction.version", 0) >= 2:
@@ -426,7 +426,7 @@ class World:
             return False
         known = Expectations(self.names, self._pairs, self._offsets, exchange)
         not_expected = self.before.told_by(exchange)
-        found = verdict(
+        found = answer_verdict(
             exchange.api_key,
             exchange.version,
             exchange.answer,

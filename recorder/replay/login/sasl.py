@@ -28,7 +28,7 @@ from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.replay.plan import OfferedVersions, Values
-from recorder.replay.versions.choosing import choose
+from recorder.replay.versions.choosing import version_to_send
 
 PLAIN, SCRAM_256, SCRAM_512, OAUTHBEARER = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 MECHANISMS = (PLAIN, SCRAM_256, SCRAM_512, OAUTHBEARER)
@@ -93,7 +93,7 @@ class Login:
         self._tokens = _tokens(credentials, token_urlsafe(24) if nonce is None else nonce)
         self._client_id, self._correlation_id = client_id, first_correlation_id - 1
         # None: bare tokens
-        self._authenticate = choose(SASL_AUTHENTICATE, NEWEST_AUTHENTICATE, offered.get(SASL_AUTHENTICATE))
+        self._authenticate = version_to_send(SASL_AUTHENTICATE, NEWEST_AUTHENTICATE, offered.get(SASL_AUTHENTICATE))
         self._answered: Callable[[bytes], bytes] = self._shaken
         self.is_done = False
         self.lifetime_ms = 0

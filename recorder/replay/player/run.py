@@ -48,7 +48,7 @@ from recorder.replay.refused import Refused
 from recorder.replay.rehearsal import rehearse
 from recorder.replay.requests.apis import Treatment, treatment
 from recorder.replay.results.live import EVERY_NS, LiveProgress, Standstill
-from recorder.replay.results.planned import planned
+from recorder.replay.results.planned import whole_plan
 from recorder.replay.results.summary import summary
 from recorder.replay.settings import BadReplaySettings, FileSettings
 from recorder.replay.stream import AnswerRecorded, DiskRead, Happening, happenings, in_steps
@@ -369,7 +369,7 @@ def _show_plan(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, na
     plan.refusals = (*found.refusals, *_too_much_withheld(job, max(surveyed.withheld_percent, plan.withheld_percent)))
     plan.notes = (*creates, *found.notes, *_overwritten(found))
     screen = console()
-    for part in planned(plan, screen.width):
+    for part in whole_plan(plan, screen.width):
         screen.print(part)
     return 2 if plan.refusals else 0
 

@@ -22,7 +22,7 @@ _ONE = frozenset({Level.TOPIC, Level.PARTITION, Level.GROUP, Level.TRANSACTION})
 _NODES = "node_endpoints"
 
 
-def joined(api_key: int, values: Values, answers: Sequence[Values]) -> Values:
+def joined_answer(api_key: int, values: Values, answers: Sequence[Values]) -> Values:
     """The answer to a request, from the answers to its parts. `values`: the whole request as it was routed.
 
     The first answer with an error gives the error code; the longest throttling counts. `answers`: at least one. An

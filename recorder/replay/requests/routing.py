@@ -7,7 +7,7 @@ which answers that it is unknown.
     split     by the leader of each partition, or the coordinator of each group or transactional id
     united    the whole request goes to each node that stands for the recorded one
     fitted    replication factors are limited to the number of nodes, lists of replicas name the target's nodes
-    joined    one answer from those to the parts (`joining`)
+    joined    one answer comes of those to the parts (`joining`)
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from proxy.wire.places import Level
 from recorder.replay.cluster import GROUP, ROUTING, TRANSACTION, Cluster, about_coordinator, about_topics
 from recorder.replay.plan import AskFirst, Exchange, MadeRequest, Reason, ToNode, Values, Withheld
 from recorder.replay.requests.apis import CONFIG_APIS, DESTINATIONS, Destination, Trait, those
-from recorder.replay.requests.joining import joined
+from recorder.replay.requests.joining import joined_answer
 from recorder.replay.requests.layout import divided, errors, narrowed
 from recorder.replay.requests.nodes import Nodes
 
-__all__ = ["Part", "errors", "fitted", "joined", "narrowed", "parts", "with_homes"]
+__all__ = ["Part", "errors", "fitted", "joined_answer", "narrowed", "parts", "with_homes"]
 
 # org.apache.kafka.common.config.ConfigResource.Type: resources that are nodes
 _BROKER, _BROKER_LOGGER = 4, 8

@@ -21,7 +21,7 @@ LATER = "later"
 _TOUCHED = (Column("name", least=20), Column("requests", True), Column("is"))
 
 
-def planned(plan: Plan, width: int) -> Iterator[RenderableType]:
+def whole_plan(plan: Plan, width: int) -> Iterator[RenderableType]:
     """All parts of the plan, with blank lines between them."""
     yield facts_table("would play", plan.source, plan.target, "", plan.options)
     yield Text()

@@ -49,7 +49,7 @@ class Row(NamedTuple):
     replayed: str
 
 
-def shown(result: Result, number: int, width: int, budget: Budget) -> Iterator[RenderableType]:
+def whole_mismatch(result: Result, number: int, width: int, budget: Budget) -> Iterator[RenderableType]:
     """The whole of mismatch `number`, counted from 1. Errors: LookupError, with a sentence, if the report has none."""
     if not 1 <= number <= len(result.mismatches):
         has = f"mismatches 1 to {len(result.mismatches)}" if result.mismatches else "no mismatches"

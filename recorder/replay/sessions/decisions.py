@@ -132,7 +132,7 @@ class Decisions:
         return sum(bool(pending) for pending in self._pending.values())
 
 
-def batches(decided: Sequence[Decision]) -> list[Values]:
+def acknowledgement_batches(decided: Sequence[Decision]) -> list[Values]:
     """Decisions as acknowledgement batches of a request: neighbours of one kind together."""
     found: list[Values] = []
     for each in decided:

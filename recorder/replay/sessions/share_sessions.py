@@ -33,7 +33,7 @@ from recorder.replay.names import Names
 from recorder.replay.partitions import Topic, TopicPartition
 from recorder.replay.plan import Exchange, NotSent, Origin, Reason, Resend, Values, Withheld
 from recorder.replay.requests.apis import SHARES
-from recorder.replay.sessions.decisions import Counterpart, Decision, Decisions, batches
+from recorder.replay.sessions.decisions import Counterpart, Decision, Decisions, acknowledgement_batches
 from recorder.replay.sessions.fetch_sessions import epoch_after
 from recorder.replay.translator import Translator
 
@@ -315,7 +315,7 @@ class ShareSessions(Translator):
             if index not in found.setdefault(topic, {}):
                 found[topic][index] = {"partition_index": index}
                 flight.leaving.add((name, index))
-            found[topic][index]["acknowledgement_batches"] = batches(decided)
+            found[topic][index]["acknowledgement_batches"] = acknowledgement_batches(decided)
         return [{"topic_id": topic, "partitions": [*inner.values()]} for topic, inner in found.items() if inner]
 
     def _asked(self, values: Values) -> Iterator[TopicPartition]:

@@ -24,7 +24,7 @@ from recorder.replay.versions.answer_crossings import ANSWERS
 from recorder.replay.versions.crossings import REQUESTS
 from recorder.replay.versions.recode import Loss, Topics, completed, recoded
 
-__all__ = ["Topics", "choose", "newest_of_transactions_v1", "request", "response"]
+__all__ = ["Topics", "newest_of_transactions_v1", "request", "response", "version_to_send"]
 
 # Brokers of 4.0 and later offer Produce from version 0 for librdkafka's sake (KAFKA-18659), but refuse versions 0 to 2.
 FIRST_PRODUCE_OF_BATCHES, FIRST_PRODUCE_OF_4 = 3, 12
@@ -36,7 +36,9 @@ NOTHING: Mapping[str, Any] = {}
 
 
 @lru_cache(CACHE_SIZE)
-def choose(api_key: int, recorded_version: int, offered: range | None, *, newest: int | None = None) -> int | None:
+def version_to_send(
+    api_key: int, recorded_version: int, offered: range | None, *, newest: int | None = None
+) -> int | None:
     """The version to send: the highest shared one up to the recorded one, else the lowest above, else None.
 
     Args:

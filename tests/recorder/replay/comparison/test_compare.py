@@ -30,9 +30,9 @@ from proxy.wire.keys import (
     SHARE_FETCH,
     SYNC_GROUP,
 )
-from recorder.replay.comparison.compare import MOST_DIFFERENCES, DifferenceKind, verdict
+from recorder.replay.comparison.compare import MOST_DIFFERENCES, DifferenceKind, answer_verdict
 from recorder.replay.comparison.compared_fields import ComparedField, ComparedFields, compared_fields
-from recorder.replay.comparison.elements import named_by
+from recorder.replay.comparison.elements import element_name
 from recorder.replay.comparison.shown import MOST_CHARACTERS
 from recorder.replay.comparison.struct_paths import WITH_BROKERS_SETTINGS
 from recorder.replay.mapping import ValueKind
@@ -90,7 +90,7 @@ def _distinct(line: ComparedField, value: Any) -> Any:
     elements = [distinct(line.inner, one) for one in value]
     if not line.named:
         return elements
-    return list({named_by(line.named, one): one for one in elements}.values())
+    return list({element_name(line.named, one): one for one in elements}.values())
 
 
 def shuffled(of: ComparedFields, values: Values, random: Random) -> Values:
@@ -146,13 +146,13 @@ def other(value: Any) -> Any:
 @given(response=responses, seed=seeds)
 def test_an_answer_says_the_same_as_itself(known: Any, response: tuple[int, int], seed: int) -> None:
     values = a_response(*response, seed)
-    assert verdict(*response, values, copy.deepcopy(values), known) == (DifferenceKind.SAME, ())
+    assert answer_verdict(*response, values, copy.deepcopy(values), known) == (DifferenceKind.SAME, ())
 
 
 @given(response=responses, seed=seeds, random=st.randoms(use_true_random=False))
 def test_the_order_of_elements_does_not_matter(response: tuple[int, int], seed: int, random: Random) -> None:
     values = distinct(compared_fields(*response), a_response(*response, seed))
-    assert verdict(*response, values, shuffled(compared_fields(*response), values, random), Unchanged()) == (
+    assert answer_verdict(*response, values, shuffled(compared_fields(*response), values, random), Unchanged()) == (
         DifferenceKind.SAME,
         (),
     )
@@ -181,7 +181,7 @@ def test_a_field_that_must_be_equal_is_found_with_its_path(
     assume(found)
     struct, name = data.draw(st.sampled_from(found))
     struct[name] = other(struct[name])
-    kind, differences = verdict(*response, recorded, replayed, Unchanged())
+    kind, differences = answer_verdict(*response, recorded, replayed, Unchanged())
     assert kind is DifferenceKind.VALUE
     assert [one.path.rpartition(".")[2] for one in differences] == [name]
 
@@ -202,7 +202,7 @@ def test_an_error_that_differs_is_found_and_nothing_else_of_its_struct(
     struct, name = data.draw(st.sampled_from(found))
     was = struct[name]
     struct[name] = 42 if was != 42 else 10
-    kind, differences = verdict(*response, recorded, replayed, Unchanged())
+    kind, differences = answer_verdict(*response, recorded, replayed, Unchanged())
     assert kind is DifferenceKind.ERROR
     (difference,) = differences
     assert difference.path.endswith(name)
@@ -217,21 +217,21 @@ def metadata(**topic: Any) -> Values:
 
 
 def test_an_exchange_without_a_recorded_answer_is_not_compared() -> None:
-    assert verdict(METADATA, 10, None, metadata(), NoCounterparts()).kind is DifferenceKind.UNCOMPARED
-    assert verdict(METADATA, 10, None, None, NoCounterparts()).kind is DifferenceKind.SAME
+    assert answer_verdict(METADATA, 10, None, metadata(), NoCounterparts()).kind is DifferenceKind.UNCOMPARED
+    assert answer_verdict(METADATA, 10, None, None, NoCounterparts()).kind is DifferenceKind.SAME
     assert not DifferenceKind.UNCOMPARED.is_mismatch
 
 
 def test_an_answer_that_never_came_is_a_mismatch() -> None:
-    assert verdict(METADATA, 10, metadata(), None, NoCounterparts()) == (DifferenceKind.UNANSWERED, ())
+    assert answer_verdict(METADATA, 10, metadata(), None, NoCounterparts()) == (DifferenceKind.UNANSWERED, ())
     assert DifferenceKind.UNANSWERED.is_mismatch
 
 
 def test_only_structure_and_errors_of_metadata_are_compared() -> None:
     other_cluster = metadata(partitions=[])
     other_cluster["brokers"], other_cluster["cluster_id"] = [], "d"
-    assert verdict(METADATA, 10, metadata(), other_cluster, Unchanged()).kind is DifferenceKind.SAME
-    assert verdict(METADATA, 10, metadata(), metadata(error_code=3), Unchanged()) == (
+    assert answer_verdict(METADATA, 10, metadata(), other_cluster, Unchanged()).kind is DifferenceKind.SAME
+    assert answer_verdict(METADATA, 10, metadata(), metadata(error_code=3), Unchanged()) == (
         DifferenceKind.ERROR,
         (Difference("topics[t].error_code", "0", "3"),),
     )
@@ -244,8 +244,8 @@ def produced(code: int = 0, offset: int = 5, index: int = 0, topic: str = "t") -
 
 def test_an_offset_must_be_the_targets_for_the_recorded_one() -> None:
     known = Pairs({(ValueKind.TOPIC_NAME, None, "t"): "p-t", (ValueKind.OFFSET, ("t", 0), 5): 105})
-    assert verdict(PRODUCE, 3, produced(), produced(offset=105, topic="p-t"), known).kind is DifferenceKind.SAME
-    assert verdict(PRODUCE, 3, produced(), produced(offset=5, topic="p-t"), known) == (
+    assert answer_verdict(PRODUCE, 3, produced(), produced(offset=105, topic="p-t"), known).kind is DifferenceKind.SAME
+    assert answer_verdict(PRODUCE, 3, produced(), produced(offset=5, topic="p-t"), known) == (
         DifferenceKind.VALUE,
         (Difference("responses[t].partition_responses[0].base_offset", "5 (here 105)", "5"),),
     )
@@ -253,25 +253,25 @@ def test_an_offset_must_be_the_targets_for_the_recorded_one() -> None:
 
 def test_a_value_without_a_counterpart_must_be_there() -> None:
     known = Pairs({(ValueKind.TOPIC_NAME, None, "t"): "t"})
-    assert verdict(PRODUCE, 3, produced(), produced(offset=7), known).kind is DifferenceKind.SAME
-    assert verdict(PRODUCE, 3, produced(), produced(offset=-1), known).kind is DifferenceKind.VALUE
+    assert answer_verdict(PRODUCE, 3, produced(), produced(offset=7), known).kind is DifferenceKind.SAME
+    assert answer_verdict(PRODUCE, 3, produced(), produced(offset=-1), known).kind is DifferenceKind.VALUE
 
 
 def test_records_that_only_the_recorded_cluster_refused_are_no_mismatch() -> None:
-    assert verdict(PRODUCE, 3, produced(6, -1), produced(), Unchanged()).kind is DifferenceKind.SAME
-    assert verdict(PRODUCE, 3, produced(), produced(46, -1), Unchanged()).kind is DifferenceKind.SAME
+    assert answer_verdict(PRODUCE, 3, produced(6, -1), produced(), Unchanged()).kind is DifferenceKind.SAME
+    assert answer_verdict(PRODUCE, 3, produced(), produced(46, -1), Unchanged()).kind is DifferenceKind.SAME
 
 
 def test_an_element_of_one_side_alone_is_a_mismatch_of_structure() -> None:
     both = produced()
     both["responses"] += produced(topic="u", index=2)["responses"]
     here, there = Difference("responses[u]", "present", ""), Difference("responses[u]", "", "present")
-    assert verdict(PRODUCE, 3, both, produced(), Unchanged()) == (DifferenceKind.STRUCTURE, (here,))
-    assert verdict(PRODUCE, 3, produced(), both, Unchanged()) == (DifferenceKind.STRUCTURE, (there,))
+    assert answer_verdict(PRODUCE, 3, both, produced(), Unchanged()) == (DifferenceKind.STRUCTURE, (here,))
+    assert answer_verdict(PRODUCE, 3, produced(), both, Unchanged()) == (DifferenceKind.STRUCTURE, (there,))
 
 
 def test_an_element_with_an_unmapped_name_matches_any_element_of_the_target() -> None:
-    assert verdict(PRODUCE, 3, produced(), produced(topic="p-t"), NoCounterparts()).kind is DifferenceKind.SAME
+    assert answer_verdict(PRODUCE, 3, produced(), produced(topic="p-t"), NoCounterparts()).kind is DifferenceKind.SAME
 
 
 def test_partitions_that_were_not_sent_are_left_out_on_both_sides() -> None:
@@ -280,17 +280,17 @@ def test_partitions_that_were_not_sent_are_left_out_on_both_sides() -> None:
     dropped = [Dropped("t", 0, Reason.NO_PRODUCER)]
     rest = {"responses": both["responses"][1:], "throttle_time_ms": 0}
     for replayed in (rest, {**both, "responses": [*produced(3)["responses"], *rest["responses"]]}):
-        assert verdict(PRODUCE, 3, both, replayed, Unchanged(), dropped=dropped).kind is DifferenceKind.SAME
-    assert verdict(PRODUCE, 3, both, rest, Unchanged()).kind is DifferenceKind.STRUCTURE
+        assert answer_verdict(PRODUCE, 3, both, replayed, Unchanged(), dropped=dropped).kind is DifferenceKind.SAME
+    assert answer_verdict(PRODUCE, 3, both, rest, Unchanged()).kind is DifferenceKind.STRUCTURE
 
 
 def test_a_producer_is_its_id_and_epoch_together() -> None:
     recorded = {"error_code": 0, "producer_id": 7, "producer_epoch": 0}
     known = Pairs({(ValueKind.PRODUCER, None, (7, 0)): (4000, 2)})
-    assert verdict(
+    assert answer_verdict(
         INIT_PRODUCER_ID, 1, recorded, recorded | {"producer_id": 4000, "producer_epoch": 2}, known
     ).kind is (DifferenceKind.SAME)
-    found = verdict(INIT_PRODUCER_ID, 1, recorded, recorded | {"producer_id": 4000}, known)
+    found = answer_verdict(INIT_PRODUCER_ID, 1, recorded, recorded | {"producer_id": 4000}, known)
     assert [one.path for one in found.differences] == ["producer_id"]
 
 
@@ -300,9 +300,11 @@ def joined(leader: str, *members: str) -> Values:
 
 
 def test_members_are_compared_where_both_sides_elected_the_same_leader() -> None:
-    assert verdict(JOIN_GROUP, 5, joined("m1", "m1", "m2"), joined("m2"), Unchanged()).kind is DifferenceKind.SAME
     assert (
-        verdict(JOIN_GROUP, 5, joined("m1", "m1", "m2"), joined("m1", "m1"), Unchanged()).kind
+        answer_verdict(JOIN_GROUP, 5, joined("m1", "m1", "m2"), joined("m2"), Unchanged()).kind is DifferenceKind.SAME
+    )
+    assert (
+        answer_verdict(JOIN_GROUP, 5, joined("m1", "m1", "m2"), joined("m1", "m1"), Unchanged()).kind
         is DifferenceKind.STRUCTURE
     )
 
@@ -314,8 +316,8 @@ def test_an_assignment_has_the_targets_topics_and_members() -> None:
         return {"error_code": 0, "protocol_type": "consumer", "protocol_name": "range", "assignment": blob}
 
     known = Pairs({(ValueKind.TOPIC_NAME, None, "t"): "p-t"})
-    assert verdict(SYNC_GROUP, 5, synced("t"), synced("p-t"), known).kind is DifferenceKind.SAME
-    assert verdict(SYNC_GROUP, 5, synced("t"), synced("t"), known).kind is DifferenceKind.VALUE
+    assert answer_verdict(SYNC_GROUP, 5, synced("t"), synced("p-t"), known).kind is DifferenceKind.SAME
+    assert answer_verdict(SYNC_GROUP, 5, synced("t"), synced("t"), known).kind is DifferenceKind.VALUE
 
 
 def described(*partitions: list[int]) -> Values:
@@ -328,10 +330,10 @@ def described(*partitions: list[int]) -> Values:
 
 def test_a_described_groups_members_must_have_the_same_together() -> None:
     assert (
-        verdict(CONSUMER_GROUP_DESCRIBE, 0, described([0, 1], [2]), described([2], [1, 0]), Unchanged()).kind
+        answer_verdict(CONSUMER_GROUP_DESCRIBE, 0, described([0, 1], [2]), described([2], [1, 0]), Unchanged()).kind
         is DifferenceKind.SAME
     )
-    assert verdict(CONSUMER_GROUP_DESCRIBE, 0, described([0, 1], [2]), described([2], [1]), Unchanged()) == (
+    assert answer_verdict(CONSUMER_GROUP_DESCRIBE, 0, described([0, 1], [2]), described([2], [1]), Unchanged()) == (
         DifferenceKind.VALUE,
         (Difference("groups[g].members.assignment", '[["t", 0]]', "[]"),),
     )
@@ -344,30 +346,34 @@ def configs(resource: int, **config: Any) -> Values:
 
 def test_only_the_structure_of_a_brokers_settings_is_compared() -> None:
     assert (
-        verdict(DESCRIBE_CONFIGS, 4, configs(4), configs(4, value="2", name="x"), Unchanged()).kind
+        answer_verdict(DESCRIBE_CONFIGS, 4, configs(4), configs(4, value="2", name="x"), Unchanged()).kind
         is DifferenceKind.SAME
     )
-    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), configs(2, value="2"), Unchanged()).kind is DifferenceKind.VALUE
+    assert (
+        answer_verdict(DESCRIBE_CONFIGS, 4, configs(2), configs(2, value="2"), Unchanged()).kind is DifferenceKind.VALUE
+    )
 
 
 def test_settings_that_a_topic_has_from_its_broker_are_the_brokers() -> None:
     default = {"config_source": 5}
     assert (
-        verdict(DESCRIBE_CONFIGS, 4, configs(2, **default), configs(2, value="2", **default), Unchanged()).kind
+        answer_verdict(DESCRIBE_CONFIGS, 4, configs(2, **default), configs(2, value="2", **default), Unchanged()).kind
         is DifferenceKind.SAME
     )
 
 
 def test_a_masked_setting_is_not_compared() -> None:
     assert (
-        verdict(DESCRIBE_CONFIGS, 4, configs(2, value="\0\0"), configs(2, value="7"), Unchanged()).kind
+        answer_verdict(DESCRIBE_CONFIGS, 4, configs(2, value="\0\0"), configs(2, value="7"), Unchanged()).kind
         is DifferenceKind.SAME
     )
 
 
 def test_the_entries_of_a_listing_are_not_compared() -> None:
     listed = {"error_code": 0, "groups": [{"group_id": "g", "protocol_type": "consumer"}]}
-    assert verdict(LIST_GROUPS, 2, listed, {"error_code": 0, "groups": []}, Unchanged()).kind is DifferenceKind.SAME
+    assert (
+        answer_verdict(LIST_GROUPS, 2, listed, {"error_code": 0, "groups": []}, Unchanged()).kind is DifferenceKind.SAME
+    )
 
 
 def test_records_are_never_compared_answer_by_answer() -> None:
@@ -376,7 +382,7 @@ def test_records_are_never_compared_answer_by_answer() -> None:
             "responses": [{"topic": "t", "partitions": [{"partition_index": 0, "error_code": 0, "records": records}]}]
         }
 
-    assert verdict(FETCH, 4, fetched(b"batch"), fetched(None), Unchanged()).kind is DifferenceKind.SAME
+    assert answer_verdict(FETCH, 4, fetched(b"batch"), fetched(None), Unchanged()).kind is DifferenceKind.SAME
 
 
 @pytest.mark.parametrize(("key", "version"), [(FETCH, 12), (SHARE_FETCH, 1)], ids=["Fetch", "ShareFetch"])
@@ -387,19 +393,21 @@ def test_unchanged_partitions_may_be_in_one_sides_answer_alone(key: int, version
         return {"error_code": 0, "responses": [named | {"partitions": found}] if found else []}
 
     for one, other in ((fetched(), fetched(0)), (fetched(0, 0), fetched(0)), (fetched(0), fetched())):
-        assert verdict(key, version, one, other, Unchanged()).kind is DifferenceKind.SAME
+        assert answer_verdict(key, version, one, other, Unchanged()).kind is DifferenceKind.SAME
     for one, other in ((fetched(), fetched(0, 1)), (fetched(0), fetched(0, 1)), (fetched(1), fetched())):
-        assert verdict(key, version, one, other, Unchanged()).kind is DifferenceKind.STRUCTURE
+        assert answer_verdict(key, version, one, other, Unchanged()).kind is DifferenceKind.STRUCTURE
 
 
 def test_a_field_that_the_targets_version_lacks_is_not_compared() -> None:
     recorded = {"error_code": 0, "throttle_time_ms": 0}
-    assert verdict(HEARTBEAT, 1, recorded, {"error_code": 0}, Unchanged()).kind is DifferenceKind.SAME
+    assert answer_verdict(HEARTBEAT, 1, recorded, {"error_code": 0}, Unchanged()).kind is DifferenceKind.SAME
 
 
 def test_null_where_something_was_is_a_mismatch_of_structure() -> None:
     topics = {"topics": [{"name": "t", "partitions": []}], "error_code": 0}
-    assert verdict(OFFSET_FETCH, 2, topics, topics | {"topics": None}, Unchanged()).kind is DifferenceKind.STRUCTURE
+    assert (
+        answer_verdict(OFFSET_FETCH, 2, topics, topics | {"topics": None}, Unchanged()).kind is DifferenceKind.STRUCTURE
+    )
 
 
 def test_a_verdicts_differences_are_bounded_in_number_and_size() -> None:
@@ -409,7 +417,7 @@ def test_a_verdicts_differences_are_bounded_in_number_and_size() -> None:
     replayed = copy.deepcopy(recorded)
     for partition in replayed["topics"][0]["partitions"]:
         partition["error_code"] = 3
-    found = verdict(OFFSET_COMMIT, 2, recorded, replayed, Unchanged())
+    found = answer_verdict(OFFSET_COMMIT, 2, recorded, replayed, Unchanged())
     assert len(found.differences) == MOST_DIFFERENCES
     texts = [text for one in found.differences for text in (one.path, one.recorded, one.replayed)]
     assert all(len(text) <= MOST_CHARACTERS for text in texts)
@@ -420,9 +428,9 @@ def test_any_two_answers_have_a_verdict_that_can_be_sent_to_another_process(
     response: tuple[int, int], seeds: tuple[int, int]
 ) -> None:
     recorded, replayed = (a_response(*response, seed) for seed in seeds)
-    found = verdict(*response, recorded, replayed, NoCounterparts())
+    found = answer_verdict(*response, recorded, replayed, NoCounterparts())
     assert pickle.loads(pickle.dumps(found)) == found
-    assert pickle.loads(pickle.dumps(verdict)) is verdict
+    assert pickle.loads(pickle.dumps(answer_verdict)) is answer_verdict
 
 
 def test_a_nan_equals_only_another_nan() -> None:
@@ -432,18 +440,18 @@ def test_a_nan_equals_only_another_nan() -> None:
 
     no_number = float("nan")
     assert (
-        verdict(DESCRIBE_CLIENT_QUOTAS, 0, quotas(no_number), quotas(float("nan")), NoCounterparts()).kind
+        answer_verdict(DESCRIBE_CLIENT_QUOTAS, 0, quotas(no_number), quotas(float("nan")), NoCounterparts()).kind
         is DifferenceKind.SAME
     )
     assert (
-        verdict(DESCRIBE_CLIENT_QUOTAS, 0, quotas(no_number), quotas(1.0), NoCounterparts()).kind
+        answer_verdict(DESCRIBE_CLIENT_QUOTAS, 0, quotas(no_number), quotas(1.0), NoCounterparts()).kind
         is DifferenceKind.VALUE
     )
 
 
 def test_a_group_that_one_side_could_not_describe_has_an_error_alone() -> None:
     refused = {"groups": [{"error_code": 69, "group_id": "g", "members": []}]}
-    found = verdict(CONSUMER_GROUP_DESCRIBE, 0, described([0, 1]), refused, Unchanged())
+    found = answer_verdict(CONSUMER_GROUP_DESCRIBE, 0, described([0, 1]), refused, Unchanged())
     assert [one.path for one in found.differences] == ["groups[g].error_code"]
 
 
@@ -451,8 +459,8 @@ def test_a_resource_is_met_by_its_name_on_the_target_which_its_type_decides() ->
     known = Pairs({(ValueKind.RESOURCE, 2, "r"): "p-r", (ValueKind.RESOURCE, 32, "r"): "r"})
     moved = configs(2)
     moved["results"][0]["resource_name"] = "p-r"
-    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), moved, known).kind is DifferenceKind.SAME
-    assert verdict(DESCRIBE_CONFIGS, 4, configs(2), configs(2), known).kind is DifferenceKind.STRUCTURE
+    assert answer_verdict(DESCRIBE_CONFIGS, 4, configs(2), moved, known).kind is DifferenceKind.SAME
+    assert answer_verdict(DESCRIBE_CONFIGS, 4, configs(2), configs(2), known).kind is DifferenceKind.STRUCTURE
 
 
 def test_a_member_is_met_by_its_id_in_its_own_group() -> None:
@@ -461,9 +469,11 @@ def test_a_member_is_met_by_its_id_in_its_own_group() -> None:
         return {"groups": [{"error_code": 0, "group_id": "g", "members": members}]}
 
     known = Pairs({(ValueKind.GROUP, None, "g"): "g", (ValueKind.MEMBER, "g", "m1"): "m7"})
-    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "c"), known).kind is DifferenceKind.SAME
-    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "d"), known).kind is DifferenceKind.VALUE
-    assert verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m1", "c"), known).kind is DifferenceKind.STRUCTURE
+    assert answer_verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "c"), known).kind is DifferenceKind.SAME
+    assert answer_verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m7", "d"), known).kind is DifferenceKind.VALUE
+    assert (
+        answer_verdict(DESCRIBE_GROUPS, 1, group("m1", "c"), group("m1", "c"), known).kind is DifferenceKind.STRUCTURE
+    )
 
 
 def test_a_share_group_not_yet_begun_in_the_recording_may_have_begun_on_the_target() -> None:
@@ -474,6 +484,7 @@ def test_a_share_group_not_yet_begun_in_the_recording_may_have_begun_on_the_targ
         return {"throttle_time_ms": 0, "groups": [group]}
 
     kinds = [
-        verdict(90, 1, offsets(here), offsets(there), Unchanged()).kind for here, there in ((-1, 0), (0, -1), (3, 4))
+        answer_verdict(90, 1, offsets(here), offsets(there), Unchanged()).kind
+        for here, there in ((-1, 0), (0, -1), (3, 4))
     ]
     assert kinds == [DifferenceKind.SAME, DifferenceKind.VALUE, DifferenceKind.VALUE]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recorder.replay.comparison.elements import matched, named_by
+from recorder.replay.comparison.elements import element_name, matched
 from recorder.replay.requests.fields import ways
 
 
@@ -59,5 +59,5 @@ def test_shuffled_elements_meet_those_of_their_names(seed: int) -> None:
 
 def test_a_members_name_is_its_id_and_of_a_static_one_its_instance_too() -> None:
     leaving = {"member_id": "", "group_instance_id": "i", "error_code": 0}
-    assert named_by(ways(13, "members"), leaving) == ("", "i")
-    assert named_by(ways(11, "members"), {"member_id": "m", "group_instance_id": None}) == ("m",)
+    assert element_name(ways(13, "members"), leaving) == ("", "i")
+    assert element_name(ways(11, "members"), {"member_id": "m", "group_instance_id": None}) == ("m",)

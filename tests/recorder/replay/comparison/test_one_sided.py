@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
-from recorder.replay.comparison.compare import DifferenceKind, verdict
+from recorder.replay.comparison.compare import DifferenceKind, answer_verdict
 from recorder.replay.comparison.one_sided import OneSidedCommits
 from recorder.replay.plan import Exchange, Values
 from tests.recorder.replay.comparison.counterparts import NoCounterparts
@@ -92,7 +92,7 @@ def fetched(
     asks = exchange(2, OFFSET_FETCH, version, values, offsets(version, RECORDED, recorded, group=group))
     answer = offsets(version, TARGET, target, code, group)
     consequences = room.consequences(asks, answer)
-    return verdict(OFFSET_FETCH, version, asks.answer, answer, Named(), consequences=consequences).kind
+    return answer_verdict(OFFSET_FETCH, version, asks.answer, answer, Named(), consequences=consequences).kind
 
 
 @each_row("version", VERSIONS)
@@ -156,7 +156,7 @@ def test_a_commit_that_the_target_never_got_has_the_same_consequences_unless_the
 @pytest.mark.parametrize("refusal", [ILLEGAL, UNKNOWN, REBALANCING])
 def test_the_commit_itself_is_a_difference(refusal: int) -> None:
     for one, other in ((refusal, 0), (0, refusal)):
-        found = verdict(OFFSET_COMMIT, COMMIT_VERSION, taken(one, RECORDED), taken(other, TARGET), Named())
+        found = answer_verdict(OFFSET_COMMIT, COMMIT_VERSION, taken(one, RECORDED), taken(other, TARGET), Named())
         assert found.kind is DifferenceKind.ERROR
 
 

@@ -21,7 +21,7 @@ from proxy.wire.keys import (
     SHARE_FETCH,
     TXN_OFFSET_COMMIT,
 )
-from recorder.replay.comparison.compare import verdict
+from recorder.replay.comparison.compare import answer_verdict
 from recorder.replay.comparison.tolerated import are_alike
 from recorder.replay.mapping import ValueKind
 from recorder.replay.plan import Values
@@ -106,7 +106,7 @@ def test_a_transaction_that_was_ending_may_have_ended(recorded: str, target: str
         one = {"transactional_id": "t", "transaction_state": state, "error_code": 0, "topics": topics}
         return {"transaction_states": [one]}
 
-    found = verdict(DESCRIBE_TRANSACTIONS, 0, answer(recorded), answer(target), Same())
+    found = answer_verdict(DESCRIBE_TRANSACTIONS, 0, answer(recorded), answer(target), Same())
     assert found.kind.is_mismatch is not alike
 
 
@@ -127,7 +127,7 @@ def test_a_join_may_be_answered_before_its_member_left(
         told = {"generation_id": 1, "protocol_name": "range", "leader": "m", "members": []}
         return told | {"error_code": error, "member_id": member}
 
-    found = verdict(JOIN_GROUP, 2, answer(*recorded), answer(*target), Same())
+    found = answer_verdict(JOIN_GROUP, 2, answer(*recorded), answer(*target), Same())
     assert found.kind.is_mismatch is not alike
 
 
@@ -148,5 +148,5 @@ def test_a_group_in_a_rebalance_has_the_members_and_the_protocol_of_the_moment(
         one = {"error_code": 0, "group_id": "g", "group_state": state, "protocol_type": "consumer", "members": []}
         return {"groups": [one | {"protocol_data": protocol}]}
 
-    found = verdict(DESCRIBE_GROUPS, 2, answer(recorded, "range"), answer(target, ""), Same())
+    found = answer_verdict(DESCRIBE_GROUPS, 2, answer(recorded, "range"), answer(target, ""), Same())
     assert found.kind.is_mismatch is not alike

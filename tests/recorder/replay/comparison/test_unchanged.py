@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from proxy.wire.keys import FETCH, HEARTBEAT, PRODUCE
-from recorder.replay.comparison.compare import verdict
+from recorder.replay.comparison.compare import answer_verdict
 from recorder.replay.comparison.unchanged import is_its_own_counterpart
 from recorder.replay.mapping import ValueKind
 from tests.recorder.replay.comparison.test_compare import Pairs, Unchanged, a_full_response, other, responses, seeds
@@ -46,7 +46,9 @@ def test_an_answer_in_the_recorded_bytes_is_found_as_one_of_equal_values(
     same: frozenset[ValueKind], response: tuple[int, int], seed: int
 ) -> None:
     values, known = a_full_response(*response, seed), Drawn(seed, same)
-    assert verdict(*response, values, values, known) == verdict(*response, values, copy.deepcopy(values), known)
+    assert answer_verdict(*response, values, values, known) == answer_verdict(
+        *response, values, copy.deepcopy(values), known
+    )
 
 
 def test_an_answer_that_names_nothing_is_not_walked() -> None:

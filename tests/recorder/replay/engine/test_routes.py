@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proxy.wire import Codec, apis, encode_request
 from proxy.wire.keys import HEARTBEAT, METADATA, PRODUCE
-from recorder.replay.comparison.compare import DifferenceKind, verdict
+from recorder.replay.comparison.compare import DifferenceKind, answer_verdict
 from recorder.replay.engine.channels import Channel, OutgoingRequest
 from recorder.replay.engine.routes import Route, Routes
 from recorder.replay.mapping import ValueKind
@@ -21,7 +21,7 @@ from recorder.replay.options import Options
 from recorder.replay.outcome import ReachedTarget, Result, Source
 from recorder.replay.plan import Exchange, NotSent, Origin, Peer, Values
 from recorder.replay.translator import Translator
-from recorder.replay.versions.choosing import choose
+from recorder.replay.versions.choosing import version_to_send
 from tests.recorder.replay.comparison.test_compare import a_full_response, responses, seeds
 from tests.recorder.replay.comparison.test_unchanged import NAMES, Drawn, moved
 from tests.strategies import messages as any_message
@@ -129,7 +129,7 @@ def test_equal_answers_that_name_nothing_are_the_same_whatever_the_target_assign
 ) -> None:
     found = routes(same=same).of(Exchange(Origin("s", 1, 0), *response, b"", 0, 0, Peer("host", None)))
     values, known = a_full_response(*response, seed), Drawn(seed, same)
-    kind = verdict(*response, values, copy.deepcopy(values), known).kind
+    kind = answer_verdict(*response, values, copy.deepcopy(values), known).kind
     assert not found.names_nothing or kind is DifferenceKind.SAME
 
 
@@ -140,8 +140,8 @@ def test_an_answer_that_comes_again_is_compared_with_what_the_target_has_assigne
 ) -> None:
     values = SharedValues(a_full_response(*response, first))
     for known in (Drawn(first, same), Drawn(second, same), Renamed()):
-        anew = verdict(*response, {**values}, copy.deepcopy({**values}), known)
-        assert verdict(*response, values, values, known) == anew
+        anew = answer_verdict(*response, {**values}, copy.deepcopy({**values}), known)
+        assert answer_verdict(*response, values, values, known) == anew
 
 
 @given(
@@ -156,7 +156,7 @@ def test_the_version_that_is_sent_is_chosen_anew_when_the_node_offers_others(
     for first, more, limits in offered:
         versions = range(first, first + more)
         for newest in [*limits, None, 0, 0]:
-            assert found.chosen(versions, newest) == choose(api_key, version, versions, newest=newest)
+            assert found.chosen(versions, newest) == version_to_send(api_key, version, versions, newest=newest)
 
 
 def test_a_room_is_asked_only_where_it_has_something_to_say() -> None:

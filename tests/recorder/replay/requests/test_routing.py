@@ -31,7 +31,7 @@ from recorder.replay.cluster import GROUP, TRANSACTION, Cluster
 from recorder.replay.plan import AskFirst, Reason, ToNode, Values, Withheld
 from recorder.replay.requests.apis import ROWS, Destination
 from recorder.replay.requests.nodes import Nodes
-from recorder.replay.requests.routing import Part, joined, parts, with_homes
+from recorder.replay.requests.routing import Part, joined_answer, parts, with_homes
 from tests.recorder.replay.targets import SHAPES, Shape, asked, cluster, shapes, topic_id, wanted
 from tests.strategies import must_codec, values_of
 from tests.tables import each_row
@@ -87,7 +87,7 @@ def test_joined_answers_have_each_partition_once_in_the_order_of_the_request(
     values = shape.request(partitions)
     answers = [shape.answer(part.values, part.node) for part in routed(shape.api_key, values, cluster(size))]
     random.shuffle(answers)
-    answer = joined(shape.api_key, values, answers)
+    answer = joined_answer(shape.api_key, values, answers)
     if len(answers) > 1:
         assert shape.answers(answer) == shape.named(values)
     assert sorted(shape.answers(answer)) == sorted(shape.named(values))
@@ -100,7 +100,7 @@ def test_split_and_join_are_identity_on_one_node(shape: Shape, partitions: list[
     [part] = routed(shape.api_key, values, cluster(1))
     answer = shape.answer(values)
     assert part.values is values
-    assert joined(shape.api_key, values, [answer]) is answer
+    assert joined_answer(shape.api_key, values, [answer]) is answer
 
 
 @each_row("api_key", wire.api_keys())
@@ -109,13 +109,13 @@ def test_any_answers_can_be_joined_and_written(api_key: int) -> None:
         codec = must_codec("response", api_key, version)
         values = values_of(must_codec("request", api_key, version), 1)
         answers = [values_of(codec, seed) for seed in range(3)]
-        assert codec.encode(joined(api_key, values, answers))
+        assert codec.encode(joined_answer(api_key, values, answers))
 
 
 def test_the_joined_answer_has_the_first_error_and_the_nodes_of_all_answers() -> None:
     nodes = [{"node_id": id_, "host": "h", "port": 1} for id_ in (1, 2)]
     answers = [{"error_code": code, "responses": [], "node_endpoints": nodes[code // 70 :]} for code in (0, 70, 71)]
-    answer = joined(FETCH, {"topics": []}, answers)
+    answer = joined_answer(FETCH, {"topics": []}, answers)
     assert answer["error_code"] == 70
     assert sorted(node["node_id"] for node in answer["node_endpoints"]) == [1, 2]
 
@@ -125,7 +125,7 @@ def test_a_partition_that_is_queried_again_is_there_once_with_its_last_answer() 
         return {"responses": [{"name": "a", "partition_responses": [{"index": 0, "error_code": code}]}]}
 
     values = {"topic_data": [{"name": "a", "partition_data": [{"index": 0}]}]}
-    assert joined(PRODUCE, values, [answer(6), answer(0)]) == answer(0)
+    assert joined_answer(PRODUCE, values, [answer(6), answer(0)]) == answer(0)
 
 
 def test_a_group_whose_partitions_are_partly_queried_again_keeps_the_others() -> None:
@@ -135,12 +135,12 @@ def test_a_group_whose_partitions_are_partly_queried_again_keeps_the_others() ->
 
     values = {"groups": [{"group_id": "g", "topics": [{"name": "a", "partition_indexes": [0, 1, 2]}]}]}
     again = [answer((0, 0), (1, 88), (2, 88)), answer((1, 0), (2, 88)), answer((2, 0))]
-    assert joined(OFFSET_FETCH, values, again) == answer((0, 0), (1, 0), (2, 0))
+    assert joined_answer(OFFSET_FETCH, values, again) == answer((0, 0), (1, 0), (2, 0))
 
 
 def test_a_topic_requested_again_has_its_last_answer() -> None:
     answers = [{"topics": [{"name": "a", "error_code": code, "configs": None}]} for code in (41, 0)]
-    assert joined(CREATE_TOPICS, {"topics": [{"name": "a"}]}, answers) == answers[1]
+    assert joined_answer(CREATE_TOPICS, {"topics": [{"name": "a"}]}, answers) == answers[1]
 
 
 def test_forgotten_partitions_of_a_fetch_go_to_their_leaders() -> None:
@@ -261,7 +261,7 @@ def test_a_query_of_a_nodes_own_state_goes_to_all_its_stand_ins() -> None:
     found = routed(LIST_GROUPS, {}, cluster(3), node=1, nodes=Nodes([1], {}))
     assert [part.node for part in found] == [10, 11, 12]
     answers = [{"error_code": 0, "throttle_time_ms": 0, "groups": [{"group_id": g}]} for g in "gh"]
-    assert joined(LIST_GROUPS, {}, answers)["groups"] == [{"group_id": "g"}, {"group_id": "h"}]
+    assert joined_answer(LIST_GROUPS, {}, answers)["groups"] == [{"group_id": "g"}, {"group_id": "h"}]
 
 
 def test_settings_of_brokers_are_asked_of_the_nodes_that_stand_for_them_under_their_ids() -> None:

@@ -9,14 +9,14 @@ import pytest
 
 from recorder.replay.outcome import BeforeKind, FromBefore, Plan, Touched
 from recorder.replay.plan import Reason
-from recorder.replay.results.planned import MOST_NAMES, planned
+from recorder.replay.results.planned import MOST_NAMES, whole_plan
 from tests.hostile_text import TEXT
 from tests.recorder.replay import some_results as results
 from tests.recorder.replay.drawn import WIDTHS, check, drawn
 
 
 def of(plan: Plan, width: int = 160) -> str:
-    return drawn(planned(plan, width), width)
+    return drawn(whole_plan(plan, width), width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -12,7 +12,7 @@ from proxy.wire.budget import Budget
 from proxy.wire.catalog import encode_response
 from proxy.wire.keys import OFFSET_COMMIT
 from recorder.replay.outcome import Difference, Frame, Mismatch, Result
-from recorder.replay.results.show import JUDGED, LEFT_OUT, MOST_LINES, SAME, aligned, shown
+from recorder.replay.results.show import JUDGED, LEFT_OUT, MOST_LINES, SAME, aligned, whole_mismatch
 from tests.recorder.replay import some_results as results
 from tests.recorder.replay.drawn import WIDTHS, check, drawn
 from tests.tables import each_row
@@ -20,7 +20,7 @@ from tests.tables import each_row
 
 def of(found: Mismatch, width: int = 160) -> str:
     result = Result(results.SOURCE, results.TARGET, mismatches=[found])
-    return drawn(shown(result, 1, width, Budget()), width)
+    return drawn(whole_mismatch(result, 1, width, Budget()), width)
 
 
 def marks(found: Mismatch) -> dict[str, str]:
@@ -69,7 +69,7 @@ def test_a_narrow_terminal_has_one_below_the_other() -> None:
 @each_row("width", WIDTHS)
 @each_row("at", [0, 1, 10])
 def test_a_mismatch_fits_and_does_not_control_the_terminal(at: int, width: int) -> None:
-    check(drawn(shown(results.hostile(), at + 1, width, Budget()), width), width)
+    check(drawn(whole_mismatch(results.hostile(), at + 1, width, Budget()), width), width)
 
 
 def test_an_answer_that_never_came_is_named_and_differs_as_a_whole() -> None:
@@ -91,7 +91,7 @@ def test_a_cut_answer_says_how_much_there_was_and_shows_its_bytes() -> None:
 def test_a_mismatch_that_the_report_lacks_is_named_with_those_that_it_has(number: int) -> None:
     result = results.different()
     with pytest.raises(LookupError, match=f"no mismatch {number}: the report has mismatches 1 to 100"):
-        next(shown(result, number, 80, Budget()))
+        next(whole_mismatch(result, number, 80, Budget()))
 
 
 @given(st.integers(), st.integers(), st.integers(), st.binary(max_size=60), st.binary(max_size=60))

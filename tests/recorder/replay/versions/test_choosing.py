@@ -14,10 +14,10 @@ from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.keys import END_TXN, FETCH, LIST_CONFIG_RESOURCES, METADATA, PRODUCE, TXN_OFFSET_COMMIT
 from recorder.replay.plan import Values
 from recorder.replay.versions.choosing import (
-    choose,
     newest_of_transactions_v1,
     request,
     response,
+    version_to_send,
 )
 from tests.proxy.wire.sweeping import every_shape
 from tests.recorder.replay.crossing import (
@@ -84,28 +84,28 @@ def test_the_highest_shared_version_up_to_the_recorded_one_else_the_lowest_above
     offered = range(low, high + 1)
     both = [version for version in range(19) if version in offered]
     below = [version for version in both if version <= mine]
-    assert choose(FETCH, mine, offered) == (below[-1] if below else both[0] if both else None)
+    assert version_to_send(FETCH, mine, offered) == (below[-1] if below else both[0] if both else None)
 
 
 def test_a_node_without_the_api_has_no_version() -> None:
-    assert choose(FETCH, 3, None) is None
-    assert choose(FETCH, 3, range(0)) is None
-    assert choose(2000, 3, range(4)) is None
+    assert version_to_send(FETCH, 3, None) is None
+    assert version_to_send(FETCH, 3, range(0)) is None
+    assert version_to_send(2000, 3, range(4)) is None
 
 
 def test_nothing_newer_than_the_newest_is_chosen() -> None:
-    assert choose(FETCH, 12, range(4, 19), newest=7) == 7
-    assert choose(FETCH, 3, range(8, 19), newest=7) is None
+    assert version_to_send(FETCH, 12, range(4, 19), newest=7) == 7
+    assert version_to_send(FETCH, 3, range(8, 19), newest=7) is None
 
 
 def test_brokers_of_4_announce_produce_0_to_2_and_refuse_them() -> None:
-    assert choose(PRODUCE, 2, range(14)) == choose(PRODUCE, 0, range(13)) == 3
-    assert choose(PRODUCE, 2, range(12)) == 2, "those of 3.9 take them"
+    assert version_to_send(PRODUCE, 2, range(14)) == version_to_send(PRODUCE, 0, range(13)) == 3
+    assert version_to_send(PRODUCE, 2, range(12)) == 2, "those of 3.9 take them"
 
 
 def test_topics_are_never_requested_in_a_version_that_may_create_them() -> None:
-    assert choose(METADATA, 1, range(14)) == 4
-    assert choose(METADATA, 1, range(4)) is None
+    assert version_to_send(METADATA, 1, range(14)) == 4
+    assert version_to_send(METADATA, 1, range(4)) is None
 
 
 @every_shape
