@@ -56,7 +56,7 @@ def rehearse(rows: Iterable[Happening], world: World, topics: Iterable[str], pla
     for exchange in asked.values():
         if exchange.api_key not in TOLD:
             _count(plan, exchange, rehearsal.goes(exchange))
-    plan.before = world.before.found((), ())
+    plan.before = world.before.counts((), ())
 
 
 def _count(plan: Plan, exchange: Exchange, found: set[Node] | Withheld) -> None:

@@ -159,7 +159,7 @@ class BeforeRecording:
             self._counted.add((found.kind, key))
             self._counts[found] += 1
 
-    def found(self, streams: Iterable[Stream], groups: Iterable[str]) -> tuple[FromBefore, ...]:
+    def counts(self, streams: Iterable[Stream], groups: Iterable[str]) -> tuple[FromBefore, ...]:
         """All that was not expected, by kind and name.
 
         `groups`: those whose assignments are not compared.

@@ -179,7 +179,7 @@ def stream_results(streams: Streams, *, is_whole: bool = True) -> list[Stream]:
         is_whole: the replay was played to its end; else records that the target lacks might have come, and are unread.
     """
     found: dict[tuple[str, str, int], list[int]] = {}
-    for one in streams.found():
+    for one in streams.counts():
         missing, unread = (one.missing, one.unread) if is_whole else (0, one.missing + one.unread)
         counts = one.equal, missing, one.extra, one.reordered, unread, one.before
         key = str(counted_as(one.consumer)), one.topic, one.partition

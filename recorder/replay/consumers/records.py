@@ -195,11 +195,11 @@ class Streams:
             if stream.owed.records or (stream.matching.before and not stream.is_at_end):
                 yield key, stream.owed
 
-    def found(self) -> Iterator[StreamCounts]:
+    def counts(self) -> Iterator[StreamCounts]:
         """The counts of each stream. Streams of which only counts were kept are counted together."""
         yield from self._met.values()
         for key, stream in self._streams.items():
-            yield stream.found(key, self._stop(key, stream))
+            yield stream.counts(key, self._stop(key, stream))
 
     def forget_topic(self, topic: str) -> None:
         """The target has deleted a topic: its streams were of the old log."""
@@ -223,7 +223,7 @@ class Streams:
         """Keeps only the counts of streams in which no record waits. A consumer that reads on begins a new stream."""
         for key in [key for key, stream in self._streams.items() if stream.has_met]:
             whose = self._named(key[0]), key[1], key[2]
-            found = self._streams.pop(key).found(whose)
+            found = self._streams.pop(key).counts(whose)
             before = self._met.get(whose)
             self._met[whose] = before.with_more(found) if before else found
         self._most = max(self._least, 2 * len(self._streams))
@@ -419,7 +419,7 @@ class _Stream:
     def owed(self) -> Owed:
         return Owed(self.matching.owed, self.at, self.is_at_end)
 
-    def found(self, key: Key, stopped_at: int | None = None) -> StreamCounts:
+    def counts(self, key: Key, stopped_at: int | None = None) -> StreamCounts:
         """The counts. `stopped_at`: the target's offset from which on the recorded consumer has not read."""
         matching = self.matching
         owed = matching.owed + matching.is_unlike

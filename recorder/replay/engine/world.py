@@ -515,7 +515,7 @@ class World:
         self.result.ended_at_ns, self.result.position_ns = ended_at_ns, progress.position_ns
         self.result.streams = stream_results(self._streams, is_whole=self.result.ending is Ending.WHOLE)
         self.result.assigned = [*self._assignments.differing()]
-        self.result.before = self.before.found(self.result.streams, self._assignments.of_before)
+        self.result.before = self.before.counts(self.result.streams, self._assignments.of_before)
         self.result.left_open = [*self._producers.abort_failures(), *self._groups.departure_failures()]
         self.result.maybe_twice = self._producers.maybe_twice
         undecided = self._shares.undecided()

@@ -53,7 +53,7 @@ def answers(random: Random, records: list[Record]) -> Iterator[tuple[bytes, int]
 
 
 def found(streams: Streams) -> StreamCounts:
-    (only,) = streams.found()
+    (only,) = streams.counts()
     return only
 
 
@@ -82,7 +82,7 @@ def test_records_are_equal_however_either_side_cuts_them(
 ) -> None:
     recorded = list(answers(random, records_of(payloads)))
     replayed = list(answers(random, records_of(payloads, shift)))
-    for one in fed(recorded, replayed, random).found():
+    for one in fed(recorded, replayed, random).counts():
         assert one == StreamCounts(ME, "t", 0, len(payloads), 0, 0, 0, 0, (0, 0), True)
 
 
@@ -227,7 +227,7 @@ def test_no_more_records_wait_than_allowed_and_the_longest_stream_pays() -> None
     streams = Streams(most_waiting=4)
     streams.add_recorded(ME, "short", 0, batch_of("a"), 0)
     streams.add_recorded(ME, "long", 0, batch_of("a", "b", "c", "d", "e"), 0)
-    assert {one.topic: one.is_exact for one in streams.found()} == {"short": True, "long": False}
+    assert {one.topic: one.is_exact for one in streams.counts()} == {"short": True, "long": False}
 
 
 @each_row("codec", list(Compression)[:5], ids=lambda codec: codec.value)
@@ -274,7 +274,7 @@ def test_settled_streams_keep_only_their_counts_when_there_are_many() -> None:
         streams.add_recorded(number, "t", 0, batch_of("a", "b"), 0)
         streams.add_replayed(number, "t", 0, batch_of("a") if number == 7 else batch_of("a", "b"), 0, 2)
     streams.add_replayed(7, "t", 0, batch_of("b", first=1), 1, 2)
-    every = list(streams.found())
+    every = list(streams.counts())
     assert len(every) < 20
     assert sum(one.equal for one in every) == 40
     assert sum(one.missing + one.unread for one in every) == 0
@@ -286,4 +286,4 @@ def test_a_consumer_that_continues_is_counted_with_what_it_read_before() -> None
         for consumer in range(3):
             streams.add_recorded(consumer, "t", 0, batch_of("a", first=first), first)
             streams.add_replayed(consumer, "t", 0, batch_of("a", first=first), first)
-    assert sum(one.equal for one in streams.found()) == 15
+    assert sum(one.equal for one in streams.counts()) == 15

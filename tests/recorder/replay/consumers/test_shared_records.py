@@ -104,7 +104,7 @@ class Played:
 
     @property
     def found(self) -> StreamCounts:
-        (only,) = self.streams.found()
+        (only,) = self.streams.counts()
         return only
 
 
