@@ -47,6 +47,7 @@ HANG_SECONDS = 10.0
 SUM_SECONDS = 0.5
 # if the wall clock has moved by so much against the monotonic clock, somebody has set it
 CLOCK_JUMP_NS = 10_000_000
+CLOCK_READINGS = 20
 # entries in one `writev`: the kernel takes 1024 buffers (IOV_MAX of Linux), and each entry needs two
 GROUP = 1024 // 2
 
@@ -57,8 +58,16 @@ Writev = Callable[[int, Sequence[bytes]], int]
 
 
 def clock_offset() -> int:
-    """Wall clock minus monotonic clock, in ns."""
-    return time.time_ns() - time.monotonic_ns()
+    """Wall clock minus monotonic clock, in ns.
+
+    On a busy machine a process may stand still between both readings, as if somebody had set the clock. Then they are
+    read again, CLOCK_READINGS times at most.
+    """
+    for _ in range(CLOCK_READINGS):
+        before, wall, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        if after - before < CLOCK_JUMP_NS // 4:
+            break
+    return wall - (before + after) // 2
 
 
 class Clock(NamedTuple):

@@ -8,13 +8,16 @@ Answer = TypeVar("Answer")
 
 # So short that it does not delay a start noticeably.
 PAUSE_SECONDS = 0.05
+# How long tests wait for other processes: only faults take so long, even where many processes share a core. Those that
+# the project starts with the lowest priority may then wait for minutes. A test's own limit (pyproject.toml) is longer.
+PATIENCE = 240
 
 
 def wait_for(
     question: Callable[[], Answer | None],
     what: str,
     *,
-    seconds: float = 90,
+    seconds: float = PATIENCE,
     hopeless: Callable[[], str | None] | None = None,
 ) -> Answer:
     """Poll until the answer is true, and return it.

@@ -16,14 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.brokers.waiting import wait_for
-from tests.faults.live import Client, LiveProxy, Where, broker, stopped_behind
+from tests.faults.live import PATIENCE, Client, LiveProxy, Where, broker, stopped_behind
 
 pytestmark = pytest.mark.real
 
 CONNECTIONS, THREADS = 5_000, 4
 LIMIT = 50
-# thousands of connections take seconds, and on a busy machine minutes
-MUCH_PATIENCE = 240
 # a kernel whose queue is full may drop a connection that its client took for open and has closed
 LEAST_SEEN = CONNECTIONS * 9 // 10
 # what some hundreds of simultaneous connections take; ended ones may leave nothing behind
@@ -38,7 +36,7 @@ def flood(where: Where) -> None:
 
     def some() -> None:
         for number in range(CONNECTIONS // THREADS):
-            with socket.create_connection(where, MUCH_PATIENCE) as sock:
+            with socket.create_connection(where, PATIENCE) as sock:
                 if number % 2:
                     sock.send(b"\0")
                 if number % 4 > 1:
@@ -49,7 +47,7 @@ def flood(where: Where) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    with suppress(ConnectionError), socket.create_connection(where, MUCH_PATIENCE) as last:
+    with suppress(ConnectionError), socket.create_connection(where, PATIENCE) as last:
         last.shutdown(socket.SHUT_WR)
         last.recv(1)
 
@@ -66,7 +64,7 @@ def running(folder: Path, *more: str) -> Iterator[LiveProxy]:
 def settled_files(proxy: LiveProxy) -> int:
     """Returns the most files that it has open once the compactor works. One may belong to the last query."""
     compacted = "recorder_compacted_frames_total"
-    wait_for(lambda: proxy.metric(compacted) > 0, "the compactor to work", seconds=MUCH_PATIENCE)
+    wait_for(lambda: proxy.metric(compacted) > 0, "the compactor to work")
     return proxy.files
 
 
@@ -88,7 +86,7 @@ class Served(threading.Thread):
 
     def stop(self) -> None:
         self._stopped.set()
-        self.join(MUCH_PATIENCE)
+        self.join(PATIENCE)
         assert not self.failed
         assert not self.is_alive()
 
@@ -101,7 +99,7 @@ def test_a_flood_leaves_nothing_behind_and_delays_no_answers(tmp_path: Path) -> 
         before = proxy.resident
         served = Served(neighbour)
         flood(proxy.listening)
-        wait_for(lambda: proxy.metric("connections") == 1, "the connections' ends", seconds=MUCH_PATIENCE)
+        wait_for(lambda: proxy.metric("connections") == 1, "the connections' ends")
         served.stop()
         opened, closed = "connections_opened_total", "connections_closed_total"
         assert proxy.metric(opened) == proxy.metric(closed) + 1
@@ -123,7 +121,7 @@ def test_a_limit_of_connections_holds_in_a_flood_and_admitted_clients_stay(tmp_p
         files = settled_files(proxy)
         served = Served(inside[0])
         flood(proxy.listening)
-        wait_for(lambda: proxy.metric("connections") == LIMIT, "the connections' ends", seconds=MUCH_PATIENCE)
+        wait_for(lambda: proxy.metric("connections") == LIMIT, "the connections' ends")
         served.stop()
         closed = "connections_closed_total"
         assert LEAST_SEEN < proxy.metric(closed) <= CONNECTIONS + 1

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from tests.brokers.ports import Reserved
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.proxy.net.cluster import Broker
 from tests.proxy.net.frames import ping, pong
 from tests.proxy.net.peers import HOST, Peer
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).resolve().parents[2]
 PROXY = [sys.executable, "-c", "from proxy.cli import main; main()", "proxy", "--log-level", "debug"]
-PATIENCE = 60
 CLIENTS = 20
 
 

@@ -136,8 +136,8 @@ def test_an_upstream_that_is_the_proxy_itself_is_down(tmp_path: Path, workers: i
             assert hears_the_end(proxy.listening)
         few = before + CLIENTS * FILES_OF_A_CLIENT
         wait_for(lambda: files_of(proxy) < few, "the end of what was opened")
-        assert "leads back to this proxy" in proxy.log
-        assert not proxy.is_ready()
+        wait_for(lambda: "leads back to this proxy" in proxy.log, "the log to say so")
+        wait_for(proxy.not_ready, "it not to be ready")
         assert proxy.stop() == 0
     here.release()
 
@@ -170,7 +170,7 @@ def test_a_broker_behind_two_proxies_that_advertises_the_first_one_is_no_circle_
         nodes = first.nodes()
         for _ in range(CLIENTS):
             assert hears_the_end(nodes[1])
-        assert any("leads back to this proxy by way of" in proxy.log for proxy in (first, second))
+        wait_for(lambda: any("leads back to this proxy by way of" in proxy.log for proxy in (first, second)), "the log")
         # Clients of the other node and of the bootstrap listener are served meanwhile.
         for where in (nodes[2], first.listening, second.listening):
             client = Client(where)

@@ -255,7 +255,8 @@ def test_a_silent_connection_is_ended_once_it_is_idle_but_not_while_an_answer_is
             gate.wait()
         return large or answer(frame, sock.getsockname())
 
-    settings = with_timeouts(tmp_path, 'idle = "500ms"')
+    # longer than it takes a client to connect and ask, even where all stand still for a while
+    settings = with_timeouts(tmp_path, 'idle = "3s"')
     with broker(answers) as upstream, running(tmp_path, upstream, "--config", settings) as proxy:
         asking = Client(proxy.listening)
         asking.sock.sendall(large_request(1, 1))

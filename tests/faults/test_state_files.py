@@ -96,7 +96,7 @@ def test_a_proxy_that_only_waits_for_its_last_answers_leaves_its_file_to_the_nex
 
     with ExitStack() as stack:
         upstream, port = stack.enter_context(broker(slow)), stack.enter_context(reserved_range((HOST,), 21))
-        more = (*kept_in(tmp_path / "nodes.json", port), "--drain", "60")
+        more = (*kept_in(tmp_path / "nodes.json", port), "--drain", str(PATIENCE))
         first = stack.enter_context(proxy_at(port, upstream, tmp_path, "first", *more))
         nodes = first.nodes()
         client = Client(first.listening)

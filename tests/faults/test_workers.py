@@ -39,11 +39,11 @@ def test_connections_spread_over_the_workers_and_one_page_counts_them_all(tmp_pa
     with running(tmp_path) as proxy:
         nodes = proxy.nodes()
         clients = connected(proxy.listening) + connected(nodes[1])
-        assert proxy.metric("connections") == len(clients)
+        # the client that asked for the nodes has left, and its exchange counts
+        wait_for(lambda: proxy.metric("connections") == len(clients), "its connection's end")
+        wait_for(lambda: proxy.metric("exchanges_total") == len(clients) + 1, "all to be counted")
         assert proxy.metric("workers") == 2
         assert proxy.metric("worker_ends_total") == 0
-        # `+ 1`: the client that asked for the nodes.
-        assert proxy.metric("exchanges_total") == len(clients) + 1
         closed(*clients)
         wait_for(lambda: not proxy.metric("connections"), "the connections' ends")
         spread = Counter(worker_of(client.name, tmp_path) for client in clients)
@@ -94,6 +94,7 @@ def test_a_killed_worker_takes_only_its_own_connections_and_nothing_is_lost_or_d
         cut_off = [talk for talk in talks if talk.answered < len(talk.sent)]
         assert went_on
         assert cut_off
+        wait_for(lambda: not proxy.metric("connections"), "the connections' ends")
         assert proxy.metric("connections_closed_total") == proxy.metric("connections_opened_total")
         again = connected(proxy.listening, 20)
         assert {worker.pid for worker in proxy.workers()} & {other.pid}

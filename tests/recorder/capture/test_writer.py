@@ -6,7 +6,9 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,10 +18,11 @@ from recorder.capture.direct_io import BLOCK, MAX_WRITE_SECONDS, MIN_DIRECT_BYTE
 from recorder.capture.segments import SegmentReader
 from recorder.capture.session import RecordSettings
 from recorder.capture.spool import DATA, KIND, OFFSET, EntryKind, Item
-from recorder.capture.writer import ENTRY_COST, GROUP, Clock, Log, SpoolFullError, Writer
+from recorder.capture.writer import ENTRY_COST, GROUP, Clock, Log, SpoolFullError, Writer, clock_offset
 from tests.recorder.capture.looks import log_entries, segment_path, segments
 
 MIB = 1024 * 1024
+NOON_NS = 1_795_262_400 * 10**9
 
 
 def item(number: int, size: int = 10) -> Item:
@@ -302,6 +305,23 @@ def test_a_set_clock_is_reported_once(log_of: LogOf) -> None:
     assert jump[KIND] == EntryKind.CLOCK
     assert jump[OFFSET] == now[0]
     assert log.clock_jump() is None
+
+
+@pytest.mark.parametrize("reading", range(3))
+def test_a_process_that_stands_still_while_it_reads_the_clock_is_no_set_clock(
+    reading: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings, now = count(), 0
+
+    def read(since: int) -> int:
+        nonlocal now
+        # it stands still for a second before this reading
+        now += 10**9 * (next(readings) == reading)
+        return since + now
+
+    clocks = SimpleNamespace(monotonic_ns=lambda: read(0), time_ns=lambda: read(NOON_NS))
+    monkeypatch.setattr(writing, "time", clocks)
+    assert clock_offset() == NOON_NS
 
 
 def test_queued_entries_are_written_once_and_in_order(log_of: LogOf, tmp_path: Path) -> None:
