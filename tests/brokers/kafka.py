@@ -345,7 +345,7 @@ class KafkaCluster:
             admin.close()
 
     def console(
-        self, tool: str, *arguments: str, stdin: str | bytes | None = None, seconds: float = 120, check: bool = True
+        self, tool: str, *arguments: str, stdin: str | bytes | None = None, seconds: float = 600, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's console tools to its end; what it prints is in stdout and stderr.
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from tests.brokers import children
+from tests.brokers.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_SECONDS = 20
 
 
 class MockCluster:
@@ -38,7 +38,7 @@ def _serve(brokers: int) -> None:
     from confluent_kafka import Producer
 
     owner = Producer({"test.mock.num.brokers": brokers, "log_level": 0})
-    known = owner.list_topics(timeout=READY_SECONDS).brokers
+    known = owner.list_topics(timeout=PATIENCE).brokers
     print(",".join(f"{broker.host}:{broker.port}" for broker in known.values()), flush=True)
     sys.stdin.read()
 

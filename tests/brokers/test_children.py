@@ -25,7 +25,7 @@ def test_a_child_dies_with_a_killed_test_run() -> None:
     child = psutil.Process(int(said.readline()))
     parent.kill()
     parent.wait()
-    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child to die", seconds=5)
+    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child to die")
     children.close_pipes(parent)
 
 

@@ -19,13 +19,12 @@ from tests.brokers.jars import class_path, java
 from tests.brokers.kafka import DIRECT_HOST, JVM, TAPPED_HOST
 from tests.brokers.metadata import ask_metadata
 from tests.brokers.ports import Reserved
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.tap import Recorded, Tap
 
 __all__ = ["CONSOLE_TOOLS", "ZookeeperCluster"]
 
 FIRST_WITH_LISTENER_NAMES = (0, 10, 2)
-START_SECONDS = 60
 
 # of the releases before 3.0: name of the script in a distribution -> the class that it runs
 CONSOLE_TOOLS = {
@@ -54,8 +53,8 @@ _SETTINGS = {
     "num.io.threads": 2,
     "log.cleaner.dedupe.buffer.size": 4 << 20,
     "group.initial.rebalance.delay.ms": 0,
-    "zookeeper.connection.timeout.ms": START_SECONDS * 1000,
-    "zookeeper.session.timeout.ms": START_SECONDS * 1000,
+    "zookeeper.connection.timeout.ms": PATIENCE * 1000,
+    "zookeeper.session.timeout.ms": PATIENCE * 1000,
 }
 
 
@@ -130,7 +129,7 @@ class ZookeeperCluster:
             main = ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self._folder / "zookeeper.properties")]
             self._launch("zookeeper", main)
             self._launch("broker", ["kafka.Kafka", str(self._folder / "server.properties")])
-            wait_for(self._is_ready, f"Kafka {self.release}", seconds=START_SECONDS, hopeless=self._death)
+            wait_for(self._is_ready, f"Kafka {self.release}", hopeless=self._death)
         except BaseException:
             self.close()
             raise
@@ -152,12 +151,12 @@ class ZookeeperCluster:
 
     def between_brokers(self) -> list[Recorded]:
         """Shuts the broker down in order; returns its requests to itself until then."""
-        children.stop(self._children[-1], seconds=START_SECONDS)
+        children.stop(self._children[-1], seconds=PATIENCE)
         assert self._between
         self._between.close()
         return self._between.connections()
 
-    def console(self, tool: str, *arguments: str, stdin: bytes = b"", seconds: float = 60) -> str:
+    def console(self, tool: str, *arguments: str, stdin: bytes = b"", seconds: float = 600) -> str:
         """Run one of CONSOLE_TOOLS to its end; what it printed to stdout.
 
         Errors: AssertionError with the tool's output when it fails.
@@ -179,7 +178,7 @@ class ZookeeperCluster:
             "clientPort": self._zookeeper.port,
             "admin.enableServer": "false",
             "tickTime": 1000,
-            "maxSessionTimeout": START_SECONDS * 1000,
+            "maxSessionTimeout": PATIENCE * 1000,
         }
         broker = _SETTINGS | self._listeners()
         broker |= {"zookeeper.connect": self.zookeeper, "log.dirs": self._folder / "data"}

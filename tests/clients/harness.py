@@ -17,7 +17,7 @@ from typing import Any
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.ports import reserved_range
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.brokers.zookeeper import ZookeeperCluster
 from tests.clients.checks import Ending, check_capture, check_facts, check_no_leak, check_transparent
 from tests.clients.streams import Conversation
@@ -27,8 +27,7 @@ LISTEN_HOST = "127.88.18.1"
 ADVERTISED_HOST = "127.99.1.1"
 # the bootstrap listener, and one for each node; node 0 is not used
 PORTS = 5
-READY_SECONDS = 90
-STOP_SECONDS = 90
+READY_SECONDS = STOP_SECONDS = PATIENCE
 
 PROGRAM = (sys.executable, "-c", "from proxy.cli import main; main()")
 

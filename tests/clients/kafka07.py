@@ -27,7 +27,7 @@ JYTHON = Artifact("org.python:jython-standalone", "2.7.4")
 SAMSA = "samsa-0.3.11"
 SAMSA_PINNED = "samsa==0.3.11 --hash=sha256:db57d2e88213afbc4e02fb3df62f02a61452cd911a9fd69f7079bc0db4904889\n"
 PROGRAM = Path(__file__).parent / "workloads" / "samsa_client.py"
-SAMSA_SECONDS = 120
+SAMSA_SECONDS = 600
 
 
 @contextmanager

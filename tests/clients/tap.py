@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tests.brokers import children
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 CHUNK_BYTES = 1 << 18
@@ -86,7 +86,7 @@ class Tap:
         assert self._child.stdout is not None
         with suppress(BrokenPipeError):
             self._child.stdin.close()
-        self._child.wait(LAST_BYTES_SECONDS + 5)
+        self._child.wait(PATIENCE)
         self._child.stdout.close()
 
     def connections(self) -> list[Recorded]:

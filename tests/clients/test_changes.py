@@ -12,6 +12,7 @@ import pytest
 
 from proxy.wire import apis
 from tests.brokers.kafka import KafkaCluster
+from tests.brokers.waiting import PATIENCE
 from tests.clients.checks import captured_connections
 from tests.clients.harness import Proxied, proxied
 from tests.clients.streams import Conversation
@@ -20,7 +21,7 @@ from tests.clients.workloads.steady import Steady, steady
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 # exchanges in flight when the proxy stops are answered within this time, even on a busy machine
-PATIENT = ["--drain", "60"]
+PATIENT = ["--drain", str(PATIENCE)]
 
 WORKERS = pytest.mark.parametrize(
     "workers", [1, pytest.param(2, marks=pytest.mark.long)], ids=["one process", "two workers"]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.harness import PROGRAM, STOP_SECONDS
 
 pytestmark = pytest.mark.real
@@ -52,13 +52,13 @@ def nodes_told(kafka: KafkaCluster, option: str, address: str) -> dict[int, tupl
 
 def exchanges(metrics: str, api: str) -> float:
     """How many exchanges of an API have passed the proxy."""
-    page = urlopen(f"{metrics}/metrics", timeout=30).read().decode()
+    page = urlopen(f"{metrics}/metrics", timeout=PATIENCE).read().decode()
     counted = re.findall(rf'^kafka_wiretap_exchanges_total{{.*api="{api}".*}} (\S+)$', page, re.MULTILINE)
     return sum(map(float, counted))
 
 
 def is_ready(metrics: str) -> bool:
-    return bool(urlopen(f"{metrics}/readyz", timeout=30).status == 200)
+    return bool(urlopen(f"{metrics}/readyz", timeout=PATIENCE).status == 200)
 
 
 def test_tools_of_controllers_and_of_brokers_each_stay_with_the_listeners_of_their_kind(

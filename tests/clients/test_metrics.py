@@ -12,7 +12,7 @@ from proxy.wire import apis
 from proxy.wire.error_codes import kafka_error
 from proxy.wire.error_reader import error_codes
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.checks import is_own_question
 from tests.clients.harness import LISTEN_HOST, Proxied, proxied
 from tests.clients.streams import Response
@@ -30,7 +30,7 @@ OLDER = "3.9.2"
 def scraped(proxy: Proxied, name: str) -> dict[tuple[str, ...], float]:
     """Returns labels' values in the order of their names, without the cluster -> value."""
     (address,) = [line.rpartition(" ")[2] for line in proxy.log.splitlines() if line.startswith("metrics on ")]
-    with urllib.request.urlopen(address, timeout=60) as page:
+    with urllib.request.urlopen(address, timeout=PATIENCE) as page:
         families = list(text_string_to_metric_families(page.read().decode()))
     samples = [sample for family in families for sample in family.samples if sample.name == f"kafka_wiretap_{name}"]
     return {tuple(of for label, of in sorted(one.labels.items()) if label != "cluster"): one.value for one in samples}

@@ -69,7 +69,7 @@ def test_java_clients_find_every_node_behind_one_port(kafka_three: KafkaCluster,
         def run(tool: str, *arguments: str, given: bytes = b"") -> bytes:
             command = kafka_three.untrained(tool, f"-Djdk.net.hosts.file={hosts}")
             where = ["--bootstrap-server", bootstrap, "--topic", topic, "--command-config", str(config)]
-            done = subprocess.run([*command, *where, *arguments], input=given, capture_output=True, timeout=60)
+            done = subprocess.run([*command, *where, *arguments], input=given, capture_output=True)
             assert done.returncode == 0, done.stderr.decode()
             return done.stdout
 

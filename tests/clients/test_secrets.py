@@ -25,7 +25,7 @@ from proxy.wire.keys import (
     SASL_HANDSHAKE,
 )
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.harness import Proxied, compact
 
 pytestmark = pytest.mark.real
@@ -36,7 +36,6 @@ SECRET = "Zq~7^vKx9!Wj4Yq=8&Hb|Pm5"
 PIECE = 4
 # the client id of the test's last request
 LAST = b"the-last-of-all"
-PATIENCE = 30
 
 
 class Client:
@@ -150,7 +149,7 @@ def test_no_four_bytes_of_a_planted_or_quoted_secret_are_recorded(kafka_one: Kaf
         made = users_and_tokens_are_made(client)
         frames_lie_and_break_off(proxy.bootstrap)
         client.ask(HEARTBEAT, 4, client_id=LAST.decode(), group_id="g", generation_id=1, member_id="m")
-        wait_for(lambda: LAST in spooled(proxy.capture), "the last request to be in the log", seconds=PATIENCE)
+        wait_for(lambda: LAST in spooled(proxy.capture), "the last request to be in the log")
         log = spooled(proxy.capture)
         client.close()
         assert proxy.stop() == 0

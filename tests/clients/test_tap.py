@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers.ports import Reserved
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.streams import frames
 from tests.clients.tap import Tap
 
@@ -29,7 +29,7 @@ def server() -> Iterator[Callable[[Serve], str]]:
 
     yield start
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     listener.close()
 
 
@@ -62,7 +62,7 @@ def test_a_reset_is_passed_on_as_an_end(server: Callable[[Serve], str], tmp_path
     port = Reserved("127.0.0.1")
     with (
         Tap({str(port): server(reset)}, tmp_path / "tap"),
-        socket.create_connection((port.host, port.port), timeout=60) as client,
+        socket.create_connection((port.host, port.port), timeout=PATIENCE) as client,
     ):
         client.sendall(b"x")
         assert client.recv(1) == b""
@@ -85,7 +85,7 @@ def test_bytes_that_a_client_sent_before_it_left_reach_the_broker(tmp_path: Path
                 client.sendall(b"request %d" % number)
                 client.close()
                 got.append(read_to_the_end(connection))
-                talker.join(60)
+                talker.join(PATIENCE)
         tap.close()
         written = [one.requests for one in tap.connections()]
     assert got == written == [b"request %d" % number for number in range(50)]
@@ -127,7 +127,7 @@ def test_a_target_that_is_down_is_an_end_too(tmp_path: Path) -> None:
     port, nobody = Reserved("127.0.0.1"), Reserved("127.0.0.1")
     with (
         Tap({str(port): str(nobody)}, tmp_path / "tap"),
-        socket.create_connection((port.host, port.port), timeout=60) as client,
+        socket.create_connection((port.host, port.port), timeout=PATIENCE) as client,
     ):
         assert client.recv(1) == b""
     port.release()
@@ -144,13 +144,13 @@ def test_a_tap_with_new_routes_refuses_at_the_old_address_and_keeps_open_connect
     before, after = Reserved("127.0.0.1"), Reserved("127.0.0.1")
     with (
         Tap({str(before): server(answer_at_the_end)}, tmp_path / "tap") as tap,
-        socket.create_connection((before.host, before.port), timeout=60) as client,
+        socket.create_connection((before.host, before.port), timeout=PATIENCE) as client,
     ):
         wait_for(tap.connections, "the tap to let the first one in")
         tap.reroute({str(after): server(answer_at_the_end)})
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((before.host, before.port), timeout=60)
-        with socket.create_connection((after.host, after.port), timeout=60) as other:
+            socket.create_connection((before.host, before.port), timeout=PATIENCE)
+        with socket.create_connection((after.host, after.port), timeout=PATIENCE) as other:
             for connection, sent in ((client, b"old"), (other, b"newer")):
                 connection.sendall(sent)
                 connection.shutdown(socket.SHUT_WR)

@@ -74,7 +74,7 @@ class Proxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        children.stop(self.child, seconds=60)
+        children.stop(self.child, seconds=PATIENCE)
 
 
 class Run:

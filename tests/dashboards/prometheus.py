@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.brokers import children
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.dashboards.boards import FOLDER, Target, concrete
 from tests.programs import program
 
 # seconds from one scrape to the next
 EVERY = 1
-READY_SECONDS = 60
 # Grafana takes four scrapes at least
 INTERVAL = 4 * EVERY
 
@@ -61,11 +60,10 @@ class Prometheus:
         said = wait_for(
             lambda: re.search(r'"address":"(127\.0\.0\.1:[1-9]\d*)"', log.read_text()),
             "Prometheus to listen",
-            seconds=READY_SECONDS,
             hopeless=lambda: log.read_text()[-3000:] if self._child.poll() is not None else None,
         )
         self.address = f"http://{said[1]}"
-        wait_for(self._is_ready, "Prometheus to be ready", seconds=READY_SECONDS)
+        wait_for(self._is_ready, "Prometheus to be ready")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,7 +77,7 @@ class Prometheus:
 
     def _ask(self, path: str, **parameters: object) -> list[Any]:
         url = f"{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=60) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             result: list[Any] = json.load(answer)["data"]["result"]
         return result
 
@@ -113,4 +111,4 @@ class Prometheus:
         """Waits until each target has been scraped, or tried, so many times more."""
         asked = "min(timestamp(up))"
         begun = self.number(asked)
-        wait_for(lambda: self.number(asked) >= begun + number * EVERY, "scrapes", seconds=READY_SECONDS)
+        wait_for(lambda: self.number(asked) >= begun + number * EVERY, "scrapes")

@@ -10,15 +10,12 @@ from typing import NamedTuple
 import pytest
 
 from tests.brokers.kafka import KafkaCluster
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.dashboards.boards import BOARDS, concrete, targets, variables
 from tests.dashboards.faulty_run import LOST, STUCK, Run, running
 from tests.dashboards.prometheus import Series
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
-
-# seconds for the last fault to be seen
-PATIENCE = 180
 
 Panels = dict[str, list[Series]]
 TARGETS = list(targets())

@@ -57,7 +57,7 @@ def filled(text: str, told: dict[str, str]) -> str:
 def rendered(example: str) -> tuple[dict[str, Any], ...]:
     """The resources of an example, as `kubectl apply --kustomize` would send them."""
     command = [program("kubectl"), "kustomize", str(FOLDER / "examples" / example)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "deprecated" not in done.stderr
     return tuple(yaml.safe_load_all(done.stdout))

@@ -61,7 +61,7 @@ def started(proxy: Proxy, folder: Path, pod_index: int) -> tuple[str, dict[str, 
     stand_in.write_text(PROGRAM)
     stand_in.chmod(0o755)
     environment = proxy.environment(pod_index) | {"PATH": f"{folder}{os.pathsep}{os.defpath}"}
-    done = subprocess.run(proxy.command(ENTRY_POINT), env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(proxy.command(ENTRY_POINT), env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     arguments, *variables = done.stdout.splitlines()
     return arguments, dict(line.split("=", 1) for line in variables)

@@ -35,11 +35,11 @@ billing = Consumer({{
     "bootstrap.servers": "{listener}", "client.id": "billing", "group.id": "billing", "auto.offset.reset": "earliest"
 }})
 billing.subscribe(["orders"])
-assert len(billing.consume(100, 60)) == 100
+assert len(billing.consume(100, 600)) == 100
 billing.commit(asynchronous=False)
 billing.close()
 till = KafkaProducer(bootstrap_servers="{listener}", client_id="till", api_version=(0, 10, 2))
-till.send("payments", b"cash").get(60)
+till.send("payments", b"cash").get(600)
 till.close()
 END
 kill $! && wait $!

@@ -32,13 +32,12 @@ from proxy import wire
 from proxy.cli import main as cli
 from tests.brokers import children
 from tests.brokers.mock import MockCluster
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.packaging.conftest import PROJECT
 from tests.s3 import store
 
 # seconds that an environment may take on a busy machine: pip unpacks up to a gigabyte
 TIMEOUT = 1500
-READY_SECONDS = 90
 # PushTelemetry of a client that measures nothing
 PUSHED = wire.encode_request(
     72,
@@ -229,9 +228,9 @@ def record(programs: Path, folder: Path) -> None:
             producer = Producer({"bootstrap.servers": address})
             for number in range(3):
                 producer.produce("shop", str(number))
-            assert producer.flush(READY_SECONDS) == 0
+            assert producer.flush(PATIENCE) == 0
         finally:
-            assert children.stop(proxy, seconds=READY_SECONDS) == 0, log.read_text()
+            assert children.stop(proxy, seconds=PATIENCE) == 0, log.read_text()
         # the compactor may outlive the proxy, and finishes on its own
         spool = folder / "capture" / "_spool"
         wait_for(lambda: not any(each.is_dir() for each in spool.glob("*")), "the compactor")

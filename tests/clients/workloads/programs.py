@@ -18,7 +18,7 @@ from tests.clients.workloads.java import create_topic
 MEASURED, MEASURED_BYTES = 5000, 1000
 VERIFIED = 1000
 # a JVM, or several at once, on a machine that has much else to do
-PROGRAM_SECONDS = 200
+PROGRAM_SECONDS = 600
 
 
 def measure(cluster: KafkaCluster, bootstrap: str) -> None:

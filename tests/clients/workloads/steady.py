@@ -28,15 +28,13 @@ from proxy.wire import records
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
-from tests.clients.workloads import fresh
+from tests.clients.workloads import PATIENCE, fresh
 from tests.clients.workloads.confluent import value_of
 
 # seconds between two records of a client: each is a fetch of every consumer's
 PACE = 0.2
 # seconds that a consumer waits for records before it looks whether that is enough
 POLL = 0.1
-# seconds for a client to go on once it can; only a machine with a hundred other things to do takes so many
-PATIENCE = 240
 
 
 class Client(ABC):
