@@ -38,7 +38,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(*arguments: object, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
     command: list[str | bytes] = [*PROGRAM, *map(os.fsencode, map(str, arguments))]
-    return subprocess.run(command, env=os.environ | (environment or {}), capture_output=True, timeout=60, check=False)
+    return subprocess.run(command, env=os.environ | (environment or {}), capture_output=True, check=False)
 
 
 @pytest.mark.real
@@ -63,7 +63,7 @@ def test_a_client_id_is_found_and_shown_in_a_locale_of_ascii_alone(capture: Path
 def test_bytes_that_are_no_text_are_refused_in_a_sentence(capture: Path) -> None:
     command: list[str | bytes | Path] = [*PROGRAM, "inspect", "frames", capture, "--client", b"\xff"]
     for environment in (ASCII, {}):
-        done = subprocess.run(command, env=os.environ | environment, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(command, env=os.environ | environment, capture_output=True, check=False)
         assert done.returncode == 2
         assert done.stderr.splitlines()[-1].endswith(b"is no text: not UTF-8")
 
@@ -89,9 +89,7 @@ def test_tables_pages_and_help_do_so_too(capture: Path, arguments: list[str]) ->
     os.close(read)
     folder = [str(capture)] if arguments == ["inspect"] else []
     with open(written, "wb") as gone:
-        done = subprocess.run(
-            [*PROGRAM, *arguments, *folder], stdout=gone, stderr=subprocess.PIPE, timeout=60, check=False
-        )
+        done = subprocess.run([*PROGRAM, *arguments, *folder], stdout=gone, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
 
 
@@ -112,7 +110,7 @@ def test_ctrl_c_ends_the_command_silently(capture: Path) -> None:
 @pytest.mark.parametrize("arguments", [["config", "reference"], ["--help"]], ids=lambda words: words[0])
 def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run([*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1
     assert done.stderr == b"Error: the output can't be written: No space left on device\n"
 

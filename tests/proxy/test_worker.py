@@ -15,10 +15,10 @@ from proxy.net.workers.job import Job
 from proxy.schema.addresses import Address
 from proxy.wiring import WORKER_COMMAND
 from recorder.capture.session import CaptureSettings
+from tests.brokers.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = ProxySettings((ClusterSettings((Address("127.0.0.1", 1),), Address("127.0.0.1", 0)),), workers=2)
-PATIENCE = 60
 
 
 def worker(told: bytes) -> subprocess.CompletedProcess[bytes]:

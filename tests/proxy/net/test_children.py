@@ -21,6 +21,7 @@ from proxy.net.children import (
     WELL_SECONDS,
     look_after,
 )
+from tests.proxy.net.peers import PATIENCE
 from tests.proxy.net.threads import no_threads
 
 # the id of no process, so that nothing is known of its processor time
@@ -219,7 +220,7 @@ async def test_a_real_child_that_is_stopped_or_sleeps_is_killed(monkeypatch, han
     async with trio.open_nursery() as nursery:
         command = [sys.executable, "-c", code]
         nursery.start_soon(partial(look_after, command, lambda: ended.append(1), on_hang=killed.set))
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE):
             await killed.wait()
             while not ended:
                 await wait_all_tasks_blocked(0.01)
@@ -246,7 +247,7 @@ async def test_a_child_survives_its_supervisor_and_is_detached_from_its_terminal
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watched)
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             while not opened:
                 await wait_all_tasks_blocked(0.01)
         nursery.cancel_scope.cancel()
@@ -276,7 +277,7 @@ async def test_what_a_child_is_given_is_on_its_standard_input_alone(tmp_path):
     async with trio.open_nursery() as nursery:
         command = [sys.executable, "-c", told % out, "argument"]
         nursery.start_soon(look_after, command, ended.set, b"secret" * 20_000)
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             await ended.wait()
         nursery.cancel_scope.cancel()
     assert out.read_text() == f"['argument'] {'secret' * 20_000} False\n"
@@ -286,7 +287,7 @@ async def test_a_child_that_reads_nothing_of_what_it_is_given_is_started_again()
     ends: list[bool] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(look_after, [sys.executable, "-c", ""], lambda: ends.append(True), b"secret" * 20_000)
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             while len(ends) < 2:
                 await wait_all_tasks_blocked(0.01)
         nursery.cancel_scope.cancel()

@@ -103,13 +103,13 @@ async def polling_beside_one_that_ends(broker: Broker, cause: Cause, **limit: fl
         yield proxy, polling
 
 
-async def test_an_idle_connection_is_ended_and_one_that_waits_for_an_answer_is_not(broker: Broker):
-    async with polling_beside_one_that_ends(broker, Cause.IDLE, idle_seconds=0.08):
+async def test_an_idle_connection_is_ended_and_one_that_waits_for_an_answer_is_not(broker: Broker, autojump_clock):
+    async with polling_beside_one_that_ends(broker, Cause.IDLE, idle_seconds=20):
         pass
 
 
-async def test_an_old_connection_ends_once_its_long_poll_is_answered(broker: Broker):
-    async with polling_beside_one_that_ends(broker, Cause.AGED, age_seconds=0.08) as (proxy, polling):
+async def test_an_old_connection_ends_once_its_long_poll_is_answered(broker: Broker, autojump_clock):
+    async with polling_beside_one_that_ends(broker, Cause.AGED, age_seconds=20) as (proxy, polling):
         await polling.hears_the_end()
         polling.close()
         await ended(proxy, Cause.AGED, Cause.AGED)

@@ -26,7 +26,7 @@ def settings_of(release: str) -> dict[str, str]:
     """Returns name and type of each setting of a broker and of a topic."""
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path(release)]
     command = [jars.java(), *options, str(SOURCE), *CLASSES]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return dict(line.split() for line in said.splitlines())
 
 

@@ -202,7 +202,7 @@ def dissected(file: Path) -> list[dict[str, list[str]]]:
     wanted = [part for name in names for part in ("-e", name)]
     how = ["-d", f"tcp.port=={KAFKA_PORT},kafka", "-T", "fields", "-E", f"aggregator={BETWEEN_VALUES}"]
     command = ["tshark", "-n", "-r", str(file), *how, *wanted]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     lines = [line.split("\t") for line in said.rstrip("\n").split("\n")]
     return [{n: one.split(BETWEEN_VALUES) if one else [] for n, one in zip(names, line, strict=True)} for line in lines]
 

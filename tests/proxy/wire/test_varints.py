@@ -40,7 +40,7 @@ def edges_of(powers: list[int]) -> list[int]:
 def asked(lines: list[str]) -> list[str]:
     """Returns the helper's answers, one per line."""
     command = [java(), "-XX:TieredStopAtLevel=1", "-cp", str(kafka_home() / "libs" / "*"), str(HELPER)]
-    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 

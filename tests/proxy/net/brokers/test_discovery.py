@@ -27,7 +27,7 @@ from proxy.wire.framing import framed
 from proxy.wire.headers import RequestHead
 from proxy.wire.keys import API_VERSIONS, DESCRIBE_CLUSTER, METADATA
 from tests.proxy.net.cluster import Broker
-from tests.proxy.net.peers import HOST, NOWHERE, Peer
+from tests.proxy.net.peers import HOST, NOWHERE, PATIENCE, Peer
 
 NODES = (Node(1, "up-1.invalid", 9092), Node(2, "up-2.invalid", 9093))
 QUESTION = LoopProbe(7, "main")
@@ -77,7 +77,7 @@ async def test_a_broker_tells_the_nodes_of_its_cluster(nursery):
         return streams[0]
 
     assert (await asked(address, dial=kept)).nodes == NODES
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE):
         while broker.open:
             await wait_all_tasks_blocked(0.005)
     nursery.cancel_scope.cancel()
@@ -143,7 +143,7 @@ async def test_a_broker_that_knows_no_versions_is_asked_in_the_first(nursery):
     broker.is_old = True
     assert await asked(await broker.start(nursery)) == (NODES, None)
     assert broker.asked == [(API_VERSIONS, 0), (METADATA, 0)]
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE):
         while broker.open:
             await wait_all_tasks_blocked(0.005)
     nursery.cancel_scope.cancel()

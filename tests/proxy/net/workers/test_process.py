@@ -6,10 +6,10 @@ import sys
 import trio
 
 from proxy.net.workers.process import WorkerProcess
+from tests.brokers.waiting import PATIENCE
 
 # larger than a pipe
 JOB = b"x" * 1_000_000
-PATIENCE = 60
 
 
 async def started(program: str) -> WorkerProcess:

@@ -39,7 +39,7 @@ MORE = {"revoked": [{"connector": "sink", "tasks": [-1]}], "delay": 300_000}
 def blobs() -> dict[str, bytes]:
     """The Java program's output, by label."""
     command = [jars.java(), "-XX:TieredStopAtLevel=1", "-cp", class_path(jars.VERSION), str(SOURCE)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return {label: bytes.fromhex(text) for label, text in (line.split(" ") for line in printed.splitlines())}
 
 

@@ -22,4 +22,4 @@ def test_codec_libraries_are_imported_when_their_codec_is_met() -> None:
         data = records.write_batch([records.Record(0)], codec=records.Compression.LZ4)
         assert set(sys.modules) & set({CODEC_LIBRARIES}) == {{"lz4", "crc32c"}}
     """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True)
