@@ -19,7 +19,16 @@ from recorder.capture import session as sessions
 from tests.brokers.waiting import wait_for
 from tests.faults.live import PATIENCE, LiveProxy, Load
 from tests.faults.live import request as asks
-from tests.faults.two_workers import SMALL, assert_recorded, clients_of, closed, connected, log_of, running
+from tests.faults.two_workers import (
+    SMALL,
+    assert_recorded,
+    clients_of,
+    closed,
+    connected,
+    log_of,
+    running,
+    until_shared,
+)
 from tests.recorder.capture.looks import event_rows, frame_rows
 
 pytestmark = pytest.mark.real
@@ -30,10 +39,12 @@ def test_a_worker_that_hangs_is_named_and_killed_and_the_other_ones_clients_noti
         goes_on = threading.Event()
         load = Load([*proxy.nodes().values()] * 6, lambda *about: SMALL(*about) if goes_on.wait(PATIENCE) else [])
         clients = connected(proxy.listening)
+        until_shared(proxy, clients)
         # the clients wait without traffic, so the capture stays small
         with going(goes_on):
             load.reach(100_000)
-            hangs, other = proxy.workers()
+            # on a busy machine, one of them may have all of the load
+            hangs, other = sorted(proxy.workers(), key=lambda one: len(clients_of(one) & names(load)))
             stop_for_ever(hangs)
         # from now on until it is killed: nothing here takes long, however busy the machine is
         of_other = [client for client in clients if client.name in clients_of(other)]
@@ -118,6 +129,10 @@ def hung_at_its_start(proxy: LiveProxy) -> tuple[psutil.Process, psutil.Process]
         (hangs,) = proxy.workers(other_than=before, count=1)
         stop_for_ever(hangs)
     return well, hangs
+
+
+def names(load: Load) -> set[str]:
+    return {talk.client for talk in load.talks}
 
 
 def stop_for_ever(process: psutil.Process) -> None:

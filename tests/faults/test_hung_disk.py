@@ -17,6 +17,7 @@ import pytest
 from recorder.capture import session as sessions
 from tests.brokers.waiting import wait_for
 from tests.faults.live import PATIENCE, ROOT, Client, LiveProxy, broker
+from tests.faults.two_workers import connected, until_shared
 from tests.recorder.capture.looks import frame_rows
 
 pytestmark = pytest.mark.real
@@ -75,16 +76,17 @@ def test_a_second_signal_ends_a_proxy_whose_disk_hangs(tmp_path: Path) -> None:
 
 def test_a_second_signal_ends_workers_whose_disk_hangs(tmp_path: Path) -> None:
     with recording(tmp_path, "--workers", "2") as proxy:
-        # Enough clients for each worker to get some.
-        clients = [Client(proxy.listening) for _ in range(20)]
+        clients = connected(proxy.listening, 20)
+        until_shared(proxy, clients)
         hangs_while_it_records(proxy, tmp_path, clients)
         workers = proxy.workers()
         proxy.process.send_signal(signal.SIGTERM)
-        assert [client.stream.read() for client in clients] == [b""] * 20
+        assert [client.stream.read() for client in clients] == [b""] * len(clients)
         proxy.process.send_signal(signal.SIGTERM)
         assert proxy.process.wait(PATIENCE) == 1
         assert not any(worker.is_running() for worker in workers)
-    assert_left_in_order(tmp_path, 2, 20)
+    # the exchange with which each has connected, and another one
+    assert_left_in_order(tmp_path, 2, 2 * len(clients))
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 
+from tests.brokers.waiting import wait_for
 from tests.faults.live import Client, LiveProxy, Talk, Where, answer, broker, mixed
 
 SMALL = mixed((5, 5, 300), 12)
@@ -42,6 +43,22 @@ def connected(where: Where, count: int = CONNECTIONS) -> list[Client]:
     for client in clients:
         client.exchange()
     return clients
+
+
+def until_shared(proxy: LiveProxy, clients: list[Client]) -> None:
+    """Connects more clients until each worker has more than a fifth of all.
+
+    Workers accept by turns, but on a busy machine one may miss many. Then it is the other ones' turn to wait for it.
+    """
+
+    def is_shared() -> bool:
+        names = {client.name for client in clients}
+        if min(len(names & clients_of(worker)) for worker in proxy.workers()) > len(clients) // 5:
+            return True
+        clients.extend(connected(proxy.listening, 10))
+        return False
+
+    wait_for(is_shared, "each worker to have its share")
 
 
 def closed(*clients: Client) -> None:
