@@ -79,7 +79,7 @@ def topic(kafka_one: KafkaCluster, kafka_tls: KafkaCluster) -> str:
 
 def settings_file(folder: Path, signed: Signed, *, clients: str, brokers: str) -> Path:
     """`clients` and `brokers`: plain, tls, mtls."""
-    lines = ["[clusters.main]", "timeouts.tls = 10"]
+    lines = ["[clusters.main]", f"timeouts.tls = {PATIENCE}"]
     if clients != "plain":
         lines.append(f'tls.certificate = "{signed.proxy}"')
     if clients == "mtls":
