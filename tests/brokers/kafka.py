@@ -32,7 +32,7 @@ from tests.brokers import children
 from tests.brokers.jars import VERSION, cache_folder, class_path, java, kafka_home, locked
 from tests.brokers.metadata import Metadata, ask_metadata
 from tests.brokers.ports import Reserved, different_ports, same_port
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 
 __all__ = ["CONSOLE_TOOLS", "KafkaCluster", "kafka_home"]
 
@@ -126,6 +126,8 @@ _SETTINGS = {
     "controller.quorum.fetch.timeout.ms": 1000,
     "broker.session.timeout.ms": 4000,
     "broker.heartbeat.interval.ms": 500,
+    # a broker that has not joined the quorum within a minute would end
+    "initial.broker.registration.timeout.ms": PATIENCE * 1000,
 }
 
 

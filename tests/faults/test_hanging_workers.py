@@ -33,9 +33,18 @@ from tests.recorder.capture.looks import event_rows, frame_rows
 
 pytestmark = pytest.mark.real
 
+# until a worker that hangs is killed: seconds that are enough nearly everywhere, and others
+HUNG_SECONDS = (24, 120)
+
 
 def test_a_worker_that_hangs_is_named_and_killed_and_the_other_ones_clients_notice_nothing(tmp_path: Path) -> None:
-    with running(tmp_path, env={"KAFKA_WIRETAP_HUNG": "24s"}) as proxy:
+    assert any(clients_notice_nothing(tmp_path / str(seconds), seconds) for seconds in HUNG_SECONDS)
+
+
+def clients_notice_nothing(folder: Path, seconds: int) -> bool:
+    """Returns False if the machine is so busy that the worker was killed before its neighbour was looked at."""
+    folder.mkdir()
+    with running(folder, env={"KAFKA_WIRETAP_HUNG": f"{seconds}s"}) as proxy:
         goes_on = threading.Event()
         load = Load([*proxy.nodes().values()] * 6, lambda *about: SMALL(*about) if goes_on.wait(PATIENCE) else [])
         clients = connected(proxy.listening)
@@ -46,20 +55,23 @@ def test_a_worker_that_hangs_is_named_and_killed_and_the_other_ones_clients_noti
             # on a busy machine, one of them may have all of the load
             hangs, other = sorted(proxy.workers(), key=lambda one: len(clients_of(one) & names(load)))
             stop_for_ever(hangs)
-        # from now on until it is killed: nothing here takes long, however busy the machine is
-        of_other = [client for client in clients if client.name in clients_of(other)]
+        # from now on until it is killed
+        served = clients_of(other)
+        of_other = [client for client in clients if client.name in served]
         of_hung = [client for client in clients if client not in of_other]
-        went_on = [talk for talk in load.talks if talk.client in clients_of(other)]
+        went_on = [talk for talk in load.talks if talk.client in served]
         assert of_other
         assert of_hung
         assert went_on
         for client in of_hung:
             client.sock.sendall(asks(random.Random(0), 0, 5))
-        number = named_by_livez(proxy)
+        number = named_by_livez(proxy, hangs)
         # meanwhile, present and new clients are served
         assert all(client.is_served() for client in of_other)
         new = connected(proxy.listening, 10)
-        assert hangs.is_running()
+        if not hangs.is_running():
+            goes_on.set()
+            return False
         with going(goes_on):
             load.reach(200_000)
         wait_for(lambda: not hangs.is_running(), "its end")
@@ -67,7 +79,7 @@ def test_a_worker_that_hangs_is_named_and_killed_and_the_other_ones_clients_noti
             with pytest.raises(ConnectionResetError):
                 client.stream.read(1)
         wait_for(lambda: proxy.metric("workers") == 2, "the new worker")
-        assert [line for line in log_of(tmp_path) if f"worker hangs; killed  worker={number} " in line]
+        assert [line for line in log_of(folder) if f"worker hangs; killed  worker={number} " in line]
         assert proxy.metric("worker_ends_total") == 1
         wait_for(lambda: not proxy.not_alive(), "the parent to be well again")
         (replaced,) = proxy.workers(other_than=[other.pid], count=1)
@@ -81,12 +93,13 @@ def test_a_worker_that_hangs_is_named_and_killed_and_the_other_ones_clients_noti
         assert all(talk.answered == len(talk.sent) for talk in went_on)
         closed(*clients, *new)
         assert proxy.stop() == 0
-    folder = tmp_path / "capture"
-    wait_for(lambda: not sessions.sessions(folder), "the sessions' ends")
-    rows = frame_rows(folder)
+    capture = folder / "capture"
+    wait_for(lambda: not sessions.sessions(capture), "the sessions' ends")
+    rows = frame_rows(capture)
     for talk in load.talks:
         assert_recorded(rows, talk, talk.answered if talk in went_on else 0)
-    assert event_rows(folder, "gap") == []
+    assert event_rows(capture, "gap") == []
+    return True
 
 
 @contextmanager
@@ -106,7 +119,8 @@ def test_a_worker_that_hangs_before_it_works_is_named_and_killed_too(tmp_path: P
         assert {client.name for client in clients} <= clients_of(well)
         assert proxy.nodes()
         assert proxy.metric("workers") == 1
-        number = named_by_livez(proxy)
+        number = named_by_livez(proxy, hangs)
+        assert number
         assert all(client.is_served() for client in clients)
         wait_for(lambda: not hangs.is_running(), "its end")
         wait_for(lambda: proxy.metric("workers") == 2, "the new worker")
@@ -140,8 +154,12 @@ def stop_for_ever(process: psutil.Process) -> None:
     wait_for(lambda: process.status() == psutil.STATUS_STOPPED, "the worker to hang")
 
 
-def named_by_livez(proxy: LiveProxy) -> str:
-    """The number of the worker that hangs, by /livez."""
-    found = wait_for(lambda: re.fullmatch(r"worker (\d+) has said nothing for \d+ s\n?", proxy.not_alive()), "its name")
-    assert found is not None
-    return found[1]
+def named_by_livez(proxy: LiveProxy, hangs: psutil.Process) -> str:
+    """The number of the worker that hangs, by /livez; empty if it was killed before it was asked for."""
+
+    def number() -> str:
+        found = re.fullmatch(r"worker (\d+) has said nothing for \d+ s\n?", proxy.not_alive())
+        return found[1] if found else ""
+
+    wait_for(lambda: number() or not hangs.is_running(), "its name")
+    return number()
