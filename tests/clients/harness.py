@@ -9,8 +9,10 @@ clients pass that tap, for any node's listener. The second tap listens at the br
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,8 +203,16 @@ class Proxied:
         if self._ending > Ending.WHOLE:
             return  # bytes that were cut off never pass
         self._near.catch_up()
-        with suppress(TimeoutError):
-            wait_for(lambda: self._near.requested() <= self._far.requested(), "all requests to pass", seconds=5)
+        before: Counter[int] | None = None
+        while before != (passed := self._far.requested()):
+            before = passed
+            with suppress(TimeoutError):
+                wait_for(partial(self._passes_more, passed), "more requests to pass", seconds=5)
+
+    def _passes_more(self, before: Counter[int]) -> bool:
+        """True if more requests have passed than before, or all have."""
+        passed = self._far.requested()
+        return passed != before or self._near.requested() <= passed
 
 
 def compact(capture: Path) -> None:

@@ -75,7 +75,7 @@ def test_tools_of_controllers_and_of_brokers_each_stay_with_the_listeners_of_the
         # what changes something is sent to the active controller, whichever of the nodes it is
         where = ("--bootstrap-controller", proxy["controllers"], "--entity-type", "brokers", "--entity-name", "1")
         kafka_three.console("kafka-configs", *where, "--alter", "--add-config", "log.cleaner.threads=1")
-        assert exchanges(proxy["metrics"], "IncrementalAlterConfigs") == 1
+        wait_for(lambda: exchanges(proxy["metrics"], "IncrementalAlterConfigs") == 1, "the change to be counted")
         kafka_three.console("kafka-configs", *where, "--alter", "--delete-config", "log.cleaner.threads")
         assert is_ready(proxy["metrics"])
     log = (tmp_path / "proxy.log").read_text()
@@ -104,7 +104,7 @@ def test_each_tool_that_speaks_with_controllers_works_through_the_proxy(
         where = (*first, proxy["controllers"]) if first else ()
         last = () if first else ("--bootstrap-controller", proxy["controllers"])
         kafka_three.console(tool, *where, *arguments, *last)
-        assert exchanges(proxy["metrics"], api) >= 1
+        wait_for(lambda: exchanges(proxy["metrics"], api), "the question to be counted")
 
 
 def test_an_isolated_quorum_is_stood_for_without_any_broker(tmp_path: Path) -> None:
@@ -115,5 +115,5 @@ def test_an_isolated_quorum_is_stood_for_without_any_broker(tmp_path: Path) -> N
         told = nodes_told(kafka, "--bootstrap-controller", proxy["controllers"])
         assert {number: host for number, (host, _) in told.items()} == {1: LISTENED}
         kafka.console("kafka-metadata-quorum", "--bootstrap-controller", proxy["controllers"], "describe", "--status")
-        assert exchanges(proxy["metrics"], "DescribeQuorum") >= 1
+        wait_for(lambda: exchanges(proxy["metrics"], "DescribeQuorum"), "the question to be counted")
         assert is_ready(proxy["metrics"])
