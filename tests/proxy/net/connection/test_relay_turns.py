@@ -156,7 +156,7 @@ async def test_a_connections_end_is_seen_after_the_frames_that_a_turn_left():
         await talk.ends_with(Cause.CLIENT_CLOSED)
 
 
-async def test_a_bad_frame_after_a_turn_ends_the_connection_once_the_others_are_answered():
+async def test_a_bad_frame_after_a_turn_ends_the_connection_once_the_others_are_answered(autojump_clock):
     flood = ping(1) * (FRAMES_PER_TURN + 1)
     async with relaying() as talk:
         await talk.client.say(flood, b"\xff\xff\xff\xff")
