@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 from urllib.parse import unquote
 
+from tests.brokers.waiting import PATIENCE
 from tests.s3 import CREDENTIALS, Store
 from tests.servers import Quiet, serving
 
@@ -102,7 +103,7 @@ class Front:
     def wait_until_idle(self) -> None:
         """Waits for the answers to all requests so far."""
         with self.lock:
-            assert self.lock.wait_for(lambda: not self._at_work, 60)
+            assert self.lock.wait_for(lambda: not self._at_work, PATIENCE)
 
 
 class _Handler(Quiet, http.server.BaseHTTPRequestHandler):

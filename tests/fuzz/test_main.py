@@ -31,7 +31,6 @@ def test_an_input_is_run_again_by_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
 def test_minutes_of_inputs_break_nothing(tmp_path: Path) -> None:
     done = fuzz(tmp_path, "--seconds", 120)
     assert done.returncode == 0, done.stderr[-5000:]

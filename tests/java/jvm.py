@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from tests.brokers import jars
+from tests.brokers.waiting import PATIENCE
 
 
 class KafkaError(ValueError):
@@ -27,7 +28,7 @@ class Jvm:
 
     def close(self) -> None:
         self._process.stdin.close()  # type: ignore[union-attr]  # its pipes exist
-        self._process.wait(timeout=30)
+        self._process.wait(PATIENCE)
         self._process.stdout.close()  # type: ignore[union-attr]
 
     def ask(self, question: bytes) -> bytes:
@@ -39,7 +40,7 @@ class Jvm:
         stdin.flush()
         size = stdout.read(4)
         if len(size) < 4:
-            raise RuntimeError(f"the JVM ended with exit code {self._process.wait(timeout=30)}; its stderr says why")
+            raise RuntimeError(f"the JVM ended with exit code {self._process.wait(PATIENCE)}; its stderr says why")
         answer = stdout.read(*struct.unpack(">i", size))
         if answer[0]:
             raise KafkaError(answer[1:].decode())

@@ -194,7 +194,6 @@ def write_heartbeats(folder: Path, latency_ms: int, version: int, *, is_bad: boo
 
 @pytest.mark.real
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_two_captures_are_compared_by_spark(tmp_path: Path) -> None:
     """Before: 30 s, 2 ms, version 3, no error. After: 60 s, 9 ms, version 4, 60 of 300 refused."""
     write_heartbeats(tmp_path / "before", 2, 3, is_bad=False, every_s=0.1)

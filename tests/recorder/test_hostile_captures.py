@@ -24,6 +24,7 @@ from proxy.wire.keys import METADATA
 from recorder.capture import spool
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
+from tests.brokers.waiting import PATIENCE
 from tests.recorder.capture import logged, traffic
 from tests.recorder.capture.traffic import Player
 from tests.recorder.running import run
@@ -131,7 +132,7 @@ FIFOS = {
 }
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(PATIENCE)
 @pytest.mark.parametrize("command", ["inspect", "compact"])
 @pytest.mark.parametrize("place", FIFOS)
 def test_a_fifo_is_not_waited_for(capture, command, place) -> None:

@@ -30,7 +30,6 @@ def build(script: ModuleType, tmp_path: Path):
 
 @pytest.mark.long
 @pytest.mark.real
-@pytest.mark.timeout(900)
 def test_the_dockerfiles_commands_work_in_a_clean_environment() -> None:
     done = subprocess.run([SCRIPT], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr

@@ -24,7 +24,6 @@ def release(folder: Path, out: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.real
 @pytest.mark.long
-@pytest.mark.timeout(900)
 def test_a_release_has_both_distributions_and_a_bill_of_what_the_wheel_needs(tmp_path: Path) -> None:
     done = release(PROJECT, tmp_path / "out")
     assert done.returncode == 0, done.stderr

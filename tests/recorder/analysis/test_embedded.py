@@ -28,6 +28,7 @@ from recorder.analysis.summarize import summary
 from recorder.analysis.summary.sections.method import Method
 from recorder.analysis.table_cache import persisted
 from recorder.analysis.views import answer, is_for_spark
+from tests.brokers.waiting import PATIENCE
 from tests.recorder.analysis.conftest import write_frames
 from tests.recorder.analysis.test_views import QUERIES, STATEMENTS
 
@@ -113,7 +114,7 @@ def test_the_engine_and_its_files_go_with_a_killed_parent() -> None:
         child = psutil.Process(int(parent.stdout.readline()))
         folder = folder_of(child)
         os.kill(parent.pid, signal.SIGKILL)
-    child.wait(60)
+    child.wait(PATIENCE)
     assert not folder.exists()
 
 
@@ -195,13 +196,12 @@ def test_the_engine_answers_queries_and_nothing_else(tmp_path: Path, rows: list[
 def test_a_question_fails_at_once_when_the_engine_dies() -> None:
     with engine() as (session, child):
         child.kill()
-        child.wait(60)
+        child.wait(PATIENCE)
         # with its own policy, the client would ask again for ten minutes
         with pytest.raises(EngineGone), as_click_errors(None, is_embedded=True):
             session.range(1).count()
 
 
-@pytest.mark.timeout(120)
 def test_on_a_terminal_a_statement_that_fails_does_not_end_the_shell(
     tmp_path: Path, rows: list[dict[str, Any]]
 ) -> None:

@@ -158,7 +158,6 @@ def table(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.real
-@pytest.mark.timeout(900)
 @pytest.mark.long
 def test_executor_processes_give_the_same_answer_as_threads(
     tmp_path: Path, capture: Build, request_row: Build, response_row: Build
@@ -174,7 +173,6 @@ def test_executor_processes_give_the_same_answer_as_threads(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
 def test_frames_of_a_megabyte_go_through_an_executor_that_holds_few_of_them(
     tmp_path: Path, response_row: Build
 ) -> None:

@@ -126,7 +126,6 @@ def analyzed(place: str, *options: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
 def test_analyze_says_the_same_of_a_folder_and_of_both_ways_to_a_bucket(served: Store, capture: Path) -> None:
     url = served.put(capture, "bucket")
     here = analyzed(str(capture))
@@ -176,7 +175,6 @@ def in_bucket(store: Store, log: Path, *more: str) -> Iterator[subprocess.Popen[
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
 def test_a_killed_stream_from_bucket_to_bucket_has_each_window_once_and_as_batch_has_it(
     spark: SparkSession, served: Store, segments: list[Path], tmp_path: Path
 ) -> None:
@@ -248,7 +246,6 @@ def test_a_store_that_goes_away_within_a_batch_is_one_line_and_the_stream_contin
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("command", ["analyze", "stream"])
 def test_a_missing_bucket_is_one_line(served: Store, tmp_path: Path, command: str) -> None:
     words = [command, "s3a://nowhere/kept", *hadoop_aws.options(served)]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from recorder.capture.tap import Tap
+from tests.brokers.waiting import PATIENCE
 from tests.recorder.capture.traffic import Player, Talk
 
 
@@ -33,7 +34,7 @@ def stall(tap: Tap, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def wait_for_room(tap: Tap) -> None:
     freed = threading.Event()
     tap.when_not_full(freed.set)
-    assert freed.wait(60)
+    assert freed.wait(PATIENCE)
 
 
 def play_on_a_bad_disk(tap: Tap, talks: list[Talk], rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from recorder.capture.session import FolderError, RecordSettings
 from recorder.capture.status import read_status
 from recorder.capture.tap import Tap, open_tap
 from recorder.capture.writer import Clock
+from tests.brokers.waiting import PATIENCE
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import (
     assert_holds,
@@ -381,7 +382,7 @@ def test_the_process_follows_a_session_until_its_end(tap_of: TapOf, tmp_path: Pa
     with subprocess.Popen(command) as process:
         Player(tap).all_of([talk])
         tap.close()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(PATIENCE) == 0
     assert_capture_holds(tmp_path, [talk])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,10 +12,10 @@ import pytest
 
 from recorder.capture.fact_child import FactChild
 from recorder.capture.fact_files import State, state_of, stems
+from tests.brokers.waiting import wait_for
 from tests.recorder.capture.recorded import two_sessions
 
 pytestmark = pytest.mark.real
-PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +49,12 @@ def child_of(tmp_path: Path, said: list[str]) -> Iterator[Callable[[str], FactCh
 
 def idle_until(child: FactChild, happened: Callable[[], object]) -> None:
     """Is idle as a compactor is, until something has happened."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not happened():
-        assert time.monotonic() < end
+
+    def has_happened() -> object:
         child.idle()
+        return happened()
+
+    wait_for(has_happened, "the child")
 
 
 def noting(path: Path, more: str = "") -> str:

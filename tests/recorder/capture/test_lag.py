@@ -18,6 +18,7 @@ from recorder.capture.lag import (
     UnreadEntries,
 )
 from recorder.capture.status import STATUS_FILE, Status, read_status, write_status
+from tests.brokers.waiting import PATIENCE
 
 SECOND = 1_000_000_000
 HEAD = 100
@@ -289,7 +290,7 @@ def test_a_report_that_hangs_is_waited_for_by_one_thread_and_the_lag_grows(log, 
         assert lag.counters()["lag_seconds"] == log.now / SECOND
     assert lag._status_reader._done.is_set() is False
     goes_on.set()
-    assert lag._status_reader._done.wait(60)
+    assert lag._status_reader._done.wait(PATIENCE)
 
 
 def test_without_a_thread_to_be_had_the_report_is_the_one_before(session, monkeypatch):

@@ -23,6 +23,7 @@ from recorder.capture.log_tail import LogTail
 from recorder.capture.session import SPOOL_FOLDER, RecordSettings
 from recorder.capture.spool import UnknownSpoolError
 from recorder.capture.tap import Tap, compactor_command, open_tap
+from tests.brokers.waiting import PATIENCE
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import assert_holds, event_rows, frame_rows, kill
 from tests.recorder.capture.traffic import Player, Talk
@@ -224,7 +225,7 @@ def test_a_compactor_that_was_killed_gets_the_key_again_and_nobody_else_sees_it(
         os.kill(first.pid, signal.SIGKILL)
     with compactor_of(tmp_path, tap, tap.child_input) as second:
         tap.close()
-        assert second.wait(60) == 0
+        assert second.wait(PATIENCE) == 0
     for talk in talks:
         assert_holds(frame_rows(tmp_path, talk.connection), traffic.expected(talk))
     assert event_rows(tmp_path, c.EVENT_GAP) == []
@@ -239,7 +240,7 @@ def test_a_compactor_that_was_killed_gets_the_key_again_and_nobody_else_sees_it(
 def test_a_compactor_that_is_given_no_keys_says_so_and_quotes_nothing(tmp_path: Path, given: bytes) -> None:
     tap = open_tap(tmp_path, ENCRYPTED)
     with compactor_of(tmp_path, tap, given) as process:
-        assert process.wait(60) == 1
+        assert process.wait(PATIENCE) == 1
         assert process.stderr is not None
         assert process.stderr.read() == b"compactor: standard input holds no keys of a proxy\n"
     tap.close()

@@ -15,7 +15,7 @@ from recorder.capture.fact_files import State, state_of, stems
 from recorder.capture.fact_maker import make_missing
 from recorder.capture.status import Status, write_status
 from recorder.capture.tap import Tap, compactor_command
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.recorder.capture import traffic
 from tests.recorder.capture.looks import assert_holds, frame_rows, log_bytes, segments, spool_of
 from tests.recorder.capture.traffic import Player, some_talks
@@ -88,7 +88,7 @@ def test_a_compactor_that_has_caught_up_makes_facts_while_the_session_goes_on(ta
         try:
             wait_for(lambda: any(state_of(tmp_path, stem) is State.CURRENT for stem in stems(tmp_path)), "facts")
             tap.close()
-            assert compactor.wait(60) == 0
+            assert compactor.wait(PATIENCE) == 0
         finally:
             compactor.kill()
     # what the session's end has left

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from recorder.demo.children import ChildFailed, children
+from tests.brokers.waiting import PATIENCE
 
 SLEEPER = "import sys, time; print('pid 1', file=sys.stderr, flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPER}"
@@ -39,7 +40,7 @@ def test_a_child_is_gone_after_the_block(tmp_path: Path, program: str, monkeypat
     monkeypatch.setattr("recorder.demo.children._GRACE", 0.3)
     with children(tmp_path) as started:
         child = started.start("sleeper", python(program))
-        child.announced(READY, within=30)
+        child.announced(READY, within=PATIENCE)
         assert running(child.process.pid)
     assert not running(child.process.pid)
 
@@ -48,7 +49,7 @@ def interrupted(logs: Path, interrupt: Callable[[], None]) -> psutil.Process:
     """Starts a child in a block, and interrupts the block in this way."""
     with suppress(KeyboardInterrupt), children(logs) as started:
         child = started.start("sleeper", python(SLEEPER))
-        child.announced(READY, within=30)
+        child.announced(READY, within=PATIENCE)
         process = psutil.Process(child.process.pid)
         interrupt()
         raise AssertionError("the interrupt did not come through")
@@ -79,15 +80,15 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run(python(program), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(python(program), capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
 
 
 def test_a_grandchild_in_its_own_session_is_waited_for_and_then_ended(tmp_path: Path) -> None:
     with children(tmp_path) as started:
         child = started.start("parent", python(PARENT))
-        grandchild = int(child.announced(r"grandchild (\d+)\n", within=30))
-        child.process.wait(30)
+        grandchild = int(child.announced(r"grandchild (\d+)\n", within=PATIENCE))
+        child.process.wait(PATIENCE)
         assert running(grandchild)
         assert not started.orphans_gone(within=0)
     assert not running(grandchild)
@@ -97,9 +98,9 @@ def test_orphans_that_end_by_themselves_are_noticed(tmp_path: Path) -> None:
     brief = PARENT.replace("time.sleep(600)", "sys.stdin.read()")
     with children(tmp_path) as started:
         child = started.start("parent", python(brief))
-        child.announced(r"grandchild (\d+)\n", within=30)
+        child.announced(r"grandchild (\d+)\n", within=PATIENCE)
         child.end()
-        assert started.orphans_gone(within=30)
+        assert started.orphans_gone(within=PATIENCE)
 
 
 def test_children_die_with_a_demo_that_is_killed(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ from pathlib import Path
 from recorder.demo.children import children
 with children(Path({str(tmp_path)!r})) as started:
     child = started.start("sleeper", [sys.executable, "-c", {SLEEPER!r}])
-    child.announced({READY!r}, within=30)
+    child.announced({READY!r}, within={PATIENCE})
     print(child.process.pid, flush=True)
     sys.stdin.read()
 """
@@ -117,7 +118,7 @@ with children(Path({str(tmp_path)!r})) as started:
         assert demo.stdout is not None
         child = psutil.Process(int(demo.stdout.readline()))
         demo.kill()
-    gone, _ = psutil.wait_procs([child], timeout=30)
+    gone, _ = psutil.wait_procs([child], timeout=PATIENCE)
     assert gone
 
 
@@ -125,7 +126,7 @@ def test_a_child_that_ends_before_it_is_ready_names_its_log(tmp_path: Path) -> N
     with children(tmp_path) as started:
         child = started.start("broken part", python("import sys; sys.exit('no luck')"))
         with pytest.raises(ChildFailed, match="the broken part ended early") as caught:
-            child.announced(READY, within=30)
+            child.announced(READY, within=PATIENCE)
     assert caught.value.log.read_text() == "no luck\n"
 
 

@@ -24,7 +24,6 @@ from recorder.demo.workload import STEPS_ONLY
 from recorder.terminal import typed
 from tests.recorder.running import run
 
-pytestmark = pytest.mark.timeout(600)
 MARK = "WIRETAP_TEST_MARK"
 README = Path(__file__).parents[3] / "README.md"
 PROGRAM = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"

@@ -16,10 +16,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.brokers import children
 from tests.brokers.mock import MockCluster
+from tests.brokers.waiting import PATIENCE
 from tests.recorder.running import unread_capture
 
 ROOT = Path(__file__).resolve().parents[3]
-TOPIC, PATIENCE = "findings", 60
+TOPIC = "findings"
 # the number of events in the full export
 WANTED = 200
 

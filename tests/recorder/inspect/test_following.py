@@ -20,6 +20,7 @@ from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
 from recorder.inspect.commands import inspect
 from tests.brokers import children
+from tests.brokers.waiting import PATIENCE
 from tests.faults.live import ROOT
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Chunk, Player, Talk
@@ -184,7 +185,7 @@ def test_a_signal_ends_it_without_a_word(tmp_path: Path, number: signal.Signals)
         ):
             assert json.loads(said.readline())["id"] == "s/1/e0"
             child.send_signal(number)
-            assert child.wait(60) == -number
+            assert child.wait(PATIENCE) == -number
         assert errors.read_text() == ""
 
 
@@ -195,4 +196,4 @@ def test_a_reader_that_has_gone_ends_it_although_nothing_comes(tmp_path: Path) -
         with running("exchanges", tmp_path, "-f", "--last", 1, "--json") as (child, said):
             assert said.readline()
             said.close()
-            assert child.wait(60) == -signal.SIGPIPE
+            assert child.wait(PATIENCE) == -signal.SIGPIPE

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from proxy.cli import main
 from recorder.inspect.options import shown_id
+from tests.brokers.waiting import PATIENCE
 from tests.tables import each_row
 
 
@@ -94,7 +95,7 @@ def test_bash_completes_with_what_the_help_tells_to_paste(folder: Path, tmp_path
     program.chmod(0o755)
     environment = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
     command = ["bash", "-c", BASH, "bash", str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.stdout, done.stderr) == ("Fetch FetchSnapshot\n", "")
 
 

@@ -25,6 +25,7 @@ from recorder.live.metrics import LARGEST_FRAME, Metrics, Page
 from recorder.live.otlp import otlp_part
 from recorder.live.stream import MOST_TOLD, BoundedTold
 from recorder.reading.elements import Told
+from tests.brokers.waiting import PATIENCE
 from tests.hostile_text import NAME, TEXT
 from tests.recorder.facts.frames import Row, request, response
 from tests.recorder.tracing.receiver import receiver
@@ -396,4 +397,4 @@ def test_a_text_that_takes_long_is_made_in_the_background_and_says_how_old_it_is
     assert [one[AGE_HEADER] for one in told] == ["1.000", "1.000"]
     made.clear()
     may_make.set()
-    assert made.wait(60)
+    assert made.wait(PATIENCE)

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from proxy import cli
 from proxy.terminal import harmless, is_visible
 from proxy.wire.keys import PRODUCE
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.hostile_text import TEXT
 from tests.recorder.mcp.agent import PROGRAM, asked, called, error, rows, text
 from tests.recorder.small_capture import everything, request, response, write
@@ -163,8 +163,8 @@ def test_a_signal_ends_the_server_and_what_it_runs(folder: Path, number: signal.
         wait_for(process.children, "the command")
         running = process.children()
         server.send_signal(number)
-        assert server.wait(60) == -number
-        assert psutil.wait_procs(running, 60)[1] == []
+        assert server.wait(PATIENCE) == -number
+        assert psutil.wait_procs(running, PATIENCE)[1] == []
 
 
 def test_facts_findings_and_lag_come_from_the_engine(folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from recorder.extras import MODULES
 from tests.brokers import children
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.harness import PROGRAM
 from tests.recorder.running import run
 from tests.recorder.small_capture import everything, write
@@ -80,14 +80,15 @@ def test_the_page_is_served_until_ctrl_c(capture: Path, tmp_path: Path, has_file
         )
         assert bool(found[2]) is not has_file
         headers = {"authorization": f"Bearer {found[2] or TOKEN}"}
-        kept = wait_for(
-            lambda: httpx.get(f"{found[1]}api/sums", headers=headers).json()["kept"]["exchanges"], "the exchanges"
-        )
-        assert kept > 0
-        assert httpx.post(f"{found[1]}signin", data={"token": found[2] or TOKEN}).status_code == 303
+        with httpx.Client(base_url=found[1], timeout=PATIENCE) as browser:
+            kept = wait_for(
+                lambda: browser.get("api/sums", headers=headers).json()["kept"]["exchanges"], "the exchanges"
+            )
+            assert kept > 0
+            assert browser.post("signin", data={"token": found[2] or TOKEN}).status_code == 303
         running.send_signal(signal.SIGINT)
         # by the signal, so that a shell's loop ends too
-        assert running.wait(60) == -signal.SIGINT
+        assert running.wait(PATIENCE) == -signal.SIGINT
     finally:
         children.stop(running)
     told = log.read_text()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,7 +21,7 @@ from proxy.schema.addresses import Address
 from recorder.page import serving
 from recorder.page.api import FILES, Source
 from recorder.page.serving import Access, CannotServe, Certificate, serve
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.certificates import Authority
 from tests.closing import has_ended, is_closed_on
 from tests.recorder.page.traffic import heartbeat, recent
@@ -28,6 +29,16 @@ from tests.tables import each_row
 
 SOURCE = Source("a capture", lambda: False)
 TOKEN = "correct-horse-battery-staple"
+
+
+@pytest.fixture(autouse=True)
+def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine what ends by itself is not cut off meanwhile, which would be a line of uvicorn's log."""
+    monkeypatch.setattr(serving, "END_SECONDS", PATIENCE)
+
+
+def asked_of(server: serving.Server, path: str = "", **how: Any) -> httpx.Response:
+    return httpx.get(f"{server.url}{path}", timeout=PATIENCE, **how)
 
 
 @each_row("host", ["0.0.0.0", "::", "10.0.0.1", "wiretap.example"])
@@ -61,11 +72,11 @@ def test_each_start_has_a_token_of_its_own_unless_a_file_has_one(tmp_path: Path)
 
 def test_a_page_is_served_until_it_is_closed() -> None:
     with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
-        asked = httpx.get(f"{server.url}api/sums", headers={"authorization": f"Bearer {TOKEN}"})
+        asked = asked_of(server, "api/sums", headers={"authorization": f"Bearer {TOKEN}"})
         assert asked.json()["kept"]["exchanges"] == 1
         assert "server" not in asked.headers
     with pytest.raises(httpx.ConnectError):
-        httpx.get(server.url)
+        asked_of(server)
 
 
 def test_above_the_limit_the_connection_that_has_waited_longest_for_a_head_makes_room(
@@ -74,7 +85,7 @@ def test_above_the_limit_the_connection_that_has_waited_longest_for_a_head_makes
     monkeypatch.setattr(serving, "MAX_CONNECTIONS", 3)
     with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
         holders = [_silent(server) for _ in range(3)]
-        assert httpx.get(server.url).status_code == 401
+        assert asked_of(server).status_code == 401
         assert wait_for(partial(has_ended, holders[0]), "the end of the first connection")
         assert not any(map(has_ended, holders[1:]))
         for holder in holders:
@@ -84,13 +95,13 @@ def test_above_the_limit_the_connection_that_has_waited_longest_for_a_head_makes
 def test_a_connection_that_was_just_answered_makes_room_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "MAX_CONNECTIONS", 3)
     with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
-        browser = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        browser = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
         browser.connect()
         # once it is closed, another answer is an error
         browser.auto_open = 0
         silent = [_silent(server) for _ in range(2)]
         assert _status(browser) == 401
-        assert httpx.get(server.url).status_code == 401
+        assert asked_of(server).status_code == 401
         assert wait_for(partial(has_ended, silent[0]), "the end of the first silent connection")
         assert _status(browser) == 401
         browser.close()
@@ -110,12 +121,12 @@ def test_connections_that_follow_the_news_make_no_room(monkeypatch: pytest.Monke
     with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
         streams = [_silent(server) for _ in range(3)]
         for stream in streams:
-            stream.settimeout(30)
+            stream.settimeout(PATIENCE)
             stream.sendall(
                 f"GET /api/news HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
             )
             assert stream.recv(12) == b"HTTP/1.1 200"
-        with socket.create_connection(("127.0.0.1", server.port), 30) as above, suppress(ConnectionResetError):
+        with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as above, suppress(ConnectionResetError):
             assert above.recv(1) == b""
         for stream in streams:
             stream.close()
@@ -125,7 +136,7 @@ def test_streams_end_with_the_page_without_a_line_of_a_log(caplog: pytest.LogCap
     headers = {"authorization": f"Bearer {TOKEN}"}
     with (
         serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server,
-        httpx.stream("GET", f"{server.url}api/news?after=0", headers=headers, timeout=60) as news,
+        httpx.stream("GET", f"{server.url}api/news?after=0", headers=headers, timeout=PATIENCE) as news,
     ):
         server.close()
         assert news.read() == b""
@@ -134,7 +145,7 @@ def test_streams_end_with_the_page_without_a_line_of_a_log(caplog: pytest.LogCap
 
 def _silent(server: serving.Server) -> socket.socket:
     """A connection of a peer that says nothing."""
-    made = socket.create_connection(("127.0.0.1", server.port), 30)
+    made = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
     made.settimeout(0.01)
     return made
 
@@ -163,13 +174,13 @@ def test_connections_without_a_whole_head_make_room_in_time(monkeypatch: pytest.
 )
 def test_what_peers_do_wrong_is_no_line_of_a_log(caplog: pytest.LogCaptureFixture, sent: bytes) -> None:
     with serve(recent(heartbeat(1)), SOURCE, Access(Address("127.0.0.1", 0), TOKEN), print) as server:
-        with socket.create_connection(("127.0.0.1", server.port), 30) as peer:
+        with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as peer:
             peer.sendall(sent)
             peer.shutdown(socket.SHUT_WR)
             with suppress(ConnectionResetError):
                 while peer.recv(1 << 16):
                     pass
-        assert httpx.get(server.url).status_code == 401
+        assert asked_of(server).status_code == 401
     assert not caplog.records
 
 
@@ -187,18 +198,19 @@ def by_tls(folder: Path) -> Iterator[tuple[serving.Server, ssl.SSLContext]]:
 def test_a_page_is_served_by_tls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with by_tls(tmp_path) as (server, trusting):
         assert server.url.startswith("https://")
-        with httpx.Client(verify=trusting, headers={"authorization": f"Bearer {TOKEN}"}) as browser:
+        bearer = {"authorization": f"Bearer {TOKEN}"}
+        with httpx.Client(verify=trusting, headers=bearer, timeout=PATIENCE) as browser:
             # large answers, one behind the other on a connection
             for _ in range(3):
                 assert browser.get(f"{server.url}style.css").text == (FILES / "style.css").read_text()
-        assert httpx.get(server.url, verify=trusting).status_code == 401
+        assert asked_of(server, verify=trusting).status_code == 401
         for sent in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\0\5abcde", b""):
-            with socket.create_connection(("127.0.0.1", server.port), 30) as peer, suppress(ConnectionResetError):
+            with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as peer, suppress(ConnectionResetError):
                 peer.sendall(sent)
                 peer.shutdown(socket.SHUT_WR)
                 while peer.recv(1 << 16):
                     pass
-        assert httpx.get(server.url, verify=trusting).status_code == 401
+        assert asked_of(server, verify=trusting).status_code == 401
     assert not caplog.records
 
 
@@ -207,7 +219,7 @@ def test_peers_that_say_nothing_of_tls_count_and_make_room(tmp_path: Path, monke
     monkeypatch.setattr(serving, "MAX_CONNECTIONS", 3)
     with by_tls(tmp_path) as (server, trusting):
         holders = [_silent(server) for _ in range(10)]
-        assert httpx.get(server.url, verify=trusting).status_code == 401
+        assert asked_of(server, verify=trusting).status_code == 401
         for holder in holders[:8]:
             assert wait_for(partial(has_ended, holder), "the end of the connection")
         assert not any(map(has_ended, holders[8:]))
@@ -226,7 +238,7 @@ def test_peers_that_make_room_before_their_handshake_begins_leave_nothing(
         # all come in one turn of the loop, which begins behind them
         holders = [_silent(server) for _ in range(30)]
         held[0].start()
-        assert httpx.get(server.url, verify=trusting).status_code == 401
+        assert asked_of(server, verify=trusting).status_code == 401
         wait_for(lambda: _handshakes() <= 3, "the handshakes of those that made room to be gone")
         for holder in holders:
             holder.close()
@@ -248,7 +260,7 @@ def test_peers_that_drip_a_handshake_are_let_go_in_time(tmp_path: Path, monkeypa
                 holder.sendall(b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3")
             assert wait_for(partial(is_closed_on, holder), "the end of the connection")
             holder.close()
-        assert httpx.get(server.url, verify=trusting).status_code == 401
+        assert asked_of(server, verify=trusting).status_code == 401
 
 
 @pytest.mark.real
@@ -256,9 +268,9 @@ def test_peers_in_their_handshake_do_not_hold_up_the_end(tmp_path: Path, caplog:
     with by_tls(tmp_path) as (server, trusting):
         holders = [_silent(server) for _ in range(3)]
         # connections are taken in their order
-        assert httpx.get(server.url, verify=trusting).status_code == 401
+        assert asked_of(server, verify=trusting).status_code == 401
     for holder in holders:
-        assert has_ended(holder)
+        assert wait_for(partial(has_ended, holder), "the end of the connection")
         holder.close()
     assert not caplog.records
 

@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 
 from proxy.wire import records
 from proxy.wire.records import ControlType, Record
+from tests.brokers.waiting import PATIENCE
 
 _PARTITION = re.compile(r"(?P<topic>[^_].*)-(?P<partition>\d+)")
-_SECONDS = 30
 # no producer id
 _NONE = -1
 
@@ -102,11 +102,11 @@ def _differs(source: list[Entry], target: list[Entry]) -> str:
 def groups(bootstrap: str) -> dict[str, Group]:
     """Returns all consumer groups, with their committed offsets."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    listed = admin.list_consumer_groups(request_timeout=_SECONDS).result(_SECONDS).valid
+    listed = admin.list_consumer_groups(request_timeout=PATIENCE).result(PATIENCE).valid
     return {one.group_id: Group(one.state.name, one.type.name, _committed(admin, one.group_id)) for one in listed}
 
 
 def _committed(admin: AdminClient, group: str) -> dict[Place, int]:
     (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    found = future.result(_SECONDS).topic_partitions
+    found = future.result(PATIENCE).topic_partitions
     return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}

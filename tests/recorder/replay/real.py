@@ -17,8 +17,6 @@ from tests.recorder.replay import brokers_logs
 from tests.recorder.replay.brokers_logs import Entry, Group, Place
 
 _SECONDS = 300
-# End markers of transactions follow a moment after EndTxn, and copies a moment after their leaders.
-_SETTLES_SECONDS = 15
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,8 @@ def check_logs(recording: Recording, folders: Iterable[Path]) -> None:
 
     assert any(recording.logs.values())
     try:
-        wait_for(lambda: not differs(), "the target's log", seconds=_SETTLES_SECONDS)
+        # end markers of transactions follow a moment after EndTxn, and copies a moment after their leaders
+        wait_for(lambda: not differs(), "the target's log")
     except TimeoutError:
         raise AssertionError(differs()) from None
 
@@ -105,7 +104,7 @@ def check_groups(recording: Recording, bootstrap: str) -> None:
         return {name: (group, there.get(name)) for name, group in committed.items() if there.get(name) != group}
 
     try:
-        wait_for(lambda: not differ(), "the target's groups", seconds=_SETTLES_SECONDS)
+        wait_for(lambda: not differ(), "the target's groups")
     except TimeoutError:
         raise AssertionError(differ()) from None
 

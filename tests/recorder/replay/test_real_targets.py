@@ -26,7 +26,7 @@ from proxy.wire import decode_response, encode_request
 from proxy.wire.framing import framed
 from proxy.wire.keys import END_TXN, LIST_TRANSACTIONS, SASL_AUTHENTICATE
 from tests.brokers.kafka import PASSWORD, TAPPED_HOST, USER, KafkaCluster
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.certificates import Authority
 from tests.clients.harness import PROGRAM
 from tests.clients.tap import Tap
@@ -44,7 +44,6 @@ pytestmark = [pytest.mark.real, pytest.mark.long]
 
 # the share of its records that the target has when Ctrl-C comes
 STOPS = [0.01, 0.1, 0.25, 0.4, 0.6, 0.8, 0.95]
-ENDS_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +115,7 @@ def test_a_target_whose_users_log_in_by_scram_has_what_the_recorded_one_had(
         assert again.code == 0, again.printed
         assert again.report["totals"]["sent"] == replayed.report["totals"]["sent"]
         command = [*PROGRAM, "replay", str(recording.capture), "--to", to, *settings(logins.SCRAM_256, "wrong")]
-        refused = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False)
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert refused.returncode == 2
     assert "can't be reached" in refused.stderr
     assert "Traceback" not in refused.stderr
@@ -165,7 +164,7 @@ def test_leaders_that_move_meanwhile_cost_no_record(
         playing = pool.submit(replay, copies, cluster.bootstrap, tmp_path, "--speed", "0.1")
         places = sorted(copies.logs)
         # an earlier query for a topic's leader would create the topic
-        wait_for(lambda: playing.done() or places_of(cluster) >= {*places}, "the topics", seconds=120)
+        wait_for(lambda: playing.done() or places_of(cluster) >= {*places}, "the topics")
         moves = 0
         while not playing.done():
             place = places[moves % len(places)]
@@ -187,9 +186,9 @@ def test_ctrl_c_leaves_no_transaction_open_and_no_member(
         (tmp_path / "printed").open("wb") as printed,
         subprocess.Popen(command, stdout=printed, stderr=printed) as playing,
     ):
-        wait_for(lambda: written(target, prefix) >= wanted or playing.poll() is not None, "records", seconds=120)
+        wait_for(lambda: written(target, prefix) >= wanted or playing.poll() is not None, "records")
         os.kill(playing.pid, signal.SIGINT)
-        assert playing.wait(ENDS_SECONDS) == 1, (tmp_path / "printed").read_text()
+        assert playing.wait(PATIENCE) == 1, (tmp_path / "printed").read_text()
     found = json.loads(report.read_text())
     assert found["ending"] == "interrupted"
     assert found["left_open"] == []

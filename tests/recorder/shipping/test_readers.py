@@ -50,7 +50,6 @@ def test_a_shipped_capture_is_listed_as_its_folder(url: str, folder: Path, comma
     assert told(there) == told(here)
 
 
-@pytest.mark.timeout(900)
 def test_spark_answers_of_a_bucket_what_it_answers_of_the_folder(url: str, folder: Path, tmp_path: Path) -> None:
     by_spark = ["--engine", "spark"]
     query = "select api, count(*) as n, sum(request_size) as b from exchanges group by api order by api"

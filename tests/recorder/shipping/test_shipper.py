@@ -25,6 +25,7 @@ from recorder.capture.session import RecordSettings
 from recorder.capture.shipped import read_status
 from recorder.shipping.shipper import FIRST_PAUSE, LONGEST_PAUSE, MOST_AT_A_TIME, pause_after
 from recorder.shipping.store import SILENT_SECONDS
+from tests.brokers.waiting import PATIENCE
 from tests.faulty_s3 import Fault, Front
 from tests.recorder.shipping.shipped import BUCKET, PREFIX, URL, local, puts, remote, shipper, told
 from tests.s3 import Store
@@ -110,7 +111,7 @@ def test_several_files_are_on_their_way_at_a_time_and_no_more(
             waits = name.startswith("put") and limit <= begun < 2 * limit
         if waits:
             # each file that has arrived made room for one more
-            together.wait(60)
+            together.wait(PATIENCE)
 
     with shipper(folder, before_step=step) as opened:
         assert opened.ship_all(1)

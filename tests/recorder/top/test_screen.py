@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from proxy.schema.addresses import Address
 from proxy.terminal import printable
 from recorder.top.client import Json, NoAnswer, NodeState, ProxyState, Recording, WrongFilter
 from recorder.top.screen import TopApp
+from tests.brokers.waiting import PATIENCE
 from tests.hostile_text import FORGED, NAME
 from tests.recorder.top.test_model import table, told, topic
 
@@ -69,11 +71,9 @@ def plays(proxy: Any, scenario: Scenario, size: tuple[int, int] = (120, 30), tex
 
 async def until(pilot: Pilot[None], holds: Callable[[], Any]) -> None:
     """Returns once it holds; fails if it does not for long."""
-    for _ in range(2000):
-        if holds():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError("it never held")
+    async with asyncio.timeout(PATIENCE):
+        while not holds():
+            await pilot.pause(0.01)
 
 
 def shown(app: TopApp) -> list[list[str]]:
@@ -172,6 +172,12 @@ def test_what_another_version_tells_is_a_sentence_and_top_goes_on(unreadable: An
     plays(proxy, look)
 
 
+def is_seen(app: TopApp, said: str) -> bool:
+    """True if the screen has these words; lines may be folded within."""
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", app.export_screenshot().replace("&#160;", " "))
+    return said in " ".join(" ".join(texts).split())
+
+
 @pytest.mark.parametrize("size", [(60, 20), (160, 40)])
 def test_what_is_lost_late_or_left_out_is_seen_at_any_width(size: tuple[int, int]) -> None:
     message = told(1) | {"missed": {"frames": 1234, "times": 2}, "behind": 12}
@@ -181,13 +187,8 @@ def test_what_is_lost_late_or_left_out_is_seen_at_any_width(size: tuple[int, int
 
     async def scenario(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("2")
-        await until(pilot, lambda: shown(app) and "dropped" in text_of(app, "#totals"))
-        await pilot.pause()
-        # lines may be folded within
-        texts = re.findall(r"<text[^>]*>([^<]*)</text>", app.export_screenshot().replace("&#160;", " "))
-        screen = " ".join(" ".join(texts).split())
         for said in ("missed 1,234", "dropped 3.0 MB in 2 gaps", "12 s behind", "the first 1 of 2,000 rows"):
-            assert said in screen
+            await until(pilot, partial(is_seen, app, said))
         await pilot.press("3")
         await until(pilot, lambda: not app.query_one("#bounds").display)
 

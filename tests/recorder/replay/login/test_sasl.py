@@ -23,7 +23,7 @@ from recorder.replay.login import sasl as room
 from recorder.replay.login.sasl import MECHANISMS, Credentials, Login, LoginRefused, scram
 from recorder.replay.plan import OfferedVersions
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.workloads.logins import unsigned_token
 from tests.tables import each_row
 
@@ -326,12 +326,12 @@ def _make_user(cluster: KafkaCluster) -> None:
     for mechanism in mechanisms:
         made = UserScramCredentialUpsertion(SCRAM_USER, ScramCredentialInfo(mechanism, 4096), SECRET.encode())
         for future in admin.alter_user_scram_credentials([made]).values():
-            future.result(60)
+            future.result(PATIENCE)
 
     def is_known() -> bool:
         everybody = admin.describe_user_scram_credentials()
         assert isinstance(everybody, Future)
-        known = everybody.result(60).get(SCRAM_USER)
+        known = everybody.result(PATIENCE).get(SCRAM_USER)
         return known is not None and {info.mechanism for info in known.scram_credential_infos} == mechanisms
 
     wait_for(is_known, "the user to be known")
@@ -342,7 +342,7 @@ class Connection:
 
     def __init__(self, cluster: KafkaCluster) -> None:
         port = cluster.nodes[1].behind_login
-        self.socket = socket.create_connection((port.host, port.port), timeout=60)
+        self.socket = socket.create_connection((port.host, port.port), timeout=PATIENCE)
 
     def ask(self, data: bytes) -> bytes:
         self.socket.sendall(data)

@@ -30,13 +30,13 @@ from recorder.replay.player.dial import NotReached, Target
 from recorder.replay.prepare import Preparation
 from recorder.replay.stream import Happening
 from recorder.replay.survey import survey
+from tests.brokers.waiting import PATIENCE
 from tests.recorder.replay.player.broker import LoopbackBroker, serving
 from tests.recorder.replay.simple import LIST_VERSION, list_answer, listed
 from tests.recorder.replay.simulation import Recording, Simulation
 
 SECOND = 10**9
 # a longer test hangs
-TOO_LONG = 60
 COUNT = 5
 
 
@@ -75,7 +75,7 @@ async def played(
     found = survey(every, choice.plays, lambda exchange: refused_anywhere(exchange, options))
     names = Names("", found.topic_ids, cluster)
     preparation = Preparation(found, names, cluster, options, may_write=True)
-    with trio.fail_after(TOO_LONG):
+    with trio.fail_after(PATIENCE):
         async with asking(target, cluster, options.wait) as asker:
             await asker.run(preparation.run())
             await asker.look_at_all()

@@ -18,20 +18,20 @@ import pytest
 import trio
 
 from proxy.wire.keys import LIST_OFFSETS
+from tests.brokers.waiting import PATIENCE
 from tests.recorder.replay.captures import request, response, write
 from tests.recorder.replay.player.broker import LoopbackBroker, serving
 from tests.recorder.replay.simple import LIST_VERSION, list_answer, listed
 
-COUNT, APART_NS = 200, 20 * 10**6
+COUNT, APART_NS = 1000, 20 * 10**6
 # queries before the play, for the ends of the log
 ASKED_BEFORE = 2
-TOO_LONG = 60
 # as the kernel and the shell do when a terminal closes
 HANGUPS = (signal.SIGHUP, signal.SIGHUP)
 
 
 def capture(folder: Path, count: int = COUNT) -> Path:
-    """A capture of some seconds of one client that reads."""
+    """A capture of one client that reads, of far more seconds than a busy machine takes to send a signal."""
     frames = []
     for number in range(count):
         at = number * APART_NS
@@ -75,7 +75,7 @@ async def test_signals_end_a_replay_in_order_and_are_reported(
 ) -> None:
     folder, report, broker = capture(tmp_path / "capture"), tmp_path / "report.json", LoopbackBroker()
     async with serving(broker) as target:
-        with program(folder, target.bootstrap[0][1], report) as process, trio.fail_after(TOO_LONG):
+        with program(folder, target.bootstrap[0][1], report) as process, trio.fail_after(PATIENCE):
             await plays(broker, process, behind)
             for number in numbers:
                 process.send_signal(number)
@@ -112,7 +112,7 @@ async def test_a_terminal_that_closes_ends_a_replay_in_order_and_its_report_is_w
             preexec_fn=owning(terminal),
         ) as process:
             os.close(terminal)
-            with trio.fail_after(TOO_LONG):
+            with trio.fail_after(PATIENCE):
                 await plays(broker, process, 20)
                 os.close(person)
                 assert await trio.to_thread.run_sync(process.wait) == 1
@@ -134,7 +134,7 @@ async def test_a_hangup_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
         ) as process:
             os.close(terminal)
-            with trio.fail_after(TOO_LONG):
+            with trio.fail_after(PATIENCE):
                 await plays(broker, process, 10)
                 process.send_signal(signal.SIGHUP)
                 os.close(person)
