@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from recorder import submitting
 from recorder.analysis import job
 from recorder.analyze import analyze
+from tests.brokers.ports import Reserved
 from tests.recorder.running import run
 
 
@@ -115,14 +115,15 @@ def test_an_unreachable_master_is_reported_before_anything_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("recorder.analysis.java.missing", lambda: None)
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
+    # bound, and not listened on
+    gone = Reserved("127.0.0.1")
     name, *rest = command
     folders = [tmp_path / "none"] * (2 if name == "compare" else 1)
-    done = run(name, *folders, *rest, "--master", f"spark://127.0.0.1:{port}")
+    done = run(name, *folders, *rest, "--master", f"spark://{gone}")
+    gone.release()
     assert done.exit_code == 2
     assert done.stderr.splitlines()[-1] == (
-        f"Error: no Spark master answers at 127.0.0.1:{port}: Connection refused; right would be the address that its "
+        f"Error: no Spark master answers at {gone}: Connection refused; right would be the address that its "
         "web page shows, or local[*]"
     )
     assert [*tmp_path.iterdir()] == []

@@ -16,6 +16,7 @@ from recorder.page.api import Source
 from recorder.page.recent import Recent
 from recorder.page.serving import Access, Server, serve
 from recorder.reading.exchanges import Pair
+from tests.brokers.ports import Reserved
 from tests.hostile_text import TEXT, WORD
 from tests.recorder.page.traffic import SESSION, commit, fetch, heartbeat, produce, recent
 from tests.recorder.report.browser import Browser, Navigated, Tab
@@ -260,16 +261,16 @@ def test_hostile_names_are_text_everywhere(browser: Browser) -> None:
 
 
 def test_a_lost_connection_is_said_and_made_again(browser: Browser) -> None:
-    kept = recent(heartbeat(1))
-    with served(kept) as server:
+    kept, place = recent(heartbeat(1)), Reserved("127.0.0.1")
+    with served(kept, place.port) as server:
         tab = opened(browser, server)
-        port = server.port
     until(tab, "document.getElementById('state').textContent.startsWith('Connection lost')")
     kept.take(heartbeat(2, client_id="late"))
-    with served(kept, port):
+    with served(kept, place.port):
         until(tab, "document.getElementById('state').textContent === ''")
         until(tab, f"{ROWS}.length === 2")
         assert texts(tab) == ["late", "app"]
+    place.release()
 
 
 def test_a_page_above_the_limit_says_why_it_is_not_live_and_is_once_there_is_room(

@@ -21,6 +21,7 @@ from proxy.schema.addresses import Address
 from recorder.page import serving
 from recorder.page.api import FILES, Source
 from recorder.page.serving import Access, CannotServe, Certificate, serve
+from tests.brokers.ports import Reserved
 from tests.brokers.waiting import PATIENCE, wait_for
 from tests.certificates import Authority
 from tests.closing import has_ended, is_closed_on
@@ -278,8 +279,8 @@ def test_peers_in_their_handshake_do_not_hold_up_the_end(tmp_path: Path, caplog:
 def test_a_certificate_that_is_none_is_a_sentence_and_frees_the_port(tmp_path: Path) -> None:
     file = tmp_path / "chain"
     file.write_text("nothing")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    place = Reserved("127.0.0.1")
     for _ in range(2):
         with pytest.raises(CannotServe, match="certificate can't be used"):
-            serve(recent(), SOURCE, Access(Address("127.0.0.1", port), TOKEN, Certificate(file, file)), print)
+            serve(recent(), SOURCE, Access(Address(place.host, place.port), TOKEN, Certificate(file, file)), print)
+    place.release()
