@@ -17,11 +17,12 @@ from recorder.capture import frames as c
 from recorder.capture.session import sessions
 from recorder.live.consumer import Missed
 from recorder.live.feed import FeedSettings, open_feed
-from recorder.live.stream import BEHIND_NS, MOST_TOLD, BoundedTold, Due, Stream
+from recorder.live.stream import MOST_TOLD, BoundedTold, Due, Stream
 from recorder.reading.exchanges import Pair
 from recorder.reading.following import Closed
 from tests.recorder.capture import traffic
 from tests.recorder.capture.traffic import Player, cut, talk
+from tests.recorder.live.conftest import BEHIND_NS
 
 
 class Looker:
@@ -137,7 +138,7 @@ def test_what_lies_far_behind_is_read_and_its_exchanges_are_missed_and_counted(
     # told once, as a consumer: as a reader of tables, the looker has got them
     assert sum(missed.frames or 0 for missed in looker.missing) == looker.frames == stream.passed_over > 0
     # until a look finds nothing that is too late
-    assert looker.behind == [pytest.approx(2 * BEHIND_NS / 1e9, abs=5)]
+    assert looker.behind == [pytest.approx(2 * BEHIND_NS / 1e9, rel=0.1)]
     stream.look()
     assert looker.behind[1:] == [0]
     played(tap, some(3, connection=2))
