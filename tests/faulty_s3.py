@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 from urllib.parse import unquote
 
-from tests.brokers.waiting import PATIENCE
 from tests.s3 import CREDENTIALS, Store
 from tests.servers import Quiet, serving
 
@@ -103,7 +102,7 @@ class Front:
     def wait_until_idle(self) -> None:
         """Waits for the answers to all requests so far."""
         with self.lock:
-            assert self.lock.wait_for(lambda: not self._at_work, PATIENCE)
+            assert self.lock.wait_for(lambda: not self._at_work, 60)
 
 
 class _Handler(Quiet, http.server.BaseHTTPRequestHandler):

@@ -10,7 +10,6 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 import pytest
-import requests
 
 from recorder.reading.elements import Told
 from recorder.tracing.collector import Collector, NotTaken
@@ -113,16 +112,13 @@ def test_an_answer_without_an_end_is_not_read(span) -> None:
 
 
 @contextmanager
-def dripping(begin: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that answers each request with these bytes and then one further byte again and again.
-
-    Its address, and the beginnings of all requests.
-    """
-    over, asked = threading.Event(), list[bytes]()
+def dripping(begin: bytes) -> Iterator[str]:
+    """A server that answers each request with these bytes and then one further byte again and again. Its URL."""
+    over = threading.Event()
 
     class Dripping(StreamRequestHandler):
         def handle(self) -> None:
-            asked.append(self.request.recv(1 << 16))
+            self.request.recv(1 << 16)
             with suppress(OSError):
                 self.wfile.write(begin)
                 while not over.wait(0.02):
@@ -132,7 +128,7 @@ def dripping(begin: bytes) -> Iterator[tuple[str, list[bytes]]]:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
-            yield f"127.0.0.1:{server.server_address[1]}", asked
+            yield f"127.0.0.1:{server.server_address[1]}"
         finally:
             over.set()
             server.shutdown()
@@ -141,7 +137,7 @@ def dripping(begin: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 @pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nA: "])
 def test_a_collector_that_drips_its_answer_does_not_take_in_time(span, begin: bytes) -> None:
-    with dripping(begin) as (place, _):
+    with dripping(begin) as place:
         collector = Collector(f"http://{place}", {}, patience=0.3)
         for _ in range(2):
             with pytest.raises(NotTaken, match="Failed to export"):
@@ -150,34 +146,22 @@ def test_a_collector_that_drips_its_answer_does_not_take_in_time(span, begin: by
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 4000", "Connection: close"])
-def test_a_collector_that_drips_the_body_of_its_answer_has_taken(
-    span, length: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # the deadline comes once the body is read, however long a busy machine takes until then
-    has_head, read = threading.Semaphore(0), requests.Response.iter_content
+def test_a_collector_that_drips_the_body_of_its_answer_has_taken(span, length: str) -> None:
+    with dripping(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n".encode()) as place:
 
-    class Deadline(threading.Timer):
-        def run(self) -> None:
-            has_head.acquire()
-            self.function()
+        def has_taken_two() -> bool:
+            collector = Collector(f"http://{place}", {}, patience=0.3)
+            try:
+                return has_taken(collector, span) and has_taken(collector, span)
+            finally:
+                collector.close()
 
-    def reads(answer: requests.Response, size: int) -> Iterator[bytes]:
-        has_head.release()
-        return read(answer, size)
-
-    monkeypatch.setattr("recorder.tracing.deadlines.threading.Timer", Deadline)
-    monkeypatch.setattr(requests.Response, "iter_content", reads)
-    with dripping(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n".encode()) as (place, asked):
-        collector = Collector(f"http://{place}", {})
-        for _ in range(2):
-            collector.send([span])
-        collector.close()
-    assert len(asked) == 2
+        wait_for(has_taken_two, "two heads that are in time")
 
 
 def test_a_collector_that_drips_a_handshake_of_tls_does_not_take_in_time(span) -> None:
     # the head of a ServerHello
-    with dripping(b"\x16\x03\x03\x40\0\2\0\x3f\xfc\3\3") as (place, _):
+    with dripping(b"\x16\x03\x03\x40\0\2\0\x3f\xfc\3\3") as place:
         collector = Collector(f"https://{place}", {}, patience=0.3)
         with pytest.raises(NotTaken, match="Failed to export"):
             collector.send([span])
