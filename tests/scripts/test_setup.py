@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.brokers.waiting import PATIENCE
+
 SETUP = Path(__file__).resolve().parents[2] / "scripts" / "setup"
 # programs that the script needs; the machine has nothing else, least of all a package manager
 NEEDED = ("bash", "cat", "dirname", "env", "grep", "id", "realpath", "rm", "sed", "sha256sum")
@@ -36,7 +38,7 @@ def bare(tmp_path: Path) -> str:
 def setup(checkout: Path, **environment: str) -> tuple[int, list[str]]:
     """Returns the exit code and the printed lines."""
     command = [checkout / "scripts" / "setup"]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=PATIENCE)
     return done.returncode, done.stderr.splitlines()
 
 

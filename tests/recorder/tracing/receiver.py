@@ -12,7 +12,6 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
-from tests.brokers.waiting import PATIENCE
 from tests.servers import Quiet, serving
 
 
@@ -51,7 +50,7 @@ class Receiver:
     def wait_for(self, number: int) -> None:
         """Waits until so many requests have come."""
         with self.got:
-            assert self.got.wait_for(lambda: len(self.requests) >= number, PATIENCE)
+            assert self.got.wait_for(lambda: len(self.requests) >= number, 60)
 
 
 def attributes(span: Any) -> dict[str, Any]:
