@@ -31,9 +31,9 @@ from recorder.spark_options import Engine
 from recorder.terminal import cell, console, count, typed
 
 # Seconds that a part may take on a busy machine before the demo gives up on it.
-_START = 20
+_START = 120
 _DRAIN = 5
-_COMPACT = 20
+_COMPACT = 300
 # The exit code of a program that was interrupted.
 _INTERRUPTED = 130
 # Lines of a failed child's log that are shown.
