@@ -359,10 +359,11 @@ def _row_groups(
             rows = _wanted(heads, where)
             if not len(rows):
                 continue
-            if where is not None:
-                heads = heads.take(rows)
+            some = None if len(rows) == len(heads) else rows
+            if some is not None:
+                heads = heads.take(some)
             if c.FRAME in columns and c.FRAME in present:
-                heads = heads.append_column(c.FRAME, group.bodies(None if where is None else rows))
+                heads = heads.append_column(c.FRAME, group.bodies(some))
             table = c.upgraded(heads, number)
             places = {GROUP: pa.repeat(pa.scalar(at, pa.int64()), len(rows)), ROW: rows}
             for name in places.keys() & {*columns}:

@@ -3,6 +3,7 @@
     schema            how a table is declared: columns, types, meanings
     frame             opens a frame, or says why it can't be opened
     rows              Arrow batches of frames -> Arrow batches of a table's rows
+    alike             the frames of a batch that say the same, which are read once
     plain_messages    plain Produces and Fetches, many at once
     vectors           the numpy under it: a field of many messages at a time
     topics            the partitions that a message names

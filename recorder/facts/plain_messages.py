@@ -25,6 +25,7 @@ from proxy.wire.headers import request_header_version, response_header_version
 from proxy.wire.places import FORGOTTEN, Level
 from proxy.wire.records.batch import BATCH_FIELDS, BATCH_HEAD, LOG_OVERHEAD, MAGIC_AT, Batch, header
 from proxy.wire.records.kinds import CONTROL_BIT
+from recorder.facts.alike import is_whole
 from recorder.facts.frame import REQUEST, RESPONSE
 from recorder.facts.topics import id_text
 from recorder.facts.vectors import MAX_ELEMENTS, WIDEST, Array, Column, Mask, Numbers, Spans, Vectors, joined
@@ -331,15 +332,8 @@ def plain_messages(batch: Any, has_readers: Callable[[str, str, int, int], bool]
 
 def _kinds(batch: Any) -> Iterator[tuple[MessageKind, int, int, Numbers]]:
     """Side, key and version of frames that may be plain, with their numbers in the batch."""
-    wanted = pc.and_(
-        pc.equal(batch["dialect"], Dialect.KAFKA.value), pc.is_in(batch["api_key"], pa.array(APIS, pa.int16()))
-    )
-    for name in ("note", "dropped", "batches"):
-        wanted = pc.and_(wanted, pc.is_null(batch[name]))
-    for name in ("frame", "api_version"):
-        wanted = pc.and_(wanted, pc.is_valid(batch[name]))
-    is_masked = pc.greater(pc.fill_null(pc.list_value_length(batch["masked"]), 0), 0)
-    numbers = np.flatnonzero(pc.fill_null(pc.and_not(wanted, is_masked), False).to_numpy(zero_copy_only=False))
+    wanted = pc.and_(is_whole(batch), pc.is_in(batch["api_key"], pa.array(APIS, pa.int16())))
+    numbers = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
     if len(numbers) < _FEW:
         return
     at = pa.array(numbers)

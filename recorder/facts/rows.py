@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from proxy.wire.budget import Budget
 from proxy.wire.dialects import Dialect
 from proxy.wire.error_reader import Unread
+from recorder.facts.alike import ID_AT, ID_END, RESPONSE_ID_END, SMALL, alike
 from recorder.facts.dropped import filled
 from recorder.facts.frame import REQUEST, Frame, Unreadable
 from recorder.facts.response_errors import is_cut
@@ -35,15 +36,13 @@ LARGEST_BODY = 64 << 20
 MAX_BYTES, MAX_ROWS = 16 << 20, 16_384
 # bytes of a column that are made Python values at a time
 _CACHED_BYTES = 1 << 17
-# the rows of frames of at most this many bytes are kept for frames of the same bytes, and of how many
-_SMALL, _KEPT = 256, 4096
+# of how many small frames the rows are kept for frames of the same bytes
+_KEPT = 4096
 # groups, and rows in a group, of such a frame
 _FEW = 16
 # so many frames of a kind are looked at, before less than half of them being known means that they hardly repeat
 _TRIALS = 256
 _NONE_YET = (0, 0)
-# where a request's correlation id begins and ends; where a response's ends
-_ID_AT, _ID_END, _RESPONSE_ID_END = 4, 8, 4
 # New objects between two garbage collections. Python's default of 700 would take a third of a record's time.
 ROWS_A_COLLECTION = 200_000
 
@@ -194,7 +193,7 @@ class Repeats:
     def key(self, frame: Frame) -> tuple[Any, ...] | None:
         """The key of a frame; None if its groups are not kept."""
         data = frame.data
-        if not _ID_END <= len(data) <= _SMALL or frame.dialect != Dialect.KAFKA:
+        if not ID_END <= len(data) <= SMALL or frame.dialect != Dialect.KAFKA:
             return None
         kind = frame.side, frame.api_key, frame.api_version
         asked, found = self._counts.get(kind, _NONE_YET)
@@ -203,8 +202,8 @@ class Repeats:
         head = frame.masked_from, frame.is_cut, frame.lacks_records, frame.told
         if frame.side == REQUEST:
             # the API and version before the correlation id may be others than the row's: they say where the body begins
-            return kind, data[_ID_END:], *head, data[:_ID_AT]
-        return kind, data[_RESPONSE_ID_END:], *head
+            return kind, data[ID_END:], *head, data[:ID_AT]
+        return kind, data[RESPONSE_ID_END:], *head
 
     def groups(self, key: tuple[Any, ...]) -> list[tuple[Decoder, Group]] | None:
         """The groups of an earlier frame with this key; None if there was none."""
@@ -215,11 +214,16 @@ class Repeats:
         return found
 
     def keep(self, key: tuple[Any, ...], groups: list[tuple[Decoder, Group]]) -> None:
-        """Keeps the groups of a frame, unless they are large: it may unfold."""
-        if len(groups) <= _FEW and all(len(one.rows) <= _FEW and one.size <= _SMALL for _, one in groups):
+        """Keeps the groups of a frame, unless they are large."""
+        if _are_few(groups):
             if len(self._groups) >= _KEPT:
                 self._groups.clear()
             self._groups[key] = groups
+
+
+def _are_few(groups: Sequence[tuple[Decoder, Group]]) -> bool:
+    """False if a small frame's groups are large: it may unfold."""
+    return len(groups) <= _FEW and all(len(one.rows) <= _FEW and one.size <= SMALL for _, one in groups)
 
 
 def decoded(batches: Iterable[Any], decoder: Decoder) -> Iterator[Any]:
@@ -273,22 +277,32 @@ def _rarely_collected() -> Iterator[None]:
 
 
 def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
+    import pyarrow as pa
+
     gathered = {decoder.name: _Gathered(decoder, batch) for decoder in index.decoders}
     repeats = index.repeats
     batch, numbers = _singles(batch, index, gathered)
-    for at, (decoders, frame) in zip(numbers, _frames(batch, index), strict=True):
+    together = alike(batch)
+    firsts = batch.select([*FACTS, "frame"]).take(pa.array([same[0] for same in together], pa.int32()))
+    for same, (decoders, frame) in zip(together, _frames(firsts, index), strict=True):
         if not decoders:
             continue
         key = None if frame is None else repeats.key(frame)
-        groups = None if key is None else repeats.groups(key)
-        made = _groups(decoders, frame, index.for_facts) if groups is None else groups
-        if key is not None and groups is None:
-            made = [*made]
-            repeats.keep(key, made)
-        for decoder, group in made:
-            mine = gathered[decoder.name]
-            if mine.add(at, group):
-                yield decoder, mine.taken()
+        kept = None if key is None else repeats.groups(key)
+        made: Iterable[tuple[Decoder, Group]] = kept or ()
+        if kept is None:
+            made = _groups(decoders, frame, index.for_facts)
+            if key is not None or len(same) > 1:
+                made = kept = [*made]
+            if key is not None and kept is not None:
+                repeats.keep(key, kept)
+        at = [numbers[number] for number in same]
+        # rows that are many are added a frame at a time, so that no batch of them grows too large
+        for frames in [at] if kept is None or _are_few(kept) else [[number] for number in at]:
+            for decoder, group in made:
+                mine = gathered[decoder.name]
+                if mine.add(frames, group):
+                    yield decoder, mine.taken()
     for decoder in index.decoders:
         if gathered[decoder.name].has_rows:
             yield decoder, gathered[decoder.name].taken()
@@ -402,22 +416,24 @@ class _Gathered:
         self.rows: list[tuple[Any, ...]] = []
         self._many: list[Many] = []
         self._groups: list[Group] = []
-        self._frames: list[int] = []
-        self._size = 0
+        # of each group its frames; and how many rows these are
+        self._frames: list[Sequence[int]] = []
+        self._count = self._size = 0
 
-    def add(self, frame: int, group: Group) -> bool:
+    def add(self, frames: Sequence[int], group: Group) -> bool:
         """Adds the rows of a group; returns True if they are enough for a batch.
 
-        `frame`: the number of the group's frame in its batch.
+        `frames`: the numbers, in their batch, of the frames that each have these rows.
         """
         _, rows, _, size = group
         if not rows:
             return False
         self.rows += rows
         self._groups.append(group)
-        self._frames.append(frame)
-        self._size += size
-        return len(self.rows) >= MAX_ROWS or self._size >= MAX_BYTES
+        self._frames.append(frames)
+        self._count += len(rows) * len(frames)
+        self._size += size * len(frames)
+        return self._count >= MAX_ROWS or self._size >= MAX_BYTES
 
     def add_many(self, many: Many) -> None:
         """Adds rows of many frames."""
@@ -445,7 +461,10 @@ class _Gathered:
             of_frame = of_frame.take(order)
             columns = zip(*(arrays for _, arrays in parts), strict=True)
             arrays = [pa.concat_arrays(column).take(order) for column in columns]
-        heads = [head.take(of_frame) for head in self._heads]
+        heads = self._heads
+        # a table of frames has one row for each
+        if len(of_frame) != len(heads[0]) or not of_frame.equals(pa.array(range(len(of_frame)), pa.int32())):
+            heads = [head.take(of_frame) for head in heads]
         return pa.RecordBatch.from_arrays([*heads, *arrays], self._decoder.table.names)
 
     def _of_groups(self) -> tuple[Any, list[Any]]:
@@ -460,7 +479,28 @@ class _Gathered:
         arrays = [pc.take(column, of_group) for column in shared]
         arrays += _columns(decoder.own, self.rows)
         arrays.append(pc.take(pa.array([group.unread for group in groups], pa.string()), of_group))
-        return _repeated(self._frames, counts), arrays
+        if self._count == len(self.rows):
+            return _repeated((frame for (frame,) in self._frames), counts), arrays
+        of_frame, of_row = self._spread(counts)
+        return of_frame, [column.take(of_row) for column in arrays]
+
+    def _spread(self, counts: Sequence[int]) -> tuple[Any, Any]:
+        """Of the rows of groups of several frames, in the order of frames: the number of each row's frame, and its own.
+
+        `counts`: the rows of each group.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        begins = accumulate(counts, initial=0)
+        spread = [*zip(begins, counts, self._frames, strict=False)]
+        of_row = chain.from_iterable(chain.from_iterable(repeat(range(at, at + n), len(of))) for at, n, of in spread)
+        of_frame = chain.from_iterable(
+            of if n == 1 else chain.from_iterable(repeat(one, n) for one in of) for _, n, of in spread
+        )
+        frames = pa.array(of_frame, pa.int32())
+        order = pc.array_sort_indices(frames)
+        return frames.take(order), pa.array(of_row, pa.int32()).take(order)
 
     def _of_many(self, many: Many) -> tuple[Any, list[Any]]:
         """As `_of_groups`, of rows of many frames."""
