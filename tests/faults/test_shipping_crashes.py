@@ -28,6 +28,8 @@ from tests.sweeps import mostly_long
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
+# seconds: compactor and shipper are nicer than all else, so on a busy machine they get a processor late
+PATIENCE = 900
 
 
 def shipping(folder: Path, output: Path) -> subprocess.Popen[bytes]:
@@ -95,26 +97,34 @@ def test_a_proxy_ships_while_its_shipper_is_killed_and_the_store_is_away(
         load.reach(1 << 20)
         # compactor and shipper yield to the proxy: where processors are few they get one once nobody sends
         with load.paused():
-            wait_for(lambda: proxy.metric("recorder_shipped_files_total"), "files in the bucket")
+            wait_for(lambda: proxy.metric("recorder_shipped_files_total"), "files in the bucket", seconds=PATIENCE)
         assert proxy.metric("recorder_shipper_runs") == 1
         store_front.fault = lambda method, key: Fault.ERROR
         load.reach(1 << 20)
         with load.paused():
-            wait_for(lambda: proxy.metric("recorder_ship_failing"), "the store's failure")
+            wait_for(lambda: proxy.metric("recorder_ship_failing"), "the store's failure", seconds=PATIENCE)
             assert proxy.is_ready()
-            wait_for(lambda: proxy.metric("recorder_ship_failures_total", 'cause="store"'), "the failures' cause")
-            wait_for(lambda: proxy.metric("recorder_ship_lag_bytes"), "the lag")
+            wait_for(
+                lambda: proxy.metric("recorder_ship_failures_total", 'cause="store"'),
+                "the failures' cause",
+                seconds=PATIENCE,
+            )
+            wait_for(lambda: proxy.metric("recorder_ship_lag_bytes"), "the lag", seconds=PATIENCE)
             first = proxy.shipper()
             first.kill()
             second = proxy.shipper(other_than=first.pid)
         store_front.fault = lambda method, key: None
         load.reach(1 << 20)
         load.stop()
-        wait_for(lambda: not proxy.metric("recorder_ship_failing"), "shipping to go on")
+        wait_for(lambda: not proxy.metric("recorder_ship_failing"), "shipping to go on", seconds=PATIENCE)
         assert proxy.metric("recorder_shipper_restarts_total") >= 1
-    wait_for(lambda: not sessions.sessions(folder), "the session's end")
+    wait_for(lambda: not sessions.sessions(folder), "the session's end", seconds=PATIENCE)
     # it outlives the proxy until the rest is shipped
-    wait_for(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE, "the shipper's end")
+    wait_for(
+        lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE,
+        "the shipper's end",
+        seconds=PATIENCE,
+    )
     store_front.wait_until_idle()
     assert remote(server) == local(folder)
     assert {*puts(store_front).values()} == {1}
