@@ -2,8 +2,8 @@
 
 Used by `ranges` and filled by `rows` and `events`. Built for many small frames: a row's numbers go into one flat list,
 and each column is a slice of that list. Values that many rows share (those of a connection, an API, a client id) stand
-once in a dictionary, and rows hold their indices. The frames' bytes stand one after the other in a buffer that the
-binary column uses without a copy.
+once in a dictionary, and rows hold their indices. Of frames that are alike, one row stands for all. The frames' bytes
+stand one after the other in a buffer that the binary column uses without a copy.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -77,6 +78,10 @@ class RowNumbers(NamedTuple):
 
 
 NUMBERS_PER_ROW = len(RowNumbers._fields)
+# the numbers that count up from frame to frame where a row stands for several
+_COUNTING = ("sequence", "exchange", "correlation_id")
+# the first numbers of a row are indices into `SharedDictionaries`
+_INDICES = 3
 
 
 class Dictionary:
@@ -110,7 +115,8 @@ class FrameRows:
     """The rows of the next row group of frames. All have one `clock_offset_ns`: wall clock minus monotonic clock.
 
     To add a row, extend `numbers` by one `RowNumbers` (or a plain tuple like it), and `body` by the frame's bytes.
-    `set_rare_values` adds the values that few rows have. `carries_records`: True for frames of APIs that carry records.
+    `repeat_newest` adds rows for frames like the newest one. `set_rare_values` adds the values that few rows have.
+    `carries_records`: True for frames of APIs that carry records.
     """
 
     def __init__(
@@ -141,9 +147,12 @@ class FrameRows:
         self._batches: dict[int, Sequence[Told]] = {}
         self._notes: dict[int, str] = {}
         self._span_count = 0
+        # by the place of its numbers: for how many more rows a row stands; and all these rows
+        self._repeats: dict[int, int] = {}
+        self._repeated = 0
 
     def __len__(self) -> int:
-        return len(self.numbers) // NUMBERS_PER_ROW
+        return len(self.numbers) // NUMBERS_PER_ROW + self._repeated
 
     def has_room(self, size: int) -> bool:
         """True if a frame of `size` bytes, with those of dropped spans, fits into this row group."""
@@ -155,6 +164,11 @@ class FrameRows:
     def correct_newest(self, name: str, value: Any) -> None:
         """Changes a number of the newest row. `name`: a field of `RowNumbers`."""
         self.numbers[RowNumbers._fields.index(name) - NUMBERS_PER_ROW] = value
+
+    def repeat_newest(self, count: int) -> None:
+        """Adds so many rows like the newest one, but for numbers that count up: sequence, exchange, correlation id."""
+        self._repeats[len(self.numbers) // NUMBERS_PER_ROW - 1] = count
+        self._repeated += count
 
     def set_rare_values(
         self,
@@ -196,14 +210,13 @@ class FrameRows:
         """The rows as an Arrow table of the frames' schema."""
         schema = c.frames_schema()
         rows = len(self)
-        number = {name: self.numbers[index::NUMBERS_PER_ROW] for index, name in enumerate(RowNumbers._fields)}
-        stored = _replaced(number["size"], self._stored)
-        at_ns = pc.add(pa.array(number["mono_ns"], pa.int64()), self.clock_offset_ns)
+        number = self._number_columns()
+        at_ns = pc.add(number["mono_ns"], self.clock_offset_ns)
         columns: dict[str, Any] = {
             c.SESSION: pa.repeat(pa.scalar(self.session, pa.string()), rows),
             c.AT: pc.cast(pc.cast(at_ns, pa.timestamp("ns", tz="UTC")), schema.field(c.AT).type, safe=False),
             c.AT_NS: at_ns,
-            c.STORED: pa.array(stored, pa.int32()),
+            c.STORED: _replaced(number["size"], self._stored),
             c.FRAME: _binary(_replaced(number["size"], self._in_body), self.body),
             c.MASKED: _sparse(self._masked, rows, schema.field(c.MASKED).type),
             c.OMITTED: _sparse(self._omitted, rows, schema.field(c.OMITTED).type),
@@ -213,20 +226,37 @@ class FrameRows:
             ),
             c.BATCHES: _told(self._batches, rows, schema.field(c.BATCHES).type),
             c.NOTE: _sparse(self._notes, rows, pa.string()),
-            c.CLIENT_ID: _taken(self.shared.client_ids.values, _indices(number["client_id_index"]), pa.string()),
+            c.CLIENT_ID: _taken(self.shared.client_ids.values, number["client_id_index"], pa.string()),
         }
         for values, index, names in (
-            (self.shared.connections.values, _indices(number["connection_index"]), ConnectionColumns._fields),
-            (self.shared.frame_types.values, _indices(number["frame_type_index"]), FrameType._fields),
+            (self.shared.connections.values, number["connection_index"], ConnectionColumns._fields),
+            (self.shared.frame_types.values, number["frame_type_index"], FrameType._fields),
         ):
             for position, name in enumerate(names):
                 column = [value[position] for value in values]
                 if name == c.CLUSTER:
                     column = [value or self.cluster for value in column]
                 columns[name] = _taken(column, index, schema.field(name).type)
-        for name in RowNumbers._fields[3:]:
-            columns.setdefault(name, pa.array(number[name], schema.field(name).type))
+        columns |= {name: number[name] for name in RowNumbers._fields[_INDICES:]}
         return pa.Table.from_arrays([columns[field.name] for field in schema], schema=schema)
+
+    def _number_columns(self) -> dict[str, Any]:
+        """The numbers of all rows as columns, by their names in `RowNumbers`."""
+        schema = c.frames_schema()
+        columns: dict[str, Any] = {}
+        for index, name in enumerate(RowNumbers._fields):
+            kind = pa.int32() if index < _INDICES else schema.field(name).type
+            columns[name] = pa.array(self.numbers[index::NUMBERS_PER_ROW], kind)
+        if not self._repeats:
+            return columns
+        counts = np.ones(len(self) - self._repeated, np.int64)
+        counts[[*self._repeats]] += [*self._repeats.values()]
+        of = np.repeat(np.arange(len(counts)), counts)
+        counted = np.arange(len(of)) - (np.cumsum(counts) - counts)[of]
+        columns = {name: column.take(pa.array(of)) for name, column in columns.items()}
+        for name in _COUNTING:
+            columns[name] = pc.add(columns[name], pa.array(counted, columns[name].type))
+        return columns
 
 
 class EventRows:
@@ -281,25 +311,22 @@ def _characters(value: Any) -> int:
     return len(value) if isinstance(value, str) else 0
 
 
-def _indices(index: list[int]) -> Any:
-    return pa.array(index, pa.int32())
-
-
 def _taken(values: list[Any], indices: Any, arrow_type: Any) -> Any:
     return pc.take(pa.array(values, arrow_type), indices)
 
 
-def _replaced(values: list[int], rare: dict[int, int]) -> list[int]:
-    if rare:
-        values = values.copy()
-        for row, value in rare.items():
-            values[row] = value
-    return values
+def _replaced(values: Any, rare: dict[int, int]) -> Any:
+    """A column of integers with others in a few rows."""
+    if not rare:
+        return values
+    numbers = values.to_numpy().copy()
+    numbers[[*rare]] = [*rare.values()]
+    return pa.array(numbers, values.type)
 
 
-def _binary(sizes: list[int], body: bytearray) -> Any:
+def _binary(sizes: Any, body: bytearray) -> Any:
     """A binary column that uses the buffer without a copy."""
-    ends = pc.cumulative_sum(pa.array([0, *sizes], pa.int32()))
+    ends = pc.cumulative_sum(pa.concat_arrays([pa.array([0], pa.int32()), sizes]))
     return pa.Array.from_buffers(pa.binary(), len(sizes), [None, ends.buffers()[1], pa.py_buffer(body)])
 
 

@@ -42,6 +42,7 @@ class ConnectionState:
 
     __slots__ = (
         "_answerable",
+        "alike_requests",
         "broken",
         "connection",
         "connection_index",
@@ -82,6 +83,8 @@ class ConnectionState:
         self.principal: str | None = self.opening.get("principal")
         # (exchange number, client id) of each request in flight whose client id is not the usual one
         self.unusual_client_ids: deque[tuple[int, str | None]] = deque()
+        # (first, stop): the numbers of requests that are alike (`alike_frames`), and may still be answered
+        self.alike_requests: deque[tuple[int, int]] = deque()
         # the client id of the first understood request that has one, with its length as in the head: b"\x00\x02me"
         self.usual_client_id_bytes = _NO_CLIENT_ID if self.dialect is Dialect.KAFKA else _ANY_FRAME
         # indices into the range's `SharedDictionaries`
@@ -252,6 +255,7 @@ class ConnectionState:
         self.conversation = None
         self.parts = [None, None]
         self._answerable.clear()
+        self.alike_requests.clear()
         for spans in (*self.masks, *self.omissions, *self.dropped, *self.left_out, *self.notes):
             spans.clear()
 

@@ -1,7 +1,7 @@
 """Makes the rows of frames, and adds each to the row group of its hour.
 
 Used by `streams`. A busy compactor spends its time in `RowMaker.add_run`, for the common case: frames of exchanges,
-nothing masked, no note. `RowMaker.add_frame` takes any frame.
+nothing masked, no note; or in `RowMaker.add_alike`, where these are alike. `RowMaker.add_frame` takes any frame.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from proxy.conversation.exchange import Exchange, FrameKind, timings
 from proxy.wire import keys
 from proxy.wire.apis import api_name
+from proxy.wire.framing import LENGTH
 from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
@@ -104,6 +107,20 @@ class RowMaker:
             return
         for carries_records, part in groupby(run, _carries_records):
             self._add_part(conn, direction, data, [*part], mono_ns, carries_records)
+
+    def add_alike(
+        self, conn: ConnectionState, direction: int, data: bytes, firsts: list[FrameSpan], mono_ns: int
+    ) -> None:
+        """Adds rows for frames that fill `data`. `firsts`: the first ones; all others are like the last of these."""
+        length = firsts[-1].stop - firsts[-1].start
+        group = self._group(mono_ns, len(data), _carries_records(firsts[0]))
+        (self._add_responses if direction else self._add_requests)(conn, data, firsts, mono_ns, group)
+        more = len(data) // length - len(firsts)
+        group.repeat_newest(more)
+        group.body += np.frombuffer(data, np.uint8).reshape(-1, length)[len(firsts) :, LENGTH.size :].tobytes()
+        conn.sequence += more
+        self.frames += len(firsts) + more
+        self.bytes += len(data) - LENGTH.size * (len(firsts) + more)
 
     def _add_part(
         self,

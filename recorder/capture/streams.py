@@ -18,9 +18,10 @@ from proxy.conversation.step import Step
 from proxy.wire import records
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
+from recorder.capture.alike_frames import alike_requests, alike_responses
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError
-from recorder.capture.frame_spans import FrameSpan, feed_chunk
+from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, fed, spans_of
 from recorder.capture.record_hashing import RecordHashing
 from recorder.capture.rows import Hashed, RowMaker
 from recorder.capture.spool import Entry, EntryKind, Stretch, within, without
@@ -171,14 +172,34 @@ class Streams:
         self, conn: ConnectionState, conversation: Conversation, direction: int, data: bytes, mono_ns: int
     ) -> None:
         """Takes bytes of one direction, with zeros in place of those that were left out."""
-        step, spans = feed_chunk(conversation, direction, data, mono_ns, conn.kinds[direction])
+        before = ArrivingFrame.between_steps(conversation, direction, conn.kinds[direction])
+        step = fed(conversation, direction, data, mono_ns)
+        if alike := self._alike(conn, conversation, direction, step, before):
+            self.rows.add_alike(conn, direction, step.data, alike, mono_ns)
+            return
         absent = conn.absent_since(direction, step.offset)
+        spans = spans_of(conversation, direction, step, before)
         self._add_frames(conn, direction, step, spans, mono_ns, absent)
         if step.cause is not None:
             conn.unreadable[direction] = True
             rest = _kept(step.data, step.stop, len(step.data), absent)
             entry = Entry(EntryKind.BYTES, direction, conn.connection, step.offset + step.stop, mono_ns, rest)
             self.unframed(conn, entry, step.cause.value)
+
+    def _alike(
+        self, conn: ConnectionState, conversation: Conversation, direction: int, step: Step, before: ArrivingFrame
+    ) -> list[FrameSpan]:
+        """The first frames of a step whose frames are all alike; none if they are not, or if they may be special."""
+        if (
+            before.left
+            or step.cause is not None
+            or self._hashing is not None
+            or conn.may_have_special_frames(direction)
+        ):
+            return []
+        if direction:
+            return alike_responses(conn, step, conversation.responses_side.bytes_left)
+        return alike_requests(conn, conversation, step, before.next_request_number)
 
     def _add_frames(
         self,
