@@ -444,13 +444,15 @@ def _make_class_archives(tool: Path, broker: Path) -> None:
         with KafkaCluster(1, folder=Path(folder, "cluster"), jvm_options=options) as cluster:
             where = ["--bootstrap-server", cluster.bootstrap, "--topic", "training"]
             run = partial(subprocess.run, check=True, capture_output=True)
-            run([*cluster.untrained("kafka-console-producer"), *where], input=b"something to read\n")
-            reader = ["--from-beginning", "--max-messages", "1", "--timeout-ms", "30000"]
+            # its default of 1.5 s is too short on a busy machine
+            patient = ["--request-timeout-ms", str(PATIENCE * 1000)]
+            run([*cluster.untrained("kafka-console-producer"), *where, *patient], input=b"something to read\n")
+            reader = ["--from-beginning", "--max-messages", "1", "--timeout-ms", str(PATIENCE * 1000)]
             made_by_tool = f"-XX:ArchiveClassesAtExit={made.with_name('tool.jsa')}"
             run([*cluster.untrained("kafka-console-consumer", made_by_tool), *where, *reader])
             broker_process = cluster.nodes[1].child
             assert broker_process is not None
-            children.stop(broker_process, seconds=60)
+            children.stop(broker_process, seconds=PATIENCE)
         shutil.move(made.with_name("tool.jsa"), tool)
         shutil.move(made, broker)
 

@@ -80,7 +80,8 @@ def shares_a_group(cluster: KafkaCluster, bootstrap: str) -> None:
     config = ["--alter", "--entity-type", "groups", "--entity-name", group]
     cluster.console("kafka-configs", *at, *config, "--add-config", "share.auto.offset.reset=earliest")
     produce(cluster, bootstrap, topic, sent, "lz4")
-    consumer = ["--topic", topic, "--group", group, "--max-messages", str(len(sent)), "--timeout-ms", "30000"]
+    consumer = ["--topic", topic, "--group", group, "--max-messages", str(len(sent))]
+    consumer += ["--timeout-ms", str(PATIENCE * 1000)]
     seen = cluster.console("kafka-console-share-consumer", *at, *consumer).stdout
     assert sorted(seen.encode().splitlines()) == sorted(sent)
     assert topic in cluster.console("kafka-share-groups", *at, "--describe", "--group", group).stdout
