@@ -16,6 +16,10 @@ from mcp.types import CallToolResult, ListToolsResult
 PROGRAM = "import sys; from proxy.cli import main; sys.argv[0] = 'kafka-wiretap'; main()"
 
 
+# a busy machine may take longer for a question than a server waits by default
+PATIENT = ("--max-time", "10m")
+
+
 def called(arguments: Sequence[object], *calls: tuple[str, dict[str, Any]]) -> list[CallToolResult]:
     """Starts a server with these arguments, and calls its tools one after the other."""
     return asked(arguments, *calls)[1]
@@ -27,7 +31,7 @@ def asked(
     """As `called`, with the tools that the server offers."""
 
     async def run() -> tuple[ListToolsResult, list[CallToolResult]]:
-        words = ["-P", "-c", PROGRAM, "mcp", *map(str, arguments)]
+        words = ["-P", "-c", PROGRAM, "mcp", *PATIENT, *map(str, arguments)]
         started = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
         with Path(os.devnull).open("w") as nowhere:
             async with stdio_client(started, errlog=nowhere) as streams, ClientSession(*streams) as session:

@@ -170,7 +170,7 @@ def test_a_signal_ends_the_server_and_what_it_runs(folder: Path, number: signal.
 def test_facts_findings_and_lag_come_from_the_engine(folder: Path) -> None:
     name = folder.name
     tables, columns, uses, found, lag = called(
-        [folder, "--max-time", "10m"],
+        [folder],
         ("list_tables", {"capture": name}),
         ("list_tables", {"capture": name, "table": "topic_use"}),
         ("read_table", {"capture": name, "table": "topic_use"}),
