@@ -107,9 +107,9 @@ def test_a_bad_id_is_refused_with_right_examples() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--limit", "9" * 30], "is not in the range"),
-        (["--connection", "9" * 30], "is not in the range"),
-        (["--connection", "-1"], "is not in the range"),
+        (["--limit", "9" * 30], "is more than 9223372036854775807; right would be"),
+        (["--connection", "9" * 30], "is more than 9223372036854775807; right would be"),
+        (["--connection", "-1"], "is less than 0; right would be --connection 0"),
         (["--api", "99999"], "is an int16, which 99999 is not"),
     ],
     ids=["limit", "connection", "below", "api"],
