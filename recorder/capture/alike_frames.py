@@ -21,14 +21,14 @@ from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.frame_spans import FrameSpan
 
-# fewer frames are taken one by one, which takes as long
+# fewer frames of a chunk are taken one by one, which takes as long
 FEW = 8
 
 
 def alike_requests(conn: ConnectionState, conversation: Conversation, step: Step, first: int) -> list[FrameSpan]:
     """The first of the requests in a step, if all are whole and alike but for correlation ids that count up; else none.
 
-    No frame was arriving before the step. `first`: the number of the first request that begins in it.
+    They are FEW at least, and no frame was arriving before the step. `first`: the number of the first request in it.
     """
     count = conversation.next_request_number - first
     if not _may_be_alike(step, count, conversation.requests_side.bytes_left) or conn.dialect is not Dialect.KAFKA:
@@ -55,12 +55,12 @@ def alike_requests(conn: ConnectionState, conversation: Conversation, step: Step
 def alike_responses(conn: ConnectionState, step: Step, bytes_left: int) -> list[FrameSpan]:
     """The first two of the responses in a step, if all are whole and answer alike requests in one size; else none.
 
-    Of all but the first, the time in the queue is the same. No frame was arriving before the step. `bytes_left`: of a
-    frame that is arriving behind it.
+    Of all but the first, the time in the queue is the same. They are FEW at least, and no frame was arriving before the
+    step. `bytes_left`: of a frame that is arriving behind it.
     """
     finished, runs = step.finished, conn.alike_requests
     count = len(finished)
-    while runs and finished and runs[0][1] <= finished[0].number:
+    while runs and runs[0][1] <= finished[0].number:
         runs.popleft()
     if not runs or not _may_be_alike(step, count, bytes_left):
         return []
@@ -75,9 +75,14 @@ def alike_responses(conn: ConnectionState, step: Step, bytes_left: int) -> list[
     return [FrameSpan(FrameKind.RESPONSE, one, number * length, (number + 1) * length) for number, one in spans]
 
 
+def bodies(data: bytes, length: int, first: int) -> bytes:
+    """The frames in `data` from frame `first` on, without their lengths. `length`: the bytes of each, with its own."""
+    return np.frombuffer(data, np.uint8).reshape(-1, length)[first:, LENGTH.size :].tobytes()
+
+
 def _may_be_alike(step: Step, count: int, bytes_left: int) -> bool:
-    """True if a step has nothing but so many whole, plain frames, and these are enough and may be of one size."""
-    if count < FEW or bytes_left or step.chunk_at or step.stop < len(step.data) or len(step.data) % count:
+    """True if a step has nothing but so many whole, plain frames, and these may be of one size."""
+    if bytes_left or step.chunk_at or step.stop < len(step.data) or len(step.data) % count:
         return False
     return not (step.marks or step.edits or step.one_way or step.unanswered or step.opaque_reasons)
 

@@ -28,6 +28,9 @@ _NO_CLIENT_ID = b"\x80\x00"
 # for the dialect without client ids: matches every frame
 _ANY_FRAME = b""
 
+# a connection has few bursts in flight; the responses to older ones are taken one by one
+_MOST_RUNS = 64
+
 # (start, stop), both stream offsets
 Stretches = deque[Stretch]
 
@@ -84,7 +87,7 @@ class ConnectionState:
         # (exchange number, client id) of each request in flight whose client id is not the usual one
         self.unusual_client_ids: deque[tuple[int, str | None]] = deque()
         # (first, stop): the numbers of requests that are alike (`alike_frames`), and may still be answered
-        self.alike_requests: deque[tuple[int, int]] = deque()
+        self.alike_requests: deque[tuple[int, int]] = deque(maxlen=_MOST_RUNS)
         # the client id of the first understood request that has one, with its length as in the head: b"\x00\x02me"
         self.usual_client_id_bytes = _NO_CLIENT_ID if self.dialect is Dialect.KAFKA else _ANY_FRAME
         # indices into the range's `SharedDictionaries`

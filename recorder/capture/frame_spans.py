@@ -69,18 +69,11 @@ def feed_chunk(
     frame that is arriving before the chunk, if there is one.
     """
     before = ArrivingFrame.between_steps(conversation, direction, arriving_kind)
-    step = fed(conversation, direction, chunk, at_ns)
-    return step, spans_of(conversation, direction, step, before)
-
-
-def fed(conversation: Conversation, direction: int, chunk: bytes, at_ns: int) -> Step:
-    """The step of a chunk of a direction."""
-    return conversation.responses(chunk, at_ns) if direction else conversation.requests(chunk, at_ns)
-
-
-def spans_of(conversation: Conversation, direction: int, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
-    """The spans of the frames in a step. `before`: the frame that was arriving when the step began."""
-    return (response_spans if direction else request_spans)(conversation, step, before)
+    if direction:
+        step = conversation.responses(chunk, at_ns)
+        return step, response_spans(conversation, step, before)
+    step = conversation.requests(chunk, at_ns)
+    return step, request_spans(conversation, step, before)
 
 
 def request_spans(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:

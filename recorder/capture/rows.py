@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from proxy.conversation.exchange import Exchange, FrameKind, timings
 from proxy.wire import keys
 from proxy.wire.apis import api_name
@@ -19,6 +17,7 @@ from proxy.wire.framing import LENGTH
 from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from proxy.wire.kafka07 import RequestType
 from recorder.capture import frames as c
+from recorder.capture.alike_frames import bodies
 from recorder.capture.columns import EventRows, FrameRows, FrameType, SharedDictionaries, Spans
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.frame_spans import FrameSpan
@@ -117,7 +116,7 @@ class RowMaker:
         (self._add_responses if direction else self._add_requests)(conn, data, firsts, mono_ns, group)
         more = len(data) // length - len(firsts)
         group.repeat_newest(more)
-        group.body += np.frombuffer(data, np.uint8).reshape(-1, length)[len(firsts) :, LENGTH.size :].tobytes()
+        group.body += bodies(data, length, len(firsts))
         conn.sequence += more
         self.frames += len(firsts) + more
         self.bytes += len(data) - LENGTH.size * (len(firsts) + more)

@@ -18,10 +18,10 @@ from proxy.conversation.step import Step
 from proxy.wire import records
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
-from recorder.capture.alike_frames import alike_requests, alike_responses
+from recorder.capture.alike_frames import FEW, alike_requests, alike_responses
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError
-from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, fed, spans_of
+from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, request_spans, response_spans
 from recorder.capture.record_hashing import RecordHashing
 from recorder.capture.rows import Hashed, RowMaker
 from recorder.capture.spool import Entry, EntryKind, Stretch, within, without
@@ -173,12 +173,13 @@ class Streams:
     ) -> None:
         """Takes bytes of one direction, with zeros in place of those that were left out."""
         before = ArrivingFrame.between_steps(conversation, direction, conn.kinds[direction])
-        step = fed(conversation, direction, data, mono_ns)
+        # as `feed_chunk`, which does not say first whether all frames are alike
+        step = conversation.responses(data, mono_ns) if direction else conversation.requests(data, mono_ns)
         if alike := self._alike(conn, conversation, direction, step, before):
             self.rows.add_alike(conn, direction, step.data, alike, mono_ns)
             return
         absent = conn.absent_since(direction, step.offset)
-        spans = spans_of(conversation, direction, step, before)
+        spans = (response_spans if direction else request_spans)(conversation, step, before)
         self._add_frames(conn, direction, step, spans, mono_ns, absent)
         if step.cause is not None:
             conn.unreadable[direction] = True
@@ -190,12 +191,11 @@ class Streams:
         self, conn: ConnectionState, conversation: Conversation, direction: int, step: Step, before: ArrivingFrame
     ) -> list[FrameSpan]:
         """The first frames of a step whose frames are all alike; none if they are not, or if they may be special."""
-        if (
-            before.left
-            or step.cause is not None
-            or self._hashing is not None
-            or conn.may_have_special_frames(direction)
-        ):
+        count = len(step.finished) if direction else conversation.next_request_number - before.next_request_number
+        # most chunks hold few frames, and are asked no more than this
+        if count < FEW or before.left or step.cause is not None:
+            return []
+        if self._hashing is not None or conn.may_have_special_frames(direction):
             return []
         if direction:
             return alike_responses(conn, step, conversation.responses_side.bytes_left)

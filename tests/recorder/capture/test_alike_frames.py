@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from proxy.conversation.exchange import Direction
 from proxy.wire import catalog
 from proxy.wire.keys import HEARTBEAT, METADATA, PRODUCE
-from recorder.capture import alike_frames
+from recorder.capture import streams
 from recorder.capture.compactor import compact, compact_session
 from recorder.capture.record_rules import RecordRule
 from recorder.capture.session import RecordSettings
@@ -99,7 +99,7 @@ def a_talk(rng: random.Random) -> Talk:
 def compacted(log: Path, folder: Path, few: int, steps: int, patch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The rows of a log. `few`: how many frames may be alike; `steps`: of the compactor, which is then killed."""
     shutil.copytree(log, folder)
-    patch.setattr(alike_frames, "FEW", few)
+    patch.setattr(streams, "FEW", few)
 
     def step(_: str) -> None:
         nonlocal steps
