@@ -4,7 +4,16 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -216,7 +225,12 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
 
 def create_named_topic(bootstrap: str, topic: str, partitions: int = 1, replicas: int = -1, **config: str) -> None:
     admin = AdminClient(_settings(bootstrap))
-    _all_done(admin.create_topics([NewTopic(topic, partitions, replicas, config=config)]))
+    try:
+        _all_done(admin.create_topics([NewTopic(topic, partitions, replicas, config=config)]))
+    except KafkaException as error:
+        # names are new: it was made by a request whose answer came so late that librdkafka sent another one
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
 
 
 def produce(bootstrap: str, topic: str, sent: Iterable[bytes], partitions: int = 1, **settings: Any) -> None:
