@@ -154,6 +154,11 @@ TABLE = """
 
 # the answer to a request for a topic that is not there, or not yet known
 UNKNOWN_TOPIC_OR_PARTITION = 3
+# answers to members of classic groups: they quote another generation or an unknown id, or are to join again; the one to
+# a first JoinGroup says "ask again with this id"
+ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 25, 27, 79
+# the answers to members whose static name another one has, or whose epoch is over
+FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH = 82, 110
 # the answer to an ApiVersions request of a version that the broker lacks; version 0's body follows (KIP-511)
 UNSUPPORTED_VERSION = 35
 # the answer to a member of a group of KIP-848, or to its commit, that quotes an earlier epoch than the group's

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from proxy.wire.error_codes import MEMBER_ID_REQUIRED
 from proxy.wire.errors import WireError
 from proxy.wire.keys import (
     ADD_OFFSETS_TO_TXN,
@@ -40,9 +41,9 @@ from proxy.wire.places import Partition
 from recorder.replay import partitions
 from recorder.replay.messages import batches, record_count
 from recorder.replay.outcome import BeforeKind
-from recorder.replay.partitions import Topic, TopicPartition
+from recorder.replay.partitions import LARGEST_OFFSET, Topic, TopicPartition
 from recorder.replay.plan import Exchange, Origin, Reason, Values
-from recorder.replay.requests.apis import COMMITS, HEARTBEATS, JOINING, LONG_POLLS, SHARES
+from recorder.replay.requests.apis import COMMITS, HEARTBEATS, JOIN_EPOCH, JOINING, LONG_POLLS, SHARES
 
 # requests of a transactional id, beside Produce, whose field begins with this
 _BELOW_4 = "v3_and_below_"
@@ -57,11 +58,7 @@ READ = COMMITS | JOINING | LONG_POLLS | SHARES | {*_IN_TRANSACTIONS, SYNC_GROUP,
 ANSWERED = JOINING | LONG_POLLS | {PRODUCE}
 # Errors after which a Produce's records may be in the log: unknown error, timeout, network error, too few replicas.
 _MAYBE_WRITTEN = frozenset({-1, 7, 13, 20})
-_JOIN = 0
-# "ask again with this id"
-_MEMBER_ID_REQUIRED = 79
-_LAST = 2**63 - 1
-_NEVER = _LAST
+_NEVER = LARGEST_OFFSET
 
 # Produces with acks 0 that are remembered of a partition; behind more of them no end proves anything.
 _MOST_SILENT = 1_000
@@ -164,7 +161,7 @@ class Beginnings:
             for each in partitions.in_request(key, values):
                 self._commits.setdefault((values["group_id"], self._place(each)), begun)
         elif key in JOINING:
-            joins = values.get("member_epoch", _JOIN) == _JOIN
+            joins = values.get("member_epoch", JOIN_EPOCH) == JOIN_EPOCH
             self._joining[exchange.origin] = values["group_id"], values["member_id"] if joins else None
         elif key == SYNC_GROUP:
             if values["assignments"]:
@@ -201,7 +198,7 @@ class Beginnings:
             self._generations.setdefault((group, generation), at_ns)
         member = values.get("member_id") or asked_as
         # until the answer, a member that joins again is still the one from before
-        if asked_as is not None and member and values["error_code"] in (0, _MEMBER_ID_REQUIRED):
+        if asked_as is not None and member and values["error_code"] in (0, MEMBER_ID_REQUIRED):
             self._members.setdefault((group, member), at_ns)
 
     def _produced(self, origin: Origin, at_ns: int, values: Values) -> None:
@@ -282,7 +279,7 @@ class Beginnings:
         if told is not None and not (is_written or place in self._fetched):
             return self._ends[place].end
         proven = [self._proven(place, each) for each in (written, told) if each is not None and each.at_ns < unknown]
-        return min(max(proven, default=0), _LAST if written is None else written.end)
+        return min(max(proven, default=0), LARGEST_OFFSET if written is None else written.end)
 
     def silent_ends(self) -> dict[TopicPartition, int]:
         """The ends, where known, of partitions that only Produces with acks 0 write to: they tell no offset."""
@@ -338,7 +335,7 @@ class Beginnings:
         return None
 
     def _of_member(self, exchange: Exchange) -> Before | None:
-        if exchange.api_key in HEARTBEATS and exchange.request["member_epoch"] == _JOIN:
+        if exchange.api_key in HEARTBEATS and exchange.request["member_epoch"] == JOIN_EPOCH:
             return None
         for group, member, generation in _quoted(exchange.request):
             if self.is_member(group, member, exchange.first_ns):

@@ -15,7 +15,6 @@ from proxy.wire.embedded.logs import LOGS
 from proxy.wire.texts import TOPIC_LETTERS
 from recorder.replay.cluster import Cluster
 
-NO_ID = bytes(16)
 # org.apache.kafka.common.config.ConfigResource.Type: topics and groups, whose names are the replay's
 TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32
 # how Kafka's own topics begin

@@ -12,6 +12,7 @@ from recorder.replay.plan import Dropped, Exchange, Reason, Values
 
 Topic = str | bytes
 TopicPartition = tuple[str, int]
+LARGEST_OFFSET = 2**63 - 1
 
 
 def in_request(api_key: int, values: Values) -> list[Partition]:

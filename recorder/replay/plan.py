@@ -25,7 +25,8 @@ from recorder.replay import messages
 from recorder.replay.messages import SMALL, RememberedRequest, answer_values, decoded_request
 from recorder.replay.messages import Values as Values
 
-NANOSECONDS = 10**9
+# nanoseconds in a second and in a millisecond
+NANOSECONDS, MILLISECOND = 10**9, 10**6
 # The client id of requests that a replay makes itself: a capture of a replay (`--record`, or a proxy's) tells them
 # apart by it.
 CLIENT_ID = "kafka-wiretap-replay"

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody imports it
 from pyspark.sql.window import WindowSpec
 
+from proxy.wire.error_codes import MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS
 from recorder.analysis import columns as t
 from recorder.analysis.bodies import Captured
 from recorder.analysis.expressions import without
@@ -56,8 +57,6 @@ REBALANCES = Table(
     ),
     needs_bodies=True,
 )
-_REBALANCING = 27
-_MEMBER_ID_REQUIRED = 79
 _GROUP = [c.CLUSTER, "group_id"]
 _GENERATION = [*_GROUP, "life", "generation"]
 # A living member is never silent for longer: twice the brokers' default heartbeat interval (5 s).
@@ -83,7 +82,7 @@ def _steps(events: DataFrame) -> DataFrame:
     """The steps of members, and answers with errors that lead to rebalances. `who`: the member's id, or a static
     member's name.
     """
-    tells = F.col(t.ERROR_CODE).isin(_REBALANCING, *MOVED_CODES, *FENCED_CODES)
+    tells = F.col(t.ERROR_CODE).isin(REBALANCE_IN_PROGRESS, *MOVED_CODES, *FENCED_CODES)
     takes_part = F.col("step").isin(*_STEPS_OF_MEMBERS) & ~_is_refused_join()
     found = events.filter(F.col("group_id").isNotNull() & (takes_part | tells))
     name = F.max("instance_id").over(Window.partitionBy(*_GROUP, "member_id"))
@@ -105,14 +104,14 @@ def _is_refused_join() -> Column:
     rebalance.
     """
     code = F.coalesce(t.ERROR_CODE, F.lit(0))
-    return (F.col("step") == g.JOIN) & ~code.isin(0, _MEMBER_ID_REQUIRED)
+    return (F.col("step") == g.JOIN) & ~code.isin(0, MEMBER_ID_REQUIRED)
 
 
 def _is_of_member() -> Column:
     """Whether a step shows that its sender is a member: it got in, or is told of a rebalance, or goes on unrefused."""
     is_let_in = _is_good() & (F.col("step") == g.JOIN)
     code = F.coalesce(t.ERROR_CODE, F.lit(0))
-    return is_let_in | ((F.col("step") != g.JOIN) & code.isin(0, _REBALANCING))
+    return is_let_in | ((F.col("step") != g.JOIN) & code.isin(0, REBALANCE_IN_PROGRESS))
 
 
 def _is_classic() -> Column:
@@ -211,7 +210,7 @@ def _generations(steps: DataFrame) -> DataFrame:
 
 def _times() -> dict[str, Column]:
     joins = _does(g.JOIN) & ~_is_refused_join()
-    begins = F.when(F.col(t.ERROR_CODE) == _REBALANCING, F.col("when")).when(joins, F.col(c.AT))
+    begins = F.when(F.col(t.ERROR_CODE) == REBALANCE_IN_PROGRESS, F.col("when")).when(joins, F.col(c.AT))
     assigned_at = F.when(F.col("is_assigned"), F.col("when"))
     return {
         "begins": F.min(begins),

@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
+from proxy.wire.places import NO_ID
 from recorder.replay.mapping import ValueKind
-
-NO_ID = bytes(16)
 
 
 class Counterparts(Protocol):

@@ -17,7 +17,7 @@ protocol that they have not yet agreed on.
 
 from __future__ import annotations
 
-from proxy.wire.error_codes import kafka_error
+from proxy.wire.error_codes import MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS, kafka_error
 from proxy.wire.keys import (
     DESCRIBE_GROUPS,
     DESCRIBE_TRANSACTIONS,
@@ -27,7 +27,7 @@ from proxy.wire.keys import (
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
 )
-from recorder.replay.groups.members import MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS, left_meanwhile
+from recorder.replay.groups.members import left_meanwhile
 from recorder.replay.plan import Values
 from recorder.replay.requests.apis import COMMITS
 from recorder.replay.sessions.share_sessions import INVALID_RECORD_STATE

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from proxy.wire.errors import WireError
 from proxy.wire.keys import FETCH
-from proxy.wire.places import Partition
+from proxy.wire.places import NO_ID, Partition
 from proxy.wire.primitives import Buffer
 from recorder.replay import partitions
 from recorder.replay.cluster import Cluster
@@ -15,7 +15,7 @@ from recorder.replay.consumers.offsets import Offsets
 from recorder.replay.consumers.readers import Consumer
 from recorder.replay.consumers.records import Streams, count_from
 from recorder.replay.messages import batches
-from recorder.replay.names import NO_ID, Names
+from recorder.replay.names import Names
 from recorder.replay.outcome import Stream
 from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import Exchange, MadeRequest, Origin, ToLeader, Values

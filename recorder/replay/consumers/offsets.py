@@ -34,13 +34,12 @@ from recorder.replay.consumers.pending import PendingOffsets
 from recorder.replay.consumers.readers import Consumer, Position, Reader, Readers
 from recorder.replay.messages import batches, record_count
 from recorder.replay.names import Names
-from recorder.replay.partitions import TopicPartition
+from recorder.replay.partitions import LARGEST_OFFSET, TopicPartition
 from recorder.replay.plan import NO_OFFSET, Exchange, Hold, NotSent, Origin, Reason, Resend, Values, Withheld
 from recorder.replay.translator import Translator
 from recorder.replay.versions.batches import shifted
 
 OUT_OF_RANGE = 1
-LARGEST_OFFSET = 2**63 - 1
 LATEST, EARLIEST = -1, -2
 
 

@@ -40,6 +40,7 @@ from proxy.wire.records import Batch, Compression, TimestampType
 from recorder.replay.consumers.digests import content, with_time
 from recorder.replay.consumers.matching import EARLIER, NO_PRODUCER, Matching, Side
 from recorder.replay.messages import MOST_MESSAGES, SMALL, batches
+from recorder.replay.partitions import LARGEST_OFFSET
 
 # about 140 MB
 MOST_WAITING = 1_000_000
@@ -92,8 +93,6 @@ class Owed(NamedTuple):
 Key = tuple[Hashable, str, int]
 # first and last offset
 Range = tuple[int, int]
-# An offset is an int64.
-_LAST = 2**63 - 1
 
 
 class Streams:
@@ -127,7 +126,7 @@ class Streams:
     def add_recorded(self, consumer: Hashable, topic: str, partition: int, data: Buffer, fetch_offset: int) -> None:
         """Adds the records of a recorded answer. `fetch_offset`: the offset that was asked for."""
         stream = self._stream(consumer, topic, partition)
-        self._add(stream, Side.RECORDED, data, [(fetch_offset, _LAST)])
+        self._add(stream, Side.RECORDED, data, [(fetch_offset, LARGEST_OFFSET)])
 
     def add_replayed(
         self,
@@ -148,7 +147,7 @@ class Streams:
         stream = self._stream(consumer, topic, partition)
         if begins_at is not None:
             stream.begins_at = begins_at
-        stream.at = self._add(stream, Side.REPLAYED, data, [(fetch_offset, _LAST)])
+        stream.at = self._add(stream, Side.REPLAYED, data, [(fetch_offset, LARGEST_OFFSET)])
         stream.is_at_end = log_end is not None and stream.at >= log_end
 
     def add_acquired(
@@ -270,12 +269,12 @@ def count_from(offset: int, data: Buffer) -> int:
     """The number of records that a consumer reads from this offset on: at most, where only a wrapper knows it."""
     if len(data) <= SMALL:
         return _remembered_count(offset, bytes(data))
-    return count_within([(offset, _LAST)], data)
+    return count_within([(offset, LARGEST_OFFSET)], data)
 
 
 @lru_cache(MOST_MESSAGES)
 def _remembered_count(offset: int, data: bytes) -> int:
-    return count_within([(offset, _LAST)], data)
+    return count_within([(offset, LARGEST_OFFSET)], data)
 
 
 def count_within(ranges: Sequence[Range], data: Buffer) -> int:
@@ -337,7 +336,7 @@ class _Unfolding:
 
 def _wanted(data: Buffer, batch: Batch, unfolding: _Unfolding, ranges: Sequence[Range]) -> Iterator[_Digest]:
     for record in _digests(data, batch, unfolding):
-        place = bisect_right(ranges, (record.offset, _LAST)) - 1
+        place = bisect_right(ranges, (record.offset, LARGEST_OFFSET)) - 1
         if place >= 0 and record.offset <= ranges[place][1]:
             yield record
 

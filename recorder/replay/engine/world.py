@@ -43,6 +43,7 @@ from recorder.replay.partitions import TopicPartition
 from recorder.replay.plan import (
     BY_CHOICE,
     CLIENT_ID,
+    MILLISECOND,
     AnsweredBefore,
     Exchange,
     MadeRequest,
@@ -67,7 +68,6 @@ from recorder.replay.translator import Translator
 from recorder.replay.versions import choosing as versions
 from recorder.replay.versions.recode import Topics
 
-MILLISECOND = 10**6
 _PRODUCE = api_name(PRODUCE) or ""
 
 

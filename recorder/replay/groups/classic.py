@@ -17,14 +17,11 @@ leader's own request still waits.
 
 from __future__ import annotations
 
+from proxy.wire.error_codes import ILLEGAL_GENERATION, MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.groups import assignments
 from recorder.replay.groups.member_states import Event, MemberState
 from recorder.replay.groups.members import (
-    ILLEGAL_GENERATION,
-    MEMBER_ID_REQUIRED,
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
     Generation,
     Group,
     Member,
@@ -35,11 +32,11 @@ from recorder.replay.groups.members import (
     pace,
 )
 from recorder.replay.groups.rejoins import Rejoins
-from recorder.replay.plan import Exchange, Hold, NotSent, Reason, Resend, Values, Withheld
+from recorder.replay.plan import MILLISECOND, Exchange, Hold, NotSent, Reason, Resend, Values, Withheld
 from recorder.replay.requests.apis import CLASSIC, NOTED_WHEN_DUE
 
-# nanoseconds in a millisecond; heartbeats of a client in its session timeout, by default
-MILLISECOND, HEARTBEATS_A_SESSION = 10**6, 3
+# heartbeats of a client in its session timeout, by default
+HEARTBEATS_A_SESSION = 3
 # How long (ns) after the others' SyncGroups the assigning one leaves at `max`. Each has its own connection, so
 # SyncGroups that leave at once arrive in any order, and some mock brokers never answer one that comes after the
 # assigning one.

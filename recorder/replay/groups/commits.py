@@ -11,20 +11,13 @@ A member whose recorded answer is error 25 leaves the target's group first, as i
 
 from __future__ import annotations
 
+from proxy.wire.error_codes import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 from proxy.wire.keys import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from recorder.replay import partitions
 from recorder.replay.groups.classic import MENDED as MENDED_CLASSIC
 from recorder.replay.groups.classic import needs_assignment
 from recorder.replay.groups.member_states import Event, MemberState
-from recorder.replay.groups.members import (
-    INT32_MAX,
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
-    Group,
-    Member,
-    Memberships,
-    is_outdated,
-)
+from recorder.replay.groups.members import INT32_MAX, Group, Member, Memberships, is_outdated
 from recorder.replay.groups.modern_groups import MENDED as MENDED_MODERN
 from recorder.replay.plan import Exchange, NotSent, Reason, Resend, Values, Withheld
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar
 
-from proxy.wire.error_codes import STALE_MEMBER_EPOCH
+from proxy.wire.error_codes import (
+    FENCED_INSTANCE_ID,
+    FENCED_MEMBER_EPOCH,
+    ILLEGAL_GENERATION,
+    REBALANCE_IN_PROGRESS,
+    STALE_MEMBER_EPOCH,
+    UNKNOWN_MEMBER_ID,
+)
 from proxy.wire.keys import JOIN_GROUP
 from recorder.replay.groups.member_states import Event, MemberState
 from recorder.replay.mapping import Pairs, ValueKind
@@ -20,9 +27,6 @@ from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.plan import Exchange, Hold, Reason, Resend, Values, Withheld
 
-# Kafka's error codes about members
-ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 25, 27, 79
-FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH = 82, 110
 # answers to a departure after which the member is gone
 HAS_LEFT = frozenset({0, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH})
 # Generations that are kept: a late member may need the one before the last. At `max`, generations that were read ahead

@@ -25,19 +25,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from proxy.wire.apis import api_name
-from proxy.wire.error_codes import STALE_MEMBER_EPOCH, kafka_error
+from proxy.wire.error_codes import (
+    FENCED_MEMBER_EPOCH,
+    ILLEGAL_GENERATION,
+    MEMBER_ID_REQUIRED,
+    REBALANCE_IN_PROGRESS,
+    STALE_MEMBER_EPOCH,
+    UNKNOWN_MEMBER_ID,
+    kafka_error,
+)
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.cluster import GROUP
 from recorder.replay.groups.classic import ClassicGroups, gone, joined, needs_assignment, synced
 from recorder.replay.groups.member_states import Event, Made, MemberState
 from recorder.replay.groups.members import (
-    FENCED_MEMBER_EPOCH,
     HAS_LEFT,
-    ILLEGAL_GENERATION,
     INT32_MAX,
-    MEMBER_ID_REQUIRED,
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
     Group,
     Member,
     Memberships,
@@ -45,8 +48,9 @@ from recorder.replay.groups.members import (
     is_outdated,
     refused,
 )
-from recorder.replay.groups.modern_groups import HEARTBEATS, JOIN, LEAVE, heartbeat_answered
+from recorder.replay.groups.modern_groups import HEARTBEATS, heartbeat_answered
 from recorder.replay.plan import NO_ANSWER, MadeRequest, ToCoordinator, Values
+from recorder.replay.requests.apis import JOIN_EPOCH, LEAVE_EPOCH
 from recorder.replay.requests.blobs import rename_topics
 
 # the first and the longest pause between requests that ask the same
@@ -203,7 +207,7 @@ class Mending:
     def _departure(self, group: Group, member: Member, learn: Callable[..., None] | None = None) -> MadeRequest:
         learn = learn or self._departed
         if not member.classic:
-            return self._heartbeat_with(group, member, {"member_epoch": LEAVE}, "leaves the group", learn)
+            return self._heartbeat_with(group, member, {"member_epoch": LEAVE_EPOCH}, "leaves the group", learn)
         instance = (member.join or {}).get("group_instance_id")
         values = {"member_id": member.target, "members": [{"member_id": member.target, "group_instance_id": instance}]}
         return self._make(group, member, LEAVE_GROUP, values, "leaves the group", learn)
@@ -217,7 +221,7 @@ class Mending:
             return None
         if not member.classic:
             owned: Values = {name: [] for name in HEARTBEATS[member.api_key].owned}
-            values = member.join | {"member_id": member.target, "member_epoch": JOIN} | owned
+            values = member.join | {"member_id": member.target, "member_epoch": JOIN_EPOCH} | owned
             return self._make(group, member, member.api_key, values, "joins again", self._heartbeat_answered)
         member.on(Event.MUST_JOIN)
         group.mending = True

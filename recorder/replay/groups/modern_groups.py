@@ -13,25 +13,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from proxy.wire.error_codes import STALE_MEMBER_EPOCH
+from proxy.wire.error_codes import FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH, UNKNOWN_MEMBER_ID
 from proxy.wire.keys import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT
 from recorder.replay.groups.member_states import Event, MemberState
-from recorder.replay.groups.members import (
-    FENCED_MEMBER_EPOCH,
-    UNKNOWN_MEMBER_ID,
-    Group,
-    Member,
-    Memberships,
-    error_of,
-    pace,
-)
+from recorder.replay.groups.members import Group, Member, Memberships, error_of, pace
 from recorder.replay.names import Names
-from recorder.replay.plan import Exchange, Hold, NotSent, Reason, Resend, Values, Withheld
+from recorder.replay.plan import MILLISECOND, Exchange, Hold, NotSent, Reason, Resend, Values, Withheld
+from recorder.replay.requests.apis import JOIN_EPOCH
 
 # errors of the target alone after which a member joins again
 MENDED = frozenset({UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
-MILLISECOND = 10**6
-JOIN, LEAVE = 0, -1
 
 
 class Heartbeats(NamedTuple):
@@ -79,14 +70,14 @@ class ModernGroups:
 
     def _not_sent(self, exchange: Exchange, group: Group, member: Member | None, values: Values) -> NotSent | None:
         epoch = values["member_epoch"]
-        if epoch == JOIN:
+        if epoch == JOIN_EPOCH:
             return self._joining(exchange, group, member)
         if member is None:
-            given = exchange.version in HEARTBEATS[exchange.api_key].makes_ids or epoch < JOIN
+            given = exchange.version in HEARTBEATS[exchange.api_key].makes_ids or epoch < JOIN_EPOCH
             return Withheld(Reason.NO_MEMBER if given else Reason.NO_GENERATION, values["member_id"])
         if error_of(exchange.answer) == UNKNOWN_MEMBER_ID:
             return self._state.expelled(exchange, member)
-        if epoch > JOIN and self._state.generation(group, member, epoch) is None:
+        if epoch > JOIN_EPOCH and self._state.generation(group, member, epoch) is None:
             return Withheld(Reason.NO_GENERATION, f"member epoch {epoch}")
         return self._state.unsettled(exchange, member)
 
@@ -97,9 +88,9 @@ class ModernGroups:
         return self._state.unsettled(exchange, member) if member and member.state is MemberState.LEAVING else None
 
     def _own(self, api_key: int, member: Member | None, values: Values) -> None:
-        owned = member.owned if member and member.owned and values["member_epoch"] > JOIN else None
+        owned = member.owned if member and member.owned and values["member_epoch"] > JOIN_EPOCH else None
         for name in HEARTBEATS[api_key].owned:
-            values[name] = [] if values["member_epoch"] == JOIN else (owned or {}).get(name)
+            values[name] = [] if values["member_epoch"] == JOIN_EPOCH else (owned or {}).get(name)
         if values.get("topic_partitions"):
             values["topic_partitions"] = recorded_ids(values["topic_partitions"], self._state.names)
         if "endpoint_information_epoch" in values and member and member.endpoint_epoch is not None:
@@ -111,9 +102,9 @@ class ModernGroups:
         member = group.members.get(exchange.request["member_id"])
         if member:
             member.confirming = member.owned
-        if exchange.request["member_epoch"] == JOIN:
+        if exchange.request["member_epoch"] == JOIN_EPOCH:
             group.newcomers.add(exchange)
-        elif exchange.request["member_epoch"] < JOIN and member:
+        elif exchange.request["member_epoch"] < JOIN_EPOCH and member:
             group.departure_left(exchange, [member])
         self._state.request_left(exchange, group, member)
 
@@ -144,13 +135,13 @@ class ModernGroups:
         recorded = exchange.request["member_id"] or (exchange.answer or {}).get("member_id") or answer.get("member_id")
         member = self._state.member(group, recorded or "", exchange.api_key)
         self._state.identify(group, member, answer.get("member_id") or values["member_id"])
-        if exchange.request["member_epoch"] >= JOIN:
+        if exchange.request["member_epoch"] >= JOIN_EPOCH:
             self._accepted(exchange, group, member, values, answer)
         return None
 
     def _accepted(self, exchange: Exchange, group: Group, member: Member, values: Values, answer: Values) -> None:
         recorded = exchange.answer if error_of(exchange.answer) == 0 else None
-        if values["member_epoch"] == JOIN:
+        if values["member_epoch"] == JOIN_EPOCH:
             member.join, member.gave_up, member.is_over = values, False, False
         self._state.note_request(exchange, member)
         heartbeat_answered(member, answer)
@@ -160,11 +151,11 @@ class ModernGroups:
         member = group.members.get(exchange.request["member_id"])
         if member is None:
             return None
-        if error == error_of(exchange.answer) or error not in MENDED or exchange.request["member_epoch"] < JOIN:
+        if error == error_of(exchange.answer) or error not in MENDED or exchange.request["member_epoch"] < JOIN_EPOCH:
             if error == UNKNOWN_MEMBER_ID:
                 member.on(Event.GONE)
             return None
-        if exchange.request["member_epoch"] == JOIN:
+        if exchange.request["member_epoch"] == JOIN_EPOCH:
             # it leaves before it joins
             member.on(Event.STILL_THERE)
             return Resend() if self._state.may_mend(exchange) else None

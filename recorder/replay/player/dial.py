@@ -21,6 +21,7 @@ import trio
 from proxy.schema.addresses import Address, undotted
 from proxy.schema.errors import BadSetting
 from proxy.wire import decode_response, encode_request
+from proxy.wire.error_codes import UNSUPPORTED_VERSION
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, METADATA
@@ -35,7 +36,6 @@ from recorder.replay.player.renewal import Session
 from recorder.replay.player.sockets import CONNECT_SECONDS, LINGER_SECONDS, discard_on_close, end_sending
 
 _VERSIONS_NEWEST, _VERSIONS_OLDEST = 3, 0
-_UNSUPPORTED_VERSION = 35
 # the first version of Metadata whose answer has the cluster's id
 _TELLS_ID = 2
 
@@ -308,7 +308,7 @@ async def _versions(connection: Connection) -> NodeVersions:
         if not isinstance(decoded, tuple):
             raise NotReached("its answer to ApiVersions can't be read")
         found = decoded[1]
-        if found["error_code"] != _UNSUPPORTED_VERSION:
+        if found["error_code"] != UNSUPPORTED_VERSION:
             break
     offered = {each["api_key"]: range(each["min_version"], each["max_version"] + 1) for each in found["api_keys"]}
     features = {each["name"]: each["max_version_level"] for each in found.get("finalized_features") or ()}

@@ -35,7 +35,7 @@ from recorder.replay.engine.world import World, is_regenerated, refused_anywhere
 from recorder.replay.names import Names
 from recorder.replay.options import Options
 from recorder.replay.outcome import Ending, Plan, ReachedTarget, Result, Source
-from recorder.replay.plan import Exchange
+from recorder.replay.plan import NANOSECONDS, Exchange
 from recorder.replay.player.asking import asking
 from recorder.replay.player.conductor import Conductor
 from recorder.replay.player.dial import NotReached, Target
@@ -55,7 +55,6 @@ from recorder.replay.stream import AnswerRecorded, DiskRead, Happening, happenin
 from recorder.replay.survey import Survey, survey, tell_of_cluster
 from recorder.terminal import console, counting, percent
 
-SECOND = 10**9
 # seconds for which the thread that reads the disk may keep the interpreter from the one that serves the sockets
 _SWITCH_SECONDS = 0.0005
 # glibc gives freed memory back to the kernel, but for twice the size of the largest chunk of at most 32 MiB that was
@@ -433,7 +432,7 @@ async def _progress(conductor: Conductor) -> None:
     shown_at = looked_at = time.monotonic_ns()
     with LiveProgress(console(stderr=True)) as live:
         while True:
-            await trio.sleep(EVERY_NS / SECOND)
+            await trio.sleep(EVERY_NS / NANOSECONDS)
             now = time.monotonic_ns()
             waits = engine.waited_for(now) if standstill.lasts(engine.progress, now) else Counter[str]()
             engine.world.result.stood_still_ns.update(dict.fromkeys(waits.keys() - {NOT_DUE}, now - looked_at))

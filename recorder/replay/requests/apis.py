@@ -233,6 +233,8 @@ DESCRIBES_GROUPS = those(Trait.DESCRIBES_GROUPS)
 CONFIG_APIS = those(Trait.SETTINGS)
 TELLS_CLUSTER = those(Trait.TELLS_CLUSTER)
 
+# the epochs of a heartbeat by which a member joins, and of one by which it leaves (KIP-848)
+JOIN_EPOCH, LEAVE_EPOCH = 0, -1
 _READS = READ_ONLY | LONG_POLLS
 # the topics of requests that write records or markers; brokers alone write those of Kafka's own
 _WRITTEN = {PRODUCE: "topic_data", ADD_PARTITIONS_TO_TXN: "v3_and_below_topics"}

@@ -12,8 +12,9 @@ from proxy.wire.keys import (
     JOIN_GROUP,
     SYNC_GROUP,
 )
+from proxy.wire.places import NO_ID
 from recorder.replay.mapping import Pairs, ValueKind
-from recorder.replay.names import NO_ID, Names
+from recorder.replay.names import Names
 from recorder.replay.plan import Exchange, Values
 from recorder.replay.requests.apis import Trait, Treatment, those, treatment
 

@@ -35,11 +35,11 @@ from proxy.wire.keys import (
     SHARE_FETCH,
     STREAMS_GROUP_HEARTBEAT,
 )
-from proxy.wire.places import WHOLE, Elements, Level, body
+from proxy.wire.places import NO_ID, WHOLE, Elements, Level, body
 from proxy.wire.primitives import uuid_text
 from recorder.replay.cluster import GROUP, SHARE, Cluster
 from recorder.replay.mapping import Pairs, ValueKind
-from recorder.replay.names import GROUP_RESOURCE, NO_ID, TOPIC_RESOURCE, BeyondPrefix, Names
+from recorder.replay.names import GROUP_RESOURCE, TOPIC_RESOURCE, BeyondPrefix, Names
 from recorder.replay.plan import Dropped, Exchange, Reason, Values, Withheld
 from recorder.replay.requests import fields
 from recorder.replay.requests.acls import prefix_rule

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from proxy.wire.keys import ALTER_SHARE_GROUP_OFFSETS, SHARE_FETCH, SHARE_GROUP_HEARTBEAT
 from recorder.replay.cluster import GROUP
 from recorder.replay.names import Names
-from recorder.replay.partitions import TopicPartition
+from recorder.replay.partitions import LARGEST_OFFSET, TopicPartition
 from recorder.replay.plan import (
     NANOSECONDS,
     AskFirst,
@@ -28,12 +28,10 @@ from recorder.replay.plan import (
     ToCoordinator,
     Values,
 )
+from recorder.replay.requests.apis import JOIN_EPOCH
 from recorder.replay.translator import Translator
 
 PURPOSE = "to have share groups begin where the recorded ones did"
-_JOIN = 0
-# an offset behind all others
-_END = 2**63 - 1
 # how long a group's first member waits for records before the group's beginning
 LONGEST_WAIT = 5 * NANOSECONDS
 # (recorded topic, partition, recorded offset) -> the target's offset
@@ -71,7 +69,10 @@ class ShareStarts(Translator):
 
     def request(self, exchange: Exchange, values: Values, now: int) -> NotSent | None:
         """Holds a group's first join, or fetch, until the target knows where the group begins."""
-        if not self.concerns(exchange.api_key, exchange.version) or values.get("member_epoch", _JOIN) != _JOIN:
+        if (
+            not self.concerns(exchange.api_key, exchange.version)
+            or values.get("member_epoch", JOIN_EPOCH) != JOIN_EPOCH
+        ):
             return None
         group = values["group_id"] or ""
         if group in self._asked:
@@ -87,10 +88,12 @@ class ShareStarts(Translator):
 
     def _made(self, group: str, starts: Mapping[TopicPartition, int]) -> MadeRequest:
         topics: dict[str, list[Values]] = {}
-        others = {(topic, index): _END for topic, _ in starts for index in range(self._partitions.get(topic, 0))}
+        others = {
+            (topic, index): LARGEST_OFFSET for topic, _ in starts for index in range(self._partitions.get(topic, 0))
+        }
         for (topic, partition), offset in sorted((others | {**starts}).items()):
             start = self._expected(topic, partition, offset)
-            if start != _END:
+            if start != LARGEST_OFFSET:
                 told = {"partition_index": partition, "start_offset": start}
                 topics.setdefault(self._names.target_topic(topic), []).append(told)
         name = self._names.target(group)

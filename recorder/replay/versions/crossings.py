@@ -30,8 +30,8 @@ from proxy.wire.keys import (
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
+from proxy.wire.places import NO_ID
 from proxy.wire.records import Compression
-from recorder.replay.names import NO_ID
 from recorder.replay.plan import Reason, Values, Withheld
 from recorder.replay.versions import batches
 from recorder.replay.versions.recode import Loss, Topics

@@ -19,7 +19,7 @@ from proxy.wire.apis import MessageKind
 from proxy.wire.catalog import must
 from proxy.wire.compile.layout import Slot, Struct, layout
 from proxy.wire.language import IGNORABLE
-from recorder.replay.names import NO_ID
+from proxy.wire.places import NO_ID
 from recorder.replay.plan import Reason, Values, Withheld
 
 # more than the pairs of versions in one play, where most connections use one version of each API on either side

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from proxy.wire import encode_response
+from proxy.wire.error_codes import REBALANCE_IN_PROGRESS
 from proxy.wire.keys import OFFSET_COMMIT
 from recorder.replay.options import Options
 from recorder.replay.plan import Exchange
@@ -21,7 +22,6 @@ COMMIT_VERSION = 7
 LONGEST = 40 * SECOND
 # time after the last action of a member, in which session timeouts and rebalances end
 CALM = 60 * SECOND
-REBALANCE_IN_PROGRESS = 27
 
 
 class CommittingClient(ClassicClient):

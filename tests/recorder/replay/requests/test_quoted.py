@@ -8,9 +8,10 @@ import pytest
 
 from proxy import wire
 from proxy.wire.keys import DESCRIBE_TOPIC_PARTITIONS, GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY, SYNC_GROUP
+from proxy.wire.places import NO_ID
 from recorder.replay.cluster import Cluster
 from recorder.replay.mapping import Pairs
-from recorder.replay.names import NO_ID, Names
+from recorder.replay.names import Names
 from recorder.replay.plan import Exchange, Origin, Peer, Values
 from recorder.replay.requests.quoted import QuotedValues
 
