@@ -11,7 +11,7 @@ import os
 import random
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 
@@ -72,7 +72,10 @@ class CrashingDisk:
 
     def _live_names(self, inode: int) -> dict[str, int]:
         folder = f"/proc/self/fd/{self._pinned[inode]}"
-        return {name: self._pin(f"{folder}/{name}") for name in os.listdir(folder)}
+        while True:
+            # another thread may rename a file behind the listing
+            with suppress(FileNotFoundError):
+                return {name: self._pin(f"{folder}/{name}") for name in os.listdir(folder)}
 
     def _live_bytes(self, inode: int) -> bytes:
         return Path(f"/proc/self/fd/{self._pinned[inode]}").read_bytes()
