@@ -271,6 +271,8 @@ class Compaction:
             if number <= segment:
                 self._before_step(f"remove segment {number}")
                 self._session.remove(segment_name(number))
+        # or a crash of the machine may bring back a segment without rows, and not the state before it
+        self._session.sync()
         for number in segments_with_state(self._session):
             if number != segment:
                 self._before_step(f"remove state {number}")
