@@ -24,10 +24,10 @@ NO_DURATIONS = ("soon", "-1m", "1m1")
 
 
 def test_a_folder_that_is_no_capture_is_refused(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "nowhere"):
+    for folder, lacks in ((tmp_path, "holds no capture"), (tmp_path / "nowhere", "does not exist")):
         found = run("stream", folder, "--output", tmp_path / "out")
         assert (found.exit_code, (tmp_path / "out").exists()) == (2, False)
-        assert f"{folder} holds no capture: record one with  kafka-wiretap proxy --record {folder}" in found.output
+        assert f"{folder} {lacks}: record one with  kafka-wiretap proxy --record {folder}" in found.output
 
 
 def test_a_stream_with_once_over_a_capture_without_segments_is_refused(tmp_path: Path) -> None:
