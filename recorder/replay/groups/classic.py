@@ -139,18 +139,24 @@ class ClassicGroups:
     def _overtakes(exchange: Exchange, group: Group, member: Member | None) -> bool:
         """True for a newcomer's JoinGroup while one is in flight that led to an earlier generation in the recording.
 
-        The target may take both into one generation. A join without a recorded answer counts as an earlier one if the
-        newcomer's generation lacks its member: its client was gone by then.
+        The target may take both into one generation. A join without a recorded answer counts as an earlier one if its
+        client was gone when the newcomer asked, and the newcomer's generation lacks its member. A join that goes again
+        waits for none: the target may wait for it before it answers the others.
         """
         answer = exchange.answer
-        if answer is None or error_of(answer) or (member and member.state.present):
+        if answer is None or error_of(answer) or exchange in group.joins or (member and member.state.present):
             return False
         generation = answer["generation_id"]
         roster = group.rosters.get((generation, answer["leader"]))
+
+        def was_gone(join: Exchange, name: str | None) -> bool:
+            is_over = join.cut_ns is not None and join.cut_ns <= exchange.first_ns
+            return is_over and roster is not None and name is not None and name not in roster
+
         return any(
             not error_of(join.answer) and join.answer["generation_id"] < generation
             if join.answer
-            else roster is not None and name is not None and name not in roster
+            else was_gone(join, name)
             for join, name in group.joins.items()
         )
 

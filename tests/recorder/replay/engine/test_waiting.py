@@ -164,6 +164,15 @@ def test_a_newcomer_does_not_wait_for_the_refused_join_of_a_member_that_has_left
     assert life.result.totals.withheld == {}
 
 
+@each_row("elect", [min, max], ids=["the first one", "the newcomer"])
+def test_a_newcomer_does_not_wait_for_the_join_of_a_member_that_left_after_the_newcomer_had_asked(elect):
+    starts = [(number, "start", 100 + number) for number in range(3)]
+    recorded = lived([*starts, (1, "leave", 107)], seed=412, client=SlowFollower)
+    life = Life(recorded, options=Options(speed=None), elect=elect)
+    assert life.result.mismatches == []
+    assert life.result.totals.withheld == {}
+
+
 def codes(values):
     return [each["error_code"] for topic in values["topics"] for each in topic["partitions"]]
 

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.wire.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from recorder.replay.groups.classic import AFTER_FOLLOWERS
-from recorder.replay.plan import Hold, Reason, Resend, Withheld
+from recorder.replay.plan import Exchange, Hold, Reason, Resend, Withheld
 from tests.recorder.replay.group_clients import answer_to, recorded
 from tests.recorder.replay.group_script import GROUP, JOIN, Script, joined, refused
 
@@ -134,6 +134,37 @@ def test_without_the_recorded_leaders_assignments_the_elected_members_sync_is_no
     script = two_members("t2")
     ended = answer_to(recorded(SYNC_GROUP, 3, sync("r2", 1), connection=2), {"error_code": 27, "assignment": b""})
     assert script.asked(ended)[0] == Withheld(Reason.NO_LEADER)
+
+
+def newcomer(asked: int) -> Exchange:
+    """A member that is alone in generation 2."""
+    return answer_to(recorded(JOIN_GROUP, 3, JOIN, at=asked, connection=2), joined("b", 2, "b"), at=30)
+
+
+def unanswered(script: Script, connection_ended: int) -> None:
+    """Sends the JoinGroup of another member, whose connection ended before the recorded response."""
+    script.send(JOIN_GROUP, 5, JOIN | {"member_id": "a"}, None)[0].cut_ns = connection_ended
+
+
+@pytest.mark.parametrize(("ended", "refusal"), [(10, Hold(Reason.NO_GENERATION)), (11, None)], ids=["before", "after"])
+def test_a_newcomer_waits_for_an_unanswered_join_whose_connection_ended_before_the_newcomer_asked(ended, refusal):
+    script = Script()
+    unanswered(script, ended)
+    assert script.asked(newcomer(10))[0] == refusal
+
+
+def test_a_newcomers_join_that_goes_again_with_the_id_of_error_79_waits_for_no_other():
+    """The target may wait for it before it answers the other one."""
+    script = Script()
+    exchange = newcomer(10)
+    refusal, sent = script.asked(exchange)
+    assert refusal is None
+    script.groups.sent(exchange, sent, script.now)
+    unanswered(script, 5)
+    assert script.answer(exchange, sent, refused(79, "t")) == Resend()
+    refusal, sent = script.asked(exchange)
+    assert refusal is None
+    assert sent["member_id"] == "t"
 
 
 def test_members_that_leave_leave_by_the_targets_ids_and_static_ones_by_their_instance():
