@@ -8,8 +8,10 @@ Bodies are kept only if the caller wants them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
 
 from proxy.units import MIB
 from proxy.wire.budget import DEFAULT_BUDGET, Budget
@@ -21,11 +23,15 @@ from recorder.capture.reader import Row
 from recorder.facts.response_errors import ResponseErrors, row_errors
 from recorder.reading.elements import Side
 from recorder.reading.known import answered
+from recorder.reading.rows import ORDER
 
 # Memory of a row without its body as a Python value: two dozen columns, half of them texts.
 ROW_SIZE = 3000
 # bytes of a frame: those who keep exchanges in memory keep no larger body, or a few would push out all other exchanges
 LARGEST_KEPT = MIB
+_arrival = itemgetter(*ORDER)
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 Read = Callable[[Row, ResponseErrors | None], Side | None]
 
 
@@ -85,7 +91,8 @@ class Pairing:
         read: Read = lambda row, reading: None,
     ) -> None:
         self._most, self._with_bodies, self._read = most, with_bodies, read
-        self._waiting: dict[tuple[str, int, int], Pair] = {}
+        # by session, connection and exchange: an end looks only at what ends
+        self._waiting: defaultdict[str, dict[int, dict[int, Pair]]] = defaultdict(dict)
         # lines of memory that the waiting rows take, as many as they have elements
         self._lines = 0
 
@@ -93,14 +100,14 @@ class Pairing:
         """Takes the next row in the order of arrival; returns the exchange that ends with it. Errors: OverBudget."""
         if row[c.EXCHANGE] is None:
             return None
-        key = row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE]
-        other, half = self._waiting.pop(key, None), _half(row, self._most, self._with_bodies, self._read)
+        session, connection, exchange = row[c.SESSION], row[c.CONNECTION], row[c.EXCHANGE]
+        other = self._popped(session, connection, exchange)
+        half = _half(row, self._most, self._with_bodies, self._read)
         if other is not None:
-            self._lines -= _lines(other)
             return _joined(half, other)
         if row[c.KIND] == c.REQUEST and row[c.AWAITS] is False:
             return half
-        self._waiting[key] = half
+        self._waiting[session].setdefault(connection, {})[exchange] = half
         self._lines += _lines(half)
         if self._lines * ROW_SIZE > self._most:
             raise OverBudget(f"keeping exchanges that have no end makes more than {in_bytes(self._most)}")
@@ -109,16 +116,38 @@ class Pairing:
     def rest(
         self, session: str | None = None, connection: int | None = None, exchange: int | None = None
     ) -> Iterator[Pair]:
-        """The exchanges whose other half has not come, which are not waited for any more.
+        """The exchanges whose other half has not come, which are not waited for any more, in the order of arrival.
 
         Those of all sessions, of a session, of one of its connections, or a single one.
         """
-        asked = session, connection, exchange
-        wanted = [key for key in self._waiting if all(one in (None, own) for one, own in zip(asked, key, strict=True))]
-        for key in wanted:
-            half = self._waiting.pop(key)
+        keys = [
+            (own, each, one)
+            for own, connections in _chosen(self._waiting, session)
+            for each, exchanges in _chosen(connections, connection)
+            for one, _ in _chosen(exchanges, exchange)
+        ]
+        found = [half for key in keys if (half := self._popped(*key)) is not None]
+        yield from sorted(found, key=lambda half: _arrival(half.head))
+
+    def _popped(self, session: str, connection: int, exchange: int) -> Pair | None:
+        """What waits of an exchange, which waits no more."""
+        connections = self._waiting.get(session, {})
+        exchanges = connections.get(connection, {})
+        half = exchanges.pop(exchange, None)
+        if half is not None:
             self._lines -= _lines(half)
-            yield half
+            if not exchanges:
+                del connections[connection]
+            if not connections:
+                del self._waiting[session]
+        return half
+
+
+def _chosen(waiting: dict[Key, Value], key: Key | None) -> list[tuple[Key, Value]]:
+    """What waits under a key; under all keys without one."""
+    if key is None:
+        return [*waiting.items()]
+    return [(key, waiting[key])] if key in waiting else []
 
 
 def pairs(

@@ -231,9 +231,9 @@ class Following:
             self._note_asked(session, portion.tables)
         for table in portion.tables:
             self._read_until[session] = max(self._reached(session), table[c.AT_NS][-1].as_py())
+        if not are_new:
+            self._forget_asked(session, {*portion.closed})
         for connection in portion.closed:
-            if not are_new:
-                self._forget_asked(session, connection)
             place = self._reached(session), session, connection, _BEHIND_ALL
             self._keep(place, Closed(session, connection), is_new=portion.is_new)
 
@@ -242,8 +242,11 @@ class Following:
         for file in self._old_files.frames:
             for table in row_groups(file, allowance=Allowance(READING, self._most)):
                 self._note_asked(file.session, [table])
+        ended = defaultdict[str, set[int]](set)
         for session, connection in _closed_in(self._old_files.events):
-            self._forget_asked(session, connection)
+            ended[session].add(connection)
+        for session, connections in ended.items():
+            self._forget_asked(session, connections)
 
     def _note_asked(self, session: str, tables: Iterable[Any]) -> None:
         """Notes requests that are not answered in these tables or in later ones. All other rows are passed over."""
@@ -261,11 +264,12 @@ class Following:
             if len(asked) * ROW_SIZE > self._most:
                 raise OverBudget(f"keeping requests without an answer makes more than {in_bytes(self._most)}")
 
-    def _forget_asked(self, session: str, connection: int) -> None:
-        """Forgets the requests of a connection that has ended: nobody answers them any more."""
-        asked = self._asked[session]
-        for one in [each for each in asked if each[0] == connection]:
-            del asked[one]
+    def _forget_asked(self, session: str, ended: set[int]) -> None:
+        """Forgets the requests of connections that have ended: nobody answers them any more."""
+        # all at once: this goes over all that was asked
+        if ended:
+            asked = self._asked[session]
+            self._asked[session] = {one: row for one, row in asked.items() if one[0] not in ended}
 
     def _keep_rows(self, found: Iterable[Row], *, is_new: bool) -> None:
         for row in found:

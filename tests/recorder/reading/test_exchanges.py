@@ -10,9 +10,21 @@ import pytest
 from proxy.wire.error_reader import Unread
 from proxy.wire.errors import OverBudget
 from proxy.wire.long_polls import Wait
-from recorder.reading.exchanges import ROW_SIZE, pairs
+from recorder.reading.exchanges import ROW_SIZE, Pairing, pairs
 
 Make = Callable[..., dict[str, Any]]
+
+
+class Counted(int):
+    """A connection's number. All of them count together how often two of them are compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
 
 
 def told(*rows: dict[str, Any]) -> list[tuple[int, str]]:
@@ -57,6 +69,37 @@ def test_unanswered_requests_are_kept_within_a_limit(make_request: Make) -> None
     assert len(list(pairs(rows, most=10 * ROW_SIZE))) == 10
     with pytest.raises(OverBudget, match="exchanges that have no end"):
         list(pairs(rows, most=9 * ROW_SIZE))
+
+
+def test_an_end_looks_at_no_other_connections_requests(make_request: Make) -> None:
+    number = 100
+    row, pairing = make_request(0, 1, 0, 3, 12, exchange=0), Pairing()
+    for connection in range(number):
+        assert pairing.take(row | {"connection": Counted(connection)}) is None
+    before = Counted.compared
+    for connection in range(number):
+        (pair,) = pairing.rest(row["session"], Counted(connection))
+        assert int(pair.head["connection"]) == connection
+    # many more if each end compared all numbers that wait: 5,000 of 100
+    assert Counted.compared - before <= 10 * number
+
+
+def test_what_has_no_other_half_comes_in_the_order_of_arrival(make_request: Make) -> None:
+    order = [("b", 2), ("a", 1), ("b", 1), ("a", 1), ("b", 2), ("a", 2)]
+    rows = [make_request(n, c, n, 3, 12, exchange=n) | {"session": s} for n, (s, c) in enumerate(order)]
+
+    def left(*which: Any) -> list[int]:
+        pairing = Pairing()
+        assert not any(map(pairing.take, rows))
+        rest = [pair.head["exchange"] for pair in pairing.rest(*which)]
+        assert sorted(rest + [pair.head["exchange"] for pair in pairing.rest()]) == [*range(len(rows))]
+        return rest
+
+    assert left() == [0, 1, 2, 3, 4, 5]
+    assert left("b") == [0, 2, 4]
+    assert left("b", 2) == [0, 4]
+    assert left("b", 2, 4) == [4]
+    assert left("b", 7) == left("c") == left("b", 2, 5) == []
 
 
 def test_an_exchange_with_one_side_is_named_after_that_side(make_request: Make, make_response: Make) -> None:
