@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,12 @@ from proxy.conversation.exchange import Direction
 from proxy.wire import catalog
 from proxy.wire.keys import HEARTBEAT, METADATA, PRODUCE
 from recorder.capture import streams
+from recorder.capture.alike_frames import FEW
 from recorder.capture.compactor import compact, compact_session
+from recorder.capture.connection_state import ConnectionState
+from recorder.capture.frame_spans import FrameSpan
 from recorder.capture.record_rules import RecordRule
+from recorder.capture.rows import RowMaker
 from recorder.capture.session import RecordSettings
 from recorder.capture.tap import open_tap
 from tests.recorder.capture.looks import frame_rows
@@ -156,3 +160,34 @@ def test_responses_of_several_sizes_are_told_apart(tmp_path: Path, monkeypatch: 
     log = recorded(tmp_path / "log", talk, RecordSettings())
     rows = compacted(log, tmp_path / "alike", 2, 0, monkeypatch)
     assert [row["size"] - 4 for row in rows[-10:]] == sizes
+
+
+def test_bursts_of_heartbeats_are_taken_together_in_both_directions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(2)
+    # the first frame tells the connection's client id, with which the others are compared
+    bursts = (1, 9, 20)
+    made = [same_call(rng, HEARTBEAT, 1, number, "app", 4) for number in range(sum(bursts))]
+    starts = [*accumulate(bursts, initial=0)]
+    parts = [made[start:stop] for start, stop in pairwise(starts)]
+    talk = Talk(0, made)
+    # responses come a burst later
+    for at_ns, (asked, answered) in enumerate(zip([*parts, []], [[], *parts], strict=True)):
+        chunks = b"".join(one.request for one in asked), b"".join(one.answer or b"" for one in answered)
+        talk.chunks += [Chunk(Direction(n), data, at_ns * 10 + n + 1) for n, data in enumerate(chunks) if data]
+    taken: tuple[list[int], list[int]] = ([], [])
+    add_alike = RowMaker.add_alike
+
+    def noted(
+        self: RowMaker, conn: ConnectionState, direction: int, data: bytes, firsts: list[FrameSpan], mono_ns: int
+    ) -> None:
+        before = self.frames
+        add_alike(self, conn, direction, data, firsts, mono_ns)
+        taken[direction].append(self.frames - before)
+
+    monkeypatch.setattr(RowMaker, "add_alike", noted)
+    log = recorded(tmp_path / "log", talk, RecordSettings())
+    rows = compacted(log, tmp_path / "alike", FEW, 0, monkeypatch)
+    assert len(rows) == 2 * len(made)
+    assert taken == ([*bursts[1:]], [*bursts[1:]])
