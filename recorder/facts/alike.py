@@ -1,7 +1,7 @@
 """Finds the frames of an Arrow batch that say the same: Heartbeats and their like differ only in their correlation ids.
 
 Used by `rows`, which reads one of them for all, and by `plain_messages`. Columns are compared whole, by pyarrow: a
-frame that equals an earlier one then costs a tenth of a microsecond instead of three.
+Heartbeat that equals an earlier one then takes half of the time that looking up its bytes would take.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ID_AT, ID_END, RESPONSE_ID_END = 4, 8, 4
 
 
 def is_whole(batch: Any) -> Any:
-    """Whether a frame is as it arrived, and its API and version are known: a column of true and false.
+    """Whether a frame is as it arrived, and its side, API and version are known: a column of true and false.
 
     `batch`: with the columns of `rows.FACTS`, and `frame`.
     """
@@ -27,14 +27,14 @@ def is_whole(batch: Any) -> Any:
     found = pc.equal(batch["dialect"], Dialect.KAFKA.value)
     for name in ("note", "dropped", "batches"):
         found = pc.and_(found, pc.is_null(batch[name]))
-    for name in ("frame", "api_key", "api_version"):
+    for name in ("frame", "kind", "api_key", "api_version"):
         found = pc.and_(found, pc.is_valid(batch[name]))
     is_masked = pc.greater(pc.fill_null(pc.list_value_length(batch["masked"]), 0), 0)
     return pc.fill_null(pc.and_not(found, is_masked), False)
 
 
-def alike(batch: Any) -> list[list[int]]:
-    """The numbers of the batch's frames: those of frames that say the same in one list, ordered by the first of each.
+def alike(batch: Any) -> list[int]:
+    """Of each frame of the batch, the number of the first one that says the same; its own if it is the first.
 
     Frames say the same if they are small and whole, of one side, API and version, and equal but for the correlation id.
     `batch`: with the columns of `rows.FACTS`, and `frame`.
@@ -60,16 +60,13 @@ def alike(batch: Any) -> list[list[int]]:
     for column in (is_request, key, version):
         # a number for each pair of what was compared so far and this column's value
         code = _codes(pc.add(pc.multiply(code, len(compared)), _codes(column)))
-    found: list[list[int]] = []
+    found = [*range(len(batch))]
+    firsts: list[int] = []
     for number, group in zip(compared.to_pylist(), code.to_pylist(), strict=True):
         # codes are numbered by their first frames
-        if group == len(found):
-            found.append([number])
-        else:
-            found[group].append(number)
-    if len(compared) < len(batch):
-        found += ([number] for number in pc.indices_nonzero(pc.invert(is_compared)).to_pylist())
-        found.sort(key=_first)
+        if group == len(firsts):
+            firsts.append(number)
+        found[number] = firsts[group]
     return found
 
 
@@ -79,7 +76,3 @@ def _codes(column: Any) -> Any:
     import pyarrow.compute as pc
 
     return pc.dictionary_encode(column).indices.cast(pa.int64())
-
-
-def _first(numbers: list[int]) -> int:
-    return numbers[0]

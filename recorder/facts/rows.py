@@ -277,35 +277,53 @@ def _rarely_collected() -> Iterator[None]:
 
 
 def _decoded(batch: Any, index: DecoderIndex) -> Iterator[tuple[Decoder, Any]]:
-    import pyarrow as pa
-
     gathered = {decoder.name: _Gathered(decoder, batch) for decoder in index.decoders}
-    repeats = index.repeats
     batch, numbers = _singles(batch, index, gathered)
-    together = alike(batch)
-    firsts = batch.select([*FACTS, "frame"]).take(pa.array([same[0] for same in together], pa.int32()))
-    for same, (decoders, frame) in zip(together, _frames(firsts, index), strict=True):
-        if not decoders:
-            continue
-        key = None if frame is None else repeats.key(frame)
-        kept = None if key is None else repeats.groups(key)
-        made: Iterable[tuple[Decoder, Group]] = kept or ()
-        if kept is None:
-            made = _groups(decoders, frame, index.for_facts)
-            if key is not None or len(same) > 1:
-                made = kept = [*made]
-            if key is not None and kept is not None:
-                repeats.keep(key, kept)
-        at = [numbers[number] for number in same]
-        # rows that are many are added a frame at a time, so that no batch of them grows too large
-        for frames in [at] if kept is None or _are_few(kept) else [[number] for number in at]:
-            for decoder, group in made:
-                mine = gathered[decoder.name]
-                if mine.add(frames, group):
-                    yield decoder, mine.taken()
+    for number, made in zip(numbers, _made(batch, index), strict=True):
+        for decoder, group in made:
+            mine = gathered[decoder.name]
+            if mine.add(number, group):
+                yield decoder, mine.taken()
     for decoder in index.decoders:
         if gathered[decoder.name].has_rows:
             yield decoder, gathered[decoder.name].taken()
+
+
+def _made(batch: Any, index: DecoderIndex) -> Iterator[Iterable[tuple[Decoder, Group]]]:
+    """The groups of each frame, in the order of frames. Frames that say the same have the same groups, read once."""
+    import pyarrow as pa
+
+    firsts = alike(batch)
+    repeated = {first for number, first in enumerate(firsts) if first != number}
+    if repeated:
+        once = [number for number, first in enumerate(firsts) if first == number]
+        batch = batch.select([*FACTS, "frame"]).take(pa.array(once, pa.int32()))
+    frames = _frames(batch, index)
+    known: dict[int, tuple[list[Decoder], Frame | None, Sequence[tuple[Decoder, Group]] | None]] = {}
+    for number, first in enumerate(firsts):
+        if first != number:
+            decoders, frame, kept = known[first]
+            yield _groups(decoders, frame, index.for_facts) if kept is None else kept
+            continue
+        decoders, frame = next(frames)
+        made = _read(decoders, frame, index)
+        if number in repeated:
+            made = [*made]
+            # many groups are made anew each time: those of a batch's frames would take too much memory
+            known[number] = decoders, frame, made if _are_few(made) else None
+        yield made
+
+
+def _read(decoders: Sequence[Decoder], frame: Frame | None, index: DecoderIndex) -> Iterable[tuple[Decoder, Group]]:
+    """The groups of a frame; those of an earlier batch's frame that said the same, if they are kept."""
+    key = index.repeats.key(frame) if decoders and frame is not None else None
+    if key is None:
+        return _groups(decoders, frame, index.for_facts)
+    made = index.repeats.groups(key)
+    if made is None:
+        made = [*_groups(decoders, frame, index.for_facts)]
+        index.repeats.keep(key, made)
+    return made
 
 
 def _singles(batch: Any, index: DecoderIndex, gathered: Mapping[str, _Gathered]) -> tuple[Any, Sequence[int]]:
@@ -416,23 +434,30 @@ class _Gathered:
         self.rows: list[tuple[Any, ...]] = []
         self._many: list[Many] = []
         self._groups: list[Group] = []
-        # of each group its frames; and how many rows these are
-        self._frames: list[Sequence[int]] = []
+        # where each group stands in the list, by its identity
+        self._places: dict[int, int] = {}
+        # the frames, and the place of the group that each of them has; how many rows these are
+        self._frames: list[int] = []
+        self._of_frames: list[int] = []
         self._count = self._size = 0
 
-    def add(self, frames: Sequence[int], group: Group) -> bool:
+    def add(self, frame: int, group: Group) -> bool:
         """Adds the rows of a group; returns True if they are enough for a batch.
 
-        `frames`: the numbers, in their batch, of the frames that each have these rows.
+        `frame`: the number, in its batch, of the frame that has these rows. Frames come in order; several may have the
+        same group, whose values are then made columns once.
         """
         _, rows, _, size = group
         if not rows:
             return False
-        self.rows += rows
-        self._groups.append(group)
-        self._frames.append(frames)
-        self._count += len(rows) * len(frames)
-        self._size += size * len(frames)
+        place = self._places.setdefault(id(group), len(self._groups))
+        if place == len(self._groups):
+            self._groups.append(group)
+            self.rows += rows
+        self._frames.append(frame)
+        self._of_frames.append(place)
+        self._count += len(rows)
+        self._size += size
         return self._count >= MAX_ROWS or self._size >= MAX_BYTES
 
     def add_many(self, many: Many) -> None:
@@ -479,28 +504,12 @@ class _Gathered:
         arrays = [pc.take(column, of_group) for column in shared]
         arrays += _columns(decoder.own, self.rows)
         arrays.append(pc.take(pa.array([group.unread for group in groups], pa.string()), of_group))
-        if self._count == len(self.rows):
-            return _repeated((frame for (frame,) in self._frames), counts), arrays
-        of_frame, of_row = self._spread(counts)
+        if len(groups) == len(self._frames):
+            return _repeated(self._frames, counts), arrays
+        rows = [*map(range, accumulate(counts, initial=0), accumulate(counts))]
+        of_row = pa.array(chain.from_iterable(map(rows.__getitem__, self._of_frames)), pa.int32())
+        of_frame = _repeated(self._frames, map(counts.__getitem__, self._of_frames))
         return of_frame, [column.take(of_row) for column in arrays]
-
-    def _spread(self, counts: Sequence[int]) -> tuple[Any, Any]:
-        """Of the rows of groups of several frames, in the order of frames: the number of each row's frame, and its own.
-
-        `counts`: the rows of each group.
-        """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        begins = accumulate(counts, initial=0)
-        spread = [*zip(begins, counts, self._frames, strict=False)]
-        of_row = chain.from_iterable(chain.from_iterable(repeat(range(at, at + n), len(of))) for at, n, of in spread)
-        of_frame = chain.from_iterable(
-            of if n == 1 else chain.from_iterable(repeat(one, n) for one in of) for _, n, of in spread
-        )
-        frames = pa.array(of_frame, pa.int32())
-        order = pc.array_sort_indices(frames)
-        return frames.take(order), pa.array(of_row, pa.int32()).take(order)
 
     def _of_many(self, many: Many) -> tuple[Any, list[Any]]:
         """As `_of_groups`, of rows of many frames."""
@@ -546,7 +555,7 @@ def _headers(values: tuple[Any, ...]) -> Any:
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs, type=kind, mask=mask)
 
 
-def _repeated(values: Iterable[int], counts: Sequence[int]) -> Any:
+def _repeated(values: Iterable[int], counts: Iterable[int]) -> Any:
     """Each value as often as its count says."""
     import pyarrow as pa
 

@@ -574,7 +574,7 @@ def _texts(values: Any) -> _Column:
 
 
 def _numbers(values: Any) -> _Column:
-    """Integers without nulls. Arrow's own way to many of them at once needs numpy, which a plain installation lacks."""
+    """Integers without nulls. Arrow's own way to many of them at once needs numpy, which replay does not import."""
     start, stop = (index * values.type.bit_width // 8 for index in (values.offset, values.offset + len(values)))
     numbers: Any = memoryview(values.buffers()[1]).cast("B")[start:stop].cast(_FORMATS[str(values.type)])
     return lambda start, stop: numbers[start:stop].tolist()
