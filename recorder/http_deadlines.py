@@ -142,6 +142,8 @@ class Session(requests.Session):
 
     def __init__(self) -> None:
         super().__init__()
+        # without its own, requests would put credentials of ~/.netrc in place of a given Authorization
+        self.auth = lambda request: request
         for scheme in _POOLS:
             self.mount(f"{scheme}://", _Adapter())
 

@@ -93,8 +93,8 @@ class Registry:
         given = f"{parts.username or ''}:{parts.password or ''}" if parts.username else os.environ.get(USERINFO, "")
         user, _, password = given.partition(":")
         self._http = Session()
-        # without an own one, requests would look for credentials in ~/.netrc
-        self._http.auth = (user, password) if user else lambda request: request
+        if user:
+            self._http.auth = (user, password)
         self._is_gone: str | None = None
 
     def schema(self, number: int) -> Schema:
@@ -123,18 +123,19 @@ class Registry:
             raise NoSchema(self._is_gone)
         try:
             body = within(MAX_SECONDS, lambda line: _body(self._http.get(self._base + path, timeout=MAX_SECONDS), line))
-            found = json.loads(body)
         except NoSchema:
             raise
         except TimeoutError:
             raise self._gone(f"the registry's answers take more than {MAX_SECONDS} s") from None
         except OSError as error:
             raise self._gone(f"the registry can't be asked: {type(error).__name__}") from error
+        except Exception as error:
+            # whatever a library makes of credentials that no header can hold, or of foreign bytes
+            raise NoSchema(f"asking the registry fails ({type(error).__name__})") from error
+        try:
+            found = json.loads(body)
         except (ValueError, RecursionError):
             found = None
-        except Exception as error:
-            # whatever a library makes of foreign bytes
-            raise NoSchema(f"the registry's answer can't be read ({type(error).__name__})") from error
         if not isinstance(found, dict):
             raise NoSchema("the registry's answer is no JSON object")
         return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,23 @@ def url() -> Iterator[str]:
     """Where connections are accepted, and nobody answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://localhost:{server.getsockname()[1]}"
+
+
+@contextmanager
+def answering() -> Iterator[tuple[str, Future[tuple[bytes, bytes]]]]:
+    """A peer that answers one request: its URL; what it is asked, and what comes on the connection behind that."""
+
+    def answer() -> tuple[bytes, bytes]:
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(20)
+            asked = connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            return asked, connection.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as threads:
+        server.settimeout(20)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", threads.submit(answer)
 
 
 def test_a_request_without_a_thread_is_not_made(url: str) -> None:
@@ -64,3 +83,32 @@ def test_a_name_that_is_looked_up_for_ever_holds_nobody(url: str, monkeypatch: p
             within(0.1, ask)
         over.set()
         assert ended.wait(30)
+
+
+def test_the_authorization_of_a_request_is_not_that_of_other_programs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with answering() as (url, answered):
+        with closing(Session()) as session:
+            within(20, lambda line: session.get(url, headers={"Authorization": "Bearer mine"}).content)
+        asked, _ = answered.result()
+    assert [line for line in asked.split(b"\r\n") if line.startswith(b"Authorization")] == [
+        b"Authorization: Bearer mine"
+    ]
+
+
+def test_no_descriptor_keeps_a_connection_open_after_its_request() -> None:
+    lines = list[Any]()
+
+    def ask(line: Any) -> bytes:
+        # or its descriptor would be closed with it
+        lines.append(line)
+        return session.get(url).content
+
+    with answering() as (url, answered):
+        with closing(Session()) as session:
+            within(20, ask)
+        _, behind = answered.result()
+    assert behind == b""

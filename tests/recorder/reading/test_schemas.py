@@ -348,6 +348,13 @@ def test_credentials_of_other_programs_are_not_sent(
     assert server.asked == [("/schemas/ids/1", None)]
 
 
+def test_credentials_that_no_header_can_hold_are_not_the_answer_s_fault(server: Server) -> None:
+    with pytest.raises(NoSchema) as refused:
+        Registry(f"http://\u0142:hunter2@127.0.0.1:{server.server_port}").schema(1)
+    assert str(refused.value) == "asking the registry fails (UnicodeEncodeError)"
+    assert server.asked == []
+
+
 def test_a_registry_that_can_not_be_reached_is_asked_once(server: Server) -> None:
     closed = Server()
     closed.server_close()
