@@ -7,6 +7,8 @@ makes the same files. The steps of a range have a safe order:
     publish the files     after a crash here, the range is made again and replaces its files
     write the state       from which the next range starts; after a crash here, only the removal is done again
     remove the segment
+    sync the folder       or a crash of the machine may bring back the segment, and not the state before it
+    remove older states
 
 An encrypted log can only be compacted with its key. Where that is gone with both processes that knew it, each
 connection has a gap of the cause `key_lost`, exact to the byte: entries' heads tell what there was.
@@ -229,7 +231,7 @@ class Compaction:
     def _publish(
         self, files: RangeFiles, segment: int, before: Progress, *, finished: bool, log_bytes: int | None
     ) -> Progress:
-        """Publishes the files, writes the state, and removes the segment, in this order."""
+        """Publishes the files, writes the state, and removes the segment and the older states, in this order."""
         rows = self._assembly.rows
         self._add_removals(before, segment)
         self._assembly.end_range(files.hours)
@@ -266,12 +268,11 @@ class Compaction:
         return 0 if lock is None else lock.st_mtime_ns
 
     def _remove_done(self, segment: int) -> None:
-        """Removes the segments up to this one, and the older states."""
+        """Removes the segments up to this one, and then, durably after them, the older states."""
         for number in segments(self._session):
             if number <= segment:
                 self._before_step(f"remove segment {number}")
                 self._session.remove(segment_name(number))
-        # or a crash of the machine may bring back a segment without rows, and not the state before it
         self._session.sync()
         for number in segments_with_state(self._session):
             if number != segment:
