@@ -3,6 +3,7 @@
 The limits of requests are for each piece that is read, so a peer that drips bytes would hold whoever asks for ever.
 Here a thread asks. At the deadline its connection is shut down, and it reads the end. Nothing ends the lookup of a name
 or a connect, so a thread that has no connection yet is left behind: the limits of the system, and of requests, end it.
+So is one that asks by a SOCKS proxy, whose connections are made elsewhere.
 """
 
 from __future__ import annotations
@@ -130,10 +131,12 @@ class _Adapter(HTTPAdapter):
         super().init_poolmanager(*given, **named)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
-    def proxy_manager_for(self, *given: Any, **named: Any) -> Any:
+    def proxy_manager_for(self, proxy: str, **named: Any) -> Any:
         """The pools of connections by a proxy that the environment names."""
-        manager = super().proxy_manager_for(*given, **named)
-        manager.pool_classes_by_scheme = _POOLS
+        manager = super().proxy_manager_for(proxy, **named)
+        # the pools of a SOCKS proxy make connections of their own kind, with its options
+        if not proxy.lower().startswith("socks"):
+            manager.pool_classes_by_scheme = _POOLS
         return manager
 
 
