@@ -71,7 +71,8 @@ def top(proxy: Address, filter_text: str | None, token_file: Path) -> None:
         raise click.UsageError(f"{printable(token_file)} {error}") from error
     except FilterError as error:
         raise click.UsageError(str(error)) from error
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    # a process may be started without either
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         raise click.UsageError(
             "top draws on a terminal, and there is none; right would be kafka-wiretap inspect exchanges FOLDER --follow"
         )

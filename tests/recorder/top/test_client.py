@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from click import UsageError
 from click.testing import CliRunner
 from prometheus_client import CollectorRegistry
 
@@ -22,6 +23,7 @@ from recorder.live.door import Door
 from recorder.live.top import Top
 from recorder.reading.elements import Told
 from recorder.top import client as client_module
+from recorder.top import command
 from recorder.top.client import Client, NoAnswer, Recording, WrongFilter
 from tests.recorder.page.traffic import SESSION, produce
 
@@ -180,3 +182,10 @@ def test_a_wrong_argument_is_a_sentence(
     done = CliRunner().invoke(main, ["top", *arguments])
     assert done.exit_code == 2
     assert sentence in " ".join(done.output.split())
+
+
+def test_a_closed_standard_input_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(UsageError, match="there is none"):
+        command.top.main(["127.0.0.1:1", "--token-file", str(tmp_path / "token")], standalone_mode=False)
