@@ -1,9 +1,9 @@
 """Where the frames lie in a chunk, and the exchange of each frame.
 
-Used by the compactor (`streams`) and by `frame_filter`, which need every frame. The conversation could mark every
-frame, but marked frames take its slow path. So the places of the frames are computed from its results: the exchanges
-that began or ended with the chunk, in their order, each with its size. Marks are read only for frames without an
-exchange (bare tokens, unreadable frames).
+Used by `frame_filter`, which needs every frame, and by the compactor's `streams`, for chunks whose frames are not all
+alike. The conversation could mark every frame, but marked frames take its slow path. So the places of the frames are
+computed from its results: the exchanges that began or ended with the chunk, in their order, each with its size. Marks
+are read only for frames without an exchange (bare tokens, unreadable frames).
 """
 
 from __future__ import annotations
@@ -58,22 +58,6 @@ class ArrivingFrame(NamedTuple):
     def span_in(self, step: Step) -> list[FrameSpan]:
         """The span of the arriving frame in the next step; none if no frame is arriving."""
         return [FrameSpan(self.kind, self.exchange, self.begin - step.offset, self.left)] if self.left else []
-
-
-def feed_chunk(
-    conversation: Conversation, direction: int, chunk: bytes, at_ns: int, arriving_kind: FrameKind
-) -> tuple[Step, list[FrameSpan]]:
-    """Feeds a chunk to the conversation. Returns its step, and the spans of the frames that the chunk touches.
-
-    The proxy's own answers that are due with a chunk from the broker have spans too. `arriving_kind`: the kind of the
-    frame that is arriving before the chunk, if there is one.
-    """
-    before = ArrivingFrame.between_steps(conversation, direction, arriving_kind)
-    if direction:
-        step = conversation.responses(chunk, at_ns)
-        return step, response_spans(conversation, step, before)
-    step = conversation.requests(chunk, at_ns)
-    return step, request_spans(conversation, step, before)
 
 
 def request_spans(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:

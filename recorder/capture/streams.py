@@ -173,7 +173,6 @@ class Streams:
     ) -> None:
         """Takes bytes of one direction, with zeros in place of those that were left out."""
         before = ArrivingFrame.between_steps(conversation, direction, conn.kinds[direction])
-        # as `feed_chunk`, which does not say first whether all frames are alike
         step = conversation.responses(data, mono_ns) if direction else conversation.requests(data, mono_ns)
         if alike := self._alike(conn, conversation, direction, step, before):
             self.rows.add_alike(conn, direction, step.data, alike, mono_ns)

@@ -13,8 +13,8 @@ from proxy.wire import keys
 from proxy.wire.dialects import Dialect
 from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from recorder.capture.connection_state import ConnectionState
-from recorder.capture.frame_spans import feed_chunk
 from tests.recorder.capture import traffic
+from tests.recorder.capture.feeding import feed_chunk
 from tests.recorder.capture.logged import opened
 
 RNG = random.Random(1)

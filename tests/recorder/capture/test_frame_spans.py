@@ -11,8 +11,9 @@ from proxy.conversation.exchange import Direction, FrameKind
 from proxy.conversation.routes import Routes
 from proxy.conversation.step import Verdict
 from proxy.wire import catalog, keys
-from recorder.capture.frame_spans import FrameSpan, feed_chunk
+from recorder.capture.frame_spans import FrameSpan
 from tests.recorder.capture import traffic
+from tests.recorder.capture.feeding import feed_chunk
 from tests.recorder.capture.traffic import framed
 from tests.sweeps import examples
 

@@ -11,10 +11,10 @@ from proxy.wire import catalog, keys
 from proxy.wire.keys import CONTROLLED_SHUTDOWN
 from recorder.capture.columns import EventRows, FrameRows, SharedDictionaries
 from recorder.capture.connection_state import ConnectionState
-from recorder.capture.frame_spans import feed_chunk
 from recorder.capture.frames import HOUR_NS
 from recorder.capture.rows import RECORD_APIS, RowMaker
 from tests.recorder.capture import traffic
+from tests.recorder.capture.feeding import feed_chunk
 
 RNG = random.Random(1)
 
