@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TextIO
 from unicodedata import category
 
 # Letters and marks that are drawn as nothing, or change the width of the letter before them, although Python calls them
@@ -33,6 +34,11 @@ _DRAWN_AS_NOTHING = re.compile(
 MAX_MARKS = 3
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 Escape = Callable[[str], str]
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """True if a standard stream is a terminal's. A process may be started without one; then it is None."""
+    return stream is not None and stream.isatty()
 
 
 def printable(text: object) -> str:

@@ -30,7 +30,7 @@ from pygments.lexers.sql import SqlLexer
 
 from proxy.command_line import Ended, ending_signals, interrupt
 from proxy.files import Folder
-from proxy.terminal import echo
+from proxy.terminal import echo, is_terminal
 from proxy.user_folders import state_folder
 from recorder.analysis.running import EngineGone
 from recorder.analysis.sources import SOURCES
@@ -110,7 +110,7 @@ def run(answer: Answer, tell: Tell, *, is_embedded: bool) -> None:
     shell = Shell(answer, tell)
     # a service may have none
     given: TextIO | None = sys.stdin
-    if given is None or not given.isatty():
+    if not is_terminal(given):
         for text in held(given or ()):
             shell.take(text)
             if shell.is_ended:

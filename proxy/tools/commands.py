@@ -13,7 +13,7 @@ import click
 
 from proxy.command_line import folded, width
 from proxy.option_types import COUNT
-from proxy.terminal import echo
+from proxy.terminal import echo, is_terminal
 from proxy.tools import arguments, completions
 from proxy.tools.output import budget_option, end, print_json
 from proxy.wire import apis, catalog, embedded
@@ -328,7 +328,10 @@ def _check_bare(what: Bare, response: bool) -> None:
 
 def _read(file: Path | None) -> bytes:
     """All of the file or of standard input, which may be a device that never ends. Errors: ClickException."""
-    if file is None and sys.stdin.isatty():
+    # a process may be started without one
+    if file is None and sys.stdin is None:
+        raise click.UsageError("there is no standard input; right would be --file FILE")
+    if file is None and is_terminal(sys.stdin):
         click.echo("reading a frame, raw or as hex; Ctrl-D ends it", err=True)
     with nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as source:
         data = source.read(MAX_READ + 1)

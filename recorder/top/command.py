@@ -13,7 +13,7 @@ from proxy.ips import is_loopback
 from proxy.limited_files import UnusableFile
 from proxy.option_types import FILE, ReadBy
 from proxy.schema.addresses import Address
-from proxy.terminal import printable
+from proxy.terminal import is_terminal, printable
 from proxy.tokens import token_of
 from recorder import extras
 from recorder.inspect.options import complete_where
@@ -71,8 +71,7 @@ def top(proxy: Address, filter_text: str | None, token_file: Path) -> None:
         raise click.UsageError(f"{printable(token_file)} {error}") from error
     except FilterError as error:
         raise click.UsageError(str(error)) from error
-    # a process may be started without either
-    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise click.UsageError(
             "top draws on a terminal, and there is none; right would be kafka-wiretap inspect exchanges FOLDER --follow"
         )

@@ -20,7 +20,7 @@ import trio
 
 from proxy.command_line import IMPATIENT, ending_signals
 from proxy.schema.errors import BadSetting
-from proxy.terminal import echo, printable
+from proxy.terminal import echo, is_terminal, printable
 from proxy.wire.apis import api_key
 from proxy.wire.errors import OverBudget
 from proxy.wire.texts import LONGEST_TOPIC
@@ -270,7 +270,7 @@ async def _look_where_it_leads(job: Job, target: Target, cluster: Cluster) -> No
             await asker.look_at_all()
     question = target.guard.question
     if question and not job.dry_run:
-        if not sys.stdin.isatty():
+        if not is_terminal(sys.stdin):
             raise Refused(_unanswered(question))
         click.confirm(f"{printable(question)}. Is it another cluster?", abort=True, err=True)
 
@@ -290,7 +290,7 @@ def _ask(job: Job, surveyed: Survey, found: Prepared, cluster: Cluster, names: N
     """Tells what people should know before anything is written, and asks them, unless `--yes` is given."""
     what = "" if job.yes else _written(surveyed, names, found)
     where = cluster.id or ", ".join(f"{host}:{port}" for host, port in job.bootstrap)
-    if what and not sys.stdin.isatty():
+    if what and not is_terminal(sys.stdin):
         raise Refused(f"the replay writes to {printable(where)}, and nobody is there to ask: right would be --yes")
     for note in (*found.notes, *_overwritten(found)):
         echo(f"note: {note}", err=True)

@@ -16,6 +16,7 @@ from proxy.wire import apis, catalog, embedded, kafka07, records
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import framed
 from proxy.wire.kafka07 import RequestType
+from tests.brokers.waiting import PATIENCE
 from tests.tables import each_row
 
 REQUEST = catalog.encode_request(3, 12, 7, "me", {"topics": None})
@@ -284,3 +285,10 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not HEAVY & set(done.stderr.split())
+
+
+def test_a_frame_is_not_read_from_a_standard_input_that_is_closed() -> None:
+    command = [sys.executable, "-c", "from proxy.cli import main; main()", "wire", "decode"]
+    shell = ["sh", "-c", 'exec "$@" <&-', "sh", *command]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, "there is no standard input; right would be --file FILE" in done.stderr) == (2, True)
