@@ -15,7 +15,8 @@ from typing import Any
 from zipfile import ZipFile
 
 from tests.brokers.jars import cache_folder, locked
-from tests.clients.workloads import PATIENCE, fresh
+from tests.brokers.waiting import PATIENCE
+from tests.clients.workloads import fresh
 
 NAME = "kafka-python-1.4.7"
 _PINNED = "kafka-python==1.4.7 --hash=sha256:4fbebebfcb6fc94903fb720fe883d7bbec7298f4f1acb857c21dd3b4b114ba4b\n"

@@ -61,7 +61,7 @@ def test_transactions_of_java_are_neither_aborted_nor_doubled(kafka_three: Kafka
             exactly_once.java_copies(kafka_three, proxy.bootstrap)
             return ends(proxy) > ENDS
 
-        wait_for(copied_often, "connections to end", seconds=PATIENCE)
+        wait_for(copied_often, "connections to end")
 
 
 def test_transactions_of_librdkafka_are_neither_aborted_nor_doubled(kafka_three: KafkaCluster, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_transactions_of_librdkafka_are_neither_aborted_nor_doubled(kafka_three:
             producer.commit_transaction(PATIENCE)
             return ends(proxy) > ENDS
 
-        wait_for(committed_often, "connections to end", seconds=PATIENCE)
+        wait_for(committed_often, "connections to end")
         exactly_once.check_copied(proxy.bootstrap, topic, [committed, []])
 
 
@@ -90,7 +90,7 @@ def test_groups_of_either_kind_do_not_rebalance(kafka_three: KafkaCluster, tmp_p
         steady(kafka_three, proxy.bootstrap, tmp_path, kinds) as work,
     ):
         joined, before = joins(proxy), ends(proxy)
-        wait_for(lambda: ends(proxy) > before + 100, "a hundred connections to end", seconds=PATIENCE)
+        wait_for(lambda: ends(proxy) > before + 100, "a hundred connections to end")
         work.wait_for_more()
         assert joins(proxy) == joined
 

@@ -33,10 +33,11 @@ from recorder.capture.frames import events_schema
 from recorder.export import commands
 from recorder.export.events import event_id
 from tests.brokers.kafka import KafkaCluster
+from tests.brokers.waiting import PATIENCE
 from tests.brokers.zookeeper import ZookeeperCluster
 from tests.clients.checks import captured_connections
 from tests.clients.harness import PROGRAM, compact, proxied
-from tests.clients.workloads import ASKS_SOON, PATIENCE, confluent, fresh
+from tests.clients.workloads import ASKS_SOON, confluent, fresh
 from tests.recorder.analysis.conftest import EVENT, NOON, write_frames
 from tests.recorder.analysis.decode.test_cloudevents import BROKEN
 from tests.recorder.facts.frames import request, rows

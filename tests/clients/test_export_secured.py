@@ -28,11 +28,11 @@ from confluent_kafka.admin import (
 
 from recorder.export.publisher import Publisher
 from tests.brokers.kafka import PASSWORD, TAPPED_HOST, USER, KafkaCluster
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.certificates import Authority
 from tests.clients import test_cloudevents
 from tests.clients.tap import Tap
-from tests.clients.workloads import PATIENCE, confluent
+from tests.clients.workloads import confluent
 from tests.clients.workloads.logins import SCRAM_PASSWORD, SCRAM_USER
 
 pytestmark = [pytest.mark.real, pytest.mark.long]

@@ -12,7 +12,7 @@ import pytest
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.harness import PROGRAM, compact, proxied
-from tests.clients.workloads import PATIENCE, confluent, fresh, values
+from tests.clients.workloads import confluent, fresh, values
 from tests.clients.workloads.group_members import copies_exactly_once, described, have_read, member
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
@@ -32,7 +32,7 @@ def test_offsets_lag_and_members_are_those_that_kafkas_tool_tells(kafka_one: Kaf
         topic = confluent.create_topic(to, "groups", partitions=PARTITIONS)
         confluent.produce(to, topic, values("first", 40), partitions=PARTITIONS)
         with member(to, names["gone"], topic, most=4) as gone:
-            wait_for(lambda: len(gone.read) == 40, "the first records", seconds=PATIENCE)
+            wait_for(lambda: len(gone.read) == 40, "the first records")
         groups = (
             (member(to, names["classic"], topic), member(to, names["classic"], topic)),
             (member(to, names["newer"], topic, "consumer"),),
@@ -42,7 +42,7 @@ def test_offsets_lag_and_members_are_those_that_kafkas_tool_tells(kafka_one: Kaf
         confluent.produce(to, topic, values("second", 30), partitions=PARTITIONS)
         copies_exactly_once(to, names["exact"], topic)
         for group in readers:
-            wait_for(partial(have_read, group, 71), "all", seconds=PATIENCE)
+            wait_for(partial(have_read, group, 71), "all")
         offsets, members = described(kafka_one, "--offsets"), described(kafka_one, "--members")
         until = datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
     compact(proxy.capture)

@@ -17,10 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from proxy.cli import main
 from proxy.wire.kafka07 import Fetch, MultiFetch, MultiProduce, Offsets, Produce, Request, encode_request, messages
 from recorder.capture.compactor import compact
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.checks import check_facts
 from tests.clients.kafka07 import NAMES, brokers, recording
-from tests.faults.live import OWN_PORT, PATIENCE, LiveProxy
+from tests.faults.live import OWN_PORT, LiveProxy
 from tests.proxy.wire.kafka07.clients import FRAMES
 from tests.recorder.capture.looks import event_rows, frame_rows
 

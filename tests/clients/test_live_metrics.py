@@ -10,7 +10,7 @@ from tests.brokers.kafka import KafkaCluster
 from tests.brokers.waiting import wait_for
 from tests.clients.harness import proxied
 from tests.clients.test_metrics import WITH_METRICS, scraped
-from tests.clients.workloads import PATIENCE, confluent, fresh, values
+from tests.clients.workloads import confluent, fresh, values
 from tests.clients.workloads.group_members import copies_exactly_once, described, have_read, member
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
@@ -26,7 +26,7 @@ def test_lag_is_what_kafkas_tool_tells(
     names = {name: fresh(name) for name in ("classic", "newer", "behind", "exact")}
     options = [*WITH_METRICS, "--workers", str(workers)]
     with proxied(kafka_one, tmp_path, options=options, record=record) as proxy, ExitStack() as stack:
-        wait_for(lambda: scraped(proxy, "live_runs").get(()), "the stream", seconds=PATIENCE)
+        wait_for(lambda: scraped(proxy, "live_runs").get(()), "the stream")
         to = proxy.bootstrap
         topic = confluent.create_topic(to, "groups", partitions=PARTITIONS)
         confluent.produce(to, topic, values("first", 40), partitions=PARTITIONS)
@@ -38,7 +38,7 @@ def test_lag_is_what_kafkas_tool_tells(
         readers = [[stack.enter_context(one) for one in group] for group in groups]
         copies_exactly_once(to, names["exact"], topic)
         for group in readers:
-            wait_for(partial(have_read, group, 41), "all", seconds=PATIENCE)
+            wait_for(partial(have_read, group, 41), "all")
         told = [row for row in described(kafka_one, "--offsets") if row["GROUP"] in names.values()]
         assert {row["GROUP"] for row in told} == {*names.values()}
         expected = {
@@ -59,7 +59,7 @@ def test_lag_is_what_kafkas_tool_tells(
             }
 
         with suppress(TimeoutError):
-            wait_for(lambda: seen() == expected, "the lag", seconds=PATIENCE)
+            wait_for(lambda: seen() == expected, "the lag")
         assert seen() == expected
         # more if a broker has refused some at first
         assert scraped(proxy, "topic_produced_records_total")[topic,] >= 41

@@ -16,13 +16,13 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.ports import Reserved
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.certificates import Authority
 from tests.clients.checks import is_own_question
 from tests.clients.harness import PROGRAM, READY_SECONDS, STOP_SECONDS
 from tests.clients.streams import Conversation
 from tests.clients.tap import Tap
-from tests.clients.workloads import PATIENCE, confluent, values
+from tests.clients.workloads import confluent, values
 
 pytestmark = pytest.mark.real
 

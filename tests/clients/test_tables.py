@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Message, Producer, TopicPartition
 
 from tests.brokers.kafka import KafkaCluster
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.harness import PROGRAM, compact, proxied
-from tests.clients.workloads import CODECS, PATIENCE, confluent, exactly_once, fresh
+from tests.clients.workloads import CODECS, confluent, exactly_once, fresh
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(1200)]
 PARTITIONS = 3

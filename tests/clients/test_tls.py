@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from tests.brokers.kafka import TAPPED_HOST, USER, KafkaCluster
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.certificates import Authority
 from tests.clients.checks import captured_connections
 from tests.clients.harness import ADVERTISED_HOST, LISTEN_HOST, Proxied, compact
-from tests.clients.workloads import PATIENCE, confluent, fresh, logins
+from tests.clients.workloads import confluent, fresh, logins
 from tests.clients.workloads.secure import CLIENTS, SENT, Security
 from tests.sweeps import mostly_long
 

@@ -7,10 +7,10 @@ from confluent_kafka import Producer
 
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.ports import Reserved
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.harness import proxied
 from tests.clients.test_metrics import scraped
-from tests.clients.workloads import PATIENCE, confluent, values
+from tests.clients.workloads import confluent, values
 from tests.recorder.tracing.receiver import attributes, receiver
 from tests.recorder.tracing.traffic import PARENT, TRACE, TRACEPARENT
 
@@ -26,7 +26,7 @@ def test_a_traced_producer_is_the_parent_of_what_the_broker_was_asked(
         monkeypatch.setenv("KAFKA_WIRETAP_LIVE__OTLP_EVERY", "1")
         port = Reserved("127.0.0.1")
         with proxied(kafka_one, tmp_path, options=["--metrics", str(port)], record=record) as proxy:
-            wait_for(lambda: scraped(proxy, "live_runs").get(()), "the stream", seconds=PATIENCE)
+            wait_for(lambda: scraped(proxy, "live_runs").get(()), "the stream")
             topic = confluent.create_topic(proxy.bootstrap, "traced", partitions=1)
             producer = Producer({"bootstrap.servers": proxy.bootstrap})
             for value in values("traced", 5):
@@ -48,7 +48,7 @@ def test_a_traced_producer_is_the_parent_of_what_the_broker_was_asked(
                 span = one[""]
                 assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)  # type: ignore[attr-defined]
             assert sent[0]["messaging.kafka.offset"] == 0
-            wait_for(lambda: scraped(proxy, "live_spans_total")[("sent",)] >= 2, "the count", seconds=PATIENCE)
+            wait_for(lambda: scraped(proxy, "live_spans_total")[("sent",)] >= 2, "the count")
             assert {key[0] for key in scraped(proxy, "live_spans_total")} == {"sent", "refused", "dropped"}
 
             # once a minute
@@ -57,6 +57,6 @@ def test_a_traced_producer_is_the_parent_of_what_the_broker_was_asked(
 
             got.status = 400
             confluent.produce(proxy.bootstrap, topic, values("refused", 1))
-            wait_for(lambda: scraped(proxy, "live_spans_total")[("refused",)] >= 1, "a refusal", seconds=PATIENCE)
+            wait_for(lambda: scraped(proxy, "live_spans_total")[("refused",)] >= 1, "a refusal")
         assert "the collector takes no spans" in proxy.log
         port.release()

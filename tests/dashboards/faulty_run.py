@@ -28,11 +28,11 @@ from proxy.wire.keys import ALTER_CLIENT_QUOTAS, API_VERSIONS, FETCH, METADATA, 
 from tests.brokers import children
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
 from tests.brokers.ports import reserved_range
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.certificates import Authority
 from tests.clients.harness import PROGRAM, READY_SECONDS
 from tests.clients.tap import Tap
-from tests.clients.workloads import PATIENCE, failures
+from tests.clients.workloads import failures
 from tests.clients.workloads.confluent import create_topic
 from tests.dashboards.prometheus import EVERY, Prometheus
 
@@ -188,7 +188,7 @@ class Run:
     def gets_a_group(self) -> None:
         """Another group joins, later than the first one: what happens only once is no rate."""
         asked = 'sum(kafka_wiretap_latency_seconds_count{api="JoinGroup"})'
-        wait_for(lambda: self.prometheus.number(asked), "the first group to join", seconds=PATIENCE)
+        wait_for(lambda: self.prometheus.number(asked), "the first group to join")
         self.begins(lambda stop: self._read("late", stop))
 
     def loses_a_worker(self) -> None:

@@ -30,7 +30,8 @@ from proxy.wire.framing import framed
 from proxy.wire.keys import FETCH, HEARTBEAT, METADATA, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from recorder.capture.session import RecordSettings, WhenFull
 from recorder.capture.tap import open_tap
-from tests.faults.live import HOST, NODES, PATIENCE, answer
+from tests.brokers.waiting import PATIENCE
+from tests.faults.live import HOST, NODES, answer
 from tests.proxy.net.peers import Peer
 from tests.proxy.net.proxies import Running, proxying
 from tests.proxy.net.relays import settings

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from proxy.wire import catalog, keys, records
 from proxy.wire.error_codes import ERRORS
 from proxy.wire.framing import LENGTH, REQUEST_HEAD, framed
-from tests.faults.live import HOST, OWN_PORT, PATIENCE, Where, answer
+from tests.brokers.waiting import PATIENCE
+from tests.faults.live import HOST, OWN_PORT, Where, answer
 from tests.hostile_text import NAME, TEXT
 from tests.servers import serving
 

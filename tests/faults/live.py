@@ -25,9 +25,8 @@ import psutil
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, HEARTBEAT, METADATA, PRODUCE
-from tests.brokers import waiting
 from tests.brokers.children import spawn, stop
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.servers import serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,8 +35,6 @@ HOST = "127.0.0.1"
 OWN_PORT = (HOST, 0)
 NODES = (1, 2)
 OFFERED = {PRODUCE: 9, METADATA: 12, HEARTBEAT: 4, API_VERSIONS: 3}
-# seconds that a client waits for a response
-PATIENCE = waiting.PATIENCE
 
 Where = tuple[str, int]
 

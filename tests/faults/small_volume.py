@@ -21,7 +21,7 @@ from recorder.capture import session as sessions
 from recorder.capture.retention import removed_so_far
 from recorder.inspect.summary import summarize
 from tests.brokers.waiting import wait_for
-from tests.faults.live import PATIENCE, LiveProxy, Load, broker, stopped_behind
+from tests.faults.live import LiveProxy, Load, broker, stopped_behind
 from tests.recorder.capture.looks import event_rows, frame_rows
 
 MIB = 1 << 20
@@ -59,14 +59,14 @@ def main(volume: Path) -> None:
             if proxy.metric("recorder_removed_bytes_total"):
                 break
             with load.paused():
-                wait_for(lambda: not proxy.metric("recorder_lag_bytes"), "the compactor", seconds=PATIENCE)
+                wait_for(lambda: not proxy.metric("recorder_lag_bytes"), "the compactor")
             load.reach(32 * MIB)
         # a round of the compactor removes enough for recording to go on
-        wait_for(lambda: not proxy.metric("recorder_stopped"), "recording to go on", seconds=PATIENCE)
+        wait_for(lambda: not proxy.metric("recorder_stopped"), "recording to go on")
         load.reach(MIB)
         load.stop()
         removed_bytes = proxy.metric("recorder_removed_bytes_total")
-    wait_for(lambda: not sessions.sessions(folder), "the session's end", seconds=PATIENCE)
+    wait_for(lambda: not sessions.sessions(folder), "the session's end")
     rows, gaps = frame_rows(folder), event_rows(folder, "gap")
     outcome = {
         "answered": sum(talk.answered for talk in load.talks),

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers.waiting import wait_for
-from tests.faults.live import PATIENCE, Client, LiveProxy, Where, broker, stopped_behind
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.faults.live import Client, LiveProxy, Where, broker, stopped_behind
 
 pytestmark = pytest.mark.real
 

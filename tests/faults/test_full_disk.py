@@ -20,7 +20,7 @@ import pytest
 
 from recorder.capture import session as sessions
 from tests.brokers.waiting import wait_for
-from tests.faults.live import PATIENCE, ROOT, LiveProxy, Load, broker, mixed, stopped_behind
+from tests.faults.live import ROOT, LiveProxy, Load, broker, mixed, stopped_behind
 from tests.faults.small_volume import FLOOR_PERCENT, VOLUME
 from tests.recorder.capture.looks import event_rows, frame_rows
 
@@ -43,7 +43,7 @@ def recording(folder: Path, *flags: str) -> Iterator[tuple[LiveProxy, Load]]:
         stopped_behind(LiveProxy(upstream, folder / "capture", folder / "proxy.log", *flags)) as proxy,
     ):
         yield proxy, Load([proxy.listening] * 3, BATCH)
-    wait_for(lambda: not sessions.sessions(folder / "capture"), "the session's end", seconds=PATIENCE)
+    wait_for(lambda: not sessions.sessions(folder / "capture"), "the session's end")
 
 
 def test_traffic_continues_while_the_disk_is_full_and_gaps_record_the_losses(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from recorder.capture import session as sessions
-from tests.brokers.waiting import wait_for
-from tests.faults.live import PATIENCE, LiveProxy, Load
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.faults.live import LiveProxy, Load
 from tests.faults.live import request as asks
 from tests.faults.two_workers import (
     SMALL,

@@ -31,9 +31,9 @@ from proxy.wire.framing import framed
 from proxy.wire.keys import HEARTBEAT, METADATA
 from recorder.capture.selection import LeftOutBy
 from tests.brokers.children import spawn, stop
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.certificates import Authority
-from tests.faults.live import HOST, NODES, PATIENCE, ROOT, answer, read_frame
+from tests.faults.live import HOST, NODES, ROOT, answer, read_frame
 from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real
@@ -226,7 +226,7 @@ class GoodClient:
 
 def settled(proxy: Proxy) -> None:
     """Waits until every connection has ended."""
-    wait_for(lambda: not proxy.connections(), "the connections' ends", seconds=PATIENCE)
+    wait_for(lambda: not proxy.connections(), "the connections' ends")
 
 
 def misbehave(proxy: Proxy, kind: str, count: int) -> None:
@@ -251,7 +251,7 @@ def misbehave(proxy: Proxy, kind: str, count: int) -> None:
     proxy.exchange(kind)
     settled(proxy)
     # The proxy closes a connection to a broker when its client's has ended.
-    wait_for(lambda: proxy.files <= files + 5, "the descriptors", seconds=PATIENCE)
+    wait_for(lambda: proxy.files <= files + 5, "the descriptors")
     assert proxy.resident < MAX_RESIDENT
 
 
@@ -289,7 +289,7 @@ def test_a_crowd_that_stays_keeps_no_correct_client_out(proxy: Proxy) -> None:
         for each in crowds:
             stop(each)
     settled(proxy)
-    wait_for(lambda: proxy.files <= files + 5, "the descriptors", seconds=PATIENCE)
+    wait_for(lambda: proxy.files <= files + 5, "the descriptors")
 
 
 def all_is_as_before(proxy: Proxy) -> None:

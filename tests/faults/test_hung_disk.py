@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from recorder.capture import session as sessions
-from tests.brokers.waiting import wait_for
-from tests.faults.live import PATIENCE, ROOT, Client, LiveProxy, broker
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.faults.live import ROOT, Client, LiveProxy, broker
 from tests.faults.two_workers import connected, until_shared
 from tests.recorder.capture.looks import frame_rows
 
@@ -56,7 +56,7 @@ def assert_left_in_order(folder: Path, processes: int, exchanges: int) -> None:
     assert "Traceback" not in log_of(folder)
     # The next proxy's compactor finishes the log.
     capture = folder / "capture"
-    wait_for(lambda: not sessions.sessions(capture), "the sessions' ends", seconds=PATIENCE)
+    wait_for(lambda: not sessions.sessions(capture), "the sessions' ends")
     rows = frame_rows(capture)
     assert sorted(row["kind"] for row in rows if not row["note"]) == ["request"] * exchanges + ["response"] * exchanges
 

@@ -24,10 +24,9 @@ from proxy.wire.keys import HEARTBEAT
 from recorder.capture import frames as c
 from recorder.capture import reader
 from recorder.capture import session as sessions
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.faults.live import (
     LARGE,
-    PATIENCE,
     Answering,
     Client,
     LiveProxy,

@@ -14,8 +14,8 @@ from proxy.wire.framing import framed
 from proxy.wire.keys import API_VERSIONS, METADATA
 from recorder.capture import session as sessions
 from recorder.capture.compactor import compact
-from tests.brokers.waiting import wait_for
-from tests.faults.live import PATIENCE, LiveProxy, Where, answer, broker, read_frame
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.faults.live import LiveProxy, Where, answer, broker, read_frame
 from tests.recorder.capture.looks import everything
 from tests.recorder.capture.test_planted_secrets import (
     KEPT,
@@ -87,7 +87,7 @@ def test_nothing_that_the_programs_write_or_print_shows_a_secret(tmp_path: Path)
         assert SECRET.encode() in play(proxy.listening)
         metrics = proxy.page()
         assert proxy.stop() == 0
-    wait_for(lambda: not sessions.sessions(capture), "the capture to be compacted", seconds=PATIENCE)
+    wait_for(lambda: not sessions.sessions(capture), "the capture to be compacted")
     assert KEPT.encode() in columns(capture)
     printed = [
         shown("inspect", capture),

@@ -25,9 +25,8 @@ import pytest
 from proxy.wire.framing import framed
 from proxy.wire.keys import PRODUCE
 from tests.brokers.children import spawn
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.faults.live import (
-    PATIENCE,
     ROOT,
     Client,
     LiveProxy,
@@ -97,7 +96,7 @@ def reads_nothing(folder: Path, count: int, mebibytes: int, readers: int) -> Non
         before = proxy.resident
         clients = stuck_clients(proxy, count, mebibytes)
         expected = large_answer(large_request(7, mebibytes)[4:])
-        wait_for(lambda: answers.are_stuck(count), "back-pressure to reach the broker", seconds=PATIENCE)
+        wait_for(lambda: answers.are_stuck(count), "back-pressure to reach the broker")
         for _ in range(200):
             neighbour.exchange()
         # The unread answers are many times as large.
@@ -106,7 +105,7 @@ def reads_nothing(folder: Path, count: int, mebibytes: int, readers: int) -> Non
             assert framed(read_frame(client.stream)) == expected
         for client in clients:
             client.close()
-        wait_for(lambda: proxy.metric("connections") == 1, "the connections' ends", seconds=PATIENCE)
+        wait_for(lambda: proxy.metric("connections") == 1, "the connections' ends")
         neighbour.exchange()
         assert proxy.most_resident - before < count * EACH + BESIDES
         neighbour.close()
@@ -165,7 +164,7 @@ def test_a_broker_that_does_not_read_stops_only_its_clients(tmp_path: Path) -> N
                 and proxy.metric(received) + proxy.metric("recorder_dropped_bytes_total") > count * MIB
             )
 
-        wait_for(stuck, "back-pressure to reach the clients", seconds=PATIENCE)
+        wait_for(stuck, "back-pressure to reach the clients")
         for _ in range(200):
             neighbour.exchange()
         assert all(sender.is_alive() for sender in senders)

@@ -14,8 +14,8 @@ import pytest
 
 from proxy.wire.keys import HEARTBEAT
 from tests.brokers.ports import Reserved, reserved_range
-from tests.brokers.waiting import wait_for
-from tests.faults.live import HOST, PATIENCE, Client, LiveProxy, Where, answer, broker
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.faults.live import HOST, Client, LiveProxy, Where, answer, broker
 from tests.sweeps import mostly_long
 
 pytestmark = pytest.mark.real

@@ -25,11 +25,11 @@ from proxy.schema.addresses import Address
 from proxy.units import MIB
 from recorder.top.client import Client, NoAnswer
 from tests.brokers import children
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.harness import PROGRAM
 from tests.dashboards.prometheus import Prometheus
 from tests.faults.hostile_traffic import HARMLESS, HOSTILE, RATE, Traffic, answering
-from tests.faults.live import PATIENCE, LiveProxy, child_of
+from tests.faults.live import LiveProxy, child_of
 from tests.hostile_text import TEXT
 from tests.recorder.tracing.receiver import Receiver, receiver
 

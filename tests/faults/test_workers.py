@@ -25,8 +25,8 @@ from proxy.wire.keys import METADATA
 from recorder.capture import frames as c
 from recorder.capture import session as sessions
 from tests.brokers.mock import MockCluster
-from tests.brokers.waiting import wait_for
-from tests.faults.live import HOST, OWN_PORT, PATIENCE, Client, LiveProxy, Load, Where, broker, mixed, read_frame
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.faults.live import HOST, OWN_PORT, Client, LiveProxy, Load, Where, broker, mixed, read_frame
 from tests.faults.live import request as asks
 from tests.faults.two_workers import (
     SMALL,

@@ -6,8 +6,6 @@ Each function asserts what its client must see. Names of topics, groups and tran
 from itertools import product
 from uuid import uuid4
 
-from tests.brokers import waiting
-
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # "all" first: a broker silently drops records with acks=0 for a partition that it doesn't lead yet
 ACKS = ("all", "1", "0")
@@ -19,8 +17,6 @@ CODECS_AND_ACKS = tuple(product(CODECS, ACKS))
 LARGE_BYTES = 20_000_000
 LARGEST_REQUEST = 30_000_000
 
-# seconds that a client may take for anything
-PATIENCE = waiting.PATIENCE
 
 # kafka-python's consumers lose a wish for a topic's metadata when the response to an earlier request arrives meanwhile.
 # They notice at their next regular request: within five minutes by default.

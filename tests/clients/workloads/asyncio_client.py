@@ -9,7 +9,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PARTITIONS, PATIENCE, fresh, values
+from tests.brokers.waiting import PATIENCE
+from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PARTITIONS, fresh, values
 
 # aiokafka's spelling
 CODEC = {"none": None, "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}

@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.brokers.waiting import wait_for
-from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PARTITIONS, PATIENCE, fresh, values
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.clients.workloads import CODECS_AND_ACKS, LARGE_BYTES, LARGEST_REQUEST, PARTITIONS, fresh, values
 
 
 def produces_and_consumes(bootstrap: str) -> None:

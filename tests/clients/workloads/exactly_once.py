@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 
 from tests.brokers.jars import class_path, java
 from tests.brokers.kafka import JVM, KafkaCluster
-from tests.brokers.waiting import wait_for
-from tests.clients.workloads import PATIENCE, confluent, fresh
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.clients.workloads import confluent, fresh
 from tests.clients.workloads.programs import at_once
 
 COPY = Path(__file__).parents[2] / "java" / "Copy.java"

@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 from proxy.wire import catalog
 from proxy.wire.framing import framed
 from proxy.wire.keys import FETCH, METADATA, PRODUCE, SASL_HANDSHAKE
-from tests.brokers.waiting import wait_for
-from tests.clients.workloads import PATIENCE, fresh
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.clients.workloads import fresh
 from tests.clients.workloads.confluent import consumer, create_topic, produce
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.brokers.kafka import KafkaCluster
-from tests.clients.workloads import PATIENCE, confluent, fresh
+from tests.brokers.waiting import PATIENCE
+from tests.clients.workloads import confluent, fresh
 
 
 class Member:

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaException
 from tests.brokers import children
 from tests.brokers.jars import class_path, java
 from tests.brokers.kafka import JVM, KafkaCluster
-from tests.brokers.waiting import wait_for
-from tests.clients.workloads import PATIENCE, confluent, fresh
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.clients.workloads import confluent, fresh
 from tests.clients.workloads.programs import share_group
 
 MEMBERS = Path(__file__).parents[2] / "java" / "Members.java"

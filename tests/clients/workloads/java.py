@@ -9,8 +9,8 @@ from typing import IO, Any
 
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
-from tests.brokers.waiting import wait_for
-from tests.clients.workloads import ACKS, CODECS, LARGE_BYTES, LARGEST_REQUEST, PATIENCE, fresh, values
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.clients.workloads import ACKS, CODECS, LARGE_BYTES, LARGEST_REQUEST, fresh, values
 
 
 def produces_and_consumes(cluster: KafkaCluster, bootstrap: str) -> None:
@@ -141,7 +141,7 @@ class Member:
         children.close_pipes(self._child)
 
     def wait_for_partitions(self, count: int) -> None:
-        wait_for(lambda: self._partitions == count, f"an assignment of {count} partitions", seconds=PATIENCE)
+        wait_for(lambda: self._partitions == count, f"an assignment of {count} partitions")
 
     def _follow(self, events: IO[str]) -> None:
         for line in events:

@@ -3,7 +3,8 @@
 import json
 import subprocess
 
-from tests.clients.workloads import CODECS_AND_ACKS, PARTITIONS, PATIENCE, fresh, values
+from tests.brokers.waiting import PATIENCE
+from tests.clients.workloads import CODECS_AND_ACKS, PARTITIONS, fresh, values
 from tests.clients.workloads.confluent import create_topic
 
 

@@ -15,8 +15,8 @@ from proxy.wire import catalog
 from proxy.wire.keys import METADATA, READ_SHARE_GROUP_STATE
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
-from tests.brokers.waiting import wait_for
-from tests.clients.workloads import PATIENCE, confluent, fresh
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.clients.workloads import confluent, fresh
 
 BULK_RECORDS, RECORD_BYTES = 52, 990_000
 # a response may hold all of the bulk, and a little more
@@ -90,7 +90,7 @@ def share_fetches_bulk_while_a_leader_moves(
             _wait_for_records(output, BULK, attempt + (attempt - 1) * BULK_RECORDS)
             _wait_for_records(output, MOVING, 2 * attempt - 1)
             consumer.send_signal(signal.SIGSTOP)
-            wait_for(all_answered, "the consumer to ask no more", seconds=PATIENCE)
+            wait_for(all_answered, "the consumer to ask no more")
             cluster.move_leader(topic, MOVING, 2)
             _send(cluster.bootstrap, topic, BULK, [bytes(RECORD_BYTES)] * BULK_RECORDS)
             _send(cluster.bootstrap, topic, MOVING, [b"after"])
@@ -113,7 +113,7 @@ def _wait_for_records(output: Path, partition: int, count: int) -> None:
     def come() -> bool:
         return output.read_text().count(f"Partition:{partition}\t") >= count
 
-    wait_for(come, f"{count} records of partition {partition}", seconds=PATIENCE)
+    wait_for(come, f"{count} records of partition {partition}")
 
 
 def _patient_share_consumer(folder: Path) -> list[str]:
@@ -160,7 +160,7 @@ def follow_a_moving_leader(cluster: KafkaCluster, bootstrap: str, folder: Path, 
             sent.add(line)
             pipe.write(line + b"\n")
             pipe.flush()
-            wait_for(have_come, f"{line.decode()} to reach both consumers", seconds=PATIENCE)
+            wait_for(have_come, f"{line.decode()} to reach both consumers")
             if all_named():
                 break
         pipe.close()
@@ -202,7 +202,7 @@ def acknowledges_to_a_leader_that_is_none(
             seconds=PATIENCE,
         )
         _tell_of_a_later_leader(cluster, group, topic)
-        wait_for(lambda: after_another_record(was_told), "an acknowledgement to be refused", seconds=PATIENCE)
+        wait_for(lambda: after_another_record(was_told), "an acknowledgement to be refused")
     finally:
         children.stop(consumer)
 

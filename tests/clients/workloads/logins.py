@@ -20,8 +20,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonsTokenProvi
 
 from tests.brokers import children
 from tests.brokers.kafka import PASSWORD, USER, KafkaCluster
-from tests.brokers.waiting import wait_for
-from tests.clients.workloads import PATIENCE
+from tests.brokers.waiting import PATIENCE, wait_for
 
 PLAIN, SCRAM_256, SCRAM_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
 SCRAM_USER, SCRAM_PASSWORD = "bob", "secret-of-bob"

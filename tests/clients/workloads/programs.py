@@ -11,7 +11,8 @@ from typing import Any
 
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
-from tests.clients.workloads import PATIENCE, fresh
+from tests.brokers.waiting import PATIENCE
+from tests.clients.workloads import fresh
 from tests.clients.workloads.java import create_topic
 
 # enough for batches, and for fetches of several partitions

@@ -10,14 +10,13 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetad
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 
 from tests.brokers.metadata import ask_metadata
-from tests.brokers.waiting import wait_for
+from tests.brokers.waiting import PATIENCE, wait_for
 from tests.clients.workloads import (
     ASKS_SOON,
     CODECS_AND_ACKS,
     LARGE_BYTES,
     LARGEST_REQUEST,
     PARTITIONS,
-    PATIENCE,
     fresh,
     values,
 )

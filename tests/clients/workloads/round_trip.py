@@ -19,8 +19,9 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from tests.brokers.jars import RELEASES, class_path, java
 from tests.brokers.kafka import JVM
+from tests.brokers.waiting import PATIENCE
 from tests.brokers.zookeeper import ZookeeperCluster
-from tests.clients.workloads import PATIENCE, confluent, fresh, values
+from tests.clients.workloads import confluent, fresh, values
 from tests.java.jvm import class_path as clients_class_path
 
 ROUND_TRIP = Path(__file__).parents[2] / "java" / "RoundTrip.java"

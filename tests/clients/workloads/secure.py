@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from tests.brokers.kafka import KafkaCluster
-from tests.clients.workloads import ASKS_SOON, PATIENCE, fresh
+from tests.brokers.waiting import PATIENCE
+from tests.clients.workloads import ASKS_SOON, fresh
 from tests.clients.workloads.confluent import value_of
 
 SENT = [f"over whatever it is {number}".encode() for number in range(5)]

@@ -27,8 +27,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from proxy.wire import records
 from tests.brokers import children
 from tests.brokers.kafka import KafkaCluster
-from tests.brokers.waiting import wait_for
-from tests.clients.workloads import PATIENCE, fresh
+from tests.brokers.waiting import PATIENCE, wait_for
+from tests.clients.workloads import fresh
 from tests.clients.workloads.confluent import value_of
 
 # seconds between two records of a client: each is a fetch of every consumer's
@@ -415,7 +415,7 @@ def steady(
     wanted = NewTopic(topic, PARTITIONS, replica_assignment=REPLICAS, config={"min.insync.replicas": "2"})
     admin.create_topics([wanted])[topic].result(PATIENCE)
     for partition in range(PARTITIONS):
-        wait_for(partial(cluster.leader, topic, partition), f"a leader of {topic}-{partition}", seconds=PATIENCE)
+        wait_for(partial(cluster.leader, topic, partition), f"a leader of {topic}-{partition}")
     clients = [client(cluster, bootstrap, topic, folder) for client in kinds]
     with ExitStack() as running:
         for client in clients:
