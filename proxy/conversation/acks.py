@@ -55,6 +55,9 @@ def _after_string(data: bytes, at: int) -> int:
 
 
 def _after_tags(data: bytes, at: int) -> int:
+    if data[at : at + 1] == b"\0":
+        # nearly all heads
+        return at + 1
     count, _ = read_uvarint(data, at)
     if count > MAX_TAGS:
         raise Malformed(f"a head with {count} tagged fields")

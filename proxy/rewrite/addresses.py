@@ -11,13 +11,14 @@ Source: KIP-951, KIP-919, Kafka's *Response.json; `BrokerAddressFilter` of Kroxy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache
+from functools import cache, lru_cache
 from struct import pack
 from typing import Any, NamedTuple
 
 from proxy.mapping.nodes import Node
 from proxy.schema.addresses import Address
 from proxy.wire import apis, catalog
+from proxy.wire.alike import AlikeResponses
 from proxy.wire.errors import Malformed
 from proxy.wire.headers import response_head
 from proxy.wire.keys import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH
@@ -199,6 +200,18 @@ def nodes_in(api_key: int, api_version: int, frame: Buffer) -> tuple[Node, ...]:
     """
     spans = address_spans(api_key, api_version, frame, response_head(frame, api_key, api_version).body)
     return tuple(dict.fromkeys(span.node for span in spans.nodes))
+
+
+@lru_cache(catalog.CACHE_SIZE)
+def naming_none(api_key: int, api_version: int | None) -> AlikeResponses | None:
+    """What remembers the responses that name no node; None: they are not rewritten, or nearly all name one.
+
+    Only for lists in a tagged field: whether it is there shows in what alike responses have in common.
+    """
+    if api_version is None or not apis.known(api_key, api_version):
+        return None
+    row = _field(api_key, api_version)
+    return None if row is None or row.tag is None else AlikeResponses(known_codec(api_key, api_version))
 
 
 def cluster_id_in(api_key: int, api_version: int, frame: Buffer) -> str | None:

@@ -7,6 +7,7 @@ An `ErrorReader` serves the responses of one API and version:
     begin        the same for a frame that arrives in pieces; no piece is kept, and the cuts don't change what is found
     throttle_ms  how long the response makes its client wait for a quota
     throttled    the same of frames as they pass, once for many in a row (metrics)
+    is_quiet     whether one look shows that a passing frame has no error and throttles nobody (metrics)
     places       the fixed offsets of these, for readers without Python
 
 If the only code has a fixed offset, as in Heartbeat, that offset alone is read, and once for many equal frames in a
@@ -30,6 +31,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from proxy.wire import apis, catalog, kafka07
+from proxy.wire.alike import LARGEST, AlikeResponses
 from proxy.wire.budget import Budget
 from proxy.wire.catalog import CACHE_SIZE, Codec
 from proxy.wire.compile import costs
@@ -151,6 +153,9 @@ class Functions(Protocol):
     def quiet_throttle(self) -> QuietThrottle | None:
         """Where a frame that makes no client wait has zeros; None: no frame does, or the field has no such place."""
 
+    def alike(self) -> AlikeResponses | None:
+        """What remembers responses whose codes and throttle times are equal; None: nothing does."""
+
 
 class ErrorReader:
     """Reads the responses of one API and version, by its functions."""
@@ -159,6 +164,11 @@ class ErrorReader:
         self._functions = functions
         self.codes, self.throttle_ms = functions.codes, functions.throttle_ms
         self._quiet_throttle = functions.quiet_throttle
+
+    @cached_property
+    def _quiet_ones(self) -> AlikeResponses | None:
+        """Remembers responses that have no error and make no client wait."""
+        return self._functions.alike()
 
     @property
     def places(self) -> Places:
@@ -182,6 +192,16 @@ class ErrorReader:
 
     def is_quiet(self, data: bytes, at: int, size: int) -> bool:
         """True if one look shows that the frame at `data[at]` has no error and makes no client wait."""
+        quiet = self._quiet_ones
+        if quiet is None or size > LARGEST:
+            return False
+        frame = data[at + LENGTH.size : at + size]
+        if quiet.knows(frame):
+            return True
+        if not quiet.is_worth_noting(frame):
+            return False
+        if self.throttled(data, at, size) is UNTHROTTLED and self.find(data, at, size) is NOTHING:
+            quiet.note(frame)
         return False
 
     def throttled(self, data: bytes, at: int, size: int, count: int = 1) -> Throttled:
@@ -378,6 +398,9 @@ class _Generated:
         width += struct.flexible
         return QuietThrottle(-width, bytes(width))
 
+    def alike(self) -> AlikeResponses:
+        return AlikeResponses(self._codec, lambda name: name == _THROTTLE or is_error_code(name))
+
     @cached_property
     def _has_throttle(self) -> bool:
         return any(slot.name == _THROTTLE for slot in layout(self._codec.message, self._codec.version).slots)
@@ -414,6 +437,9 @@ class _Readers07:
     def throttle_ms(self, frame: Buffer) -> int | None:
         """None: 0.7 has no quotas."""
         return None
+
+    def alike(self) -> None:
+        """None: one look at each is enough for so few old clients."""
 
 
 @lru_cache(CACHE_SIZE)

@@ -94,9 +94,9 @@ def test_an_address_that_is_passed_on_is_found(monkeypatch: pytest.MonkeyPatch) 
 def test_a_rewrite_that_changes_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rewrite = HeldRewriter._rewrite
 
-    def wrong(self: HeldRewriter, frame: memoryview) -> MayWait[bytes]:
+    def wrong(self: HeldRewriter, frame: memoryview) -> MayWait[bytes | None]:
         made = yield from rewrite(self, frame)
-        return made[:8] + b"\1" + made[9:]
+        return made and made[:8] + b"\1" + made[9:]
 
     monkeypatch.setattr(HeldRewriter, "_rewrite", wrong)
     corpus_has("pair-03-Metadata-v13", "is no edit of")

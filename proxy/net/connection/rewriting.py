@@ -18,6 +18,7 @@ from proxy.net.brokers.nodes import Nodes
 from proxy.net.limits.held_bytes import COUNTED_ABOVE, HeldBytes, Holder, Share
 from proxy.rewrite import addresses, api_versions, equal_length
 from proxy.wire import catalog
+from proxy.wire.alike import LARGEST
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.keys import API_VERSIONS
@@ -110,13 +111,18 @@ class HeldRewriter:
 
     def feed(self, piece: memoryview, *, last: bool) -> MayWait[Replacement]:
         if last and not self._frame:
-            return Replacement(0, (yield from self._rewrite(piece[LENGTH.size :])))
+            rewritten = yield from self._rewrite(piece[LENGTH.size :])
+            return Replacement(len(piece), b"") if rewritten is None else Replacement(0, rewritten)
         if not self._frame:
             yield from _wait_for_share(self._share, self._size)
         self._frame += piece
-        return Replacement(0, (yield from self._rewrite(memoryview(self._frame)[LENGTH.size :])) if last else b"")
+        if not last:
+            return Replacement(0, b"")
+        rewritten = yield from self._rewrite(memoryview(self._frame)[LENGTH.size :])
+        return Replacement(0, bytes(self._frame) if rewritten is None else rewritten)
 
-    def _rewrite(self, frame: memoryview) -> MayWait[bytes]:
+    def _rewrite(self, frame: memoryview) -> MayWait[bytes | None]:
+        """The frame to send, with its length; None: it stays as it is."""
         key, version = self._api
         if key == API_VERSIONS:
             return api_versions.reduce(version, frame, hide_unknown=self._hide_unknown)
@@ -124,8 +130,10 @@ class HeldRewriter:
         nodes = addresses.nodes_in(key, version, frame)
         yield from _wait_for_listeners(self._nodes, key, nodes, cluster_id)
         if not nodes:
-            # most Produce responses name no node, and `splice` would search them a second time
-            return LENGTH.pack(len(frame)) + frame
+            # most Produce responses name no node
+            if (naming_none := addresses.naming_none(key, version)) is not None and len(frame) <= LARGEST:
+                naming_none.note(bytes(frame))
+            return None
         return addresses.splice(key, version, frame, self._nodes.advertised)
 
 
@@ -214,7 +222,10 @@ class Rewriting:
         Raises:
             NotRewritable: a response can't be rewritten. Neither it nor the bytes after it may be sent (`end_before`).
         """
-        self._unfinished = self._add_edits(step)
+        marks = [mark for mark in step.marks if _may_be_rewritten(mark, step)]
+        if not marks:
+            return True
+        self._unfinished = self._add_edits(step, marks)
         self._wait = next(self._unfinished, None)
         return self._wait is None
 
@@ -228,11 +239,10 @@ class Rewriting:
             else:
                 self._wait = next(self._unfinished, None)
 
-    def _add_edits(self, step: Step) -> MayWait[None]:
-        for mark in step.marks:
+    def _add_edits(self, step: Step, marks: Sequence[Mark]) -> MayWait[None]:
+        for mark in marks:
             exchange = mark.exchange
-            if exchange is None or not _is_for_rewriting(mark, exchange):
-                continue
+            assert exchange is not None
             start, stop = mark.start - step.offset, mark.stop - step.offset
             try:
                 replacement = yield from self._replacement(mark, exchange, memoryview(step.data)[start:stop])
@@ -275,6 +285,16 @@ def end_before(step: Step, error: NotRewritable) -> list[Exchange]:
     return [exchange for exchange in finished if exchange.number > number]
 
 
-def _is_for_rewriting(mark: Mark, exchange: Exchange) -> bool:
-    is_response = mark.kind is FrameKind.RESPONSE and not exchange.by_proxy
-    return is_response and is_rewritten(exchange.api_key, exchange.api_version)
+def _may_be_rewritten(mark: Mark, step: Step) -> bool:
+    """False for what is no response that names brokers, or is known to name none."""
+    kind, exchange, begin, end, start, stop, _ = mark
+    if exchange is None or kind is not FrameKind.RESPONSE or exchange.by_proxy:
+        return False
+    key, version = exchange.api_key, exchange.api_version
+    naming_none = addresses.naming_none(key, version)
+    if naming_none is None:
+        return is_rewritten(key, version)
+    is_small_and_whole = end - begin <= LARGEST and start == begin and stop == end
+    return not (
+        is_small_and_whole and naming_none.knows(step.data[begin + LENGTH.size - step.offset : end - step.offset])
+    )

@@ -387,6 +387,37 @@ def test_a_quiet_frame_has_no_error_and_makes_no_client_wait(random, response, v
         assert probe.throttled(data, 6, size) is UNTHROTTLED
 
 
+def produce_response(name: str, *, offset: int, error: int = 0, throttle: int = 0) -> bytes:
+    partition = {"index": offset % 7, "base_offset": offset, "error_code": error}
+    topics = [{"name": name, "topic_id": name.encode(), "partition_responses": [partition] * 2}]
+    codec = must_codec("response", PRODUCE, 13)
+    return frame_of(codec, codec.encode({"responses": topics, "throttle_time_ms": throttle}))
+
+
+def test_a_quiet_response_is_known_by_one_that_is_alike_and_none_with_an_error_or_a_throttle_time_is() -> None:
+    probe = probe_of(PRODUCE, 13)
+    first, other = produce_response("a" * 16, offset=1), produce_response("b" * 16, offset=1 << 40)
+    probe.is_quiet(first, 0, len(first))
+    assert probe.is_quiet(other, 0, len(other))
+    for loud in (produce_response("a" * 16, offset=2, error=6), produce_response("a" * 16, offset=2, throttle=1)):
+        assert not probe.is_quiet(loud, 0, len(loud))
+        assert not probe.is_quiet(loud, 0, len(loud))
+
+
+@given(st.sampled_from([one for one in RESPONSES if one not in FIXED]), randoms)
+def test_a_response_that_is_known_as_quiet_is_so_whatever_was_changed_in_one(response, random):
+    codec, probe = must_codec("response", *response), probe_of(*response)
+    frame = frame_of(codec, codec.encode(values_of(codec, random.random(), tame=True) if random.random() < 0.5 else {}))
+    probe.is_quiet(frame, 0, len(frame))
+    for _ in range(20):
+        changed = bytearray(frame)
+        for _ in range(random.randint(1, 3)):
+            changed[random.randrange(8, len(frame))] = random.choice([0, 1, 2, 255])
+        if probe.is_quiet(bytes(changed), 0, len(frame)):
+            assert probe.find(bytes(changed), 0, len(frame)) is NOTHING
+            assert probe.throttled(bytes(changed), 0, len(frame)) is UNTHROTTLED
+
+
 def test_most_responses_are_seen_to_be_quiet_by_one_look() -> None:
     quiet = 0
     for key, version in FIXED:
