@@ -26,7 +26,7 @@ from proxy.metrics.admin import admin_app
 from proxy.net.sockets.proxy_protocol import SIGNATURE, ClientEndpoints, HeaderParser, Malformed, encode_header
 from proxy.net.sockets.streams import NothingSent, Stream
 from proxy.net.sockets.tls import NoHandshake, TlsStream
-from proxy.schema.addresses import Address
+from proxy.schema.addresses import Address, undotted
 from proxy.tls import contexts
 from proxy.tls.subject import subject
 
@@ -65,7 +65,7 @@ def name(data: bytes) -> None:
     with suppress(ValueError):
         node_id = NAMES.requested_node(None, text)
         told = "boot.proxy.test" if node_id is None else NAMES.advertised(node_id, None).host
-        same(text.lower(), told, "a name and whose it is")
+        same(undotted(text).lower(), told, "a name and whose it is")
 
 
 def certificate(data: bytes) -> None:
@@ -166,7 +166,7 @@ def inputs() -> Iterator[corpus.Input]:
             )
     unix = SIGNATURE + b"\x21\x31\0\xd8" + b"/tmp/a".ljust(216, b"\0")
     yield corpus.Input("greeting", "unix", b"\7" + unix)
-    names = (b"boot.proxy.test", b"b17.proxy.test", b"B2147483647.PROXY.TEST", b"b-1.proxy.test")
+    names = (b"boot.proxy.test", b"b17.proxy.test", b"B2147483647.PROXY.TEST", b"b-1.proxy.test", b"b17.proxy.test.")
     for number, text in enumerate(names):
         yield corpus.Input("name", str(number), text)
         yield corpus.Input("hello", str(number), client_hello(text))

@@ -124,10 +124,8 @@ class Session:
                 self._begin()
             else:
                 number = self._counted(kind, connection, data) if number == COUNTED else number
-                self._log += spool.entry_head(
-                    kind, direction, connection, offset, mono_ns, data, spans, number, self._seed
-                )
-                self._log += data
+                item = kind, direction, connection, offset, mono_ns, data, spans
+                self._log += spool.encoded_entry(item, number, self._seed)
         self._end()
 
     def _counted(self, kind: int, connection: int, data: bytes) -> int:
@@ -142,10 +140,8 @@ class Session:
         head = SegmentHead(SESSION, self._number, CLOCK_NS, 1, len(self._log), None, 60, self._total)
         self._log = bytearray()
         encoded, self._seed = spool.encode_head(head)
-        inventory = self._inventory.text()
-        self._log += (
-            encoded + spool.entry_head(EntryKind.INVENTORY, 0, -1, 0, 1, inventory, (), 0, self._seed) + inventory
-        )
+        inventory = EntryKind.INVENTORY, 0, -1, 0, 1, self._inventory.text(), ()
+        self._log += encoded + spool.encoded_entry(inventory, 0, self._seed)
 
     def _end(self) -> None:
         (self._folder / segment_name(self._number)).write_bytes(self._log)

@@ -11,7 +11,6 @@ import errno
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from logging import ERROR, WARNING
@@ -160,33 +159,29 @@ class Log:
         if limited:
             self._check_room(size)
         self._group_items, self._group_arrived = len(group), group[0][MONO_NS]
-        encoding = self._encode(group)
+        pieces = self._encoded(group)
+        if size < MIN_DIRECT_BYTES:
+            self._unfinished = [b"".join(pieces)]
+            return self.resume()
+        made = self._unfinished = []
         try:
-            if size >= MIN_DIRECT_BYTES and self._direct_file is not None:
-                self._append_direct(self._direct_file, encoding)
+            if self._direct_file is not None:
+                self._append_direct(self._direct_file, _noted(pieces, made))
         finally:
             # what direct I/O has left
-            deque(encoding, maxlen=0)
+            made.extend(pieces)
         return self.resume()
 
-    def _encode(self, group: Sequence[Item]) -> Iterator[bytes]:
-        """Makes `_unfinished` of the items, a buffer at a time; yields each before it makes the next one.
-
-        The checksum brings a buffer into the processor's cache, so the caller's copy costs half as much.
-        """
-        unfinished: list[bytes] = []
-        self._unfinished = unfinished
+    def _encoded(self, group: Sequence[Item]) -> Iterator[bytes]:
+        """The bytes of the items as the log's next entries, two pieces each (`spool.encoded`)."""
         numbers, seed = self._inventory.number_entries(group), self._seed
-        if group and group[-1][KIND] == EntryKind.END:
+        if group[-1][KIND] == EntryKind.END:
             self._ended = True
             group = [*group[:-1], (*group[-1][:DATA], self._inventory.text(), ())]
-        for item, number in zip(group, numbers, strict=True):
-            if self._cipher is None:
-                made = spool.entry_head(*item, number, seed), item[DATA]
-            else:
-                made = _encrypted(self._cipher, item, number, self.segment, seed)
-            unfinished += made
-            yield from made
+        fields = spool.entry_fields(group, numbers)
+        if self._cipher is not None:
+            return _encrypted(self._cipher, group, fields, self.segment, seed)
+        return spool.encoded(fields, [item[DATA] for item in group], seed)
 
     def _append_direct(self, direct_file: DirectFile, pieces: Iterable[bytes]) -> None:
         """Writes a part of the pieces of the unfinished group with direct I/O; `resume` writes the rest."""
@@ -320,9 +315,10 @@ class Log:
         encoded, seed = spool.encode_head(head)
         inventory: Item = (int(EntryKind.INVENTORY), 0, NO_CONNECTION, 0, mono_ns, self._inventory.text(), ())
         if self._cipher is None:
-            encoded += spool.entry_head(*inventory, 0, seed) + inventory[DATA]
+            encoded += spool.encoded_entry(inventory, 0, seed)
         else:
-            encoded += b"".join(_encrypted(self._cipher, inventory, 0, number, seed))
+            fields = spool.entry_fields([inventory], [0])
+            encoded += b"".join(_encrypted(self._cipher, [inventory], fields, number, seed))
         # before the next segment is there: entries of a segment are lost only with all of the following ones
         self._sync_closed()
         descriptor = self._create(number, encoded)
@@ -357,12 +353,20 @@ class Log:
         return descriptor
 
 
-def _encrypted(cipher: LogCipher, item: Item, number: int, segment: int, seed: int) -> tuple[bytes, bytes]:
-    """The head and the data of an entry of an encrypted log."""
-    kind, direction, connection, offset, mono_ns, data, spans = item
-    fields = spool.entry_fields(kind, direction, connection, offset, mono_ns, spans, number)
-    count, stored = cipher.encrypted(kind, data, fields, segment)
-    return spool.head_of(fields + count, stored, seed), stored
+def _noted(pieces: Iterator[bytes], made: list[bytes]) -> Iterator[bytes]:
+    """The pieces, each added to `made` before it is passed on."""
+    for piece in pieces:
+        made.append(piece)
+        yield piece
+
+
+def _encrypted(
+    cipher: LogCipher, group: Sequence[Item], fields: Sequence[bytes], segment: int, seed: int
+) -> Iterator[bytes]:
+    """As `spool.encoded`, for entries of an encrypted log."""
+    for item, of_item in zip(group, fields, strict=True):
+        count, stored = cipher.encrypted(item[KIND], item[DATA], of_item, segment)
+        yield from spool.encoded([of_item + count], [stored], seed)
 
 
 class Writer:

@@ -395,9 +395,8 @@ def crafted(folder: Path, *entries: Crafted) -> Path:
     log, seed = spool.encode_head(spool.SegmentHead(SESSION, 1, 1_700_000_000 * 10**9, 5, 0, None, 60, 0))
     counts: Counter[int] = Counter()
     for kind, data, direction, connection, offset, mono_ns, spans in entries:
-        log += (
-            spool.entry_head(kind, direction, connection, offset, mono_ns, data, spans, counts[connection], seed) + data
-        )
+        item = kind, direction, connection, offset, mono_ns, data, spans
+        log += spool.encoded_entry(item, counts[connection], seed)
         counts[connection] += connection >= 0
     (session / "00000001.log").write_bytes(log)
     return session

@@ -84,10 +84,9 @@ def test_what_holds_traffic_is_encrypted() -> None:
 @given(entries(), st.integers(0, (1 << 32) - 1))
 def test_entries_are_read_as_they_were_written(written: Entry, seed: int) -> None:
     cipher = LogCipher(KEY)
-    kind, direction, connection, offset, mono_ns, data, spans, number = written
-    head = spool.entry_fields(kind, direction, connection, offset, mono_ns, spans, number)
-    stored = stored_by(cipher, kind, data, head, 7)
-    log = spool.entry_head(kind, direction, connection, offset, mono_ns, stored, spans, number, seed) + stored
+    (head,) = spool.entry_fields([written[:-1]], [written.number])
+    stored = stored_by(cipher, written.kind, written.data, head, 7)
+    log = spool.encoded_entry(written._replace(data=stored)[:-1], written.number, seed)
 
     def opened(kind: int, stored: bytes, head: bytes) -> bytes | None:
         return cipher.decrypted(kind, stored, head, 7)

@@ -36,7 +36,7 @@ def chunk(offset: int, size: int, number: int = 0) -> Entry:
 
 
 def log_of(found: list[Entry], seed: int = SEED) -> bytes:
-    return b"".join(spool.entry_head(*entry, seed) + entry.data for entry in found)
+    return b"".join(spool.encoded_entry(entry[:-1], entry.number, seed) for entry in found)
 
 
 def write_segment(session: Folder, log: bytes, encoded: bytes = ENCODED) -> Path:

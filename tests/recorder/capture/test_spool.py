@@ -48,7 +48,7 @@ seeds = st.integers(0, (1 << 32) - 1)
 
 
 def log_of(found: list[Entry], seed: int = 0) -> bytes:
-    return b"".join(spool.entry_head(*entry, seed) + entry.data for entry in found)
+    return b"".join(spool.encoded_entry(entry[:-1], entry.number, seed) for entry in found)
 
 
 @given(st.lists(entries(), max_size=5), seeds)
