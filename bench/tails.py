@@ -2,7 +2,8 @@
 
 One connection sends a small exchange at a time. Beside it, on the same listener: nobody; bursts of small exchanges;
 requests of a megabyte; a thousand connections that say nothing. Each way gets each neighbour in turns; the numbers are
-microseconds, medians of the rounds, for the 50th, 99th and 99.9th percentile.
+microseconds, medians of the rounds, for the 50th, 99th and 99.9th percentile. Another round of the proxies is looked at
+by Linux' perf: which threads wait for a processor, and who has it meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from bench import loads
+from bench import loads, waits
 from bench.__main__ import interleaved
 from bench.console import options, say, say_machine
 from bench.contenders import (
@@ -74,7 +75,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for _ in range(WARM_UPS):
                 measure(java[0])
             say(table(title, interleaved(ways, asked.rounds, measure)))
+            if waits.can_look():
+                for way in ways[len(java) :]:
+                    named, script = waits.during(folder, partial(_while_named, measure, way))
+                    say(f"\n{way.name}, beside {title}" + waits.table(waits.waits(script), named, 1.5 * asked.seconds))
+                    way.settle()
     return 0
+
+
+def _while_named(measure: Callable[[Contender], Tail], way: Contender) -> Mapping[int, str]:
+    """Measures once; returns the threads' names."""
+    measure(way)
+    return waits.names(way)
 
 
 def tail(programs: Programs, seconds: float, neighbour: Neighbour, way: Contender) -> Tail:
