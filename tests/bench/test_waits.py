@@ -10,7 +10,7 @@ TEXT = """
    795.000310: sched:sched_wakeup: comm=broker pid=6 prio=120 target_cpu=001
    795.000320: sched:sched_wakeup: comm=broker pid=6 prio=120 target_cpu=001
    795.000330: sched:sched_switch: prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=broker next_pid=6 next_prio=120
-   795.000400: sched:sched_switch: prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+   795.000400: sched:sched_switch: prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=idle next_pid=0 next_prio=120
    795.000900: sched:sched_switch: prev_pid=6 prev_prio=120 prev_state=R+ ==> next_comm=python next_pid=5 next_prio=130
    795.001000: sched:sched_switch: prev_pid=5 prev_prio=130 prev_state=S ==> next_comm=load next_pid=7 next_prio=120
 """
