@@ -19,6 +19,7 @@ from proxy.wire.compile.layout import Struct, layout
 from proxy.wire.errors import WireError
 from proxy.wire.headers import response_head
 from proxy.wire.language import SIZED_TYPES
+from proxy.wire.primitives import Buffer
 
 # bytes of a frame: for larger ones the comparison takes longer than reading what is asked
 LARGEST = 1024
@@ -41,7 +42,7 @@ class AlikeResponses:
         self._forms: dict[int, list[tuple[int, int]]] = {}
         self._credit, self._misses = _MOST_CREDIT // 4, 0
 
-    def knows(self, frame: bytes) -> bool:
+    def knows(self, frame: Buffer) -> bool:
         """True if the frame is alike one that was noted."""
         forms = self._forms.get(len(frame))
         if forms is not None:
@@ -56,11 +57,11 @@ class AlikeResponses:
             self._credit += 1
         return False
 
-    def is_worth_noting(self, frame: bytes) -> bool:
+    def is_worth_noting(self, frame: Buffer) -> bool:
         """False for a frame that is too large, and while too many were noted for nothing."""
         return self._credit >= _COST and len(frame) <= LARGEST
 
-    def note(self, frame: bytes) -> None:
+    def note(self, frame: Buffer) -> None:
         """Notes a frame: what is true of it is true of all that are alike. Does nothing if it is not worth it."""
         if not self.is_worth_noting(frame):
             return
@@ -75,7 +76,7 @@ class AlikeResponses:
         if len(self._forms) > MOST_SIZES:
             del self._forms[next(iter(self._forms))]
 
-    def _mask(self, frame: bytes) -> int:
+    def _mask(self, frame: Buffer) -> int:
         """Ones for the bits of all bytes that must be equal. Errors: WireError."""
         mask = bytearray(b"\xff" * len(frame))
         mask[:_CORRELATION_ID] = bytes(_CORRELATION_ID)

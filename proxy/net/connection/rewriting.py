@@ -18,7 +18,6 @@ from proxy.net.brokers.nodes import Nodes
 from proxy.net.limits.held_bytes import COUNTED_ABOVE, HeldBytes, Holder, Share
 from proxy.rewrite import addresses, api_versions, equal_length
 from proxy.wire import catalog
-from proxy.wire.alike import LARGEST
 from proxy.wire.errors import WireError
 from proxy.wire.framing import LENGTH
 from proxy.wire.keys import API_VERSIONS
@@ -130,9 +129,6 @@ class HeldRewriter:
         nodes = addresses.nodes_in(key, version, frame)
         yield from _wait_for_listeners(self._nodes, key, nodes, cluster_id)
         if not nodes:
-            # most Produce responses name no node
-            if (naming_none := addresses.naming_none(key, version)) is not None and len(frame) <= LARGEST:
-                naming_none.note(bytes(frame))
             return None
         return addresses.splice(key, version, frame, self._nodes.advertised)
 
@@ -222,7 +218,7 @@ class Rewriting:
         Raises:
             NotRewritable: a response can't be rewritten. Neither it nor the bytes after it may be sent (`end_before`).
         """
-        marks = [mark for mark in step.marks if _may_be_rewritten(mark, step)]
+        marks = [mark for mark in step.marks if _may_name_nodes(mark, step)]
         if not marks:
             return True
         self._unfinished = self._add_edits(step, marks)
@@ -285,16 +281,25 @@ def end_before(step: Step, error: NotRewritable) -> list[Exchange]:
     return [exchange for exchange in finished if exchange.number > number]
 
 
-def _may_be_rewritten(mark: Mark, step: Step) -> bool:
-    """False for what is no response that names brokers, or is known to name none."""
+def _may_name_nodes(mark: Mark, step: Step) -> bool:
+    """False for what is no response that is rewritten, and for a whole one that is seen to name no node."""
     kind, exchange, begin, end, start, stop, _ = mark
     if exchange is None or kind is not FrameKind.RESPONSE or exchange.by_proxy:
         return False
     key, version = exchange.api_key, exchange.api_version
     naming_none = addresses.naming_none(key, version)
-    if naming_none is None:
+    if naming_none is None or version is None:
         return is_rewritten(key, version)
-    is_small_and_whole = end - begin <= LARGEST and start == begin and stop == end
-    return not (
-        is_small_and_whole and naming_none.knows(step.data[begin + LENGTH.size - step.offset : end - step.offset])
-    )
+    if start != begin or stop != end or end - begin > HOLD_WALKED_BELOW:
+        return True
+    frame = memoryview(step.data)[begin + LENGTH.size - step.offset : end - step.offset]
+    if naming_none.knows(frame):
+        return False
+    try:
+        if addresses.nodes_in(key, version, frame):
+            return True
+    except WireError:
+        # the rewriter ends the connection there
+        return True
+    naming_none.note(frame)
+    return False

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.conversation import Exchange
+from proxy.conversation import Conversation, Exchange
 from proxy.mapping.nodes import Node
 from proxy.net.brokers.nodes import Nodes
 from proxy.net.cluster import routes
@@ -14,6 +14,7 @@ from proxy.net.connection import rewriting
 from proxy.net.connection.rewriting import (
     HeldRewriter,
     Replacement,
+    Rewriting,
     TooLarge,
     WalkedRewriter,
     is_rewritten,
@@ -21,8 +22,9 @@ from proxy.net.connection.rewriting import (
 )
 from proxy.net.limits.held_bytes import COUNTED_ABOVE, HeldBytes, Share
 from proxy.net.state.file import SavedState
+from proxy.rewrite import addresses
 from proxy.schema.addresses import Address
-from proxy.wire import apis
+from proxy.wire import apis, catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed, pack_api_and_version
 from proxy.wire.keys import API_VERSIONS, FETCH, METADATA
@@ -243,3 +245,23 @@ async def test_api_versions_is_reduced(nodes, share):
     out = await feed(make_rewriter(exchange(API_VERSIONS, 3, frame), nodes, share, LIMIT), cut(frame, 3))
     (offer,) = read(API_VERSIONS, 3, out[4:])["api_keys"]
     assert offer["max_version"] == apis.versions(METADATA)[-1]
+
+
+TAGGED = [case for case in CARRYING if addresses.naming_none(*case) is not None]
+
+
+@pytest.mark.parametrize("case", TAGGED, ids=labelled)
+async def test_a_whole_answer_without_nodes_is_left_alone_however_many_came_and_one_with_nodes_is_not(
+    case: tuple[int, int], nodes: Nodes
+) -> None:
+    conversation = Conversation(routes())
+    subject = Rewriting(nodes, HeldBytes(4 * COUNTED_ABOVE, 30), Nobody(), settings())
+    for correlation_id in range(4):
+        for named in ([], [NODE]):
+            conversation.requests(framed(catalog.encode_request(*case, correlation_id, "me", {})), 1)
+            answer = catalog.encode_response(*case, correlation_id, values(*case, named))
+            step = conversation.responses(framed(answer), 1)
+            if not subject.begin(step):
+                await subject.finish()
+            assert bool(step.edits) == bool(named)
+            subject.release()
