@@ -27,7 +27,7 @@ from proxy.schema.addresses import Address
 from proxy.wire import apis, catalog
 from proxy.wire.errors import WireError
 from proxy.wire.framing import framed, pack_api_and_version
-from proxy.wire.keys import API_VERSIONS, FETCH, METADATA
+from proxy.wire.keys import API_VERSIONS, FETCH, METADATA, PRODUCE
 from tests.proxy.net.relays import Listeners, Watcher, settings
 from tests.proxy.rewrite.responses import CARRYING, WALKED, labelled, read, replaced_slowly, response, values
 from tests.tables import each_row
@@ -256,9 +256,10 @@ async def test_a_whole_answer_without_nodes_is_left_alone_however_many_came_and_
 ) -> None:
     conversation = Conversation(routes())
     subject = Rewriting(nodes, HeldBytes(4 * COUNTED_ABOVE, 30), Nobody(), settings())
+    asked = {"acks": -1} if case[0] == PRODUCE else {}
     for correlation_id in range(4):
         for named in ([], [NODE]):
-            conversation.requests(framed(catalog.encode_request(*case, correlation_id, "me", {})), 1)
+            conversation.requests(framed(catalog.encode_request(*case, correlation_id, "me", asked)), 1)
             answer = catalog.encode_response(*case, correlation_id, values(*case, named))
             step = conversation.responses(framed(answer), 1)
             if not subject.begin(step):
