@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from bench import loads
+from bench import loads, real
 from bench.__main__ import interleaved, measure, warm_up
 from bench.console import options, say, say_machine
 from bench.contenders import (
@@ -49,6 +49,8 @@ EVENTS = {
     "cache-misses": "cache misses",
 }
 NAME, NUMBER, STEP_NAME = 25, 14, 42
+# Kafka's own tool on a real broker, and how many of its records fill one of its batches
+PRODUCER, RECORDS_IN_BATCH = "producer", 16
 # the kernel's calls on the way of a chunk, as tracepoints; a machine has some of them
 CALLS = ("recvfrom", "sendto", "epoll_wait", "epoll_pwait", "epoll_ctl", "sched_yield", "futex")
 TRACEPOINTS = Path("/sys/kernel/tracing/events/syscalls")
@@ -86,7 +88,7 @@ class StepTime(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = options("bench.profile", __doc__, rounds=5, seconds=1)
-    names = [load.name for load in LOADS]
+    names = [*(load.name for load in LOADS), PRODUCER]
     parser.add_argument("--only", nargs="*", choices=names, default=["lone", "burst", "produce-7"])
     parser.add_argument("--no-java", action="store_true", help="leave Kroxylicious out")
     asked = parser.parse_args(arguments)
@@ -110,7 +112,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     if can_trace():
                         say(steps_table(way.name, steps(programs, load, asked.seconds, folder, way)))
                     say(modules_table(way.name, modules(programs, load, 4 * asked.seconds, folder, way)))
+        if PRODUCER in asked.only and can_trace():
+            _profile_producer(programs, folder / "real", asked.seconds)
     return 0
+
+
+def _profile_producer(programs: Programs, folder: Path, seconds: float) -> None:
+    folder.mkdir()
+    with real.broker(folder, programs.load, seconds, java=False) as broker:
+        for way in broker.ways:
+            if way.pid is not None:
+                broker.produced(way)
+                say("\nProducerPerformance" + steps_table(way.name, steps_of_producer(broker, folder, way)))
 
 
 def costs(programs: Programs, load: Load, seconds: float, folder: Path, way: Contender) -> Costs:
@@ -161,16 +174,37 @@ def can_trace() -> bool:
 
 def steps(programs: Programs, load: Load, seconds: float, folder: Path, way: Contender) -> list[StepTime]:
     """The steps of the way's main thread, the longest of an exchange first."""
-    noted = str(folder / "perf.data")
+    noted = folder / "perf.data"
+    result = loads.run(programs.load, load, way, seconds, within=(*_noting(noted, way), "--"))
+    way.settle()
+    return _steps(noted, way, result.exchanges)
+
+
+def steps_of_producer(broker: real.Broker, folder: Path, way: Contender) -> list[StepTime]:
+    """As `steps`, while Kafka's ProducerPerformance sends through the way. An exchange: a batch of 16 KiB."""
+    noted = folder / "perf.data"
+    perf = subprocess.Popen(_noting(noted, way))
+    try:
+        broker.produced(way)
+    finally:
+        perf.terminate()
+        perf.wait()
+    way.settle()
+    return _steps(noted, way, real.PRODUCED_RECORDS // RECORDS_IN_BATCH)
+
+
+def _noting(file: Path, way: Contender) -> tuple[str, ...]:
+    """The command that notes the way's system calls."""
     calls = [call for call in CALLS if (TRACEPOINTS / f"sys_enter_{call}").exists()]
     points = ",".join(f"syscalls:sys_{end}_{call}" for call in calls for end in ("enter", "exit"))
-    record = ("perf", "record", "-q", "-m", "4096", "-o", noted, "-e", points, "-p", str(way.pid), "--")
-    result = loads.run(programs.load, load, way, seconds, within=record)
-    way.settle()
-    command = ("perf", "script", "-i", noted, "--ns", "-F", "tid,time,event,trace", "--tid", str(way.pid))
+    return ("perf", "record", "-q", "-m", "4096", "-o", str(file), "-e", points, "-p", str(way.pid))
+
+
+def _steps(noted: Path, way: Contender, exchanges: int) -> list[StepTime]:
+    command = ("perf", "script", "-i", str(noted), "--ns", "-F", "tid,time,event,trace", "--tid", str(way.pid))
     script = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     by_name = step_times(script.stdout)
-    found = [StepTime(name, len(times) / result.exchanges, median(times)) for name, times in by_name.items()]
+    found = [StepTime(name, len(times) / exchanges, median(times)) for name, times in by_name.items()]
     return sorted(found, key=lambda step: step.each_ns, reverse=True)
 
 
@@ -184,6 +218,9 @@ def step_times(script: str) -> dict[str, list[float]]:
         if found["end"] == "enter":
             name = f"{call} {int(rest.split()[1].rstrip(','), 16)}" if call in OF_CONNECTIONS else call
             step = f"{before} -> {name}" if before else ""
+        elif not name:
+            # the call had begun when perf did
+            continue
         else:
             # after a look that finds nothing the thread does something else
             found_nothing = call in ("epoll_wait", "epoll_pwait") and not int(rest, 16)

@@ -38,6 +38,12 @@ def test_the_steps_of_a_thread_are_its_calls_and_the_ways_between_them() -> None
     }
 
 
+def test_a_call_that_had_begun_before_is_no_step() -> None:
+    _, _, later = TEXT.split("\n", 2)
+    whole = {name: times for name, times in step_times(TEXT).items() if not name.startswith("epoll_wait, nothing")}
+    assert step_times(later) == whole
+
+
 def test_a_call_that_fails_is_a_call() -> None:
     text = """
     42     7.000001000:           syscalls:sys_enter_recvfrom: fd: 0x0000000d, ubuf: 0x5618dfb5de70, size: 0x00010000
