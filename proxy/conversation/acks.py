@@ -16,17 +16,13 @@ FLEXIBLE, TRANSACTIONAL = 9, 3
 LONGEST_PRODUCE_HEAD = 128 * 1024
 # an incomplete head is read again with each chunk: many tags that arrive byte by byte would take quadratic time
 MAX_TAGS = 64
+ACKS_SIZE = 2
 
 int16 = struct.Struct(">h").unpack_from
 
 
-def produce_acks(data: bytes, at: int, version: int) -> int:
-    """The acks of the Produce frame whose length field is at `data[at]`. Raises the errors of `acks_at`."""
-    return int(int16(data, acks_at(data, at, version))[0])
-
-
 def acks_at(data: bytes, at: int, version: int) -> int:
-    """The offset of the acks (int16) of the Produce frame whose length field is at `data[at]`.
+    """The offset of the acks (int16, big-endian) of the Produce frame whose length field is at `data[at]`.
 
     Raises:
         Truncated: the bytes end before the acks are whole.
@@ -39,7 +35,7 @@ def acks_at(data: bytes, at: int, version: int) -> int:
             at = _after_tags(data, at)
         if version >= TRANSACTIONAL:
             at = _after_compact_string(data, at) if version >= FLEXIBLE else _after_string(data, at)
-        if at + 2 > end:
+        if at + ACKS_SIZE > end:
             raise Malformed("the frame ends before its acks")
         int16(data, at)
         return at

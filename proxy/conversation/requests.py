@@ -7,7 +7,7 @@ known before it is passed on, because its response may arrive at once.
 
 from __future__ import annotations
 
-from proxy.conversation.acks import LONGEST_PRODUCE_HEAD, produce_acks
+from proxy.conversation.acks import ACKS_SIZE, LONGEST_PRODUCE_HEAD, acks_at
 from proxy.conversation.exchange import (
     NOT_ARRIVED,
     Cause,
@@ -30,6 +30,12 @@ from proxy.wire.sasl import RAW_GSSAPI_TAG, handshake_mechanism
 PLAUSIBLE_HEAD = 14
 # a longer SaslHandshake is not waited for: a real one holds only a mechanism's name
 LONGEST_HANDSHAKE = 4096
+# bytes of a Produce request's head that are remembered: client ids are a few dozen
+LONGEST_REPEATED = 512
+# bytes of a frame up to the end of its correlation id
+_ID_END = REQUEST_HEAD.size
+# no API and version
+_NONE = -1
 
 
 class RequestSide(Side):
@@ -37,12 +43,15 @@ class RequestSide(Side):
 
     direction = Direction.REQUEST
 
-    __slots__ = ("next_number",)
+    __slots__ = ("_produce", "next_number")
 
     def __init__(self, shared: SharedState) -> None:
         super().__init__(shared, shared.limits.request)
         # the number that the connection's next request gets
         self.next_number = 0
+        # API and version of the last Produce request that awaits a response, and the bytes between its correlation id
+        # and the end of its acks: a producer repeats them, and a frame that has them is plain
+        self._produce = _NONE, b""
 
     def _resume_frame(self, step: Step, at_ns: int) -> int:
         exchange = self.open_exchange
@@ -76,6 +85,7 @@ class RequestSide(Side):
         append, limit, number = self.shared.in_flight.append, self._limit, self.next_number
         # finished exchanges, to be reused
         spare, new = self.shared.spare, Exchange.__new__
+        produce, produce_head = self._produce
         exchange = None
         for _ in self._up_to_max_frames:
             if at > last:
@@ -85,7 +95,11 @@ class RequestSide(Side):
                 route = remembered[api_and_version]
             except KeyError:
                 route = routes.of(api_and_version)
-            if not (route.plain_request and SHORTEST_REQUEST <= size <= limit):
+            if not (route.plain_request and SHORTEST_REQUEST <= size <= limit) and not (
+                api_and_version == produce
+                and len(produce_head) + SHORTEST_REQUEST <= size <= limit
+                and data.startswith(produce_head, at + _ID_END)
+            ):
                 break
             start, at = at, at + 4 + size
             exchange = spare.pop() if spare else new(Exchange)
@@ -184,13 +198,17 @@ class RequestSide(Side):
 
     def _read_acks(self, data: bytes, at: int, size: int, exchange: Exchange) -> bool:
         """Notes whether a Produce request awaits a response. False: more bytes are needed."""
+        route = exchange.route
         try:
-            acks = produce_acks(data, at, exchange.route.api_version or 0)
+            acks = acks_at(data, at, route.api_version or 0)
         except Truncated:
             if len(data) - at >= min(4 + size, LONGEST_PRODUCE_HEAD):
                 raise
             return False
-        exchange.awaits = acks != 0
+        head = data[at + _ID_END : acks + ACKS_SIZE]
+        exchange.awaits = any(head[-ACKS_SIZE:])
+        if exchange.awaits and len(head) <= LONGEST_REPEATED and not (route.mark_request or route.answered_by_proxy):
+            self._produce = route.api_and_version, head
         return True
 
     def _read_handshake(self, step: Step, at: int, size: int, route: Route) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.conversation.acks import produce_acks
+from proxy.conversation.acks import ACKS_SIZE, acks_at
 from proxy.wire import apis, catalog
 from proxy.wire.errors import Malformed, Truncated
 from proxy.wire.framing import framed
@@ -14,6 +14,11 @@ from proxy.wire.primitives import uvarint
 from tests.tables import each_row
 
 VERSIONS = apis.versions(0)
+
+
+def acks_of(data: bytes, at: int, version: int) -> int:
+    acks = acks_at(data, at, version)
+    return int.from_bytes(data[acks : acks + ACKS_SIZE], "big", signed=True)
 
 
 @given(
@@ -29,7 +34,7 @@ def test_the_acks_are_those_that_the_codec_wrote(
     if version >= 3:
         values["transactional_id"] = transactional_id
     frame = framed(catalog.encode_request(0, version, 7, client_id, values))
-    assert produce_acks(b"before" + frame, 6, version) == acks
+    assert acks_of(b"before" + frame, 6, version) == acks
 
 
 @each_row("version", VERSIONS)
@@ -39,13 +44,13 @@ def test_every_prefix_that_ends_before_the_acks_is_truncated(version: int) -> No
     whole = next(end for end in range(len(frame) + 1) if _reads(frame[:end], version))
     for end in range(12, whole):
         with pytest.raises(Truncated):
-            produce_acks(frame[:end], 0, version)
+            acks_of(frame[:end], 0, version)
     assert whole <= len(frame) - 4
 
 
 def _reads(data: bytes, version: int) -> bool:
     try:
-        produce_acks(data, 0, version)
+        acks_of(data, 0, version)
     except Truncated:
         return False
     return True
@@ -53,12 +58,12 @@ def _reads(data: bytes, version: int) -> bool:
 
 def test_a_string_of_a_negative_length_is_no_produce_request() -> None:
     with pytest.raises(Malformed):
-        produce_acks(b"\0" * 12 + b"\x80\x00" + b"\0" * 20, 0, 3)
+        acks_of(b"\0" * 12 + b"\x80\x00" + b"\0" * 20, 0, 3)
 
 
 def test_a_head_of_tags_without_end_is_no_produce_request() -> None:
     few, many = (b"\0" * 14 + uvarint(count) + b"\1\0" * 9 for count in (9, 10_000))
     with pytest.raises(Truncated):
-        produce_acks(few, 0, 9)
+        acks_of(few, 0, 9)
     with pytest.raises(Malformed):
-        produce_acks(many, 0, 9)
+        acks_of(many, 0, 9)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import struct
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.conversation import Cause, Conversation, FrameKind, OpaqueReason, Routes
 from proxy.wire.framing import FrameLimits
@@ -160,3 +164,37 @@ def test_neither_a_known_request_nor_one_of_a_login_is_abandoned(monkeypatch: py
         assert not talk.requests(request(VENDOR, 0, 3), 20).unanswered
         assert talk.requests(request(API_VERSIONS, 99, 1), 20).one_way == []
         assert len(talk.in_flight) == 7
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([2, 3, 8, 9, 13]),
+            st.sampled_from([1, 1, -1, 0]),
+            st.sampled_from([b"a", b"a", b"b", b"long" * 200]),
+            st.binary(max_size=20),
+        ),
+        max_size=12,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_only_produce_requests_with_acks_await_a_response_whatever_came_before(
+    asked: list[tuple[int, int, bytes, bytes]], cuts: random.Random
+) -> None:
+    frames = [produce(version, number, acks, name, tail) for number, (version, acks, name, tail) in enumerate(asked)]
+    data = b"".join(frames)
+    conversation, one_way = Conversation(Routes()), list[int | None]()
+    places = sorted({0, len(data), *(cuts.randrange(len(data) + 1) for _ in range(cuts.randrange(6)))})
+    for start, stop in pairwise(places):
+        one_way += [exchange.correlation_id for exchange in conversation.requests(data[start:stop], 1).one_way]
+    awaited = [exchange.correlation_id for exchange in conversation.in_flight]
+    assert one_way == [number for number, (_, acks, *_) in enumerate(asked) if not acks]
+    assert awaited == [number for number, (_, acks, *_) in enumerate(asked) if acks]
+
+
+def test_a_produce_request_that_ends_before_its_acks_is_opaque_after_one_that_does_not() -> None:
+    whole, cut = produce(3, 1, 1, b"a"), request(0, 3, 2, b"\xff\xff", b"a")
+    conversation = Conversation(Routes())
+    # the bytes behind the cut one are those that acks would be
+    conversation.requests(whole + cut + b"\0\1" + whole[2:], 1)
+    assert [exchange.opaque is not None for exchange in conversation.in_flight][:2] == [False, True]
