@@ -31,7 +31,6 @@ _WAKEUP = re.compile(r".* pid=(\d+) ")
 # the modules of processes beside the proxy, as their command lines have them
 _BESIDE = {"recorder.capture.compactor": "compactor", "recorder.capture.fact_maker": "maker of facts"}
 
-
 T = TypeVar("T")
 
 
@@ -75,8 +74,11 @@ def waits(script: str) -> list[Wait]:
                 since.setdefault(int(woken[1]), at)
         elif switch := _SWITCH.match(fields):
             before, state, following = int(switch[1]), switch[2], int(switch[3])
-            if state.startswith("R"):
+            if before and state.startswith("R"):
                 since[before] = at
+            else:
+                # it may have been woken before it slept
+                since.pop(before, None)
             if following in since:
                 found.append(Wait(following, at - since.pop(following), before))
     return found

@@ -81,13 +81,14 @@ class Errors:
         self, api: str, probe: ErrorReader, data: bytes, at: int, size: int, count: int, node: NodeRow
     ) -> int:
         """Reads `count` adjacent responses; see `ErrorReader.find`."""
-        if count == 1 and probe.is_quiet(data, at, size):
+        if probe.is_quiet(data, at, size, count):
             return 0
-        throttled = probe.throttled(data, at, size, count)
-        if throttled is not UNTHROTTLED:
+        throttled, errors = probe.throttled(data, at, size, count), probe.find(data, at, size, count)
+        if throttled is UNTHROTTLED and errors is NOTHING:
+            probe.note_quiet(data, at, size)
+        elif throttled is not UNTHROTTLED:
             node.add_throttle(api, throttled)
-        errors = probe.find(data, at, size, count)
-        return 0 if errors is NOTHING else self._count(api, errors, node)
+        return self._count(api, errors, node)
 
     def connection_ended(self, cause: Cause, login: Login) -> None:
         """Counts a login of bare tokens that ended because the broker closed the connection."""

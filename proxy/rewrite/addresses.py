@@ -206,7 +206,7 @@ def nodes_in(api_key: int, api_version: int, frame: Buffer) -> tuple[Node, ...]:
 def naming_none(api_key: int, api_version: int | None) -> AlikeResponses | None:
     """What remembers the responses that name no node; None: they are not rewritten, or nearly all name one.
 
-    Only for lists in a tagged field: whether it is there shows in what alike responses have in common.
+    In those of which most name none, the list is a tagged field, which alike responses either have or lack.
     """
     if api_version is None or not apis.known(api_key, api_version):
         return None

@@ -7,7 +7,7 @@ of them (it names no broker, it has no error) is true of all that are alike, and
     may differ       the correlation id, all other numbers of fixed size and ids, what texts, bytes and records hold
 
 A reader goes through frames with equal lengths, counts and tags in the same steps, so they have the same fields in the
-same places.
+same places. That holds for readers that step over what may differ: one that decodes texts may refuse some of them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from proxy.wire.language import SIZED_TYPES
 from proxy.wire.primitives import Buffer
 
 # bytes of a frame: for larger ones the comparison takes longer than reading what is asked
-LARGEST = 1024
-# sizes of frames that are remembered, and forms of each
-MOST_SIZES, MOST_FORMS = 32, 4
-# to learn a form takes as long as some hundred comparisons. Every hit earns 1, so forms that never come again are not
+LARGEST = 512
+# sizes of frames that are remembered, and forms of each: some 100 KiB at most for an API and version
+MOST_SIZES, MOST_FORMS = 64, 2
+# a form with more fields that may differ takes too long to learn: 25 fields take 5 ms when they are first looked for
+_MOST_FIELDS = 25
+# to learn a form takes as long as ten to twenty hits spare. Every hit earns 1, so forms that never come again are not
 # learnt for long; what passes unknown for long is worth another try
 _COST, _MOST_CREDIT, _MISSES_A_CREDIT = 16, 1024, 256
 _CORRELATION_ID = 4
@@ -38,32 +40,36 @@ class AlikeResponses:
         """`is_asked`: True for the name of a field that must be equal."""
         self._codec = codec
         self._paths = tuple(_free(layout(codec.message, codec.version), is_asked))
+        # sizes that were known since they were looked at for removal
+        self._hit: set[int] = set()
         # by size: (mask of what must be equal, the frame's bytes there) of each form, as integers
         self._forms: dict[int, list[tuple[int, int]]] = {}
         self._credit, self._misses = _MOST_CREDIT // 4, 0
 
     def knows(self, frame: Buffer) -> bool:
         """True if the frame is alike one that was noted."""
-        forms = self._forms.get(len(frame))
+        size = len(frame)
+        forms = self._forms.get(size)
         if forms is not None:
             number = int.from_bytes(frame, "big")
             for mask, equal in forms:
                 if number & mask == equal:
+                    self._hit.add(size)
                     if self._credit < _MOST_CREDIT:
                         self._credit += 1
                     return True
-        self._misses += 1
-        if self._misses % _MISSES_A_CREDIT == 0:
-            self._credit += 1
+        if size <= LARGEST:
+            self._misses += 1
+            if self._misses % _MISSES_A_CREDIT == 0:
+                self._credit = min(self._credit + 1, _MOST_CREDIT)
         return False
 
-    def is_worth_noting(self, frame: Buffer) -> bool:
-        """False for a frame that is too large, and while too many were noted for nothing."""
-        return self._credit >= _COST and len(frame) <= LARGEST
-
     def note(self, frame: Buffer) -> None:
-        """Notes a frame: what is true of it is true of all that are alike. Does nothing if it is not worth it."""
-        if not self.is_worth_noting(frame):
+        """Notes a frame: what is true of it is true of all that are alike.
+
+        Does nothing with a frame that is too large, and while too many were noted for nothing.
+        """
+        if self._credit < _COST or len(frame) > LARGEST or len(self._paths) > _MOST_FIELDS:
             return
         self._credit -= _COST
         try:
@@ -74,7 +80,14 @@ class AlikeResponses:
         forms.append((mask, int.from_bytes(frame, "big") & mask))
         del forms[:-MOST_FORMS]
         if len(self._forms) > MOST_SIZES:
-            del self._forms[next(iter(self._forms))]
+            self._remove_one()
+
+    def _remove_one(self) -> None:
+        """Removes the oldest size that was not known since this last passed over it."""
+        while (oldest := next(iter(self._forms))) in self._hit:
+            self._hit.remove(oldest)
+            self._forms[oldest] = self._forms.pop(oldest)
+        del self._forms[oldest]
 
     def _mask(self, frame: Buffer) -> int:
         """Ones for the bits of all bytes that must be equal. Errors: WireError."""

@@ -7,7 +7,8 @@ An `ErrorReader` serves the responses of one API and version:
     begin        the same for a frame that arrives in pieces; no piece is kept, and the cuts don't change what is found
     throttle_ms  how long the response makes its client wait for a quota
     throttled    the same of frames as they pass, once for many in a row (metrics)
-    is_quiet     whether one look shows that a passing frame has no error and throttles nobody (metrics)
+    is_quiet     whether a passing frame is seen at once to have no error and to throttle nobody: by one look at a fixed
+                 offset, or because it is alike one of which that is known, `note_quiet` (metrics)
     places       the fixed offsets of these, for readers without Python
 
 If the only code has a fixed offset, as in Heartbeat, that offset alone is read, and once for many equal frames in a
@@ -53,6 +54,8 @@ MAX_ELEMENTS = 64
 _THROTTLE = "throttle_time_ms"
 _CODE, _INT32 = Struct(">h"), Struct(">i")
 _read_code = _CODE.unpack_from
+# the longest frame, its length included, that `is_quiet` may know
+LONGEST_KNOWN = LENGTH.size + LARGEST
 # a frame without its length begins with the correlation id, and the header's tags where it has them
 _HEAD = RESPONSE_HEAD.size - LENGTH.size
 
@@ -190,19 +193,18 @@ class ErrorReader:
                     codes[code] = codes.get(code, 0) + 1
         return FoundErrors(codes, beyond, malformed) if codes or beyond or malformed else NOTHING
 
-    def is_quiet(self, data: bytes, at: int, size: int) -> bool:
-        """True if one look shows that the frame at `data[at]` has no error and makes no client wait."""
+    def is_quiet(self, data: bytes, at: int, size: int, count: int = 1) -> bool:
+        """True if `count` adjacent frames are seen at once to have no error and to make no client wait."""
         quiet = self._quiet_ones
-        if quiet is None or size > LARGEST:
+        if quiet is None or size > LONGEST_KNOWN:
             return False
-        frame = data[at + LENGTH.size : at + size]
-        if quiet.knows(frame):
-            return True
-        if not quiet.is_worth_noting(frame):
-            return False
-        if self.throttled(data, at, size) is UNTHROTTLED and self.find(data, at, size) is NOTHING:
-            quiet.note(frame)
-        return False
+        starts = range(at + LENGTH.size, at + size * count, size)
+        return all(quiet.knows(data[start : start + size - LENGTH.size]) for start in starts)
+
+    def note_quiet(self, data: bytes, at: int, size: int) -> None:
+        """Remembers a frame in which neither `find` nor `throttled` has found anything, for `is_quiet`."""
+        if self._quiet_ones is not None and size <= LONGEST_KNOWN:
+            self._quiet_ones.note(data[at + LENGTH.size : at + size])
 
     def throttled(self, data: bytes, at: int, size: int, count: int = 1) -> Throttled:
         """How long `count` adjacent frames make their clients wait. For the arguments see `find`."""
@@ -247,11 +249,11 @@ class FixedReader(ErrorReader):
         throttle = functions.quiet_throttle
         self._tells_throttle = throttle is None or self._start <= throttle.start < place
 
-    def is_quiet(self, data: bytes, at: int, size: int) -> bool:
-        """As `ErrorReader.is_quiet`."""
+    def is_quiet(self, data: bytes, at: int, size: int, count: int = 1) -> bool:
+        """As `ErrorReader.is_quiet`; one frame alone: `find` reads many at once."""
         # a frame that ends before its code has the next one's bytes there
         is_whole = self._tells_throttle and size >= self._place + _CODE.size
-        return is_whole and data.startswith(self._quiet, at + self._start)
+        return count == 1 and is_whole and data.startswith(self._quiet, at + self._start)
 
     def find(self, data: bytes, at: int, size: int, count: int = 1) -> FoundErrors:
         """As `ErrorReader.find`."""

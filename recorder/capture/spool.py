@@ -313,7 +313,10 @@ def short_name(name: str | None) -> str | None:
 
 
 def entry_fields(items: Sequence[Item], numbers: Iterable[int]) -> list[bytes]:
-    """The bytes of entries between their length and their data. An encrypted log authenticates them."""
+    """The bytes of entries between their length and their data. An encrypted log authenticates them.
+
+    `numbers`: as many as items.
+    """
     kinds, directions, connections, offsets, times, _, spans = zip(*items, strict=True)
     fixed = map(_FIXED.pack, kinds, directions, numbers, map(len, spans), connections, offsets, times)
     if not any(spans):
@@ -324,8 +327,9 @@ def entry_fields(items: Sequence[Item], numbers: Iterable[int]) -> list[bytes]:
 def encoded(fields: Sequence[bytes], data: Sequence[bytes], seed: int) -> Iterator[bytes]:
     """The bytes of entries in two pieces each: head and fields; the data, which are not copied.
 
-    Each is made when it is asked for: its checksum brings the data into the processor's cache, so the caller's copy
-    costs half as much. No step is Python's: a burst of small entries would hold up the proxy's other threads.
+    Each is made when it is asked for: its checksum brings the data into the processor's cache, so a caller that copies
+    each large entry before it asks for the next one has half the cost. All steps are C's: with many small entries,
+    steps of Python's would hold up the interpreter's other threads.
     """
     sums = map(crc32c, data, map(crc32c, fields, repeat(seed)))
     sizes = map(add, map(len, fields), map(len, data))

@@ -1,8 +1,9 @@
 """The thread that writes the tap's entries (`Writer`), and the log that it appends to (`Log`).
 
-The tap appends items to `Writer.queue`. The thread writes them in groups, by `writev` without a copy or, if they are
-large, by direct I/O. A disk that is slow, full or failing only makes the queue longer: a write that failed is tried
-again from the byte where it broke off. The tap decides what to do about a long queue.
+The tap appends items to `Writer.queue`. The thread writes them in groups: as one buffer, or, if they are large, by
+direct I/O, and what that leaves by `writev` without a copy. A disk that is slow, full or failing only makes the queue
+longer: a write that failed is tried again from the byte where it broke off. The tap decides what to do about a long
+queue.
 """
 
 from __future__ import annotations

@@ -17,8 +17,18 @@ TEXT = """
 
 
 def test_a_thread_waits_from_when_it_is_woken_or_gives_way_until_it_runs() -> None:
-    found = [Wait(wait.thread, round(wait.us), wait.behind) for wait in waits(TEXT) if wait.thread != 0]
+    found = [Wait(wait.thread, round(wait.us), wait.behind) for wait in waits(TEXT)]
     assert found == [Wait(7, 300, 5), Wait(6, 20, 0), Wait(5, 600, 6)]
+
+
+def test_a_thread_that_is_woken_before_it_sleeps_does_not_wait_while_it_sleeps() -> None:
+    text = """
+   795.000000: sched:sched_wakeup: comm=load pid=7 prio=120 target_cpu=000
+   795.000001: sched:sched_switch: prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=idle next_pid=0 next_prio=120
+   798.000000: sched:sched_wakeup: comm=load pid=7 prio=120 target_cpu=000
+   798.000010: sched:sched_switch: prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=load next_pid=7 next_prio=120
+"""
+    assert [round(wait.us) for wait in waits(text)] == [10]
 
 
 def test_long_waits_are_told_by_name() -> None:
